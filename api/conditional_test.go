@@ -225,7 +225,7 @@ const walkersAccount = dispatch.Account("cdse/open")
 func (w *walk) act() (did string) {
 	one := func(ids []int64) int64 { return ids[w.rand.IntN(len(ids))] }
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4]}}`
-	switch n := w.rand.IntN(22); {
+	switch n := w.rand.IntN(23); {
 	case n < 2 || len(w.jobs)+len(w.tasks) == 0:
 		w.jobs = append(w.jobs, decode[ProcessingJobSummary](w.T, ask(w.h, "POST", "/unit_jobs", goodBody), 201).ID)
 		return "a job"
@@ -265,6 +265,10 @@ func (w *walk) act() (did string) {
 		w.p.mu.Unlock()
 		w.must(w.b.Revalidate(w.Context()))
 		return "another document"
+	case n == 16 && len(w.tasks) > 0:
+		action := []string{"pause", "resume", "pause", "resume", "cancel"}[w.rand.IntN(5)]
+		ask(w.h, "POST", fmt.Sprintf("/upscale_tasks/%d/%s", one(w.tasks), action), "")
+		return "a pause"
 	case n == 15:
 		ask(w.h, "POST", "/sync_jobs", goodBody)
 		return "a synchronous run"
@@ -304,7 +308,7 @@ func TestConditionalReads_MissNoChange(t *testing.T) {
 				waiters := w.await()
 				did := w.act()
 				synctest.Wait()
-				if slices.Contains([]string{"a deleted job", "a deleted task", "the end of any job", "a retry"}, did) {
+				if slices.Contains([]string{"a deleted job", "a deleted task", "the end of any job", "a retry", "a pause"}, did) {
 					w.check(did + " at once")
 				}
 				time.Sleep(time.Duration(2100+r.IntN(20_000)) * time.Millisecond)

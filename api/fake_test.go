@@ -201,7 +201,7 @@ func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 	if err != nil {
 		return r, err
 	}
-	r.Wakes, r.ServiceChanged = w.wakes, t.Attention == dispatch.ServiceChanged
+	r.Wakes, r.Edited, r.ServiceChanged = w.wakes, t.Edited.UnixMicro(), t.Attention == dispatch.ServiceChanged
 	for _, j := range jobs {
 		updated := j.Updated.UnixMicro()
 		r.Jobs, r.Updated, r.Sums = r.Jobs+1, max(r.Updated, updated), dispatch.SumUpdated(r.Sums, updated)
@@ -338,6 +338,33 @@ func (w *world) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		delete(w.tasks, id)
 	}
 	return err
+}
+
+func (w *world) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	t, _, err := w.ReadTask(ctx, u, id, 0)
+	return t, err
+}
+
+func (w *world) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	return w.pause(ctx, u, id, true)
+}
+
+func (w *world) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	return w.pause(ctx, u, id, false)
+}
+
+func (w *world) pause(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, paused bool) (dispatch.TaskRecord, error) {
+	if _, _, err := w.ReadTask(ctx, u, id, 0); err != nil {
+		return dispatch.TaskRecord{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.tasks[id]
+	if t.Paused != paused {
+		t.Paused, t.Edited = paused, time.Now()
+	}
+	w.tasks[id] = t
+	return t, nil
 }
 
 func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {

@@ -89,7 +89,8 @@ func TestDocument(t *testing.T) {
 		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
 		"GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
 		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "POST /grants", "POST /params", "POST /session/sign-out", "POST /sync_jobs", "POST /tickets", "POST /tiles",
-		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/retry"}
+		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/cancel", "POST /upscale_tasks/{task_id}/pause",
+		"POST /upscale_tasks/{task_id}/resume", "POST /upscale_tasks/{task_id}/retry"}
 	if d := cmp.Diff(want, operations); d != "" {
 		t.Error(d)
 	}
@@ -144,7 +145,7 @@ func TestOperations_NeedAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 27 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 30 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }
@@ -177,7 +178,7 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 		for method, op := range methods {
 			name := strings.ToUpper(method) + " " + path
 			kinds := fromStore
-			if method == "post" && !strings.HasSuffix(path, "/retry") && !strings.HasSuffix(path, "/cancel") || strings.HasPrefix(path, "/unit_jobs/{job_id}/results") || strings.Contains(path, "/items") {
+			if method == "post" && !strings.HasSuffix(path, "/retry") && !strings.HasSuffix(path, "/cancel") && !strings.HasSuffix(path, "/pause") && !strings.HasSuffix(path, "/resume") || strings.HasPrefix(path, "/unit_jobs/{job_id}/results") || strings.Contains(path, "/items") {
 				kinds = dispatch.Kinds()
 			}
 			for i := -1; i < len(kinds); i++ {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
+	"strconv"
 	"sync"
 	"time"
 
@@ -127,7 +128,7 @@ func jobDigest(r dispatch.Record) uint64 {
 
 func taskDigest(r dispatch.TaskRecord) uint64 {
 	counts, _ := json.Marshal(r.Counts) // texts and numbers cannot fail to encode
-	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention))
+	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention), strconv.FormatBool(r.Paused))
 }
 
 // digestOf returns a part of a SHA-256. Digests are added up, so one that depends almost linearly on the last characters,

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -51,6 +52,11 @@ var changesOf = []struct {
 			}
 			w.jobs[id] = r
 		}
+	}},
+	{"a pause", true, func(w *world, _ dispatch.JobID) {
+		task := w.tasks[1]
+		task.Paused, task.Edited = !task.Paused, task.Edited.Add(time.Second)
+		w.tasks[1] = task
 	}},
 	{"a changed document", true, func(w *world, _ dispatch.JobID) {
 		task := w.tasks[1]

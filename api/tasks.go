@@ -21,6 +21,12 @@ type taskBroker interface {
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
+	// CancelTask cancels the jobs of a task that have not ended. The task stays visible.
+	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// PauseTask stops submitting the jobs of a task that wait.
+	PauseTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// ResumeTask submits the jobs of a paused task that wait.
+	ResumeTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// RetryTask submits the failed jobs of a task again.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 }
@@ -84,16 +90,19 @@ func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
 	return &nothing{}, taskError(a.Broker.DeleteTask(ctx, user(ctx), id))
 }
 
-func (a *api) retryTask(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
-	id, err := in.taskID()
-	if err != nil {
-		return nil, err
+// taskChange returns the operation that changes a task, which stays in its owner's list.
+func (a *api) taskChange(change func(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
+	return func(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
+		id, err := in.taskID()
+		if err != nil {
+			return nil, err
+		}
+		t, err := change(ctx, user(ctx), id)
+		if err != nil {
+			return nil, taskError(err)
+		}
+		return &status[UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
 	}
-	t, err := a.Broker.RetryTask(ctx, user(ctx), id)
-	if err != nil {
-		return nil, taskError(err)
-	}
-	return &status[UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
 }
 
 var errNoTask = refusal{status: http.StatusNotFound, code: "TASK_NOT_FOUND", message: "There is no such task."}

@@ -150,7 +150,7 @@ func TestTask_NotFound(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	const id = "X-Correlation-ID"
 	want := ask(h, "GET", "/upscale_tasks/77", "", id, "same").Body.String()
-	for _, c := range []struct{ method, path string }{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"}} {
+	for _, c := range []struct{ method, path string }{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"}, {"POST", "/cancel"}, {"POST", "/pause"}, {"POST", "/resume"}} {
 		for number, token := range map[string]string{"1": "token-bert", "77": "token-anna", "0": "token-anna", "-1": "token-anna", "9223372036854775808": "token-anna"} {
 			a := ask(h, c.method, "/upscale_tasks/"+number+c.path, "", "Authorization", "Bearer "+token, id, "same")
 			if failed(t, a, 404, "TASK_NOT_FOUND"); a.Body.String() != want {
@@ -214,6 +214,20 @@ func TestBroker_Task(t *testing.T) {
 	if again := decode[UpscalingTaskSummary](t, ask(h, "POST", path+"/retry", ""), 200); again.Counts["running"] != 3 {
 		t.Errorf("nothing failed: %+v", again)
 	}
+	for action, paused := range map[string]bool{"pause": true, "resume": false} {
+		changed := decode[UpscalingTaskSummary](t, ask(h, "POST", path+"/"+action, ""), 200)
+		if changed.Paused != paused || changed.Counts["running"] != 3 {
+			t.Errorf("%s: %+v", action, changed)
+		}
+		if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); list.UpscalingTasks[0].Paused != paused {
+			t.Errorf("%s: listed %+v", action, list)
+		}
+	}
+	decode[any](t, ask(h, "POST", path+"/cancel", ""), 200)
+	until(t, func() bool {
+		task = decode[UpscalingTask](t, ask(h, "GET", path, ""), 200)
+		return task.Counts["canceled"] == 3 && task.Status == "canceled"
+	})
 	decode[any](t, ask(h, "DELETE", path, ""), 200)
 	until(t, func() bool {
 		p.mu.Lock()

@@ -121,6 +121,7 @@ type UpscalingTaskSummary struct {
 	Label  string `json:"label" enum:"openeo,ogc_api_process"`
 	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"running if some jobs run, or if some have ended and others have not. When all have ended: finished if any has finished, see counts"`
 
+	Paused    bool           `json:"paused,omitempty" doc:"Whether jobs that wait are kept from being submitted, see pause_upscale_task. Absent: false"`
 	Counts    map[string]int `json:"counts,omitempty" doc:"Number of jobs by status, without deleted jobs"`
 	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
@@ -157,7 +158,7 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 		counts[string(a.shown(s))] += n
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: string(a.shown(t.Counts.Status())), Counts: counts, Progress: &t.Progress,
+		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Counts: counts, Progress: &t.Progress,
 		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning}
 }
 
@@ -211,6 +212,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.CancelUnsupported:  "The platform cannot cancel jobs. The job may run there to its end.",
 	dispatch.Missing:            "The platform does not find this job. The broker looks for it for some more minutes before it reports the job as lost.",
 	dispatch.Lost:               "The platform no longer knows this job.",
+	dispatch.Paused:             "The task is paused. Jobs that wait are submitted after you resume it; jobs that were submitted go on.",
 	dispatch.Stalled:            "The platform has reported no progress of this job for hours. It may hang there. It continues unless you cancel it.",
 	dispatch.RefusedForbidden:   "The platform does not permit this for your account. Ask its operator for permission, or choose another platform.",
 	dispatch.RefusedUnsupported: "The platform does not support this. Choose another service or platform, or try a synchronous run.",

@@ -366,3 +366,33 @@ func TestWatchJob_ReadsThePlaceInTheQueue(t *testing.T) {
 		t.Errorf("%q, not %q", seen, want)
 	}
 }
+
+// TestTask_IsPausedResumedAndCanceled at an OGC server whose jobs run until they are canceled.
+func TestTask_IsPausedResumedAndCanceled(t *testing.T) {
+	w, c := start(t)
+	w.OGC.SetLife(simulator.Life{Run: time.Hour})
+	task, err := c.Upscale(t.Context(), w.tiled(2), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []struct {
+		do     func(context.Context, int64) (client.Task, error)
+		paused bool
+	}{{c.Pause, true}, {c.Resume, false}, {c.Pause, true}, {c.CancelTask, false}} {
+		changed, err := change.do(t.Context(), task.ID)
+		if err != nil || changed.Paused != change.paused || changed.ID != task.ID {
+			t.Errorf("%+v, %v", changed, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for u, err := range c.WatchTask(ctx, task.ID) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(u.Tasks) > 0 && u.Tasks[0].Status == client.Canceled {
+			return
+		}
+	}
+	t.Error("the task was not canceled")
+}

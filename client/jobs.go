@@ -95,8 +95,28 @@ func (c *Client) TaskSummary(ctx context.Context, id int64) (t Task, err error) 
 }
 
 // Retry submits the failed jobs of a task again.
-func (c *Client) Retry(ctx context.Context, id int64) (t Task, err error) {
-	_, err = c.do(ctx, call{method: http.MethodPost, path: taskPath(id) + "/retry"}, &t)
+func (c *Client) Retry(ctx context.Context, id int64) (Task, error) {
+	return c.change(ctx, id, "retry")
+}
+
+// CancelTask cancels the jobs of a task that have not ended. The task stays in the list.
+func (c *Client) CancelTask(ctx context.Context, id int64) (Task, error) {
+	return c.change(ctx, id, "cancel")
+}
+
+// Pause keeps the jobs of a task that wait from being submitted. Those that were submitted go on.
+func (c *Client) Pause(ctx context.Context, id int64) (Task, error) {
+	return c.change(ctx, id, "pause")
+}
+
+// Resume ends the pause of a task.
+func (c *Client) Resume(ctx context.Context, id int64) (Task, error) {
+	return c.change(ctx, id, "resume")
+}
+
+// change changes a task, and returns it without its jobs.
+func (c *Client) change(ctx context.Context, id int64, action string) (t Task, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPost, path: taskPath(id) + "/" + action}, &t)
 	return t, err
 }
 

@@ -100,6 +100,7 @@ type Task struct {
 	Title     string         `json:"title"`
 	Label     string         `json:"label"`
 	Status    Status         `json:"status"`
+	Paused    bool           `json:"paused,omitempty"` // jobs that wait are not submitted
 	Counts    map[Status]int `json:"counts,omitempty"`
 	Progress  *float64       `json:"progress,omitempty"` // percent
 	Attention *Attention     `json:"attention,omitempty"`

@@ -58,13 +58,45 @@ func (b *Broker) repeatedTask(ctx context.Context, u UserID, id TaskID) (TaskRec
 
 // DeleteTask hides a task and its jobs at once. The broker cancels the jobs that have not ended at the platform.
 func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
-	a, err := b.Store.CancelTask(ctx, u, id)
+	return b.changeTask(ctx, u, id, "cancel", func() (Account, error) { return b.Store.CancelTask(ctx, u, id, true) })
+}
+
+// CancelTask cancels the jobs of a task that have not ended. The task and its jobs stay in their owner's lists.
+func (b *Broker) CancelTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+	err := b.changeTask(ctx, u, id, "cancel", func() (Account, error) { return b.Store.CancelTask(ctx, u, id, false) })
+	return b.changedTask(ctx, u, id, err)
+}
+
+// PauseTask stops submitting the jobs of a task that wait. Those that were submitted go on.
+func (b *Broker) PauseTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+	err := b.changeTask(ctx, u, id, "pause", func() (Account, error) { return b.Store.PauseTask(ctx, u, id) })
+	return b.changedTask(ctx, u, id, err)
+}
+
+// ResumeTask submits the jobs of a paused task that wait.
+func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+	err := b.changeTask(ctx, u, id, "resume", func() (Account, error) { return b.Store.ResumeTask(ctx, u, id) })
+	return b.changedTask(ctx, u, id, err)
+}
+
+// changeTask changes a task for its owner, and tells everyone who waits for its changes.
+func (b *Broker) changeTask(ctx context.Context, u UserID, id TaskID, action string, change func() (Account, error)) error {
+	a, err := change()
 	if err == nil {
-		b.audit(ctx, "cancel", u, Job{Task: id, Account: a}, 0)
+		b.audit(ctx, action, u, Job{Task: id, Account: a}, 0)
+		b.queues.forget(a)
 		b.wake(a)
 		b.notifyUser(u)
 	}
 	return err
+}
+
+// changedTask returns a task after a change that returned err.
+func (b *Broker) changedTask(ctx context.Context, u UserID, id TaskID, err error) (TaskRecord, error) {
+	if err != nil {
+		return TaskRecord{}, err
+	}
+	return b.Store.Task(ctx, u, id)
 }
 
 // RetryTask runs the failed jobs of a task again, under their ids. Jobs that run, wait or were canceled do not change.

@@ -112,6 +112,7 @@ const (
 	Missing           Attention = "not_found_on_platform" // the status is read for some minutes more before the job counts as lost
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
+	Paused            Attention = "paused"               // its task is paused: the job is not submitted until it is resumed
 	Stalled           Attention = "stalled"              // the platform reports the job as alive, but its status and progress do not change
 	Overdue           Attention = "max_duration_reached" // canceled because it ran longer than its max_duration
 	ServiceChanged    Attention = "service_changed"      // its service's document changed while the job waited; it is still submitted
@@ -143,6 +144,10 @@ type Job struct {
 	Service ServiceHash
 	Desired Desired
 	Hidden  bool // its owner deleted it, or it was refused; it is no longer shown, but visits still process it
+
+	// Paused is set while the task of the job is paused: the job is not submitted while it waits. What was submitted goes on. Like Desired, only
+	// owners change it.
+	Paused bool
 
 	MaxDuration time.Duration // the job is canceled if it runs longer; 0: no limit
 
@@ -213,17 +218,31 @@ func (j Job) excludeWait(due, now time.Time) Job {
 	return j
 }
 
+// Never is when a paused job that waits is due: after everything else.
+var Never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// idlePaused returns the job as it must be stored: if it waits and is paused, it is not due, and shows why. The time for which it was turned
+// away before does not count any more.
+func (j Job) idlePaused() Job {
+	if !j.Paused || j.Phase != Waiting {
+		return j
+	}
+	j.Due, j.Tries, j.Refused = Never, 0, time.Time{}
+	return j.withAttention(Paused, "")
+}
+
 // Retry returns a failed job reset for another attempt. Its previous platform job moves to Past, so that a late response about it is never
-// mistaken for the new attempt.
+// mistaken for the new attempt. A job of a paused task waits until that is resumed.
 func (j Job) Retry(now time.Time) Job {
 	if j.Ref != (Ref{}) {
 		j.Past = append(slices.Clone(j.Past), j.Ref)
 	}
-	return Job{
+	again := Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Desired: j.Desired, Hidden: j.Hidden,
-		MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans, Past: j.Past, Status: Accepted,
-		Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
+		Paused: j.Paused, MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
+		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 	}
+	return again.idlePaused()
 }
 
 // Retryable reports whether the owner may run the job again.

@@ -534,6 +534,7 @@ func applyConsequences(was, j Job, t Timing, now time.Time) Job {
 	if was.Phase.InDoubt() && j.Phase.Inert() && j.Begun > 1 {
 		j.Due = later(j.Due, now.Add(t.Check)) // suspects of one crash are submitted before those of two
 	}
+	j = j.idlePaused()
 	if j.Phase == Started && was.Phase != Started && j.MaxDuration > 0 {
 		j.Deadline = now.Add(j.MaxDuration)
 	}

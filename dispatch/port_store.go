@@ -97,8 +97,14 @@ type Changes interface {
 	// Cancel stores that the owner no longer wants the job, and wakes its account. A waiting job ends with that. With hide the owner does
 	// not see the job from now on, whether it has ended or not.
 	Cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job, error)
-	// CancelTask cancels and hides all jobs of a task, and hides the task. It returns the account, which it wakes.
-	CancelTask(context.Context, UserID, TaskID) (Account, error)
+	// CancelTask cancels all jobs of a task that have not ended, and ends its pause. With hide it hides the task and all its jobs. It returns the
+	// account, which it wakes.
+	CancelTask(ctx context.Context, u UserID, id TaskID, hide bool) (Account, error)
+	// PauseTask sets Job.Paused of the jobs of a task that may still be submitted: those that have not ended, and those that failed. Jobs that
+	// wait are due [Never], and get the attention [Paused]. It returns the account, which it wakes. A paused task does not change.
+	PauseTask(context.Context, UserID, TaskID) (Account, error)
+	// ResumeTask undoes PauseTask: its jobs that wait are due now. A task that is not paused does not change.
+	ResumeTask(context.Context, UserID, TaskID) (Account, error)
 	// RetryTask resets the failed jobs of a task to waiting, see [Job.Retry], and wakes the account. It returns the account and the number
 	// of those jobs. LimitReached as in Accept.
 	RetryTask(ctx context.Context, u UserID, id TaskID, within ...Quota) (Account, int, error)
@@ -151,9 +157,9 @@ type Agendas interface {
 	// Agenda returns what is due for an account. Agenda.Held counts every job whose phase holds a slot; if stalled is not 0, jobs that are
 	// stalled for that time are not counted, see [Job.FreesSlot].
 	Agenda(ctx context.Context, a Account, n int, stalled time.Duration) (Agenda, error)
-	// Lines returns all lines of an account with waiting jobs, due or not, and how many wait.
+	// Lines returns all lines of an account with waiting jobs, due or not, and how many wait. Paused jobs do not count as waiting.
 	Lines(context.Context, Account) ([]Line, error)
-	// Waiting returns the jobs that wait in a line, due or not, in their order.
+	// Waiting returns the jobs that wait in a line, due or not, in their order, without paused ones.
 	Waiting(context.Context, Account, Line) ([]JobID, error)
 	// WaitingBefore returns how many of the jobs that Waiting returns for the line of a job come before it.
 	WaitingBefore(context.Context, Job) (int, error)
@@ -182,11 +188,11 @@ type Responses interface {
 	// and owners whose waiting jobs are among them count as served, job by job in the order given. Conflict, and nothing
 	// committed, when another process leased the account.
 	Intend(ctx context.Context, l Lease, limits Limits, jobs []Job) ([]Job, error)
-	// Save stores what responses changed, except Desired and Hidden, in one commit. A job whose stored version differs from the given one
+	// Save stores what responses changed, except Desired, Paused and Hidden, in one commit. A job whose stored version differs from the given one
 	// is left as it is and not returned. If any job was stored, the given accounts are woken in the same commit. A caller without a lease
 	// must name them, because the visit that holds the account would otherwise not read the changes.
 	Save(ctx context.Context, jobs []Job, wake ...Account) ([]Job, error)
-	// FailWithoutSignIn fails the account's wanted jobs that wait or were not started, and returns them, if the account has been held for longer than
+	// FailWithoutSignIn fails the account's wanted jobs that wait and are not paused, or were not started, and returns them, if the account has been held for longer than
 	// patience because its user must sign in. Consecutive holds for [NeedsSignIn] count as one if there was no other hold and no day between them.
 	FailWithoutSignIn(ctx context.Context, a Account, patience time.Duration, failure string) ([]Job, error)
 }

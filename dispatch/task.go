@@ -24,7 +24,9 @@ type Task struct {
 	Request   Request // the part that its jobs share
 	Dimension string
 	Created   time.Time
-	Updated   time.Time // when one of its jobs last changed
+	Updated   time.Time // when the task or one of its jobs last changed
+	Edited    time.Time // when its owner last paused or resumed it; zero: never
+	Paused    bool      // none of its jobs that wait is submitted
 	Hidden    bool
 
 	// Document defines the task's service; nil: none. It is stored with the task. A store never fills in this field; see Store.Document.
@@ -42,7 +44,7 @@ type TaskRecord struct {
 // attentionOrder lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must
 // decide on, then those that the operator must resolve, then those that pass without action.
 var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, NoPlatform,
-	Stalled, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
+	Stalled, Paused, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
 
 // TaskAttention returns the attention that a task shows if its jobs have the given ones. Attentions that are not in attentionOrder come
 // after it, sorted by name, and ServiceChanged comes last.
@@ -125,7 +127,7 @@ func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	if t.Counts == nil {
 		t.Counts = Counts{}
 	}
-	t.Updated = later(t.Created, y.updated)
+	t.Updated = later(later(t.Created, t.Edited), y.updated)
 	t.Progress = t.Counts.Progress(y.live)
 	return t
 }

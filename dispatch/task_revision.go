@@ -13,6 +13,7 @@ type Revision struct {
 	Updated int64    // the latest Job.Updated, in microseconds
 	Sums    [2]int64 // of all Job.Updated, see SumUpdated
 
+	Edited         int64 // Task.Edited, in microseconds
 	ServiceChanged bool
 	Why            Attention // of the account's hold; None if the account is not held
 	Notice         string

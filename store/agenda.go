@@ -57,12 +57,20 @@ func (l accountReader) row(ctx context.Context, g *dispatch.Agenda) error {
 
 func (l accountReader) nextDue(ctx context.Context, g *dispatch.Agenda) (query.NextDueRow, error) {
 	row, err := l.q.NextDue(ctx, l.account)
-	g.NextWaiting, g.NextStart, g.NextPoll = at(row.Waiting), at(row.Start), at(row.Learn)
+	g.NextWaiting, g.NextStart, g.NextPoll = ever(row.Waiting), at(row.Start), at(row.Learn)
 	g.Next, g.NextUnprepared = at(row.Cancel), at(row.Unprepared)
 	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
 		g.Next = settle
 	}
 	return row, err
+}
+
+// ever returns when a waiting job is due; zero if that is dispatch.Never.
+func ever(due int64) time.Time {
+	if due >= micros(dispatch.Never) {
+		return time.Time{}
+	}
+	return at(due)
 }
 
 // steps reads the jobs of each step for which any is due.
@@ -114,10 +122,13 @@ func (l accountReader) held(ctx context.Context) (held, active int, err error) {
 // allLines returns the lines that have waiting jobs, sorted, with their slots and turns.
 func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
 	rows, err := l.q.ListLines(ctx, l.account)
-	lines := make([]dispatch.Line, len(rows))
-	for i, r := range rows {
-		lines[i] = dispatch.Line{Owner: dispatch.UserID(r.Owner), Task: dispatch.TaskID(r.Task), Held: int(r.Held), OwnerHeld: int(r.OwnerHeld),
-			Waiting: int(r.Waiting), Served: r.Served, OwnerServed: r.OwnerServed, First: dispatch.JobID(r.Head), Due: at(r.Due)}
+	lines := make([]dispatch.Line, 0, len(rows))
+	for _, r := range rows {
+		if ever(r.Due).IsZero() { // all its waiting jobs are paused
+			continue
+		}
+		lines = append(lines, dispatch.Line{Owner: dispatch.UserID(r.Owner), Task: dispatch.TaskID(r.Task), Held: int(r.Held), OwnerHeld: int(r.OwnerHeld),
+			Waiting: int(r.Waiting), Served: r.Served, OwnerServed: r.OwnerServed, First: dispatch.JobID(r.Head), Due: at(r.Due)})
 	}
 	sortLines(lines)
 	return lines, err
@@ -141,7 +152,7 @@ func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch
 
 // Waiting returns the ids of the waiting jobs of a line.
 func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
-	ids, err := s.queries(s.read).ListWaiting(ctx, a, lineOf(l))
+	ids, err := s.queries(s.read).ListWaiting(ctx, a, lineOf(l), micros(dispatch.Never))
 	return ids, fail("Waiting", err)
 }
 

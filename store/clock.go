@@ -22,5 +22,5 @@ func (s *Store) followClock(ctx context.Context, q tx, now int64) error {
 	if err != nil || last <= soon {
 		return err
 	}
-	return errors.Join(q.MoveServed(ctx, now), q.MoveJobs(ctx, last-now, soon), q.MoveAccounts(ctx, soon, last-now))
+	return errors.Join(q.MoveServed(ctx, now), q.MoveJobs(ctx, last-now, soon, micros(dispatch.Never)), q.MoveAccounts(ctx, soon, last-now))
 }

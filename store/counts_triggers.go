@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -13,14 +14,15 @@ import (
 // countMigrations install the triggers that keep the counts of jobs, and count the jobs that exist. They are in Go because the
 // two databases have no common form of triggers. Once the triggers are committed every program keeps the counts, also one of an
 // earlier version; so the jobs can be counted without blocking anyone, and counted again if that was interrupted. A later
-// migration that changes the tables of counts replaces the triggers and moves the counting behind itself.
+// migration that changes what is counted replaces the triggers and moves the counting behind itself, as that of paused jobs did: versions
+// 30 and 31, which did both before, do nothing.
 func countMigrations(dialect goose.Dialect) []*goose.Migration {
 	triggers := sqliteCountTriggers
 	if dialect == goose.DialectPostgres {
 		triggers = postgresCountTriggers()
 	}
 	install := func(ctx context.Context, tx *sql.Tx) error {
-		for _, statement := range triggers {
+		for _, statement := range slices.Concat(formerTriggers[dialect], triggers) {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
 				return err
 			}
@@ -37,19 +39,30 @@ func countMigrations(dialect goose.Dialect) []*goose.Migration {
 		return err
 	}
 	return []*goose.Migration{
-		goose.NewGoMigration(30, &goose.GoFunc{RunTx: install}, nil),
-		goose.NewGoMigration(31, &goose.GoFunc{RunTx: fill}, nil),
+		goose.NewGoMigration(30, nil, nil),
+		goose.NewGoMigration(31, nil, nil),
+		goose.NewGoMigration(49, &goose.GoFunc{RunTx: install}, nil),
+		goose.NewGoMigration(50, &goose.GoFunc{RunTx: fill}, nil),
 	}
 }
 
-// sqliteCountTriggers count job by job: SQLite has no triggers for statements. Owner, account and task of a job never change.
+// formerTriggers are the statements that remove the triggers of a database that has them already.
+var formerTriggers = map[goose.Dialect][]string{
+	goose.DialectSQLite3: {"DROP TRIGGER IF EXISTS count_inserted", "DROP TRIGGER IF EXISTS count_deleted", "DROP TRIGGER IF EXISTS count_phase",
+		"DROP TRIGGER IF EXISTS count_costs", "DROP TRIGGER IF EXISTS count_shown"},
+	goose.DialectPostgres: {"DROP FUNCTION IF EXISTS count_insert() CASCADE", "DROP FUNCTION IF EXISTS count_delete() CASCADE",
+		"DROP FUNCTION IF EXISTS count_update() CASCADE"},
+}
+
+// sqliteCountTriggers count job by job: SQLite has no triggers for statements. Paused jobs wait in the counts of their owner, which limit how
+// many an owner may have, and not in those of their line and account. Owner, account and task of a job never change.
 var sqliteCountTriggers = []string{`
 CREATE TRIGGER count_inserted AFTER INSERT ON jobs WHEN NOT NEW.counted BEGIN
 	INSERT INTO line_counts (account, owner, task, waiting, held)
-	VALUES (NEW.account, NEW.owner, NEW.task, NEW.phase = 'waiting', NEW.phase NOT IN ('waiting', 'ended'))
+	VALUES (NEW.account, NEW.owner, NEW.task, NEW.phase = 'waiting' AND NOT NEW.paused, NEW.phase NOT IN ('waiting', 'ended'))
 	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held;
 	INSERT INTO account_counts (account, waiting, held, started)
-	VALUES (NEW.account, NEW.phase = 'waiting', NEW.phase NOT IN ('waiting', 'ended'), NEW.phase = 'started')
+	VALUES (NEW.account, NEW.phase = 'waiting' AND NOT NEW.paused, NEW.phase NOT IN ('waiting', 'ended'), NEW.phase = 'started')
 	ON CONFLICT (account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
 		started = started + excluded.started;
 	INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
@@ -67,9 +80,9 @@ CREATE TRIGGER count_inserted AFTER INSERT ON jobs WHEN NOT NEW.counted BEGIN
 		second = second + excluded.second, epochs = epochs + excluded.epochs;
 END`, `
 CREATE TRIGGER count_deleted AFTER DELETE ON jobs BEGIN
-	UPDATE line_counts SET waiting = waiting - (OLD.phase = 'waiting'), held = held - (OLD.phase NOT IN ('waiting', 'ended'))
+	UPDATE line_counts SET waiting = waiting - (OLD.phase = 'waiting' AND NOT OLD.paused), held = held - (OLD.phase NOT IN ('waiting', 'ended'))
 	WHERE account = OLD.account AND owner = OLD.owner AND task = OLD.task AND shard = 0 AND OLD.phase <> 'ended';
-	UPDATE account_counts SET waiting = waiting - (OLD.phase = 'waiting'), held = held - (OLD.phase NOT IN ('waiting', 'ended')),
+	UPDATE account_counts SET waiting = waiting - (OLD.phase = 'waiting' AND NOT OLD.paused), held = held - (OLD.phase NOT IN ('waiting', 'ended')),
 		started = started - (OLD.phase = 'started')
 	WHERE account = OLD.account AND shard = 0 AND OLD.phase <> 'ended';
 	UPDATE owner_counts SET waiting = waiting - (OLD.phase = 'waiting'), held = held - (OLD.phase NOT IN ('waiting', 'ended')),
@@ -84,13 +97,14 @@ CREATE TRIGGER count_deleted AFTER DELETE ON jobs BEGIN
 		first = first - OLD.updated % 2147483647, second = second - (OLD.updated % 1000003) * (OLD.updated % 1000003), epochs = epochs - OLD.turn
 	WHERE OLD.task <> 0 AND NOT OLD.hidden AND task = OLD.task AND status = OLD.status AND shard = 0;
 END`, `
-CREATE TRIGGER count_phase AFTER UPDATE OF phase, bytes ON jobs WHEN OLD.phase <> NEW.phase OR OLD.bytes <> NEW.bytes BEGIN
+CREATE TRIGGER count_phase AFTER UPDATE OF phase, bytes, paused ON jobs
+WHEN OLD.phase <> NEW.phase OR OLD.bytes <> NEW.bytes OR OLD.paused <> NEW.paused BEGIN
 	INSERT INTO line_counts (account, owner, task, waiting, held)
-	VALUES (NEW.account, NEW.owner, NEW.task, (NEW.phase = 'waiting') - (OLD.phase = 'waiting'),
+	VALUES (NEW.account, NEW.owner, NEW.task, (NEW.phase = 'waiting' AND NOT NEW.paused) - (OLD.phase = 'waiting' AND NOT OLD.paused),
 		(NEW.phase NOT IN ('waiting', 'ended')) - (OLD.phase NOT IN ('waiting', 'ended')))
 	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held;
 	INSERT INTO account_counts (account, waiting, held, started)
-	VALUES (NEW.account, (NEW.phase = 'waiting') - (OLD.phase = 'waiting'),
+	VALUES (NEW.account, (NEW.phase = 'waiting' AND NOT NEW.paused) - (OLD.phase = 'waiting' AND NOT OLD.paused),
 		(NEW.phase NOT IN ('waiting', 'ended')) - (OLD.phase NOT IN ('waiting', 'ended')), (NEW.phase = 'started') - (OLD.phase = 'started'))
 	ON CONFLICT (account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
 		started = started + excluded.started;
@@ -133,8 +147,8 @@ func postgresCountTriggers() (statements []string) {
 		{"insert", "NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added WHERE NOT counted)", "NOT EXISTS (SELECT 1 FROM added WHERE NOT counted)", postgresCount + postgresCountPeriods},
 		{"delete", "OLD TABLE AS removed", "(SELECT -1 AS sign, * FROM removed)", "NOT EXISTS (SELECT 1 FROM removed)", postgresCount + postgresCountPeriods},
 		{"update", "OLD TABLE AS removed NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed)",
-			`NOT EXISTS (SELECT id, phase, bytes, costs, status, progress, updated, hidden, turn FROM added
-				EXCEPT SELECT id, phase, bytes, costs, status, progress, updated, hidden, turn FROM removed)`, postgresCount},
+			`NOT EXISTS (SELECT id, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM added
+				EXCEPT SELECT id, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM removed)`, postgresCount},
 	} {
 		statements = append(statements,
 			"CREATE FUNCTION count_"+on.event+"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN\n IF "+on.unless+" THEN RETURN NULL; END IF;"+
@@ -147,13 +161,13 @@ func postgresCountTriggers() (statements []string) {
 
 const postgresCount = `
 	INSERT INTO line_counts AS c (account, owner, task, waiting, held)
-	SELECT * FROM (SELECT account, owner, task, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
+	SELECT * FROM (SELECT account, owner, task, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
 			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held
 		FROM $ROWS AS r GROUP BY account, owner, task) AS d
 	WHERE (waiting, held) <> (0, 0)
 	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held;
 	INSERT INTO account_counts AS c (account, waiting, held, started)
-	SELECT * FROM (SELECT account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
+	SELECT * FROM (SELECT account, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
 			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held, SUM(CASE phase WHEN 'started' THEN sign ELSE 0 END) AS started
 		FROM $ROWS AS r GROUP BY account) AS d
 	WHERE (waiting, held, started) <> (0, 0, 0)

@@ -47,9 +47,9 @@ func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
 	return dispatch.Record{Job: j, Request: request, Read: at(now)}, err
 }
 
-// showHold sets the attention of the account on a job that was not started, if the account currently submits nothing.
+// showHold sets the attention of the account on a job that was not started and is not paused, if the account currently submits nothing.
 func showHold(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now int64) dispatch.Job {
-	if j.Phase.Inert() && hold > now {
+	if j.Phase.Inert() && hold > now && j.Attention != dispatch.Paused {
 		j.Attention, j.Notice = why, notice
 	}
 	return j

@@ -48,7 +48,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"sumTask":            {"task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?", "task_counts_pkey"},
 	"countTimeDependent": {"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|bytes)"},
 	"countAccount":       {"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey"},
-	"countOwner":         {"owner_counts USING INDEX sqlite_autoindex_owner_counts_1 (owner=? AND account=?)", "owner_counts_pkey"},
+	"countOwner":         {"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey"},
 	"countWaitingBefore": {"jobs USING INDEX jobs_line (account=? AND line=? AND (due,id)<(?,?))", "jobs_line"},
 	"listRunning":        {"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step"},
 	"nextDue":            {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},

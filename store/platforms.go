@@ -91,7 +91,7 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (disp
 	if s.Held, _, err = l.held(ctx); err != nil {
 		return s, err
 	}
-	own, err := l.q.CountOwner(ctx, u, l.account)
+	own, err := l.q.CountOwner(ctx, l.account, u)
 	s.Waiting, s.Active = int(own.Waiting), int(own.Held)
 	return s, err
 }

@@ -129,7 +129,9 @@ func (s *Store) purgeTurns(ctx context.Context) error {
 			}
 			least := int64(math.MaxInt64)
 			for _, l := range waiting {
-				least = min(least, l.Served)
+				if !ever(l.Due).IsZero() { // not those of paused tasks
+					least = min(least, l.Served)
+				}
 			}
 			return q.ForgetTurns(ctx, a, least, purgedAtOnce)
 		}))

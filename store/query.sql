@@ -186,7 +186,7 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
 		OR id = sqlc.arg(id));
 
 -- name: ListTasks :many
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -196,11 +196,11 @@ FROM tasks WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.cr
 	AND (tasks.created < CAST(sqlc.arg(created) AS BIGINT) OR tasks.id < CAST(sqlc.arg(before) AS BIGINT))
 	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 	AND (CAST(sqlc.arg(since) AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
-		AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)))
+		AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST(sqlc.arg(since) AS BIGINT)))
 ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: GetTask :one
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -221,7 +221,7 @@ SELECT task, status, CAST(SUM(jobs) AS BIGINT) AS n, CAST(SUM(progress) AS BIGIN
 FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT) GROUP BY task, status HAVING SUM(jobs) <> 0;
 
 -- name: ReviseTask :one
-SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes,
+SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes, tasks.edited,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks JOIN accounts ON accounts.id = tasks.account
@@ -286,8 +286,8 @@ WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND jobs.sta
 	AND jobs.moved >= CAST(sqlc.arg(moved) AS BIGINT) AND (jobs.moved > CAST(sqlc.arg(moved) AS BIGINT) OR jobs.id > CAST(sqlc.arg(after) AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
--- name: HideTask :one
-UPDATE tasks SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;
+-- name: HideTask :exec
+UPDATE tasks SET hidden = TRUE WHERE id = $1;
 
 -- name: CancelTaskJobs :exec
 -- Like CancelJob.
@@ -302,11 +302,33 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended';
 
+-- name: MarkTask :exec
+-- Nothing changes if the task is paused or not already.
+UPDATE tasks SET paused = sqlc.arg(paused), edited = CAST(sqlc.arg(now) AS BIGINT) WHERE id = sqlc.arg(id) AND paused <> sqlc.arg(paused);
+
+-- name: PauseTaskJobs :exec
+-- See dispatch.Job.idlePaused. Versions change where a visit may be about to submit the job, or to find that it waits again.
+UPDATE jobs SET paused = TRUE,
+	version = CASE WHEN phase IN ('waiting', 'creating') THEN version + 1 ELSE version END,
+	updated = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE updated END,
+	attention = CASE WHEN phase = 'waiting' THEN 'paused' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
+	tries = CASE WHEN phase = 'waiting' THEN 0 ELSE tries END, refused = CASE WHEN phase = 'waiting' THEN 0 ELSE refused END,
+	due = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(never) AS BIGINT) ELSE due END
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND NOT paused AND (phase <> 'ended' OR status = 'failed');
+
+-- name: ResumeTaskJobs :exec
+UPDATE jobs SET paused = FALSE,
+	version = CASE WHEN phase IN ('waiting', 'creating') THEN version + 1 ELSE version END,
+	updated = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE updated END,
+	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
+	due = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE due END
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND paused;
+
 -- name: HideTaskJobs :exec
 UPDATE jobs SET hidden = TRUE WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
 
 -- name: LockTask :one
--- Locks the task: its deletion comes before or after, not in between.
+-- Locks the task: its other changes come before or after, not in between.
 UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;
 
 -- name: ListFailed :many
@@ -392,7 +414,7 @@ UPDATE served SET seen = sqlc.arg(now) WHERE seen > sqlc.arg(now);
 -- name: MoveJobs :exec
 UPDATE jobs SET due = due - CAST(sqlc.arg(back) AS BIGINT),
 	send_by = CASE WHEN send_by > CAST(sqlc.arg(soon) AS BIGINT) THEN send_by - CAST(sqlc.arg(back) AS BIGINT) ELSE send_by END
-WHERE due > CAST(sqlc.arg(soon) AS BIGINT);
+WHERE due > CAST(sqlc.arg(soon) AS BIGINT) AND due < CAST(sqlc.arg(never) AS BIGINT);
 
 -- name: MoveAccounts :exec
 UPDATE accounts SET due = CASE WHEN due > CAST(sqlc.arg(soon) AS BIGINT) THEN due - CAST(sqlc.arg(back) AS BIGINT) ELSE due END,
@@ -484,9 +506,9 @@ FROM hop LEFT JOIN turns t ON t.account = sqlc.arg(account) AND t.line = hop.lin
 	LEFT JOIN turns o ON o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789');
 
 -- name: CountOwner :one
--- What an owner has at an account.
-SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held FROM owner_counts
-WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account);
+-- What an owner has at an account, without paused jobs.
+SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held FROM line_counts
+WHERE account = sqlc.arg(account) AND owner = sqlc.arg(owner);
 
 -- name: CountQueues :many
 SELECT account, CAST(SUM(waiting) AS BIGINT) AS n FROM account_counts GROUP BY account HAVING SUM(waiting) <> 0;
@@ -503,7 +525,8 @@ ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.fa
 SELECT * FROM platforms;
 
 -- name: ListWaiting :many
-SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' ORDER BY due, id;
+SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due < CAST(sqlc.arg(never) AS BIGINT)
+ORDER BY due, id;
 
 -- name: CountWaitingBefore :one
 SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting'
@@ -561,7 +584,7 @@ ON CONFLICT (id) DO UPDATE SET hold = excluded.hold, hold_attention = excluded.h
 -- name: FailWithoutSignIn :many
 UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = sqlc.arg(failure),
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = sqlc.arg(now), updated = sqlc.arg(now)
-WHERE account = sqlc.arg(account) AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
+WHERE account = sqlc.arg(account) AND (phase = 'waiting' AND NOT paused OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST(sqlc.arg(before) AS BIGINT))
 RETURNING *;
 
@@ -861,7 +884,7 @@ ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.j
 -- Adds to the counts what they lack. One statement sees jobs and counts at one moment, so jobs may change meanwhile; only another correction may not.
 INSERT INTO line_counts (account, owner, task, waiting, held)
 SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT) FROM (
-	SELECT j.account, j.owner, j.task, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+	SELECT j.account, j.owner, j.task, SUM(CASE WHEN j.phase = 'waiting' AND NOT j.paused THEN 1 ELSE 0 END) AS waiting,
 		SUM(CASE WHEN j.phase = 'waiting' THEN 0 ELSE 1 END) AS held
 	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account, j.owner, j.task
 	UNION ALL SELECT c.account, c.owner, c.task, -c.waiting AS waiting, -c.held AS held FROM line_counts c
@@ -872,7 +895,7 @@ ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.wa
 -- Like CorrectLineCounts.
 INSERT INTO account_counts (account, waiting, held, started)
 SELECT d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), CAST(SUM(d.started) AS BIGINT) FROM (
-	SELECT j.account, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+	SELECT j.account, SUM(CASE WHEN j.phase = 'waiting' AND NOT j.paused THEN 1 ELSE 0 END) AS waiting,
 		SUM(CASE WHEN j.phase = 'waiting' THEN 0 ELSE 1 END) AS held, SUM(CASE WHEN j.phase = 'started' THEN 1 ELSE 0 END) AS started
 	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account
 	UNION ALL SELECT c.account, -c.waiting AS waiting, -c.held AS held, -c.started AS started FROM account_counts c

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -120,7 +121,7 @@ func revise(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, la
 	}
 	dependent, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
 	r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(dependent), Revision: dispatch.Revision{Jobs: int(sums.N),
-		Updated: row.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
+		Updated: row.Updated, Sums: [2]int64{sums.First, sums.Second}, Edited: row.Edited, ServiceChanged: row.Changed}}
 	if row.Hold > now {
 		r.Why, r.Notice = row.HoldAttention, row.HoldNotice
 	}
@@ -148,7 +149,7 @@ func (s *Store) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.
 // taskOf returns a task of a page. most is the number of bytes of a request that the page reads.
 func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
 	r := dispatch.TaskRecord{Counts: dispatch.Counts{}, Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
-		Dimension: row.Dimension, Created: at(row.Created), Hidden: row.Hidden}}
+		Dimension: row.Dimension, Created: at(row.Created), Edited: at(row.Edited), Paused: row.Paused, Hidden: row.Hidden}}
 	if row.Changed {
 		r.Attention = dispatch.ServiceChanged
 	}
@@ -159,7 +160,7 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 			live += c.Progress
 		}
 	}
-	r.Progress, r.Updated = r.Counts.Progress(float64(live)/1e6), at(max(row.Created, row.Updated))
+	r.Progress, r.Updated = r.Counts.Progress(float64(live)/1e6), at(max(row.Created, row.Edited, row.Updated))
 	if most != 0 && row.Size > int64(most) {
 		r.Request = dispatch.ParseRequestHead(row.Request)
 		return r, nil
@@ -240,16 +241,49 @@ func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch
 	return records, err
 }
 
-// CancelTask cancels and hides all jobs of a task, and hides the task.
-func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
-	err = s.in(allow(ctx, listWithin), s.write, "CancelTask", func(q tx, now int64) error {
-		if a, err = q.HideTask(ctx, id, u); err != nil {
-			return err
-		}
+// CancelTask cancels all jobs of a task, and with hide hides them and the task.
+func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account, error) {
+	return s.changeTask(ctx, "CancelTask", u, id, func(q tx, now int64) error {
 		if err := q.CancelTaskJobs(ctx, dispatch.SettleMargin.Microseconds(), now, int64(id)); err != nil {
 			return err
 		}
-		if err := q.HideTaskJobs(ctx, int64(id)); err != nil {
+		if err := markResumed(ctx, q, id, now); err != nil || !hide {
+			return err
+		}
+		return errors.Join(q.HideTask(ctx, id), q.HideTaskJobs(ctx, int64(id)))
+	})
+}
+
+// PauseTask keeps the waiting jobs of a task from being submitted.
+func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return s.changeTask(ctx, "PauseTask", u, id, func(q tx, now int64) error {
+		if err := q.MarkTask(ctx, true, now, id); err != nil {
+			return err
+		}
+		return q.PauseTaskJobs(ctx, now, micros(dispatch.Never), int64(id))
+	})
+}
+
+// ResumeTask undoes PauseTask.
+func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return s.changeTask(ctx, "ResumeTask", u, id, func(q tx, now int64) error { return markResumed(ctx, q, id, now) })
+}
+
+func markResumed(ctx context.Context, q tx, id dispatch.TaskID, now int64) error {
+	if err := q.MarkTask(ctx, false, now, id); err != nil {
+		return err
+	}
+	return q.ResumeTaskJobs(ctx, now, int64(id))
+}
+
+// changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after the other. The account's
+// row is written last, as in Save.
+func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, change func(q tx, now int64) error) (a dispatch.Account, err error) {
+	err = s.in(allow(ctx, listWithin), s.write, op, func(q tx, now int64) error {
+		if a, err = q.LockTask(ctx, id, u); err != nil {
+			return err
+		}
+		if err := change(q, now); err != nil {
 			return err
 		}
 		return q.Wake(ctx, a, now)

@@ -93,7 +93,7 @@ func (u update) text(with, from string) string {
 		where.WriteString(" AND jobs.desired = 'run'")
 	}
 	return with + "UPDATE jobs SET version = jobs.version + 1" + sets.String() + " FROM " + from +
-		" WHERE jobs.id = new.id AND jobs.version = new.version" + where.String() + " RETURNING jobs.id, jobs.desired, jobs.hidden"
+		" WHERE jobs.id = new.id AND jobs.version = new.version" + where.String() + " RETURNING jobs.id, jobs.desired, jobs.hidden, jobs.paused"
 }
 
 func columnNames() string {
@@ -249,12 +249,12 @@ func runUpdate(ctx context.Context, q tx, jobs []dispatch.Job, text string, args
 	for rows.Next() {
 		var id dispatch.JobID
 		var desired dispatch.Desired
-		var hidden bool
-		if err := rows.Scan(&id, &desired, &hidden); err != nil {
+		var hidden, paused bool
+		if err := rows.Scan(&id, &desired, &hidden, &paused); err != nil {
 			return nil, err
 		}
 		j := given[id]
-		j.Desired, j.Hidden, j.Version = desired, hidden, j.Version+1
+		j.Desired, j.Hidden, j.Paused, j.Version = desired, hidden, paused, j.Version+1
 		kept = append(kept, j)
 	}
 	return kept, rows.Err()

@@ -67,6 +67,7 @@ type Job struct {
 	Bytes       int64
 	Counted     bool
 	ServiceHash dispatch.ServiceHash
+	Paused      bool
 }
 
 type Platform struct {

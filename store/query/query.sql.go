@@ -209,7 +209,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused
 `
 
 type CancelJobParams struct {
@@ -274,6 +274,7 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.Bytes,
 		&i.Counted,
 		&i.ServiceHash,
+		&i.Paused,
 	)
 	return i, err
 }
@@ -586,7 +587,7 @@ func (q *Queries) ClaimSource(ctx context.Context, until int64, name string, now
 const correctAccountCounts = `-- name: CorrectAccountCounts :execrows
 INSERT INTO account_counts (account, waiting, held, started)
 SELECT d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), CAST(SUM(d.started) AS BIGINT) FROM (
-	SELECT j.account, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+	SELECT j.account, SUM(CASE WHEN j.phase = 'waiting' AND NOT j.paused THEN 1 ELSE 0 END) AS waiting,
 		SUM(CASE WHEN j.phase = 'waiting' THEN 0 ELSE 1 END) AS held, SUM(CASE WHEN j.phase = 'started' THEN 1 ELSE 0 END) AS started
 	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account
 	UNION ALL SELECT c.account, -c.waiting AS waiting, -c.held AS held, -c.started AS started FROM account_counts c
@@ -607,7 +608,7 @@ func (q *Queries) CorrectAccountCounts(ctx context.Context) (int64, error) {
 const correctLineCounts = `-- name: CorrectLineCounts :execrows
 INSERT INTO line_counts (account, owner, task, waiting, held)
 SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT) FROM (
-	SELECT j.account, j.owner, j.task, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+	SELECT j.account, j.owner, j.task, SUM(CASE WHEN j.phase = 'waiting' AND NOT j.paused THEN 1 ELSE 0 END) AS waiting,
 		SUM(CASE WHEN j.phase = 'waiting' THEN 0 ELSE 1 END) AS held
 	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account, j.owner, j.task
 	UNION ALL SELECT c.account, c.owner, c.task, -c.waiting AS waiting, -c.held AS held FROM line_counts c
@@ -860,8 +861,8 @@ func (q *Queries) CountOwned(ctx context.Context, arg CountOwnedParams) (CountOw
 }
 
 const countOwner = `-- name: CountOwner :one
-SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held FROM owner_counts
-WHERE owner = $1 AND account = $2
+SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held FROM line_counts
+WHERE account = $1 AND owner = $2
 `
 
 type CountOwnerRow struct {
@@ -869,9 +870,9 @@ type CountOwnerRow struct {
 	Held    int64
 }
 
-// What an owner has at an account.
-func (q *Queries) CountOwner(ctx context.Context, owner dispatch.UserID, account dispatch.Account) (CountOwnerRow, error) {
-	row := q.db.QueryRowContext(ctx, countOwner, owner, account)
+// What an owner has at an account, without paused jobs.
+func (q *Queries) CountOwner(ctx context.Context, account dispatch.Account, owner dispatch.UserID) (CountOwnerRow, error) {
+	row := q.db.QueryRowContext(ctx, countOwner, account, owner)
 	var i CountOwnerRow
 	err := row.Scan(&i.Waiting, &i.Held)
 	return i, err
@@ -1453,9 +1454,9 @@ func (q *Queries) ExtendSession(ctx context.Context, ends int64, iD string) erro
 const failWithoutSignIn = `-- name: FailWithoutSignIn :many
 UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = $1,
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
-WHERE account = $3 AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
+WHERE account = $3 AND (phase = 'waiting' AND NOT paused OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused
 `
 
 type FailWithoutSignInParams struct {
@@ -1525,6 +1526,7 @@ func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInPa
 			&i.Bytes,
 			&i.Counted,
 			&i.ServiceHash,
+			&i.Paused,
 		); err != nil {
 			return nil, err
 		}
@@ -1664,7 +1666,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -1716,6 +1718,7 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Bytes,
 		&i.Counted,
 		&i.ServiceHash,
+		&i.Paused,
 	)
 	return i, err
 }
@@ -1738,7 +1741,7 @@ func (q *Queries) GetKey(ctx context.Context, owner dispatch.UserID, name string
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -1790,6 +1793,7 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Bytes,
 		&i.Counted,
 		&i.ServiceHash,
+		&i.Paused,
 	)
 	return i, err
 }
@@ -1812,7 +1816,7 @@ func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD stri
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -1881,6 +1885,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Bytes,
 		&i.Job.Counted,
 		&i.Job.ServiceHash,
+		&i.Job.Paused,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -1994,7 +1999,7 @@ func (q *Queries) GetSource(ctx context.Context, name string) (Source, error) {
 }
 
 const getTask = `-- name: GetTask :one
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -2010,6 +2015,8 @@ type GetTaskRow struct {
 	Dimension string
 	Hidden    bool
 	Created   int64
+	Edited    int64
+	Paused    bool
 	Request   string
 	Size      int64
 	Updated   int64
@@ -2026,6 +2033,8 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 		&i.Dimension,
 		&i.Hidden,
 		&i.Created,
+		&i.Edited,
+		&i.Paused,
 		&i.Request,
 		&i.Size,
 		&i.Updated,
@@ -2057,7 +2066,7 @@ func (q *Queries) HasWithdrawn(ctx context.Context, owner dispatch.UserID, issue
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2109,19 +2118,18 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Bytes,
 		&i.Counted,
 		&i.ServiceHash,
+		&i.Paused,
 	)
 	return i, err
 }
 
-const hideTask = `-- name: HideTask :one
-UPDATE tasks SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account
+const hideTask = `-- name: HideTask :exec
+UPDATE tasks SET hidden = TRUE WHERE id = $1
 `
 
-func (q *Queries) HideTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (dispatch.Account, error) {
-	row := q.db.QueryRowContext(ctx, hideTask, iD, owner)
-	var account dispatch.Account
-	err := row.Scan(&account)
-	return account, err
+func (q *Queries) HideTask(ctx context.Context, id dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, hideTask, id)
+	return err
 }
 
 const hideTaskJobs = `-- name: HideTaskJobs :exec
@@ -2402,7 +2410,7 @@ func (q *Queries) ListBases(ctx context.Context, account dispatch.Account) ([]st
 }
 
 const listChangedJobs = `-- name: ListChangedJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
@@ -2492,6 +2500,7 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Bytes,
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
+			&i.Job.Paused,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -2520,7 +2529,7 @@ WITH changed AS (
 		AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || j.account || '|', '') <> CAST($7 AS TEXT))
 	ORDER BY +j.created DESC, j.id DESC LIMIT CAST($8 AS BIGINT)
 )
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -2615,6 +2624,7 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 			&i.Job.Bytes,
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
+			&i.Job.Paused,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -2636,7 +2646,7 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -2708,6 +2718,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Bytes,
 			&i.Counted,
 			&i.ServiceHash,
+			&i.Paused,
 		); err != nil {
 			return nil, err
 		}
@@ -2817,7 +2828,7 @@ func (q *Queries) ListEmptyTasks(ctx context.Context, n int64) ([]dispatch.TaskI
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -2877,6 +2888,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Bytes,
 			&i.Counted,
 			&i.ServiceHash,
+			&i.Paused,
 		); err != nil {
 			return nil, err
 		}
@@ -2892,7 +2904,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 }
 
 const listFinished = `-- name: ListFinished :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
 	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
@@ -2970,6 +2982,7 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 			&i.Job.Bytes,
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
+			&i.Job.Paused,
 			&i.Body,
 		); err != nil {
 			return nil, err
@@ -3325,7 +3338,7 @@ func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, afte
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -3396,6 +3409,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Bytes,
 			&i.Counted,
 			&i.ServiceHash,
+			&i.Paused,
 		); err != nil {
 			return nil, err
 		}
@@ -3411,7 +3425,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -3502,6 +3516,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Bytes,
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
+			&i.Job.Paused,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3523,7 +3538,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 }
 
 const listRecordsOf = `-- name: ListRecordsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -3618,6 +3633,7 @@ func (q *Queries) ListRecordsOf(ctx context.Context, arg ListRecordsOfParams) ([
 			&i.Job.Bytes,
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
+			&i.Job.Paused,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3674,7 +3690,7 @@ func (q *Queries) ListRevocations(ctx context.Context, n int64) ([]Revocation, e
 }
 
 const listRunning = `-- name: ListRunning :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
 `
 
 func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n int64) ([]Job, error) {
@@ -3732,6 +3748,7 @@ func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n i
 			&i.Bytes,
 			&i.Counted,
 			&i.ServiceHash,
+			&i.Paused,
 		); err != nil {
 			return nil, err
 		}
@@ -3931,7 +3948,7 @@ func (q *Queries) ListSyncUsage(ctx context.Context, now int64, since int64, own
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -4015,6 +4032,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Bytes,
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
+			&i.Job.Paused,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -4035,7 +4053,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 }
 
 const listTaskJobsOf = `-- name: ListTaskJobsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = $3 AND jobs.task <> 0 AND NOT jobs.hidden
@@ -4122,6 +4140,7 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 			&i.Job.Bytes,
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
+			&i.Job.Paused,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -4142,7 +4161,7 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 }
 
 const listTasks = `-- name: ListTasks :many
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -4152,7 +4171,7 @@ FROM tasks WHERE tasks.owner = $2 AND NOT tasks.hidden AND tasks.created <= CAST
 	AND (tasks.created < CAST($3 AS BIGINT) OR tasks.id < CAST($4 AS BIGINT))
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || tasks.account || '|', '') <> CAST($5 AS TEXT))
 	AND (CAST($6 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
-		AND NOT jobs.hidden AND jobs.updated > CAST($6 AS BIGINT)))
+		AND NOT jobs.hidden AND jobs.updated > CAST($6 AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST($6 AS BIGINT)))
 ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST($7 AS BIGINT)
 `
 
@@ -4173,6 +4192,8 @@ type ListTasksRow struct {
 	Dimension string
 	Hidden    bool
 	Created   int64
+	Edited    int64
+	Paused    bool
 	Request   string
 	Size      int64
 	Updated   int64
@@ -4203,6 +4224,8 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 			&i.Dimension,
 			&i.Hidden,
 			&i.Created,
+			&i.Edited,
+			&i.Paused,
 			&i.Request,
 			&i.Size,
 			&i.Updated,
@@ -4249,7 +4272,7 @@ func (q *Queries) ListTurnAccounts(ctx context.Context) ([]dispatch.Account, err
 }
 
 const listUnprepared = `-- name: ListUnprepared :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 ORDER BY due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -4308,6 +4331,7 @@ func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, 
 			&i.Bytes,
 			&i.Counted,
 			&i.ServiceHash,
+			&i.Paused,
 		); err != nil {
 			return nil, err
 		}
@@ -4428,11 +4452,12 @@ func (q *Queries) ListUsage(ctx context.Context, owner dispatch.UserID) ([]ListU
 }
 
 const listWaiting = `-- name: ListWaiting :many
-SELECT id FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' ORDER BY due, id
+SELECT id FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < CAST($3 AS BIGINT)
+ORDER BY due, id
 `
 
-func (q *Queries) ListWaiting(ctx context.Context, account dispatch.Account, line string) ([]dispatch.JobID, error) {
-	rows, err := q.db.QueryContext(ctx, listWaiting, account, line)
+func (q *Queries) ListWaiting(ctx context.Context, account dispatch.Account, line string, never int64) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listWaiting, account, line, never)
 	if err != nil {
 		return nil, err
 	}
@@ -4485,7 +4510,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -4544,6 +4569,7 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Bytes,
 			&i.Counted,
 			&i.ServiceHash,
+			&i.Paused,
 		); err != nil {
 			return nil, err
 		}
@@ -4575,7 +4601,7 @@ const lockTask = `-- name: LockTask :one
 UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account
 `
 
-// Locks the task: its deletion comes before or after, not in between.
+// Locks the task: its other changes come before or after, not in between.
 func (q *Queries) LockTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (dispatch.Account, error) {
 	row := q.db.QueryRowContext(ctx, lockTask, iD, owner)
 	var account dispatch.Account
@@ -4625,6 +4651,16 @@ func (q *Queries) MarkRestored(ctx context.Context, restored int64, now int64) (
 	return result.RowsAffected()
 }
 
+const markTask = `-- name: MarkTask :exec
+UPDATE tasks SET paused = $1, edited = CAST($2 AS BIGINT) WHERE id = $3 AND paused <> $1
+`
+
+// Nothing changes if the task is paused or not already.
+func (q *Queries) MarkTask(ctx context.Context, paused bool, now int64, iD dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, markTask, paused, now, iD)
+	return err
+}
+
 const moveAccounts = `-- name: MoveAccounts :exec
 UPDATE accounts SET due = CASE WHEN due > CAST($1 AS BIGINT) THEN due - CAST($2 AS BIGINT) ELSE due END,
 	hold = CASE WHEN hold > CAST($1 AS BIGINT) THEN hold - CAST($2 AS BIGINT) ELSE hold END
@@ -4639,11 +4675,11 @@ func (q *Queries) MoveAccounts(ctx context.Context, soon int64, back int64) erro
 const moveJobs = `-- name: MoveJobs :exec
 UPDATE jobs SET due = due - CAST($1 AS BIGINT),
 	send_by = CASE WHEN send_by > CAST($2 AS BIGINT) THEN send_by - CAST($1 AS BIGINT) ELSE send_by END
-WHERE due > CAST($2 AS BIGINT)
+WHERE due > CAST($2 AS BIGINT) AND due < CAST($3 AS BIGINT)
 `
 
-func (q *Queries) MoveJobs(ctx context.Context, back int64, soon int64) error {
-	_, err := q.db.ExecContext(ctx, moveJobs, back, soon)
+func (q *Queries) MoveJobs(ctx context.Context, back int64, soon int64, never int64) error {
+	_, err := q.db.ExecContext(ctx, moveJobs, back, soon, never)
 	return err
 }
 
@@ -4785,6 +4821,22 @@ INSERT INTO withdrawals (owner, issuer) VALUES ($1, $2) ON CONFLICT (owner, issu
 
 func (q *Queries) NoteWithdrawal(ctx context.Context, owner dispatch.UserID, issuer string) error {
 	_, err := q.db.ExecContext(ctx, noteWithdrawal, owner, issuer)
+	return err
+}
+
+const pauseTaskJobs = `-- name: PauseTaskJobs :exec
+UPDATE jobs SET paused = TRUE,
+	version = CASE WHEN phase IN ('waiting', 'creating') THEN version + 1 ELSE version END,
+	updated = CASE WHEN phase = 'waiting' THEN CAST($1 AS BIGINT) ELSE updated END,
+	attention = CASE WHEN phase = 'waiting' THEN 'paused' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
+	tries = CASE WHEN phase = 'waiting' THEN 0 ELSE tries END, refused = CASE WHEN phase = 'waiting' THEN 0 ELSE refused END,
+	due = CASE WHEN phase = 'waiting' THEN CAST($2 AS BIGINT) ELSE due END
+WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND NOT hidden AND NOT paused AND (phase <> 'ended' OR status = 'failed')
+`
+
+// See dispatch.Job.idlePaused. Versions change where a visit may be about to submit the job, or to find that it waits again.
+func (q *Queries) PauseTaskJobs(ctx context.Context, now int64, never int64, task int64) error {
+	_, err := q.db.ExecContext(ctx, pauseTaskJobs, now, never, task)
 	return err
 }
 
@@ -5141,8 +5193,22 @@ func (q *Queries) ReserveIDs(ctx context.Context, n int64, name string) (int64, 
 	return last, err
 }
 
+const resumeTaskJobs = `-- name: ResumeTaskJobs :exec
+UPDATE jobs SET paused = FALSE,
+	version = CASE WHEN phase IN ('waiting', 'creating') THEN version + 1 ELSE version END,
+	updated = CASE WHEN phase = 'waiting' THEN CAST($1 AS BIGINT) ELSE updated END,
+	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
+	due = CASE WHEN phase = 'waiting' THEN CAST($1 AS BIGINT) ELSE due END
+WHERE task = CAST($2 AS BIGINT) AND task <> 0 AND paused
+`
+
+func (q *Queries) ResumeTaskJobs(ctx context.Context, now int64, task int64) error {
+	_, err := q.db.ExecContext(ctx, resumeTaskJobs, now, task)
+	return err
+}
+
 const reviseTask = `-- name: ReviseTask :one
-SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes,
+SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes, tasks.edited,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks JOIN accounts ON accounts.id = tasks.account
@@ -5154,6 +5220,7 @@ type ReviseTaskRow struct {
 	HoldAttention dispatch.Attention
 	HoldNotice    string
 	Wakes         int64
+	Edited        int64
 	Updated       int64
 	Changed       bool
 }
@@ -5166,6 +5233,7 @@ func (q *Queries) ReviseTask(ctx context.Context, iD dispatch.TaskID, owner disp
 		&i.HoldAttention,
 		&i.HoldNotice,
 		&i.Wakes,
+		&i.Edited,
 		&i.Updated,
 		&i.Changed,
 	)

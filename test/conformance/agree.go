@@ -27,6 +27,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"cancel":  p.cancel,
 			"await":   p.await,
 			"drop":    p.cancelTask,
+			"pause":   p.pauseTask,
 			"retry":   p.retryTask,
 			"dequeue": p.dequeue,
 			"serve":   p.serve,
@@ -165,8 +166,18 @@ func (p *pair) task(r *rapid.T) dispatch.TaskID {
 }
 
 func (p *pair) cancelTask(r *rapid.T) {
-	u, id := users.Draw(r, "owner"), p.task(r)
-	both(p, r, func(s dispatch.Store) (dispatch.Account, error) { return s.CancelTask(p.Context(), u, id) })
+	u, id, hide := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "hide")
+	both(p, r, func(s dispatch.Store) (dispatch.Account, error) { return s.CancelTask(p.Context(), u, id, hide) })
+}
+
+func (p *pair) pauseTask(r *rapid.T) {
+	u, id, pause := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "pause")
+	both(p, r, func(s dispatch.Store) (dispatch.Account, error) {
+		if pause {
+			return s.PauseTask(p.Context(), u, id)
+		}
+		return s.ResumeTask(p.Context(), u, id)
+	})
 }
 
 func (p *pair) retryTask(r *rapid.T) {

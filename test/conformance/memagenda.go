@@ -55,6 +55,8 @@ func enter(g *dispatch.Agenda, j dispatch.Job) {
 	switch {
 	case orphans, canceled && j.Phase.HoldsSlot() && j.Phase != dispatch.Creating:
 		next, list = &g.Next, &g.Cancel
+	case j.Phase == dispatch.Waiting && !dueEver(j):
+		return
 	case j.Phase == dispatch.Waiting:
 		next, list = &g.NextWaiting, nil
 		if j.Attention == dispatch.ApplicationUnreachable && g.NextUnprepared.IsZero() {
@@ -91,7 +93,12 @@ func (s *MemStore) lines(a dispatch.Account, wanted func(dispatch.Job) bool) (li
 	acc := s.of(a)
 	for of, jobs := range waiting {
 		l := of
-		l.Held, l.OwnerHeld, l.Waiting, l.First, l.Due = byLine[of], byOwner[of.Owner], len(jobs), jobs[0].ID, jobs[0].Due
+		l.Held, l.OwnerHeld, l.First, l.Due = byLine[of], byOwner[of.Owner], jobs[0].ID, jobs[0].Due
+		for _, j := range jobs {
+			if !j.Paused {
+				l.Waiting++
+			}
+		}
 		l.Served, l.OwnerServed = acc.turns[of], acc.owners[of.Owner]
 		lines = append(lines, l)
 	}
@@ -105,14 +112,17 @@ func (s *MemStore) Lines(_ context.Context, a dispatch.Account) ([]dispatch.Line
 	if s.accounts[a] == nil {
 		return nil, nil
 	}
-	return s.lines(a, func(dispatch.Job) bool { return true }), nil
+	return s.lines(a, dueEver), nil
 }
+
+// dueEver reports whether a waiting job is due at some time, which one that is paused is not.
+func dueEver(j dispatch.Job) bool { return j.Due.Before(dispatch.Never) }
 
 func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line) (ids []dispatch.JobID, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	for _, j := range s.byDue(a) {
-		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task {
+		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task && dueEver(j) {
 			ids = append(ids, j.ID)
 		}
 	}

@@ -131,10 +131,10 @@ func (s *MemStore) RecordIncludingHidden(_ context.Context, u dispatch.UserID, i
 	return s.record(r, now)
 }
 
-// record returns a job with the reason why its account submits nothing, if the job was not started.
+// record returns a job with the reason why its account submits nothing, if the job was not started and is not paused.
 func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 	j := r.job()
-	if acc := s.of(j.Account); j.Phase.Inert() && acc.hold.After(now) {
+	if acc := s.of(j.Account); j.Phase.Inert() && acc.hold.After(now) && j.Attention != dispatch.Paused {
 		j.Attention, j.Notice = acc.why, acc.notice
 	}
 	if d := s.defined[definedBy(j)]; d != nil && d.told != "" && j.Phase == dispatch.Waiting && j.Attention == dispatch.None {

@@ -18,6 +18,9 @@ func (s *MemStore) revision(u dispatch.UserID, id dispatch.TaskID, late time.Dur
 	if err != nil {
 		return r, err
 	}
+	if !t.Edited.IsZero() {
+		r.Edited = t.Edited.UnixMicro()
+	}
 	acc := s.of(t.Account)
 	if r.Wakes = acc.wakes; !acc.hold.IsZero() {
 		r.Hold = acc.hold.UnixMicro()

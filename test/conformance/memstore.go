@@ -207,7 +207,7 @@ func (s *MemStore) AccountInfo(_ context.Context, u dispatch.UserID, accounts []
 
 // addJob adds a job to the state of an account.
 func (s *MemStore) addJob(is dispatch.AccountInfo, u dispatch.UserID, j dispatch.Job, now time.Time, stalled time.Duration) dispatch.AccountInfo {
-	if j.Phase == dispatch.Waiting && j.Account.Platform() == is.Account.Platform() {
+	if j.Phase == dispatch.Waiting && !j.Paused && j.Account.Platform() == is.Account.Platform() {
 		is.Queue++
 	}
 	here := j.Account == is.Account
@@ -225,7 +225,7 @@ func (s *MemStore) addJob(is dispatch.AccountInfo, u dispatch.UserID, j dispatch
 	}
 	switch {
 	case !here:
-	case j.Phase == dispatch.Waiting:
+	case j.Phase == dispatch.Waiting && !j.Paused:
 		is.Waiting++
 	case j.Phase.HoldsSlot():
 		is.Active++

@@ -40,7 +40,7 @@ func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) 
 // wanted reports whether a page selects a task.
 func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page) bool {
 	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
-	return p.After.Before(t.Created, int64(t.ID)) && (p.Since.IsZero() || changed) &&
+	return p.After.Before(t.Created, int64(t.ID)) && (p.Since.IsZero() || changed || t.Edited.After(p.Since)) &&
 		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t).Counts.Status())) &&
 		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account))
 }
@@ -107,24 +107,73 @@ func (s *MemStore) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispa
 	return records[:min(n, len(records))], err
 }
 
-func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.task(u, id)
 	if err != nil {
 		return "", err
 	}
-	kept := s.tasks[id]
-	kept.Hidden = true
-	s.tasks[id] = kept
 	for _, r := range s.jobs {
 		if r.Task == id && !r.Hidden {
 			r.cancel(now)
+		}
+	}
+	s.mark(id, false, now)
+	for _, r := range s.jobs {
+		if r.Task == id && hide {
 			r.Hidden = true
 		}
 	}
+	kept := s.tasks[id]
+	kept.Hidden = hide
+	s.tasks[id] = kept
 	s.wake(t.Account, now)
 	return t.Account, nil
+}
+
+func (s *MemStore) PauseTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return s.changePause(u, id, true)
+}
+
+func (s *MemStore) ResumeTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return s.changePause(u, id, false)
+}
+
+func (s *MemStore) changePause(u dispatch.UserID, id dispatch.TaskID, pause bool) (dispatch.Account, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return "", err
+	}
+	s.mark(id, pause, now)
+	s.wake(t.Account, now)
+	return t.Account, nil
+}
+
+// mark pauses or resumes a task and its jobs.
+func (s *MemStore) mark(id dispatch.TaskID, pause bool, now time.Time) {
+	if t := s.tasks[id]; t.Paused != pause {
+		t.Paused, t.Edited, t.Updated = pause, now, now
+		s.tasks[id] = t
+	}
+	for _, r := range s.jobs {
+		ended := r.Phase == dispatch.Ended && r.Status != dispatch.Failed
+		if r.Task != id || r.Paused == pause || pause && (r.Hidden || ended) {
+			continue
+		}
+		r.Paused = pause
+		switch r.Phase {
+		case dispatch.Waiting:
+			r.Version, r.Updated, r.Attention, r.Notice = r.Version+1, now, dispatch.None, ""
+			if r.Due = now; pause {
+				r.Due, r.Tries, r.Refused, r.Attention = dispatch.Never, 0, time.Time{}, dispatch.Paused
+			}
+		case dispatch.Creating:
+			r.Version++
+		}
+	}
 }
 
 func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (dispatch.Account, int, error) {

@@ -107,7 +107,7 @@ func (s *MemStore) follow(now time.Time) {
 		}
 	}
 	for _, r := range s.jobs {
-		if r.Due.After(soon) {
+		if r.Due.After(soon) && r.Due.Before(dispatch.Never) {
 			move(&r.SendBy)
 			move(&r.Due)
 		}
@@ -223,7 +223,7 @@ func (a *account) serve(j dispatch.Job) {
 func (s *MemStore) forgetTurns() {
 	for name, a := range s.accounts {
 		least := a.served + 1
-		for _, l := range s.lines(name, func(dispatch.Job) bool { return true }) {
+		for _, l := range s.lines(name, dueEver) {
 			least = min(least, l.Served)
 		}
 		maps.DeleteFunc(a.turns, func(_ dispatch.Line, served int64) bool { return served < least })
@@ -242,7 +242,7 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	}
 	j.MaxDuration, j.Duration = r.MaxDuration, j.Duration.Truncate(time.Microsecond)
 	j.Unmoved = j.Unmoved.Truncate(time.Microsecond)
-	j.Desired, j.Hidden, j.Version, j.Result = r.Desired, r.Hidden, r.Version+1, nil
+	j.Desired, j.Hidden, j.Paused, j.Version, j.Result = r.Desired, r.Hidden, r.Paused, r.Version+1, nil
 	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved} {
 		*t = micros(*t)
 	}
@@ -292,7 +292,7 @@ func (s *MemStore) FailWithoutSignIn(_ context.Context, a dispatch.Account, pati
 		return nil, nil
 	}
 	for id, r := range s.jobs {
-		if r.Account != a || !r.Phase.Inert() || r.Desired != dispatch.WantRun {
+		if r.Account != a || !r.Phase.Inert() || r.Desired != dispatch.WantRun || r.Phase == dispatch.Waiting && r.Paused {
 			continue
 		}
 		j := &r.Job

@@ -32,6 +32,9 @@ func (t storeTest) revisions() {
 		{"a hold", func() { t.must(t.s.Hold(ctx, shared, time.Hour, dispatch.NeedsSignIn, "because")) }, true},
 		{"its end", func() { t.must(t.s.Hold(ctx, shared, 0, dispatch.None, "")) }, true},
 		{"a progress", func() { half := 50.0; t.change(jobs[0].ID, func(j *dispatch.Job) { j.Progress = &half }) }, true},
+		{"a pause", func() { _, err := t.s.PauseTask(ctx, ann, task.ID); t.must(err) }, true},
+		{"a pause again", func() { _, err := t.s.PauseTask(ctx, ann, task.ID); t.must(err) }, false},
+		{"its end too", func() { _, err := t.s.ResumeTask(ctx, ann, task.ID); t.must(err) }, true},
 		{"a job is deleted", func() { _, err := t.s.Cancel(ctx, ann, jobs[1].ID, true); t.must(err) }, true},
 		{"a job is canceled", func() { _, err := t.s.Cancel(ctx, ann, jobs[2].ID, false); t.must(err) }, true},
 	} {
@@ -60,7 +63,7 @@ func (t storeTest) revisions() {
 	}
 	_, err := t.s.TaskRevision(ctx, bob, task.ID, time.Minute)
 	t.kind(err, dispatch.NotFound)
-	_, err = t.s.CancelTask(ctx, ann, task.ID)
+	_, err = t.s.CancelTask(ctx, ann, task.ID, true)
 	t.must(err)
 	_, err = t.s.TaskRevision(ctx, ann, task.ID, time.Minute)
 	t.kind(err, dispatch.NotFound)

@@ -79,7 +79,7 @@ func (t storeTest) taskBytes(held int64) {
 	if n != 3 {
 		t.Errorf("%d jobs are retried", n)
 	}
-	_, err = t.s.CancelTask(ctx, ann, task.ID)
+	_, err = t.s.CancelTask(ctx, ann, task.ID, true)
 	t.must(err)
 	t.holds(held)
 	run := dispatch.SyncRun{Owner: ann, Account: shared, Status: dispatch.Running, Request: r}

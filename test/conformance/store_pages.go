@@ -102,7 +102,7 @@ func (t storeTest) taskPages() {
 	}
 	t.equal(inParts(2, tasks, func(first dispatch.TaskID) { // as in pages
 		t.acceptTask(ann, 1)
-		_, err := t.s.CancelTask(ctx, ann, first)
+		_, err := t.s.CancelTask(ctx, ann, first, true)
 		t.must(err)
 	}), all)
 	all = all[1:]

@@ -74,8 +74,9 @@ func (t storeTest) noTask(u dispatch.UserID, id dispatch.TaskID) {
 	t.kind(err, dispatch.NotFound)
 	_, err = t.s.TaskJobs(t.Context(), u, id, dispatch.Page{})
 	t.kind(err, dispatch.NotFound)
-	_, err = t.s.CancelTask(t.Context(), u, id)
+	_, err = t.s.CancelTask(t.Context(), u, id, true)
 	t.kind(err, dispatch.NotFound)
+	t.noPause(u, id)
 	_, _, err = t.s.RetryTask(t.Context(), u, id)
 	t.kind(err, dispatch.NotFound)
 	tasks, err := t.s.Tasks(t.Context(), u, dispatch.Page{})
@@ -104,7 +105,7 @@ func (t storeTest) cancelTask() {
 	before[5] = alone
 	wakes := t.look().Wakes
 	t.db.Pass(time.Second)
-	a, err := t.s.CancelTask(ctx, ann, task.ID)
+	a, err := t.s.CancelTask(ctx, ann, task.ID, true)
 	t.must(err)
 	if a != shared || t.look().Wakes == wakes {
 		t.Errorf("account %q, woken: %v", a, t.look().Wakes != wakes)

@@ -88,6 +88,9 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 		j.Ref.ID, j.Orphans, j.Attention, j.Due.Sub(h.clock.Now()))
 	if what == "intend" {
 		h.intended[j.ID] = time.Now()
+		if was.Phase == dispatch.Waiting && was.Paused {
+			h.violated("job %d is submitted although its task is paused", j.ID)
+		}
 		if was.Phase == dispatch.Waiting {
 			h.turns = append(h.turns, turn{j.Account, j.Owner})
 		}

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -187,10 +189,16 @@ func (h *history) event() {
 		h.remove()
 	case n < 58:
 		h.onTask((*process).removeTask)
+	case n < 59:
+		h.onTask((*process).cancelTask)
 	case n < 62:
 		h.onTask((*process).retryTask)
 	case n < 64:
 		h.onTask((*process).readTask)
+	case n < 66:
+		h.onTask((*process).pauseTask)
+	case n < 67:
+		h.onTask((*process).resumeTask)
 	case n < 68:
 		h.read()
 	case n < 71:
@@ -303,6 +311,18 @@ func (p *process) removeTask(u dispatch.UserID, id dispatch.TaskID) {
 	p.DeleteTask(context.Background(), u, id)
 }
 
+func (p *process) cancelTask(u dispatch.UserID, id dispatch.TaskID) {
+	p.CancelTask(context.Background(), u, id)
+}
+
+func (p *process) pauseTask(u dispatch.UserID, id dispatch.TaskID) {
+	p.PauseTask(context.Background(), u, id)
+}
+
+func (p *process) resumeTask(u dispatch.UserID, id dispatch.TaskID) {
+	p.ResumeTask(context.Background(), u, id)
+}
+
 func (p *process) retryTask(u dispatch.UserID, id dispatch.TaskID) {
 	p.RetryTask(context.Background(), u, id)
 }
@@ -390,7 +410,7 @@ func (h *history) stop() {
 	h.launch()
 }
 
-// rest starts a last process and waits until all jobs are at rest.
+// rest starts a last process, resumes all tasks, and waits until all jobs are at rest.
 func (h *history) rest() {
 	time.Sleep(time.Minute)
 	for _, p := range h.procs { // the last started process must finish what the others left
@@ -398,10 +418,32 @@ func (h *history) rest() {
 	}
 	h.procs = append(h.procs, h.start("last"))
 	time.Sleep(5 * time.Minute)
+	h.resumeAll(h.procs[len(h.procs)-1])
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Minute) {
 		h.checkVisible()
 		if _, rests := h.atRest(); rests {
 			return
+		}
+	}
+}
+
+// resumeAll resumes all tasks that are paused. It repeats a request that the store did not answer.
+func (h *history) resumeAll(p *process) {
+	owners := map[dispatch.TaskID]dispatch.UserID{}
+	h.locked(func() {
+		for _, j := range h.jobs {
+			if j.Paused && !j.Hidden {
+				owners[j.Task] = j.Owner
+			}
+		}
+	})
+	for _, id := range slices.Sorted(maps.Keys(owners)) {
+		for {
+			_, err := p.ResumeTask(context.Background(), owners[id], id)
+			if err == nil || dispatch.Is(err, dispatch.NotFound) {
+				break
+			}
+			time.Sleep(time.Minute)
 		}
 	}
 }

@@ -263,10 +263,23 @@ func (s *storeOf) FinishedJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, 
 	return s.Store.FinishedJobs(ctx, u, id, after, n)
 }
 
-func (s *storeOf) CancelTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+func (s *storeOf) CancelTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account, error) {
+	return s.changeTask("cancel", id, func() (dispatch.Account, error) { return s.Store.CancelTask(ctx, u, id, hide) })
+}
+
+func (s *storeOf) PauseTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return s.changeTask("pause", id, func() (dispatch.Account, error) { return s.Store.PauseTask(ctx, u, id) })
+}
+
+func (s *storeOf) ResumeTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return s.changeTask("resume", id, func() (dispatch.Account, error) { return s.Store.ResumeTask(ctx, u, id) })
+}
+
+// changeTask records what a change of a task made of its jobs.
+func (s *storeOf) changeTask(what string, id dispatch.TaskID, change func() (dispatch.Account, error)) (dispatch.Account, error) {
 	return through(s, func() (dispatch.Account, error) {
-		a, err := s.Store.CancelTask(ctx, u, id)
-		s.h.sawTask("cancel", s.Store, id, err)
+		a, err := change()
+		s.h.sawTask(what, s.Store, id, err)
 		return a, err
 	})
 }

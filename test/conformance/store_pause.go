@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// cancelAndKeep checks that a canceled task stays, with what finished, and that its pause is over.
+func (t storeTest) cancelAndKeep() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 4)
+	t.end(jobs[0].ID, dispatch.Finished, nil)
+	t.end(jobs[1].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase = dispatch.Started })
+	_, err := t.s.PauseTask(ctx, ann, task.ID)
+	t.must(err)
+	t.db.Pass(time.Second)
+	wakes := t.look().Wakes
+	for range 2 {
+		a, err := t.s.CancelTask(ctx, ann, task.ID, false)
+		t.must(err)
+		if a != shared || t.look().Wakes == wakes {
+			t.Errorf("account %q, woken: %v", a, t.look().Wakes != wakes)
+		}
+		is, err := t.s.Task(ctx, ann, task.ID)
+		t.must(err)
+		t.equal(is.Counts, dispatch.Counts{dispatch.Finished: 1, dispatch.Running: 1, dispatch.Canceled: 2})
+		if is.Paused || is.Attention != dispatch.None {
+			t.Errorf("paused: %v, attention %q", is.Paused, is.Attention)
+		}
+	}
+	g := t.look()
+	if len(g.Cancel) != 1 || g.Cancel[0].ID != jobs[1].ID || len(g.Lines) != 0 || g.NextWaiting != (time.Time{}) {
+		t.Errorf("agenda %+v", g)
+	}
+	_, err = t.s.CancelTask(ctx, bob, task.ID, false)
+	t.kind(err, dispatch.NotFound)
+}
+
+// pauses checks what a pause does to a task's jobs in each phase, and that its end undoes it.
+func (t storeTest) pauses() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 6)
+	other, _ := t.acceptTask(ann, 1)
+	phases := []dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Started, dispatch.Ended, dispatch.Ended}
+	before := make([]dispatch.Job, len(jobs))
+	for i, p := range phases {
+		before[i] = t.load(jobs[i].ID)
+		before[i].Phase, before[i].Status, before[i].Tries, before[i].Attention, before[i].Notice = p, dispatch.Accepted, 2, dispatch.NotTaken, "busy"
+		before[i].Refused = t.look().Now
+		if p == dispatch.Ended {
+			before[i].Status = []dispatch.Status{dispatch.Failed, dispatch.Finished}[i-4]
+		}
+		before[i] = t.save(before[i])
+	}
+	t.db.Pass(time.Minute)
+	wakes, now := t.look().Wakes, t.look().Now
+	_, err := t.s.PauseTask(ctx, ann, task.ID)
+	t.must(err)
+	if t.look().Wakes == wakes {
+		t.Error("the account was not woken")
+	}
+	paused := make([]dispatch.Job, len(jobs))
+	for i, want := range before {
+		want.Paused = i < 5
+		if i < 2 {
+			want.Version++
+		}
+		if i == 0 {
+			want.Due, want.Tries, want.Refused, want.Updated = dispatch.Never, 0, time.Time{}, now
+			want.Attention, want.Notice = dispatch.Paused, ""
+		}
+		paused[i] = t.load(want.ID)
+		t.equal(paused[i], want)
+	}
+	t.pausedTask(task, other)
+	t.db.Pass(time.Minute)
+	now = t.look().Now
+	_, err = t.s.ResumeTask(ctx, ann, task.ID)
+	t.must(err)
+	for i, want := range paused {
+		want.Paused = false
+		if i < 2 {
+			want.Version++
+		}
+		if i == 0 {
+			want.Due, want.Updated, want.Attention = now, now, dispatch.None
+		}
+		t.equal(t.load(want.ID), want)
+	}
+	is, err := t.s.Task(ctx, ann, task.ID)
+	t.must(err)
+	t.equal(fmt.Sprint(is.Paused, is.Edited, len(t.look().Lines)), fmt.Sprint(false, now, 2))
+}
+
+// pausedTask checks what is shown of a paused task, and that its jobs count for a quota and nowhere else as waiting.
+func (t storeTest) pausedTask(task, other dispatch.Task) {
+	t.Helper()
+	ctx := t.Context()
+	is, err := t.s.Task(ctx, ann, task.ID)
+	t.must(err)
+	t.equal(fmt.Sprint(is.Paused, is.Edited, is.Updated, is.Attention), fmt.Sprint(true, t.look().Now, t.look().Now, dispatch.Paused))
+	_, err = t.s.PauseTask(ctx, ann, task.ID)
+	t.must(err)
+	again, err := t.s.Task(ctx, ann, task.ID)
+	t.must(err)
+	t.equal(again, is)
+	lines, err := t.s.Lines(ctx, shared)
+	t.must(err)
+	if len(lines) != 1 || lines[0].Task != other.ID {
+		t.Errorf("lines %+v", lines)
+	}
+	waiting, err := t.s.Waiting(ctx, shared, dispatch.Line{Owner: ann, Task: task.ID})
+	t.must(err)
+	if len(waiting) != 0 {
+		t.Errorf("%v wait", waiting)
+	}
+	info, err := t.s.AccountInfo(ctx, ann, []dispatch.Account{shared}, nil)
+	t.must(err)
+	t.equal(fmt.Sprint(info[0].Waiting, info[0].Queue, info[0].Live), fmt.Sprint(1, 1, 5)) // the other task's job waits; four of this one have not ended
+	t.must(t.s.Hold(ctx, shared, time.Hour, dispatch.NeedsSignIn, "Sign in."))
+	records, err := t.s.TaskJobs(ctx, ann, task.ID, dispatch.Page{})
+	t.must(err)
+	if records[0].Attention != dispatch.Paused || records[2].Attention != dispatch.NeedsSignIn {
+		t.Errorf("attentions %q and %q", records[0].Attention, records[2].Attention)
+	}
+	t.must(t.s.Hold(ctx, shared, 0, dispatch.None, ""))
+	t.noPause(bob, task.ID)
+	t.noPause(ann, task.ID+1e6)
+}
+
+func (t storeTest) noPause(u dispatch.UserID, id dispatch.TaskID) {
+	t.Helper()
+	_, err := t.s.PauseTask(t.Context(), u, id)
+	t.kind(err, dispatch.NotFound)
+	_, err = t.s.ResumeTask(t.Context(), u, id)
+	t.kind(err, dispatch.NotFound)
+}
+
+// pausesAndOthers checks that a paused job is not submitted by a visit that read it before, waits while it is retried or its user must sign
+// in, stays as it is when the clock is set back, and is canceled like any other.
+func (t storeTest) pausesAndOthers() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 3)
+	l, stale := t.lease(), t.load(jobs[0].ID)
+	failed := t.end(jobs[1].ID, dispatch.Failed, nil)
+	t.must(t.s.NoteServed(ctx, []string{"p"}))
+	_, err := t.s.PauseTask(ctx, ann, task.ID)
+	t.must(err)
+	if g := t.look(); !g.NextWaiting.IsZero() || len(g.Lines) > 0 {
+		t.Errorf("a visit is needed at %v for %d lines", g.NextWaiting, len(g.Lines))
+	}
+	kept, err := t.s.Intend(ctx, l, limits, []dispatch.Job{stale})
+	t.must(err)
+	if len(kept) > 0 {
+		t.Error("a paused job is submitted")
+	}
+	_, n, err := t.s.RetryTask(ctx, ann, task.ID)
+	t.must(err)
+	again := t.load(failed.ID)
+	if n != 1 || again.Phase != dispatch.Waiting || !again.Due.Equal(dispatch.Never) || again.Attention != dispatch.Paused {
+		t.Errorf("retried %d: %+v", n, again)
+	}
+	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NeedsSignIn, "Sign in."))
+	t.db.Pass(time.Hour)
+	given, err := t.s.FailWithoutSignIn(ctx, shared, time.Minute, "nobody signed in")
+	t.must(err)
+	t.must(t.s.NoteServed(ctx, []string{"p"}))
+	t.db.Pass(-30 * time.Minute)
+	t.must(t.s.NoteServed(ctx, []string{"p"}))
+	if j := t.load(stale.ID); len(given) > 0 || !j.Due.Equal(dispatch.Never) {
+		t.Errorf("%d jobs failed; a paused one is due %v", len(given), j.Due)
+	}
+	canceled, err := t.s.Cancel(ctx, ann, stale.ID, false)
+	t.must(err)
+	if canceled.Phase != dispatch.Ended || canceled.Status != dispatch.Canceled || canceled.Attention != dispatch.None {
+		t.Errorf("canceled: %+v", canceled)
+	}
+	_, err = t.s.ResumeTask(ctx, ann, task.ID)
+	t.must(err)
+	if j := t.load(stale.ID); j.Phase != dispatch.Ended {
+		t.Errorf("the canceled job is %s", j.Phase)
+	}
+	t.equal(len(t.look().Lines), 1)
+}
+
+// parallelPauses checks that a task is paused as a whole or not at all after several processes paused, resumed, canceled and retried it at once,
+// while a visit saved its jobs.
+func (t storeTest) parallelPauses() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 20)
+	handles := t.handles(4)
+	var all sync.WaitGroup
+	for i, s := range handles {
+		for _, change := range []func() error{
+			func() error { _, err := s.PauseTask(ctx, ann, task.ID); return err },
+			func() error { _, err := s.ResumeTask(ctx, ann, task.ID); return err },
+			func() error { _, _, err := s.RetryTask(ctx, ann, task.ID); return err },
+			func() error { return t.failSome(s, jobs[5*i:5*i+5]) },
+		} {
+			all.Go(func() {
+				for range 5 {
+					if err := change(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	is, err := t.s.Task(ctx, ann, task.ID)
+	t.must(err)
+	for _, d := range jobs {
+		j := t.load(d.ID)
+		if waits := j.Phase == dispatch.Waiting; j.Paused != is.Paused || waits && j.Due.Equal(dispatch.Never) != is.Paused {
+			t.Errorf("job %d is %s, paused: %v, due %v; the task is paused: %v", j.ID, j.Phase, j.Paused, j.Due, is.Paused)
+		}
+	}
+	_, err = t.s.CancelTask(ctx, ann, task.ID, false)
+	t.must(err)
+	t.equal(t.look().NextWaiting, time.Time{})
+}
+
+// failSome saves jobs as failed, those that another process changes meanwhile excepted.
+func (t storeTest) failSome(s dispatch.Store, drafts []dispatch.Draft) error {
+	var jobs []dispatch.Job
+	for _, d := range drafts {
+		j, err := s.Load(t.Context(), d.ID)
+		if err != nil {
+			return err
+		}
+		j.Phase, j.Status = dispatch.Ended, dispatch.Failed
+		jobs = append(jobs, j)
+	}
+	_, err := s.Save(t.Context(), jobs)
+	return err
+}
