@@ -27,7 +27,7 @@ func (p private) Validate(_ context.Context, t dispatch.Token, _ []byte) ([]byte
 func TestPublished_StrangersSeeWhatIsPublic(t *testing.T) {
 	for _, access := range []dispatch.Access{dispatch.AccessUser, dispatch.AccessShared} {
 		p := private{&script{}, map[dispatch.Secret]int{}}
-		with(t, access, p, func(t *testing.T, h *house) {
+		with(t, access, p, func(t *testing.T, h *testBroker) {
 			for what, ask := range map[string]func(dispatch.UserID) error{
 				"published": func(u dispatch.UserID) error {
 					_, err := h.Published(t.Context(), u, h.Backends[0].Name, "/collections")
@@ -51,7 +51,7 @@ func TestPublished_StrangersSeeWhatIsPublic(t *testing.T) {
 }
 
 func TestPublished_OfNoPlatform(t *testing.T) {
-	with(t, dispatch.AccessOpen, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessOpen, &script{}, func(t *testing.T, h *testBroker) {
 		if _, err := h.Published(t.Context(), "ann", "elsewhere", "/"); !dispatch.Is(err, dispatch.NotFound) {
 			t.Errorf("%v", err)
 		}
