@@ -10,7 +10,7 @@ import (
 )
 
 // paused returns the counts of the jobs of a task that show that they are paused, and of the others that have not ended.
-func (h *house) paused(t *testing.T, id dispatch.TaskID) (paused, others int) {
+func (h *testBroker) paused(t *testing.T, id dispatch.TaskID) (paused, others int) {
 	t.Helper()
 	_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestPauseTask_NothingNewStarts(t *testing.T) {
 		}
 		return dispatch.Report{Status: dispatch.Running}, nil
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.task(t, 6)
 		time.Sleep(5 * time.Second) // two are on their way
 		for range 2 {
@@ -52,12 +52,12 @@ func TestPauseTask_NothingNewStarts(t *testing.T) {
 		if paused, others := h.paused(t, id); paused != 4 || others != 2 || p.submits.Load() != 2 {
 			t.Errorf("%d jobs are paused, %d are not, %d submitted", paused, others, p.submits.Load())
 		}
-		if c := h.standing(t, id).Counts; c[dispatch.Running] != 2 || c[dispatch.Accepted] != 4 {
+		if c := h.taskRecord(t, id).Counts; c[dispatch.Running] != 2 || c[dispatch.Accepted] != 4 {
 			t.Errorf("%v", c)
 		}
 		other := h.task(t, 1)
 		time.Sleep(time.Minute)
-		if c := h.standing(t, other).Counts; c[dispatch.Running] != 1 {
+		if c := h.taskRecord(t, other).Counts; c[dispatch.Running] != 1 {
 			t.Errorf("another task: %v", c)
 		}
 		end.Store(true)
@@ -69,7 +69,7 @@ func TestPauseTask_NothingNewStarts(t *testing.T) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		time.Sleep(time.Hour)
-		if c := h.standing(t, id).Counts; c[dispatch.Finished] != 6 || p.submits.Load() != 7 {
+		if c := h.taskRecord(t, id).Counts; c[dispatch.Finished] != 6 || p.submits.Load() != 7 {
 			t.Errorf("%v, %d submitted", c, p.submits.Load())
 		}
 		_, err := h.PauseTask(t.Context(), "bob", id)
@@ -87,7 +87,7 @@ func TestPauseTask_TurnedAwayJobWaits(t *testing.T) {
 		}
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.task(t, 1)
 		time.Sleep(5 * time.Second)
 		if _, err := h.PauseTask(t.Context(), "ann", id); err != nil {
@@ -103,7 +103,7 @@ func TestPauseTask_TurnedAwayJobWaits(t *testing.T) {
 		time.Sleep(time.Hour) // it is turned away, and tried again
 		heal.Store(true)
 		time.Sleep(time.Hour)
-		if c := h.standing(t, id).Counts; c[dispatch.Running] != 1 {
+		if c := h.taskRecord(t, id).Counts; c[dispatch.Running] != 1 {
 			t.Errorf("%v", c)
 		}
 	})
@@ -112,7 +112,7 @@ func TestPauseTask_TurnedAwayJobWaits(t *testing.T) {
 // What waits is not submitted, what runs is canceled, what finished stays; and the task is still there.
 func TestCancelTask_KeepsIt(t *testing.T) {
 	p := &refs{script: &script{}, report: func(r dispatch.Ref) dispatch.Report { return dispatch.Report{Status: dispatch.Running} }}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.task(t, 8)
 		time.Sleep(time.Minute)
 		jobs, err := h.Store.TaskJobs(t.Context(), "ann", id, dispatch.Page{})
@@ -132,7 +132,7 @@ func TestCancelTask_KeepsIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
-			task := h.standing(t, id)
+			task := h.taskRecord(t, id)
 			if task.Counts[dispatch.Finished] != 1 || task.Counts[dispatch.Canceled] != 7 || task.Counts.Status() != dispatch.Finished {
 				t.Errorf("%v", task.Counts)
 			}

@@ -76,6 +76,20 @@ func TestMigration_CountsJobsOfTheLastVersion(t *testing.T) {
 	}
 }
 
+// TestMigration_ReplacesTriggers of a database that has triggers and counts already.
+func TestMigration_ReplacesTriggers(t *testing.T) {
+	for name, db := range oldDatabases(t, triggered+1) {
+		t.Run(name, func(t *testing.T) {
+			db.insert(1, 1000)
+			db.exec(fmt.Sprintf("DELETE FROM goose_db_version WHERE version_id >= %d", triggered))
+			store.MigrateTo(t, db.dsn, triggered)
+			db.insert(1001, 2000)
+			db.exec("UPDATE jobs SET paused = TRUE WHERE id % 20 = 0")
+			checkMany(t, open(t, db.dsn, &clock{now: start}), 100, 200)
+		})
+	}
+}
+
 // checkMany checks the counts of waiting and of running jobs.
 func checkMany(t testing.TB, s *store.Store, waiting, running int) {
 	t.Helper()

@@ -145,6 +145,21 @@ func (s failpointStore) Cancel(ctx context.Context, u dispatch.UserID, id dispat
 	return j, err
 }
 
+func (s failpointStore) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (a dispatch.Account, err error) {
+	s.around("want task", func() { a, err = s.Store.CancelTask(ctx, u, id, hide) })
+	return a, err
+}
+
+func (s failpointStore) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
+	s.around("pause", func() { a, err = s.Store.PauseTask(ctx, u, id) })
+	return a, err
+}
+
+func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
+	s.around("resume", func() { a, err = s.Store.ResumeTask(ctx, u, id) })
+	return a, err
+}
+
 func (s failpointStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
 	point := "intend create"
 	if jobs[0].Phase == dispatch.Created {
