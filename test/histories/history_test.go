@@ -286,17 +286,26 @@ func (h *history) acceptTwice() {
 func (h *history) acceptTask() {
 	p := h.anyone()
 	u, r := h.someone()
-	n := 1 + h.rand.IntN(6)
-	go p.acceptTask(u, r, n)
+	n, pause := 1+h.rand.IntN(6), time.Duration(0)
+	if h.rand.IntN(3) == 0 {
+		pause = time.Duration(1 + h.rand.Int64N(int64(time.Minute)))
+	}
+	go func() {
+		t, err := p.acceptTask(u, r, n)
+		if err == nil && pause > 0 {
+			time.Sleep(pause)
+			p.PauseTask(context.Background(), u, t.ID)
+		}
+	}()
 }
 
 // acceptTask submits a task of n values.
-func (p *process) acceptTask(u dispatch.UserID, r dispatch.Request, n int) {
+func (p *process) acceptTask(u dispatch.UserID, r dispatch.Request, n int) (dispatch.TaskRecord, error) {
 	d := dispatch.Dimension{Name: "y", Values: make([]json.RawMessage, n)}
 	for i := range d.Values {
 		d.Values[i] = json.RawMessage("1")
 	}
-	p.AcceptTask(context.Background(), u, r, d, dispatch.Key{})
+	return p.AcceptTask(context.Background(), u, r, d, dispatch.Key{})
 }
 
 // onTask calls do for the task of a random job, if it has one.
