@@ -129,20 +129,20 @@ func (a *api) taskRoutes() {
 		Summary: "Cancel a task and keep it",
 		Description: "Jobs that wait are not submitted; jobs that run are canceled on their platform; jobs that have ended stay as they are. " +
 			"The task and its jobs stay in the lists. A pause of the task ends. Repeating the request has no further effect.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(a.Broker.CancelTask))
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.CancelTask))
 	register(a, huma.Operation{OperationID: "pause_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/pause", Tags: []string{"tasks"},
 		Summary: "Pause a task",
 		Description: "Jobs that wait are not submitted until the task is resumed, and get the attention paused. Jobs that were submitted go on. " +
 			"Paused jobs count for your limit of unfinished jobs. Repeating the request has no further effect.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(a.Broker.PauseTask))
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.PauseTask))
 	register(a, huma.Operation{OperationID: "resume_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/resume", Tags: []string{"tasks"},
 		Summary: "Resume a paused task", Description: "Jobs that wait are submitted as the platform's limits allow. A task that is not paused is not changed.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(a.Broker.ResumeTask))
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.ResumeTask))
 	register(a, huma.Operation{OperationID: "retry_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: []string{"tasks"},
 		Summary: "Retry the failed jobs of a task",
 		Description: "The failed jobs of the task get the status created and are submitted again under the same ids, if the task is paused after it was resumed. Other jobs are not changed. " +
 			"Repeating the request has no effect on jobs that have not failed again.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 422, 429, 503)}, a.taskChange(a.Broker.RetryTask))
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 422, 429, 503)}, a.taskChange(taskBroker.RetryTask))
 	a.huma.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.taskBody()
 }
 

@@ -91,13 +91,13 @@ func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
 }
 
 // taskChange returns the operation that changes a task, which stays in its owner's list.
-func (a *api) taskChange(change func(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
+func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
 	return func(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
 		id, err := in.taskID()
 		if err != nil {
 			return nil, err
 		}
-		t, err := change(ctx, user(ctx), id)
+		t, err := change(a.Broker, ctx, user(ctx), id)
 		if err != nil {
 			return nil, taskError(err)
 		}

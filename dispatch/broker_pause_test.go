@@ -111,7 +111,13 @@ func TestPauseTask_TurnedAwayJobWaits(t *testing.T) {
 
 // What waits is not submitted, what runs is canceled, what finished stays; and the task is still there.
 func TestCancelTask_KeepsIt(t *testing.T) {
-	p := &refs{script: &script{}, report: func(r dispatch.Ref) dispatch.Report { return dispatch.Report{Status: dispatch.Running} }}
+	var first atomic.Value
+	p := &refs{script: &script{}, report: func(r dispatch.Ref) dispatch.Report {
+		if r == first.Load() {
+			return dispatch.Report{Status: dispatch.Finished}
+		}
+		return dispatch.Report{Status: dispatch.Running}
+	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.task(t, 8)
 		time.Sleep(time.Minute)
@@ -119,13 +125,7 @@ func TestCancelTask_KeepsIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := jobs[0].Ref
-		p.report = func(r dispatch.Ref) dispatch.Report {
-			if r == first {
-				return dispatch.Report{Status: dispatch.Finished}
-			}
-			return dispatch.Report{Status: dispatch.Running}
-		}
+		first.Store(jobs[0].Ref)
 		time.Sleep(5 * time.Minute)
 		for range 2 {
 			if _, err := h.CancelTask(t.Context(), "ann", id); err != nil {
