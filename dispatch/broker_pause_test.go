@@ -9,6 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
+// The tests of this file run in a bubble of testing/synctest, see with.
+
 // paused returns the counts of the jobs of a task that show that they are paused, and of the others that have not ended.
 func (h *testBroker) paused(t *testing.T, id dispatch.TaskID) (paused, others int) {
 	t.Helper()
