@@ -31,7 +31,7 @@ func TestPurge_InSmallTransactions(t *testing.T) {
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, task, drafts(jobs)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.CancelTask(t.Context(), "ann", task.ID); err != nil {
+		if _, err := s.CancelTask(t.Context(), "ann", task.ID, true); err != nil {
 			t.Fatal(err)
 		}
 		_, transactions := store.Count(s.(*store.Store))

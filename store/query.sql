@@ -1004,7 +1004,7 @@ FROM jobs WHERE phase NOT IN ('waiting', 'ended') GROUP BY 1, 2, 3;
 
 -- name: CensusOldest :many
 SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, CAST(min(created) AS BIGINT) AS created
-FROM jobs WHERE phase = 'waiting' GROUP BY 1;
+FROM jobs WHERE phase = 'waiting' AND NOT paused GROUP BY 1;
 
 -- name: CensusHolds :many
 SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform, hold_attention, count(*) AS n

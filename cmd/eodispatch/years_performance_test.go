@@ -66,7 +66,7 @@ func manyYears(b *testing.B, w *simulator.World, database string, size func() fl
 	row("stored at, jobs/s", int(endedInYears/time.Since(began).Seconds()), "")
 	row("size of the database for each ended job, without results", fmt.Sprintf("%.2f kB", (size()-empty)/endedInYears/1000), "2 kB")
 	for i := range deletedTasks {
-		if _, err := s.CancelTask(b.Context(), owner, last-dispatch.TaskID(i)); err != nil {
+		if _, err := s.CancelTask(b.Context(), owner, last-dispatch.TaskID(i), true); err != nil {
 			b.Fatal(err)
 		}
 	}

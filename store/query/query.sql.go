@@ -473,7 +473,7 @@ func (q *Queries) CensusHolds(ctx context.Context, now int64) ([]CensusHoldsRow,
 
 const censusOldest = `-- name: CensusOldest :many
 SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, CAST(min(created) AS BIGINT) AS created
-FROM jobs WHERE phase = 'waiting' GROUP BY 1
+FROM jobs WHERE phase = 'waiting' AND NOT paused GROUP BY 1
 `
 
 type CensusOldestRow struct {
