@@ -118,7 +118,7 @@ func TestPauseTask_OfAKilledBroker(t *testing.T) {
 			o.changeKilled("pause", "resume before")
 			o.scene.setLife(simulator.Life{Run: 100 * time.Millisecond})
 			o.send(fmt.Sprintf("/unit_jobs/%d/cancel", rowsOf(t, database(t, o.dsn))[0].id), "", nil, nil) // its slot is free
-			for i := range 3 { // the turn would have come to the task
+			for i := range 3 {                                                                             // the turn would have come to the task
 				o.runAlone(fmt.Sprint("alone ", i))
 			}
 			if sum, counts := o.scene.oracle.Sum(), o.statuses(); sum.Runs > 4 || counts[dispatch.Accepted] != 2 {
