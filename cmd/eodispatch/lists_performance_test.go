@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -103,7 +104,7 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 			}
 		}))
 	}
-	all = append(all, reading{"the first message of a stream of that task, aim 100 ms", median(firsts)})
+	all = append(all, reading{"the first message of a stream of that task, longest of 21, aim 100 ms", slices.Max(firsts)})
 	often("all platforms", "/platforms")
 	return all
 }
