@@ -65,16 +65,21 @@ func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, e
 func (b *Broker) storeSubmission(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (KeyTarget, error) {
 	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
 	if err == nil && first == (KeyTarget{}) {
-		b.queues.forget(drafts[0].Account)
-		b.wake(drafts[0].Account)
-		b.notifyJob(u, drafts[0].ID)
-		b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
-		b.observer().JobsAccepted(drafts[0].Account.Platform(), len(drafts))
+		b.announce(ctx, u, drafts)
 	}
 	if Is(err, Conflict) {
 		err = keyReused()
 	}
 	return first, err
+}
+
+// announce logs jobs that were just stored, and notifies visits and their owner.
+func (b *Broker) announce(ctx context.Context, u UserID, drafts []Draft) {
+	b.queues.forget(drafts[0].Account)
+	b.wake(drafts[0].Account)
+	b.notifyJob(u, drafts[0].ID)
+	b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
+	b.observer().JobsAccepted(drafts[0].Account.Platform(), len(drafts))
 }
 
 func keyReused() error {
@@ -94,7 +99,10 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err := backend.checkEntitled(ctx); err != nil {
 		return Draft{}, r, err
 	}
-	base, err := backend.Platform.Base(r.Service)
+	if r, err = r.inline(); err != nil {
+		return Draft{}, r, err
+	}
+	base, err := backend.base(r)
 	if err != nil {
 		return Draft{}, r, err
 	}
@@ -112,9 +120,24 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	}}, r, err
 }
 
+// base returns the URL below which the platform lists the job of a request, see Platform.Base. A process that was sent with the request
+// belongs to the endpoint itself.
+func (b *Backend) base(r Request) (string, error) {
+	if r.Process == nil {
+		return b.Platform.Base(r.Service)
+	}
+	if _, can := b.Platform.(GraphRunner); !can {
+		return "", &Error{Kind: Unsupported, Op: "dispatch.Accept", Text: "This platform runs services by their names only, and no process graphs."}
+	}
+	return "", nil
+}
+
 // checkRequest checks a request against its service's document. It returns that document, and a warning that states what could not be checked.
 // If the document cannot be fetched within checkWithin, the request is checked when it is submitted.
 func (b *Broker) checkRequest(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
+	if r.Process != nil {
+		return &Document{Origin{backend.Name, r.Service}, r.Process}, "", backend.Platform.(GraphRunner).CheckGraph(ctx, r, d)
+	}
 	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()

@@ -34,6 +34,30 @@ type Request struct {
 	// Facade is what the façade that accepted the request needs again later, such as the form in which the client wants its results. The
 	// broker does not read it.
 	Facade json.RawMessage `json:"facade,omitempty"`
+
+	// Process is the process that defines the service if the client sent it with the request: an openEO process with the member
+	// process_graph. Parameters are then substituted in the graph, and Options are the further members of the platform's job. It is stored
+	// as the document of the service and not with the request, so of the methods of a store only Request returns it.
+	Process json.RawMessage `json:"-"`
+}
+
+// inlinePrefix begins the application of a service that a [Request] defines itself. The hash of the process follows. No platform has
+// processes with such an id.
+const inlinePrefix = "process_graph#"
+
+// Inline reports whether the service is defined by a process that was sent with the request, see [Request].Process.
+func (s Service) Inline() bool { return strings.HasPrefix(s.Application, inlinePrefix) }
+
+// inline returns r with the application that identifies its process. It returns any other request unchanged, but Invalid for one whose
+// client names such an application: the processes of requests are known to their owners only.
+func (r Request) inline() (Request, error) {
+	switch {
+	case r.Process != nil:
+		r.Service.Namespace, r.Service.Application = nil, inlinePrefix+Document{Body: r.Process}.Hash()
+	case r.Service.Inline():
+		return r, InvalidBody("dispatch.Accept", "The application is neither a URL nor the id of a process.", "service", "application")
+	}
+	return r, nil
 }
 
 // The options that the broker evaluates. All others are passed to the platform.

@@ -52,6 +52,11 @@ type (
 	Logger interface {
 		Logs(context.Context, Token, Ref) ([]LogEntry, error)
 	}
+	// GraphRunner runs processes that are sent with a request, see [Request].Process. CheckGraph checks such a request without sending
+	// anything: the form of its graph and its permissions. d is the dimension of a task, or nil. The error is Invalid or DocumentInvalid.
+	GraphRunner interface {
+		CheckGraph(ctx context.Context, r Request, d *Dimension) error
+	}
 	// Prober checks whether the platform can be used. The error is for operators.
 	Prober interface {
 		Probe(context.Context, Token) error

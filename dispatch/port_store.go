@@ -15,6 +15,7 @@ type Store interface {
 	Submissions
 	Records
 	SyncRuns
+	UnstartedJobs
 	Changes
 	Documents
 	Queue
@@ -25,7 +26,7 @@ type Store interface {
 
 	// Installation returns a text of letters and digits that is unique to this store, chosen when the store was created.
 	Installation(context.Context) (string, error)
-	// Purge deletes hidden jobs that ended longer than keep ago and have no orphans, keys older than [KeyLife], synchronous runs older than
+	// Purge deletes hidden jobs that ended longer than keep ago and have no orphans, unstarted jobs that have expired, keys older than [KeyLife], synchronous runs older than
 	// [SyncRunLife], run times of services to which none was added for [RunTimesLife], and the turns of lines and owners that were served earlier than all lines and owners that wait at their account.
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping returns nil when the store answers.
@@ -90,6 +91,24 @@ type SyncRuns interface {
 	EndSyncRun(context.Context, SyncRun) error
 	// SyncRuns returns the owner's synchronous runs, newest first. A run that was not renewed in time is Unknown.
 	SyncRuns(context.Context, UserID, Page) ([]SyncRun, error)
+}
+
+// UnstartedJobs stores jobs that clients created and have not started. One that has expired is NotFound.
+type UnstartedJobs interface {
+	// CreateUnstarted stores an unstarted job, or task, which expires after life, and fills in its id, times and version. Until it is started
+	// or expires, it counts in Quota.Live and Quota.Bytes like a job. LimitReached, and Invalid for a text, as in Accept.
+	CreateUnstarted(ctx context.Context, n *Unstarted, task bool, life time.Duration, within ...Quota) error
+	// Unstarted returns an unstarted job to its owner.
+	Unstarted(context.Context, UserID, UnstartedID) (Unstarted, error)
+	// UnstartedJobs returns the owner's unstarted jobs and tasks, newest first, without their bodies. Of the filters only Page.Accounts applies.
+	UnstartedJobs(context.Context, UserID, Page) ([]Unstarted, error)
+	// ChangeUnstarted replaces the title and the body. Conflict if the version differs.
+	ChangeUnstarted(ctx context.Context, n *Unstarted, within ...Quota) error
+	// DeleteUnstarted deletes an unstarted job of its owner.
+	DeleteUnstarted(context.Context, UserID, UnstartedID) error
+	// Start deletes an unstarted job and stores the task and the jobs as Accept does, under its id, in one commit. NotFound if another request
+	// has started or deleted it, Conflict if its version differs.
+	Start(ctx context.Context, n Unstarted, t *Task, jobs []Draft, within ...Quota) error
 }
 
 // Changes stores what owners decide about their jobs.
@@ -177,7 +196,7 @@ type Agendas interface {
 	Unprepared(ctx context.Context, a Account, n int) ([]Job, error)
 	// Load returns a job to a visit, regardless of its owner.
 	Load(context.Context, JobID) (Job, error)
-	// Request returns what a job's owner submitted.
+	// Request returns what a job's owner submitted, with its process if it defines its service itself.
 	Request(context.Context, JobID) (Request, error)
 }
 
@@ -292,6 +311,15 @@ type Draft struct {
 	Job
 	Body     []byte
 	Document *Document // that defines its service; nil: none, or the task's
+}
+
+// Bytes returns the bytes of the request, which count in Quota.Bytes. A process that was sent with the request is a part of it.
+func (d Draft) Bytes() int64 {
+	n := int64(len(d.Body))
+	if d.Document != nil && d.Document.Service.Inline() {
+		n += int64(len(d.Document.Body))
+	}
+	return n
 }
 
 // Usage is how much of an account an owner uses.

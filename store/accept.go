@@ -77,7 +77,7 @@ func (a *acceptance) measure() (err error) {
 	}
 	a.bytes, a.counted = int64(len(a.shared)), a.alike()
 	for _, j := range a.jobs {
-		a.bytes += int64(len(j.Body))
+		a.bytes += j.Bytes()
 	}
 	return err
 }
@@ -186,7 +186,7 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	defer b.close()
 	for i, j := range a.jobs {
 		if err := b.add(ctx, a.first+dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
-			len(j.Body), a.counted, a.now, a.now, a.now, a.now); err != nil {
+			j.Bytes(), a.counted, a.now, a.now, a.now, a.now); err != nil {
 			return err
 		}
 	}

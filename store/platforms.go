@@ -73,12 +73,17 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (disp
 	}
 	runs, err := l.q.CountSyncRuns(ctx, query.CountSyncRunsParams{Owner: u, Now: l.now, Account: string(l.account), Live: math.MaxInt64,
 		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})
-	s.Live, s.Lately = int(has.Live+runs.Live), int(has.Lately+runs.Lately)
+	if err != nil {
+		return s, err
+	}
+	unstarted, err := l.q.CountUnstarted(ctx, u, l.now, string(l.account))
+	s.Live, s.Lately = int(has.Live+runs.Live+unstarted.Live), int(has.Lately+runs.Lately)
 	if err != nil {
 		return s, err
 	}
 	if l.account == "" {
 		s.Bytes, err = l.q.CountBytes(ctx, u, l.now)
+		s.Bytes += unstarted.Bytes
 		return s, err
 	}
 	row, err := l.q.GetAccount(ctx, l.account.Platform(), l.account)

@@ -40,7 +40,7 @@ func (s *Store) Process(ctx context.Context, u dispatch.UserID, id string) (disp
 
 // Processes returns a page of the processes of a user.
 func (s *Store) Processes(ctx context.Context, u dispatch.UserID, after string, most int) ([]dispatch.StoredProcess, error) {
-	rows, err := s.queries(s.read).ListProcesses(ctx, u, after, int32(most))
+	rows, err := s.queries(s.read).ListProcesses(ctx, u, after, int64(most))
 	all := make([]dispatch.StoredProcess, len(rows))
 	for i, row := range rows {
 		all[i] = processOf(row)

@@ -14,7 +14,7 @@ import (
 // write, for some ten milliseconds at most.
 const purgedAtOnce = 50
 
-// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens and turns, in many small transactions. What is
+// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens, turns and unstarted jobs, in many small transactions. What is
 // to be deleted is found by an index, or outside of the transactions.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	ctx = allow(ctx, upkeepWithin)
@@ -34,6 +34,7 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error
 		},
 		func(q tx, now int64) (int64, error) { return q.PurgeTokens(ctx, now, purgedAtOnce) },
 		func(q tx, now int64) (int64, error) { return q.PurgeSessions(ctx, now, purgedAtOnce) },
+		func(q tx, now int64) (int64, error) { return q.PurgeUnstarted(ctx, now, purgedAtOnce) },
 		func(q tx, now int64) (int64, error) {
 			return q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds(), purgedAtOnce)
 		},

@@ -5,6 +5,43 @@
 -- name: ReserveIDs :one
 UPDATE ids SET last = last + sqlc.arg(n) WHERE name = sqlc.arg(name) RETURNING last;
 
+-- name: CreateUnstarted :exec
+INSERT INTO unstarted (job, task, owner, account, title, body, created, updated, expires)
+VALUES (sqlc.arg(job), sqlc.arg(task), sqlc.arg(owner), sqlc.arg(account), sqlc.arg(title), sqlc.arg(body), sqlc.arg(now), sqlc.arg(now), sqlc.arg(expires));
+
+-- name: GetUnstarted :one
+SELECT * FROM unstarted WHERE job = sqlc.arg(job) AND task = CAST(sqlc.arg(task) AS BIGINT) AND owner = sqlc.arg(owner) AND expires > CAST(sqlc.arg(now) AS BIGINT);
+
+-- name: ListUnstarted :many
+-- Without the bodies, which may be large. See dispatch.UnstartedID.Number for the order.
+SELECT job, task, owner, account, title, created, updated, expires, version FROM unstarted
+WHERE owner = sqlc.arg(owner) AND expires > CAST(sqlc.arg(now) AS BIGINT) AND created <= CAST(sqlc.arg(created) AS BIGINT)
+	AND (created < CAST(sqlc.arg(created) AS BIGINT) OR 2 * (job + task) + CASE WHEN task = 0 THEN 0 ELSE 1 END < CAST(sqlc.arg(before) AS BIGINT))
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+ORDER BY created DESC, 2 * (job + task) + CASE WHEN task = 0 THEN 0 ELSE 1 END DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ChangeUnstarted :one
+UPDATE unstarted SET title = sqlc.arg(title), body = sqlc.arg(body), updated = sqlc.arg(now), version = version + 1
+WHERE job = sqlc.arg(job) AND task = CAST(sqlc.arg(task) AS BIGINT) AND owner = sqlc.arg(owner) AND expires > CAST(sqlc.arg(now) AS BIGINT) AND version = sqlc.arg(version)
+RETURNING *;
+
+-- name: DeleteUnstarted :execrows
+DELETE FROM unstarted WHERE job = sqlc.arg(job) AND task = CAST(sqlc.arg(task) AS BIGINT) AND owner = sqlc.arg(owner) AND expires > CAST(sqlc.arg(now) AS BIGINT);
+
+-- name: StartUnstarted :execrows
+DELETE FROM unstarted WHERE job = sqlc.arg(job) AND task = CAST(sqlc.arg(task) AS BIGINT) AND owner = sqlc.arg(owner) AND expires > CAST(sqlc.arg(now) AS BIGINT)
+	AND version = sqlc.arg(version);
+
+-- name: CountUnstarted :one
+-- At an account, or at all if it is empty.
+SELECT count(*) AS live, CAST(COALESCE(SUM(octet_length(body)), 0) AS BIGINT) AS bytes FROM unstarted
+WHERE owner = sqlc.arg(owner) AND expires > CAST(sqlc.arg(now) AS BIGINT)
+	AND (CAST(sqlc.arg(account) AS TEXT) = '' OR account = CAST(sqlc.arg(account) AS TEXT));
+
+-- name: PurgeUnstarted :execrows
+DELETE FROM unstarted WHERE (unstarted.job, unstarted.task) IN (SELECT u.job, u.task FROM unstarted u WHERE u.expires <= sqlc.arg(now)
+	ORDER BY u.expires LIMIT CAST(sqlc.arg(n) AS BIGINT));
+
 -- name: UseKey :execrows
 -- Nothing changes if the key is in use. A concurrent second use of a key waits until the first commits.
 INSERT INTO keys (owner, name, fingerprint, task, job, created)
@@ -34,6 +71,13 @@ SELECT documents.body FROM jobs
 	JOIN definitions ON definitions.task = jobs.task AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
 	JOIN documents ON documents.hash = definitions.document
 WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
+
+-- name: GetSentProcess :one
+-- Like GetDocument, for a visit.
+SELECT documents.body FROM jobs
+	JOIN definitions ON definitions.task = jobs.task AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
+	JOIN documents ON documents.hash = definitions.document
+WHERE jobs.id = $1;
 
 -- name: ListOrigins :many
 -- Waiting jobs have status created. Of a task without such jobs no job is read.
@@ -624,11 +668,12 @@ SELECT value FROM settings WHERE name = $1;
 UPDATE ids SET last = CAST(sqlc.arg(last) AS BIGINT) WHERE name = sqlc.arg(name) AND last < CAST(sqlc.arg(last) AS BIGINT);
 
 -- name: LastJob :one
--- Synchronous runs take their ids from the same sequence as jobs.
-SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id) AS id FROM jobs UNION ALL SELECT MAX(sync_runs.id) AS id FROM sync_runs) AS ids;
+-- Synchronous runs and unstarted jobs take their ids from the same sequence as jobs.
+SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id) AS id FROM jobs UNION ALL SELECT MAX(sync_runs.id) AS id FROM sync_runs
+	UNION ALL SELECT MAX(unstarted.job) AS id FROM unstarted) AS ids;
 
 -- name: LastTask :one
-SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM tasks;
+SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(tasks.id) AS id FROM tasks UNION ALL SELECT MAX(unstarted.task) AS id FROM unstarted) AS ids;
 
 -- name: GetInstallation :one
 SELECT name FROM installation;
@@ -976,7 +1021,7 @@ SELECT COUNT(*) AS n, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM proc
 SELECT * FROM processes WHERE owner = sqlc.arg(owner) AND id = sqlc.arg(id);
 
 -- name: ListProcesses :many
-SELECT * FROM processes WHERE owner = sqlc.arg(owner) AND id > sqlc.arg(after) ORDER BY id LIMIT sqlc.arg(most);
+SELECT * FROM processes WHERE owner = sqlc.arg(owner) AND id > sqlc.arg(after) ORDER BY id LIMIT CAST(sqlc.arg(most) AS BIGINT);
 
 -- name: DeleteProcess :execrows
 DELETE FROM processes WHERE owner = sqlc.arg(owner) AND id = sqlc.arg(id);

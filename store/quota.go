@@ -46,10 +46,15 @@ func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, bytes
 // holding returns what an owner has within a quota, as far as the quota needs it.
 func holding(ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota, now int64) (has dispatch.QuotaUse, err error) {
 	since := now - dispatch.Day.Microseconds()
+	unstarted, err := q.CountUnstarted(ctx, u, now, string(quota.Account))
+	if err != nil {
+		return has, err
+	}
 	if quota.Bytes > 0 {
 		if has.Bytes, err = q.CountBytes(ctx, u, now); err != nil {
 			return has, err
 		}
+		has.Bytes += unstarted.Bytes
 	}
 	if quota.Live == 0 && quota.Daily == 0 {
 		return has, nil
@@ -60,6 +65,6 @@ func holding(ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota,
 	}
 	runs, err := q.CountSyncRuns(ctx, query.CountSyncRunsParams{Owner: u, Now: now, Account: string(quota.Account), Live: int64(quota.Live),
 		Since: since, Daily: int64(quota.Daily)})
-	has.Live, has.Lately = int(jobs.Live+runs.Live), int(jobs.Lately+runs.Lately)
+	has.Live, has.Lately = int(jobs.Live+runs.Live+unstarted.Live), int(jobs.Lately+runs.Lately)
 	return has, err
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -197,6 +198,11 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Reques
 		return dispatch.Request{}, fail("Request", err)
 	}
 	r, err := requestOf(dispatch.Job{Task: row.Task, Number: row.Number}, row.Body, row.Shared, row.Dimension)
+	if err == nil && r.Service.Inline() {
+		var process string
+		process, err = s.queries(s.look).GetSentProcess(ctx, id)
+		r.Process = json.RawMessage(process)
+	}
 	return r, fail("Request", err)
 }
 

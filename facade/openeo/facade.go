@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
@@ -37,8 +38,17 @@ type Config struct {
 	Backends  []*dispatch.Backend // of all protocols
 	Processes dispatch.Processes  // of users
 	SignIn    SignIn
-	Title     string // of the merged view
-	Version   string // of the program
+	Title     string           // of the merged view
+	Version   string           // of the program
+	Secret    dispatch.Secret  // encrypts links to results. Processes that share a database need the same one
+	Now       func() time.Time // nil: time.Now
+}
+
+func (c Config) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
 }
 
 // Facade is the openEO API of the broker.
@@ -46,11 +56,13 @@ type Facade struct {
 	Config
 	table []operation
 	mux   *http.ServeMux
+
+	splitting chan struct{} // holds one entry while an area is split
 }
 
 // New returns the façade.
 func New(c Config) *Facade {
-	f := &Facade{Config: c, mux: http.NewServeMux()}
+	f := &Facade{Config: c, mux: http.NewServeMux(), splitting: make(chan struct{}, 1)}
 	f.table = f.operations()
 	for _, o := range f.table {
 		pattern := o.method + " " + o.path

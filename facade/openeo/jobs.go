@@ -1,7 +1,355 @@
 package openeo
 
-// jobBroker keeps the jobs of users.
-type jobBroker interface{}
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// jobBroker keeps the jobs of users. Objects of other users are NotFound.
+type jobBroker interface {
+	CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string, body []byte) (dispatch.Unstarted, error)
+	Unstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) (dispatch.Unstarted, error)
+	UnstartedJobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Unstarted, error]
+	ChangeUnstarted(context.Context, dispatch.Unstarted) error
+	DeleteUnstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) error
+	// CheckGraph checks the process of a request as far as this is possible without a platform.
+	CheckGraph(ctx context.Context, platform string, r dispatch.Request, d *dispatch.Dimension) error
+	// Start makes an unstarted job a job or, with a dimension, a task.
+	Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Request, d *dispatch.Dimension) error
+
+	Jobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
+	Request(context.Context, dispatch.Record) (dispatch.Request, error)
+	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
+	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
+	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
+	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
+	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+
+	Freshen(context.Context, dispatch.UserID, dispatch.Scope, time.Duration) error
+	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
+	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error)
+	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
+}
 
 // jobOperations returns the operations on jobs.
-func (f *Facade) jobOperations() []operation { return nil }
+func (f *Facade) jobOperations() []operation {
+	return []operation{
+		{method: "GET", path: "/jobs", access: signedIn, serve: f.listJobs},
+		{method: "POST", path: "/jobs", access: signedIn, serve: f.createJob},
+		{method: "GET", path: "/jobs/{job_id}", access: signedIn, serve: f.describeJob},
+		{method: "PATCH", path: "/jobs/{job_id}", access: signedIn, serve: f.modifyJob},
+		{method: "DELETE", path: "/jobs/{job_id}", access: signedIn, serve: f.deleteJob},
+		{method: "GET", path: "/jobs/{job_id}/estimate", access: signedIn, serve: f.estimateJob},
+		{method: "GET", path: "/jobs/{job_id}/logs", access: signedIn, serve: f.readLogs},
+		{method: "POST", path: "/jobs/{job_id}/results", access: signedIn, serve: f.startJob},
+		{method: "GET", path: "/jobs/{job_id}/results", access: signedIn, serve: f.readResults},
+		{method: "DELETE", path: "/jobs/{job_id}/results", access: signedIn, serve: f.cancelJob},
+		{method: "GET", path: "/results/{link}", access: open, serve: f.followResults, unlisted: true},
+	}
+}
+
+// fresh is the maximum age of a status that clients get, unless its platform does not respond.
+const fresh = 10 * time.Second
+
+var errNoJob = refused(http.StatusNotFound, "JobNotFound", "There is no such batch job. It was deleted, or its creation was too long ago and it was never started.")
+
+// entry is what the id of a batch job stands for. One field is set.
+type entry struct {
+	unstarted *dispatch.Unstarted
+	job       *dispatch.Record
+	task      *dispatch.TaskRecord
+}
+
+var jobPattern = regexp.MustCompile(`^(t-)?([1-9][0-9]{0,17})$`)
+
+// jobNumber returns the number in the id of a batch job, and whether it is the number of a task: "17" is a job, "t-17" a task.
+func jobNumber(id string) (n int64, task, ok bool) {
+	m := jobPattern.FindStringSubmatch(id)
+	if m == nil {
+		return 0, false, false
+	}
+	n, err := strconv.ParseInt(m[2], 10, 64)
+	return n, m[1] != "", err == nil
+}
+
+func idOf(task dispatch.TaskID, job dispatch.JobID) string {
+	if task != 0 {
+		return "t-" + strconv.FormatInt(int64(task), 10)
+	}
+	return strconv.FormatInt(int64(job), 10)
+}
+
+// find returns the batch job of the path. Its status is no older than fresh.
+func (f *Facade) find(r *request, fresh time.Duration) (entry, error) {
+	n, task, ok := jobNumber(r.PathValue("job_id"))
+	if !ok {
+		return entry{}, errNoJob
+	}
+	is, account, err := f.lookUp(r, n, task, fresh)
+	switch {
+	case dispatch.Is(err, dispatch.NotFound):
+		return entry{}, errNoJob
+	case err != nil:
+		return entry{}, err
+	case !r.view.merged() && account.Platform() != r.view.name():
+		return entry{}, errNoJob
+	}
+	return is, nil
+}
+
+func (f *Facade) lookUp(r *request, n int64, task bool, fresh time.Duration) (is entry, a dispatch.Account, err error) {
+	ctx, id := r.Context(), dispatch.UnstartedID{Job: dispatch.JobID(n)}
+	if task {
+		id = dispatch.UnstartedID{Task: dispatch.TaskID(n)}
+		if err = f.Broker.Freshen(ctx, r.user, dispatch.Scope{Task: id.Task}, fresh); err != nil {
+			return is, a, err
+		}
+		var t dispatch.TaskRecord
+		if t, err = f.Broker.Task(ctx, r.user, id.Task); err == nil {
+			return entry{task: &t}, t.Account, nil
+		}
+	} else {
+		var j dispatch.Record
+		if j, err = f.Broker.Read(ctx, r.user, id.Job, fresh); err == nil && j.Task == 0 {
+			return entry{job: &j}, j.Account, nil
+		}
+	}
+	if err != nil && !dispatch.Is(err, dispatch.NotFound) {
+		return is, a, err
+	}
+	u, err := f.Broker.Unstarted(ctx, r.user, id)
+	return entry{unstarted: &u}, u.Account, err
+}
+
+// id returns the id of the batch job.
+func (is entry) id() string {
+	switch {
+	case is.unstarted != nil:
+		return idOf(is.unstarted.ID.Task, is.unstarted.ID.Job)
+	case is.task != nil:
+		return idOf(is.task.ID, 0)
+	}
+	return idOf(0, is.job.ID)
+}
+
+// status returns the status of the batch job in the words of openEO.
+func (is entry) status() string {
+	switch {
+	case is.unstarted != nil:
+		return "created"
+	case is.task != nil:
+		return wordOf(is.task.Counts.Status())
+	case is.job.Status == dispatch.Unknown && is.job.Seen != "":
+		return wordOf(is.job.Seen) // clients stop at a word that they do not know
+	}
+	return wordOf(is.job.Status)
+}
+
+// words are openEO's words for the statuses of jobs that were started. A job that the broker has accepted is queued: clients would offer to
+// start a created one.
+var words = map[dispatch.Status]string{dispatch.Accepted: "queued", dispatch.Submitted: "queued", dispatch.Queued: "queued",
+	dispatch.Running: "running", dispatch.Finished: "finished", dispatch.Failed: "error", dispatch.Canceled: "canceled", dispatch.Unknown: "running"}
+
+func wordOf(s dispatch.Status) string { return words[s] }
+
+// ended reports whether a status is final.
+func ended(word string) bool { return word == "finished" || word == "error" || word == "canceled" }
+
+func (f *Facade) describeJob(r *request) (*answer, error) {
+	is, err := f.find(r, fresh)
+	if err != nil {
+		return nil, err
+	}
+	j := f.batchJob(r, is)
+	if j.Process, err = f.processOf(r, is); err != nil {
+		return nil, err
+	}
+	return &answer{body: j}, nil
+}
+
+// deleteJob deletes a batch job, which stops it.
+func (f *Facade) deleteJob(r *request) (*answer, error) {
+	is, err := f.find(r, dispatch.AsKnown)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case is.unstarted != nil:
+		err = f.Broker.DeleteUnstarted(r.Context(), r.user, is.unstarted.ID)
+	case is.task != nil:
+		err = f.Broker.DeleteTask(r.Context(), r.user, is.task.ID)
+	default:
+		err = f.Broker.Delete(r.Context(), r.user, is.job.ID)
+	}
+	return &answer{status: http.StatusNoContent}, notFound(err, "JobNotFound")
+}
+
+// estimateJob refuses: neither platforms nor the broker know beforehand what a graph costs.
+func (f *Facade) estimateJob(r *request) (*answer, error) {
+	if _, err := f.find(r, dispatch.AsKnown); err != nil {
+		return nil, err
+	}
+	return nil, refused(http.StatusInternalServerError, "EstimateComplexity", "The costs and the duration of this batch job cannot be estimated.")
+}
+
+// batchJob is the metadata of a batch job.
+type batchJob struct {
+	ID          string          `json:"id"`
+	Title       string          `json:"title,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Process     json.RawMessage `json:"process,omitempty"`
+	Status      string          `json:"status"`
+	Progress    *float64        `json:"progress,omitempty"`
+	Created     time.Time       `json:"created"`
+	Updated     time.Time       `json:"updated"`
+	Plan        string          `json:"plan,omitempty"`
+	Costs       *float64        `json:"costs,omitempty"`
+	Budget      *float64        `json:"budget,omitempty"`
+	Usage       *usage          `json:"usage,omitempty"`
+	LogLevel    string          `json:"log_level,omitempty"`
+	JobOptions  json.RawMessage `json:"job_options,omitempty"`
+	Links       []link          `json:"links,omitempty"`
+}
+
+// usage is what a batch job used.
+type usage struct {
+	Duration *metric `json:"duration,omitempty"`
+}
+
+type metric struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// batchJob returns the metadata of a batch job, without its process.
+func (f *Facade) batchJob(r *request, is entry) batchJob {
+	j := batchJob{ID: is.id(), Status: is.status()}
+	switch {
+	case is.unstarted != nil:
+		j.Title, j.Created, j.Updated = is.unstarted.Title, is.unstarted.Created, is.unstarted.Updated
+		j.describe(is.unstarted.Body)
+	case is.task != nil:
+		j.Title, j.Created, j.Updated = is.task.Request.Title, is.task.Created, is.task.Updated
+		j.Progress = progress(j.Status, &is.task.Progress)
+		j.describe(is.task.Request.Options)
+	default:
+		j.Title, j.Created, j.Updated = is.job.Request.Title, is.job.Created, is.job.Updated
+		j.Progress, j.Costs = progress(j.Status, is.job.Progress), is.job.Costs
+		if is.job.Duration > 0 {
+			j.Usage = &usage{&metric{is.job.Duration.Seconds(), "s"}}
+		}
+		j.describe(is.job.Request.Options)
+	}
+	if is.unstarted == nil {
+		j.Links = []link{{Rel: "monitor", Href: r.root + "/jobs/" + j.ID + "/logs", Type: "application/json"}}
+	}
+	if j.Status == "finished" {
+		j.Links = append(j.Links, link{Rel: "result", Href: r.root + "/jobs/" + j.ID + "/results", Type: "application/json"})
+	}
+	return j
+}
+
+// progress returns the percentage that openEO allows with a status.
+func progress(status string, known *float64) *float64 {
+	switch status {
+	case "queued":
+		return new(0.0)
+	case "finished":
+		return new(100.0)
+	}
+	return known
+}
+
+// describe takes over what a client wrote about a batch job besides its process.
+func (j *batchJob) describe(members []byte) {
+	var said struct {
+		Description, Plan string
+		Budget            *float64
+		LogLevel          string          `json:"log_level"`
+		JobOptions        json.RawMessage `json:"job_options"`
+	}
+	_ = json.Unmarshal(members, &said) // a job of another door may have options of these names and other types
+	j.Description, j.Plan, j.Budget, j.LogLevel, j.JobOptions = said.Description, said.Plan, said.Budget, said.LogLevel, said.JobOptions
+}
+
+// processOf returns the process of a batch job: as its client sent it or, for a job that names a service, a graph that calls the service.
+func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
+	if is.unstarted != nil {
+		var body struct{ Process json.RawMessage }
+		err := json.Unmarshal(is.unstarted.Body, &body)
+		return body.Process, err
+	}
+	request, first, err := f.requestOf(r, is)
+	if err != nil {
+		return nil, err
+	}
+	d, err := f.Broker.Document(r.Context(), r.user, first)
+	if err != nil && !dispatch.Is(err, dispatch.NotFound) {
+		return nil, err
+	}
+	if d != nil && request.Service.Inline() {
+		return d.Body, nil
+	}
+	return callOf(request, d)
+}
+
+// requestOf returns the request of a job or a task, and the job, or one of the task's.
+func (f *Facade) requestOf(r *request, is entry) (dispatch.Request, dispatch.JobID, error) {
+	if is.job != nil {
+		return is.job.Request, is.job.ID, nil
+	}
+	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, is.task.ID, dispatch.Page{Limit: 1, Most: -1}) {
+		return is.task.Request, j.ID, err
+	}
+	return is.task.Request, 0, nil
+}
+
+// callOf returns the process of a request that names a service: one node that calls it. The document that defines the service, if there is one,
+// tells its id.
+func callOf(r dispatch.Request, d *dispatch.Document) (json.RawMessage, error) {
+	node := map[string]any{"process_id": r.Service.Application, "arguments": r.Parameters, "result": true}
+	if r.Service.Namespace != nil {
+		node["namespace"] = *r.Service.Namespace
+	}
+	var defined struct{ ID string }
+	if d != nil && json.Unmarshal(d.Body, &defined) == nil && defined.ID != "" && r.Service.Application != defined.ID {
+		node["process_id"], node["namespace"] = defined.ID, r.Service.Application
+	}
+	return dispatch.Encode(map[string]any{"process_graph": map[string]any{"run": node}})
+}
+
+// lockedUnlessUnstarted returns the unstarted job, or the error for a change of a job that was started.
+func (is entry) lockedUnlessUnstarted() (*dispatch.Unstarted, error) {
+	if is.unstarted == nil {
+		return nil, refused(http.StatusBadRequest, "JobLocked", "This batch job was started and can no longer be changed. Create a new one.")
+	}
+	return is.unstarted, nil
+}
+
+// isChanged reports whether an unstarted job was changed, started or deleted by another request.
+func isChanged(err error) bool {
+	e, ok := errors.AsType[*dispatch.Error](err)
+	return ok && (e.Kind == dispatch.Conflict || e.Kind == dispatch.NotFound)
+}
+
+// created returns when the batch job was created.
+func (is entry) created() time.Time {
+	switch {
+	case is.unstarted != nil:
+		return is.unstarted.Created
+	case is.task != nil:
+		return is.task.Created
+	}
+	return is.job.Created
+}

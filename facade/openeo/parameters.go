@@ -10,9 +10,6 @@ import (
 // parameterLists are the lists of the processing parameters extension.
 var parameterLists = []string{"create_job_parameters", "create_synchronous_parameters", "create_service_parameters"}
 
-// jobParameters are the broker's own job options, in the form of the processing parameters extension.
-func (f *Facade) jobParameters() []json.RawMessage { return nil }
-
 // processingParameters lists the job options of the view's platforms and of the broker.
 func (f *Facade) processingParameters(r *request) (*answer, error) {
 	lists, seen := map[string][]json.RawMessage{}, map[string]bool{}

@@ -16,6 +16,7 @@ import (
 
 // order is the body of POST /jobs and POST /result.
 type order struct {
+	process json.RawMessage // the whole process, if the request brought it; then graph and options are not set
 	graph   map[string]any
 	options json.RawMessage // job options of the definition, if the back-end does not read the definition itself
 }
@@ -27,6 +28,9 @@ type order struct {
 // definitions. Any other back-end would not find the process: there the graph of the definition is sent, with the arguments
 // substituted for its parameters. The same is done under a shared account, so that what was checked is what runs.
 func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r dispatch.Request) (order, error) {
+	if r.Process != nil {
+		return p.inlineOrder(ctx, r)
+	}
 	where, id := definedAt(r.Service)
 	proc, err := p.process(ctx, bearer, r.Service)
 	if err != nil {
@@ -278,6 +282,9 @@ var topLevel = []string{"description", "plan", "budget", "log_level"}
 // body returns the JSON of an order. Options go into job_options, as existing back-ends and clients expect, except for those
 // that the specification defines. title "" is omitted.
 func (o order) body(title string, options json.RawMessage) ([]byte, error) {
+	if o.process != nil {
+		return o.inlineBody(title, options)
+	}
 	b := map[string]any{"process": map[string]any{"process_graph": o.graph}}
 	if title != "" {
 		b["title"] = title

@@ -50,13 +50,14 @@ type Platform struct {
 }
 
 var (
-	_ dispatch.Platform   = (*Platform)(nil)
-	_ dispatch.Lister     = (*Platform)(nil)
-	_ dispatch.Canceler   = (*Platform)(nil)
-	_ dispatch.SyncRunner = (*Platform)(nil)
-	_ dispatch.Logger     = (*Platform)(nil)
-	_ dispatch.Prober     = (*Platform)(nil)
-	_ dispatch.Formatter  = (*Platform)(nil)
+	_ dispatch.Platform    = (*Platform)(nil)
+	_ dispatch.Lister      = (*Platform)(nil)
+	_ dispatch.Canceler    = (*Platform)(nil)
+	_ dispatch.SyncRunner  = (*Platform)(nil)
+	_ dispatch.Logger      = (*Platform)(nil)
+	_ dispatch.GraphRunner = (*Platform)(nil)
+	_ dispatch.Prober      = (*Platform)(nil)
+	_ dispatch.Formatter   = (*Platform)(nil)
 )
 
 const (

@@ -121,15 +121,27 @@ func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimen
 		}
 		return map[string]any{"run": map[string]any{"process_id": proc.id, "arguments": arguments}}, nil
 	}
-	definition, err := parseDefinition(proc.document, id)
+	raw, err := graphIn(proc, r, id)
 	if err != nil {
-		return nil, badDefinition(id, err)
+		return nil, err
 	}
 	var graph any
-	if err := unmarshal(definition.Graph, &graph); err != nil {
+	if err := unmarshal(raw, &graph); err != nil {
 		return nil, badDefinition(id, err)
 	}
 	return graph, nil
+}
+
+// graphIn returns the process graph of a document: of the request's own process, or of a definition with an id.
+func graphIn(proc process, r dispatch.Request, id string) (json.RawMessage, error) {
+	if r.Process != nil {
+		return graphOf(proc.document)
+	}
+	d, err := parseDefinition(proc.document, id)
+	if err != nil {
+		return nil, badDefinition(id, err)
+	}
+	return d.Graph, nil
 }
 
 func (c *permission) recordValues(values map[string]json.RawMessage, d *dispatch.Dimension) error {

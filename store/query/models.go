@@ -127,3 +127,16 @@ type Unrecognized struct {
 	Status  dispatch.Status
 	Found   int64
 }
+
+type Unstarted struct {
+	Job     dispatch.JobID
+	Task    dispatch.TaskID
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Title   string
+	Body    string
+	Created int64
+	Updated int64
+	Expires int64
+	Version int64
+}

@@ -539,6 +539,48 @@ func (q *Queries) CensusUnfinished(ctx context.Context) ([]CensusUnfinishedRow, 
 	return items, nil
 }
 
+const changeUnstarted = `-- name: ChangeUnstarted :one
+UPDATE unstarted SET title = $1, body = $2, updated = $3, version = version + 1
+WHERE job = $4 AND task = CAST($5 AS BIGINT) AND owner = $6 AND expires > CAST($3 AS BIGINT) AND version = $7
+RETURNING job, task, owner, account, title, body, created, updated, expires, version
+`
+
+type ChangeUnstartedParams struct {
+	Title   string
+	Body    string
+	Now     int64
+	Job     dispatch.JobID
+	Task    int64
+	Owner   dispatch.UserID
+	Version int64
+}
+
+func (q *Queries) ChangeUnstarted(ctx context.Context, arg ChangeUnstartedParams) (Unstarted, error) {
+	row := q.db.QueryRowContext(ctx, changeUnstarted,
+		arg.Title,
+		arg.Body,
+		arg.Now,
+		arg.Job,
+		arg.Task,
+		arg.Owner,
+		arg.Version,
+	)
+	var i Unstarted
+	err := row.Scan(
+		&i.Job,
+		&i.Task,
+		&i.Owner,
+		&i.Account,
+		&i.Title,
+		&i.Body,
+		&i.Created,
+		&i.Updated,
+		&i.Expires,
+		&i.Version,
+	)
+	return i, err
+}
+
 const claimCensus = `-- name: ClaimCensus :execrows
 UPDATE census SET holder = $1, ends = CAST($2 AS BIGINT)
 WHERE holder = $1 OR ends <= $3 OR ends > CAST($4 AS BIGINT)
@@ -1130,6 +1172,25 @@ func (q *Queries) CountTimeDependent(ctx context.Context, owner dispatch.UserID,
 	return count, err
 }
 
+const countUnstarted = `-- name: CountUnstarted :one
+SELECT count(*) AS live, CAST(COALESCE(SUM(octet_length(body)), 0) AS BIGINT) AS bytes FROM unstarted
+WHERE owner = $1 AND expires > CAST($2 AS BIGINT)
+	AND (CAST($3 AS TEXT) = '' OR account = CAST($3 AS TEXT))
+`
+
+type CountUnstartedRow struct {
+	Live  int64
+	Bytes int64
+}
+
+// At an account, or at all if it is empty.
+func (q *Queries) CountUnstarted(ctx context.Context, owner dispatch.UserID, now int64, account string) (CountUnstartedRow, error) {
+	row := q.db.QueryRowContext(ctx, countUnstarted, owner, now, account)
+	var i CountUnstartedRow
+	err := row.Scan(&i.Live, &i.Bytes)
+	return i, err
+}
+
 const countWaitingBefore = `-- name: CountWaitingBefore :one
 SELECT count(*) FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting'
 	AND (due, id) < ($3, $4)
@@ -1152,6 +1213,36 @@ func (q *Queries) CountWaitingBefore(ctx context.Context, arg CountWaitingBefore
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const createUnstarted = `-- name: CreateUnstarted :exec
+INSERT INTO unstarted (job, task, owner, account, title, body, created, updated, expires)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)
+`
+
+type CreateUnstartedParams struct {
+	Job     dispatch.JobID
+	Task    dispatch.TaskID
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Title   string
+	Body    string
+	Now     int64
+	Expires int64
+}
+
+func (q *Queries) CreateUnstarted(ctx context.Context, arg CreateUnstartedParams) error {
+	_, err := q.db.ExecContext(ctx, createUnstarted,
+		arg.Job,
+		arg.Task,
+		arg.Owner,
+		arg.Account,
+		arg.Title,
+		arg.Body,
+		arg.Now,
+		arg.Expires,
+	)
+	return err
 }
 
 const define = `-- name: Define :exec
@@ -1186,6 +1277,30 @@ DELETE FROM processes WHERE owner = $1 AND id = $2
 
 func (q *Queries) DeleteProcess(ctx context.Context, owner dispatch.UserID, iD string) (int64, error) {
 	result, err := q.db.ExecContext(ctx, deleteProcess, owner, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const deleteUnstarted = `-- name: DeleteUnstarted :execrows
+DELETE FROM unstarted WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > CAST($4 AS BIGINT)
+`
+
+type DeleteUnstartedParams struct {
+	Job   dispatch.JobID
+	Task  int64
+	Owner dispatch.UserID
+	Now   int64
+}
+
+func (q *Queries) DeleteUnstarted(ctx context.Context, arg DeleteUnstartedParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteUnstarted,
+		arg.Job,
+		arg.Task,
+		arg.Owner,
+		arg.Now,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -1947,6 +2062,21 @@ func (q *Queries) GetRunTimes(ctx context.Context, platform string, service disp
 	return spans, err
 }
 
+const getSentProcess = `-- name: GetSentProcess :one
+SELECT documents.body FROM jobs
+	JOIN definitions ON definitions.task = jobs.task AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
+	JOIN documents ON documents.hash = definitions.document
+WHERE jobs.id = $1
+`
+
+// Like GetDocument, for a visit.
+func (q *Queries) GetSentProcess(ctx context.Context, id dispatch.JobID) (string, error) {
+	row := q.db.QueryRowContext(ctx, getSentProcess, id)
+	var body string
+	err := row.Scan(&body)
+	return body, err
+}
+
 const getSession = `-- name: GetSession :one
 SELECT id, owner, issuer, sid, key, sealed, created, ends, version FROM sessions WHERE id = $1
 `
@@ -2039,6 +2169,40 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 		&i.Size,
 		&i.Updated,
 		&i.Changed,
+	)
+	return i, err
+}
+
+const getUnstarted = `-- name: GetUnstarted :one
+SELECT job, task, owner, account, title, body, created, updated, expires, version FROM unstarted WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > CAST($4 AS BIGINT)
+`
+
+type GetUnstartedParams struct {
+	Job   dispatch.JobID
+	Task  int64
+	Owner dispatch.UserID
+	Now   int64
+}
+
+func (q *Queries) GetUnstarted(ctx context.Context, arg GetUnstartedParams) (Unstarted, error) {
+	row := q.db.QueryRowContext(ctx, getUnstarted,
+		arg.Job,
+		arg.Task,
+		arg.Owner,
+		arg.Now,
+	)
+	var i Unstarted
+	err := row.Scan(
+		&i.Job,
+		&i.Task,
+		&i.Owner,
+		&i.Account,
+		&i.Title,
+		&i.Body,
+		&i.Created,
+		&i.Updated,
+		&i.Expires,
+		&i.Version,
 	)
 	return i, err
 }
@@ -2312,10 +2476,11 @@ func (q *Queries) KeepUnrecognized(ctx context.Context, arg KeepUnrecognizedPara
 }
 
 const lastJob = `-- name: LastJob :one
-SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id) AS id FROM jobs UNION ALL SELECT MAX(sync_runs.id) AS id FROM sync_runs) AS ids
+SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id) AS id FROM jobs UNION ALL SELECT MAX(sync_runs.id) AS id FROM sync_runs
+	UNION ALL SELECT MAX(unstarted.job) AS id FROM unstarted) AS ids
 `
 
-// Synchronous runs take their ids from the same sequence as jobs.
+// Synchronous runs and unstarted jobs take their ids from the same sequence as jobs.
 func (q *Queries) LastJob(ctx context.Context) (int64, error) {
 	row := q.db.QueryRowContext(ctx, lastJob)
 	var last int64
@@ -2335,7 +2500,7 @@ func (q *Queries) LastServed(ctx context.Context) (int64, error) {
 }
 
 const lastTask = `-- name: LastTask :one
-SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM tasks
+SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(tasks.id) AS id FROM tasks UNION ALL SELECT MAX(unstarted.task) AS id FROM unstarted) AS ids
 `
 
 func (q *Queries) LastTask(ctx context.Context) (int64, error) {
@@ -3305,10 +3470,10 @@ func (q *Queries) ListPlatforms(ctx context.Context) ([]Platform, error) {
 }
 
 const listProcesses = `-- name: ListProcesses :many
-SELECT owner, id, body, bytes, updated FROM processes WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3
+SELECT owner, id, body, bytes, updated FROM processes WHERE owner = $1 AND id > $2 ORDER BY id LIMIT CAST($3 AS BIGINT)
 `
 
-func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, after string, most int32) ([]Process, error) {
+func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, after string, most int64) ([]Process, error) {
 	rows, err := q.db.QueryContext(ctx, listProcesses, owner, after, most)
 	if err != nil {
 		return nil, err
@@ -4380,6 +4545,76 @@ func (q *Queries) ListUnrecognized(ctx context.Context) ([]Unrecognized, error) 
 	return items, nil
 }
 
+const listUnstarted = `-- name: ListUnstarted :many
+SELECT job, task, owner, account, title, created, updated, expires, version FROM unstarted
+WHERE owner = $1 AND expires > CAST($2 AS BIGINT) AND created <= CAST($3 AS BIGINT)
+	AND (created < CAST($3 AS BIGINT) OR 2 * (job + task) + CASE WHEN task = 0 THEN 0 ELSE 1 END < CAST($4 AS BIGINT))
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || account || '|', '') <> CAST($5 AS TEXT))
+ORDER BY created DESC, 2 * (job + task) + CASE WHEN task = 0 THEN 0 ELSE 1 END DESC LIMIT CAST($6 AS BIGINT)
+`
+
+type ListUnstartedParams struct {
+	Owner      dispatch.UserID
+	Now        int64
+	Created    int64
+	Before     int64
+	OfAccounts string
+	N          int64
+}
+
+type ListUnstartedRow struct {
+	Job     dispatch.JobID
+	Task    dispatch.TaskID
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Title   string
+	Created int64
+	Updated int64
+	Expires int64
+	Version int64
+}
+
+// Without the bodies, which may be large. See dispatch.UnstartedID.Number for the order.
+func (q *Queries) ListUnstarted(ctx context.Context, arg ListUnstartedParams) ([]ListUnstartedRow, error) {
+	rows, err := q.db.QueryContext(ctx, listUnstarted,
+		arg.Owner,
+		arg.Now,
+		arg.Created,
+		arg.Before,
+		arg.OfAccounts,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListUnstartedRow
+	for rows.Next() {
+		var i ListUnstartedRow
+		if err := rows.Scan(
+			&i.Job,
+			&i.Task,
+			&i.Owner,
+			&i.Account,
+			&i.Title,
+			&i.Created,
+			&i.Updated,
+			&i.Expires,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listUnusedDocuments = `-- name: ListUnusedDocuments :many
 SELECT hash FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
 ORDER BY hash LIMIT CAST($1 AS BIGINT)
@@ -5013,6 +5248,19 @@ func (q *Queries) PurgeTokens(ctx context.Context, now int64, n int64) (int64, e
 	return result.RowsAffected()
 }
 
+const purgeUnstarted = `-- name: PurgeUnstarted :execrows
+DELETE FROM unstarted WHERE (unstarted.job, unstarted.task) IN (SELECT u.job, u.task FROM unstarted u WHERE u.expires <= $1
+	ORDER BY u.expires LIMIT CAST($2 AS BIGINT))
+`
+
+func (q *Queries) PurgeUnstarted(ctx context.Context, now int64, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeUnstarted, now, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const raiseIDs = `-- name: RaiseIDs :execrows
 UPDATE ids SET last = CAST($1 AS BIGINT) WHERE name = $2 AND last < CAST($1 AS BIGINT)
 `
@@ -5336,6 +5584,33 @@ UPDATE ids SET last = last + CAST($1 AS BIGINT)
 func (q *Queries) SkipIDs(ctx context.Context, n int64) error {
 	_, err := q.db.ExecContext(ctx, skipIDs, n)
 	return err
+}
+
+const startUnstarted = `-- name: StartUnstarted :execrows
+DELETE FROM unstarted WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > CAST($4 AS BIGINT)
+	AND version = $5
+`
+
+type StartUnstartedParams struct {
+	Job     dispatch.JobID
+	Task    int64
+	Owner   dispatch.UserID
+	Now     int64
+	Version int64
+}
+
+func (q *Queries) StartUnstarted(ctx context.Context, arg StartUnstartedParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, startUnstarted,
+		arg.Job,
+		arg.Task,
+		arg.Owner,
+		arg.Now,
+		arg.Version,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const sumTask = `-- name: SumTask :one

@@ -44,6 +44,8 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"purge":   p.purge,
 			"pass":    p.pass,
 			"define":  p.redefine,
+			"prepare": p.createUnstarted,
+			"start":   p.start,
 			"":        p.compare,
 		})
 		CheckCounts(t, p.stores[0])

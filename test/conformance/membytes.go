@@ -14,7 +14,7 @@ func (s *MemStore) bytes(u dispatch.UserID, now time.Time) (n int64) {
 		if r.Owner != u || r.Phase == dispatch.Ended {
 			continue
 		}
-		n += int64(len(r.body))
+		n += r.bytes
 		if !counted[r.Task] {
 			counted[r.Task] = true
 			n += sizeOf(s.tasks[r.Task].Request)

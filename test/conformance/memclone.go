@@ -1,6 +1,9 @@
 package conformance
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Clone returns a copy of the stored jobs, tasks, keys and accounts: a backup, for tests of restores.
 func (s *MemStore) Clone() *MemStore {
@@ -18,6 +21,7 @@ func (s *MemStore) Clone() *MemStore {
 		is.turns, is.owners = maps.Clone(a.turns), maps.Clone(a.owners)
 		c.accounts[name] = &is
 	}
+	c.unstarted = slices.Clone(s.unstarted)
 	maps.Copy(c.defined, s.defined)
 	maps.Copy(c.heard, s.heard)
 	maps.Copy(c.ran, s.ran)

@@ -25,17 +25,27 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 	if r, err := s.used(k, owner, now); err != nil || r != (dispatch.KeyTarget{}) {
 		return r, err
 	}
-	var bytes int64
-	if t != nil {
-		bytes = sizeOf(t.Request)
-	}
-	for _, j := range jobs {
-		bytes += int64(len(j.Body))
-	}
-	if err := s.admit(owner, len(jobs), bytes, within, now); err != nil {
+	if err := s.admit(owner, len(jobs), bytesOf(t, jobs), within, now); err != nil {
 		return dispatch.KeyTarget{}, err
 	}
 	s.use(k, owner, task, first, now)
+	s.insert(t, jobs, task, first, now)
+	return dispatch.KeyTarget{}, nil
+}
+
+// bytesOf returns the bytes of the requests of a task, or of jobs without one.
+func bytesOf(t *dispatch.Task, jobs []dispatch.Draft) (n int64) {
+	if t != nil {
+		n = sizeOf(t.Request)
+	}
+	for _, j := range jobs {
+		n += j.Bytes()
+	}
+	return n
+}
+
+// insert stores a task and jobs under their ids.
+func (s *MemStore) insert(t *dispatch.Task, jobs []dispatch.Draft, task dispatch.TaskID, first dispatch.JobID, now time.Time) {
 	if t != nil {
 		t.ID, t.Created, t.Updated = task, now, now
 		s.define(owned{task: task}, t.Owner, t.Document)
@@ -47,13 +57,12 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 		j := &jobs[i].Job
 		j.ID, j.Task, j.Version = first+dispatch.JobID(i), task, 1
 		j.Due, j.Created, j.Updated, j.Moved = now, now, now, now
-		s.jobs = append(s.jobs, &row{Job: *j, body: slices.Clone(jobs[i].Body)})
+		s.jobs = append(s.jobs, &row{Job: *j, body: slices.Clone(jobs[i].Body), bytes: jobs[i].Bytes()})
 		if t == nil {
 			s.define(owned{job: j.ID}, j.Owner, jobs[i].Document)
 		}
 	}
 	s.wake(jobs[0].Account, now)
-	return dispatch.KeyTarget{}, nil
 }
 
 func acceptable(jobs []dispatch.Draft) error {

@@ -26,7 +26,8 @@ type MemStore struct {
 	accounts  map[dispatch.Account]*account
 	tables    map[string]*dispatch.Schedule // by platform
 	defined   map[owned]*definition
-	runs      []*syncRun                      // synchronous, by id
+	runs      []*syncRun // synchronous, by id
+	unstarted []dispatch.Unstarted
 	heard     map[string]dispatch.AccountInfo // of platforms
 	found     map[found]dispatch.Unrecognized
 	served    map[string]time.Time // when a process last noted that it serves a platform
@@ -44,6 +45,7 @@ type owned struct {
 type row struct {
 	dispatch.Job
 	body, result []byte
+	bytes        int64 // of the request, see dispatch.Draft
 }
 
 type ownKey struct {
@@ -197,8 +199,10 @@ func (s *MemStore) AccountInfo(_ context.Context, u dispatch.UserID, accounts []
 		}
 		live, lately := s.countRuns(u, dispatch.Quota{Account: a, Live: math.MaxInt, Daily: math.MaxInt}, now)
 		is.Live, is.Lately = is.Live+live, is.Lately+lately
+		unstarted, bytes := s.countUnstarted(u, a, now)
+		is.Live += unstarted
 		if a == "" {
-			is.Bytes = s.bytes(u, now)
+			is.Bytes = s.bytes(u, now) + bytes
 		}
 		all = append(all, is)
 	}
@@ -250,6 +254,7 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 		old := now.Add(-dispatch.SyncRunLife)
 		return r.Created.Before(old) && r.lapses.Before(old)
 	})
+	s.unstarted = slices.DeleteFunc(s.unstarted, func(n dispatch.Unstarted) bool { return !n.Expires.After(now) })
 	for k, used := range s.keys {
 		if now.Sub(used.at) >= dispatch.KeyLife {
 			delete(s.keys, k)

@@ -218,7 +218,8 @@ func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatc
 			}
 		}
 		running, begun := s.countRuns(u, q, now)
-		has := dispatch.QuotaUse{Live: live + running, Lately: lately + begun, Bytes: s.bytes(u, now)}
+		unstarted, unstartedBytes := s.countUnstarted(u, q.Account, now)
+		has := dispatch.QuotaUse{Live: live + running + unstarted, Lately: lately + begun, Bytes: s.bytes(u, now) + unstartedBytes}
 		if err := q.Admit(has, n, bytes); err != nil {
 			return err
 		}

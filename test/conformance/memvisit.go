@@ -185,7 +185,11 @@ func (s *MemStore) Request(_ context.Context, id dispatch.JobID) (dispatch.Reque
 	if err != nil {
 		return dispatch.Request{}, err
 	}
-	return s.request(r)
+	q, err := s.request(r)
+	if d := s.defined[definedBy(r.Job)]; err == nil && d != nil && q.Service.Inline() {
+		q.Process = slices.Clone(d.Body)
+	}
+	return q, err
 }
 
 func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {

@@ -1,0 +1,263 @@
+package openeo
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// ownOption begins the names of the job options that the broker evaluates. Platforms do not get them.
+const ownOption = "eodispatch:"
+
+// createJob stores a batch job that its client will start.
+func (f *Facade) createJob(r *request) (*answer, error) {
+	members, err := r.object()
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	backend, err := f.backendFor(r, members)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkJob(r, backend, members); err != nil {
+		return nil, err
+	}
+	body, err := dispatch.Encode(members)
+	if err != nil {
+		return nil, err
+	}
+	n, err := f.Broker.CreateUnstarted(r.Context(), r.user, backend.Name, asksForTask(members), titleOf(members), body)
+	if err != nil {
+		return nil, err
+	}
+	id := idOf(n.ID.Task, n.ID.Job)
+	return &answer{status: http.StatusCreated, header: http.Header{"Location": {r.root + "/jobs/" + id}, "Openeo-Identifier": {id}}}, nil
+}
+
+func titleOf(members map[string]json.RawMessage) (title string) {
+	_ = json.Unmarshal(members["title"], &title)
+	return title
+}
+
+func isNull(v json.RawMessage) bool { return string(v) == "null" }
+
+// backendFor returns the platform that a batch job goes to.
+func (f *Facade) backendFor(r *request, members map[string]json.RawMessage) (*dispatch.Backend, error) {
+	if r.view.merged() {
+		return f.choose(r, members)
+	}
+	return r.view.backend, nil
+}
+
+// modifyJob changes the members of a batch job that was not started. A member that is null is removed.
+func (f *Facade) modifyJob(r *request) (*answer, error) {
+	changes, err := r.object()
+	if err != nil {
+		return nil, err
+	}
+	is, err := f.find(r, dispatch.AsKnown)
+	if err != nil {
+		return nil, err
+	}
+	if is.unstarted == nil && len(changes) == 0 {
+		return &answer{status: http.StatusNoContent}, nil
+	}
+	n, err := is.lockedUnlessUnstarted()
+	if err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(n.Body, &members); err != nil {
+		return nil, err
+	}
+	maps.Copy(members, changes)
+	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	if asksForTask(members) != (n.ID.Task != 0) {
+		return nil, refused(http.StatusBadRequest, "PropertyNotEditable", "Whether a batch job is split into tiles cannot be changed. Create a new one.")
+	}
+	backend, err := f.platformOf(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkJob(r, backend, members); err != nil {
+		return nil, err
+	}
+	n.Title = titleOf(members)
+	if n.Body, err = dispatch.Encode(members); err != nil {
+		return nil, err
+	}
+	err = f.Broker.ChangeUnstarted(r.Context(), *n)
+	if isChanged(err) {
+		err = errChanged
+	}
+	return &answer{status: http.StatusNoContent}, err
+}
+
+// platformOf returns the platform of a batch job that was not started.
+func (f *Facade) platformOf(n *dispatch.Unstarted) (*dispatch.Backend, error) {
+	if b := f.backend(n.Account.Platform()); b != nil {
+		return b, nil
+	}
+	return nil, refused(http.StatusServiceUnavailable, "InfrastructureMaintenance", "The platform of this batch job is no longer offered here.")
+}
+
+var errChanged = refused(http.StatusBadRequest, "JobLocked", "The batch job was changed, started or deleted by another request at the same time. Read it again.")
+
+// jobMembers are the members of a batch job besides its process whose form is checked.
+var jobMembers = map[string]func(json.RawMessage) bool{
+	"title": isText, "description": isText, "plan": isText, "log_level": isLevel,
+	"budget":      func(v json.RawMessage) bool { var n float64; return json.Unmarshal(v, &n) == nil && n >= 0 },
+	"job_options": func(v json.RawMessage) bool { var o map[string]json.RawMessage; return json.Unmarshal(v, &o) == nil },
+}
+
+func isText(v json.RawMessage) bool { var s string; return json.Unmarshal(v, &s) == nil }
+
+func isLevel(v json.RawMessage) bool {
+	var s string
+	return json.Unmarshal(v, &s) == nil && slices.Contains(levels, s)
+}
+
+// checkJob checks a batch job as far as it can be checked without its platform.
+func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[string]json.RawMessage) error {
+	for _, name := range slices.Sorted(maps.Keys(jobMembers)) {
+		if v, there := members[name]; there && !jobMembers[name](v) {
+			return refused(http.StatusBadRequest, "ProcessParameterInvalid", "The member "+name+" of the batch job has the wrong form.")
+		}
+	}
+	var process map[string]json.RawMessage
+	if json.Unmarshal(members["process"], &process) != nil || process == nil {
+		return refused(http.StatusBadRequest, "ProcessInvalid", "The batch job needs a process: an object with the member process_graph.")
+	}
+	if g := process["process_graph"]; g == nil || isNull(g) || string(g) == "{}" {
+		return refused(http.StatusBadRequest, "ProcessGraphMissing", "The process of the batch job has no process graph.")
+	}
+	request, err := requestFor(backend, members)
+	if err != nil {
+		return err
+	}
+	request, d, err := f.withDimension(r, members, request)
+	if err != nil {
+		return err
+	}
+	return graphError(f.Broker.CheckGraph(r.Context(), backend.Name, request, d))
+}
+
+// withDimension returns the request of a batch job and, if it is to become a task, its dimension.
+func (f *Facade) withDimension(r *request, members map[string]json.RawMessage, request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
+	if !asksForTask(members) {
+		return request, nil, nil
+	}
+	return f.taskFor(r.Context(), members, request)
+}
+
+// graphError gives the error of a process graph its code.
+func graphError(err error) error {
+	if dispatch.Is(err, dispatch.DocumentInvalid) || dispatch.Is(err, dispatch.Invalid) {
+		return refused(http.StatusBadRequest, "ProcessGraphInvalid", dispatch.TextFor(err))
+	}
+	return err
+}
+
+// requestFor returns the broker's request for a batch job: its process, and as options all other members, without the broker's own options.
+func requestFor(backend *dispatch.Backend, members map[string]json.RawMessage) (r dispatch.Request, err error) {
+	r = dispatch.Request{Label: backend.Label, Service: dispatch.Service{Endpoint: backend.Endpoint}, Process: members["process"], Title: titleOf(members)}
+	rest, options := maps.Clone(members), map[string]json.RawMessage{}
+	for _, name := range []string{"title", "process", "job_options"} {
+		delete(rest, name)
+	}
+	_ = json.Unmarshal(members["job_options"], &options)
+	for name, v := range options {
+		own, is := strings.CutPrefix(name, ownOption)
+		if !is {
+			continue
+		}
+		delete(options, name)
+		if own == "max_duration" {
+			rest[own] = v
+		}
+	}
+	if len(options) > 0 {
+		if rest["job_options"], err = dispatch.Encode(options); err != nil {
+			return r, err
+		}
+	}
+	if len(rest) > 0 {
+		r.Options, err = dispatch.Encode(rest)
+	}
+	return r, err
+}
+
+// startJob starts a batch job. One that was started before does not change.
+func (f *Facade) startJob(r *request) (*answer, error) {
+	is, err := f.find(r, dispatch.AsKnown)
+	if err != nil {
+		return nil, err
+	}
+	started := &answer{status: http.StatusAccepted}
+	if is.unstarted == nil {
+		return started, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(is.unstarted.Body, &members); err != nil {
+		return nil, err
+	}
+	backend, err := f.platformOf(is.unstarted)
+	if err != nil {
+		return nil, err
+	}
+	request, err := requestFor(backend, members)
+	if err != nil {
+		return nil, err
+	}
+	request, d, err := f.withDimension(r, members, request)
+	if err != nil {
+		return nil, err
+	}
+	if request.Process, err = f.inlined(r.Context(), r.user, request.Process); err != nil {
+		return nil, err
+	}
+	err = f.Broker.Start(r.Context(), *is.unstarted, request, d)
+	if dispatch.Is(err, dispatch.Conflict) {
+		err = errChanged
+	}
+	return started, notFound(graphError(err), "JobNotFound")
+}
+
+// cancelJob stops a batch job. It does nothing if the job has ended.
+func (f *Facade) cancelJob(r *request) (*answer, error) {
+	is, err := f.find(r, dispatch.AsKnown)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case is.unstarted != nil:
+		return nil, refused(http.StatusBadRequest, "JobNotStarted", "This batch job was not started.")
+	case ended(is.status()):
+	case is.task != nil:
+		err = f.cancelTask(r, is.task.ID)
+	default:
+		_, err = f.Broker.Cancel(r.Context(), r.user, is.job.ID)
+	}
+	return &answer{status: http.StatusNoContent}, notFound(err, "JobNotFound")
+}
+
+// live are the statuses of jobs that have not ended.
+var live = []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Unknown}
+
+// cancelTask stops the jobs of a task, which stays in the list.
+func (f *Facade) cancelTask(r *request, id dispatch.TaskID) error {
+	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, id, dispatch.Page{Most: -1, Statuses: live}) {
+		if err == nil {
+			_, err = f.Broker.Cancel(r.Context(), r.user, j.ID)
+		}
+		if err != nil && !dispatch.Is(err, dispatch.NotFound) {
+			return err
+		}
+	}
+	return nil
+}

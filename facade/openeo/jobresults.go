@@ -1,0 +1,212 @@
+package openeo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/stac"
+)
+
+// linkLife is how long a canonical link to results is valid.
+const linkLife = 7 * 24 * time.Hour
+
+// readResults returns the results of a batch job as a STAC Collection. With partial=true a job that has not ended has the results that
+// there are.
+func (f *Facade) readResults(r *request) (*answer, error) {
+	is, err := f.find(r, fresh)
+	if err != nil {
+		return nil, err
+	}
+	return f.resultsOf(r, is, r.URL.Query().Get("partial") == "true")
+}
+
+func (f *Facade) resultsOf(r *request, is entry, partial bool) (*answer, error) {
+	status := is.status()
+	switch {
+	case is.unstarted != nil:
+		return nil, refused(http.StatusBadRequest, "JobNotStarted", "This batch job was not started. Start it first.")
+	case status == "error":
+		return f.failureOf(r, is)
+	case status == "canceled" && is.task == nil:
+		return nil, refused(http.StatusBadRequest, "JobNotFinished", "This batch job was canceled and has no results.")
+	case !ended(status) && !partial:
+		return nil, refused(http.StatusBadRequest, "JobNotFinished", "This batch job has not finished yet. Its results are read later, or with partial=true as far as there are any.")
+	}
+	c, err := f.collectionOf(r, is)
+	if err != nil {
+		return nil, err
+	}
+	if c["openeo:status"], err = json.Marshal(resultStatus(status)); err != nil {
+		return nil, err
+	}
+	if err := f.linkResults(r, c, is); err != nil {
+		return nil, err
+	}
+	header := http.Header{}
+	if is.job != nil && is.job.Costs != nil {
+		header["Openeo-Costs"] = []string{strconv.FormatFloat(*is.job.Costs, 'f', -1, 64)}
+	}
+	return &answer{body: c, header: header}, nil
+}
+
+// resultStatus returns a status as results have it, which know no queue.
+func resultStatus(word string) string {
+	if word == "queued" {
+		return "running"
+	}
+	return word
+}
+
+// failureOf returns the response for the results of a batch job that failed: the last error of its log.
+func (f *Facade) failureOf(r *request, is entry) (*answer, error) {
+	all, err := f.logOf(r, is)
+	if err != nil {
+		return nil, err
+	}
+	last := logEntry{ID: "0", Level: "error", Message: "The batch job failed."}
+	for _, e := range all {
+		if e.Level == "error" {
+			last = e
+		}
+	}
+	return &answer{status: http.StatusFailedDependency, body: struct {
+		logEntry
+		Code  string `json:"code"`
+		Links []link `json:"links"`
+	}{last, "JobFailed", []link{}}}, nil
+}
+
+// collectionOf returns the results of a batch job as far as there are any.
+func (f *Facade) collectionOf(r *request, is entry) (stac.Object, error) {
+	if is.task != nil {
+		return f.taskCollection(r, *is.task)
+	}
+	raw, err := f.Broker.Results(r.Context(), r.user, is.job.ID)
+	if dispatch.Is(err, dispatch.Conflict) { // it ended otherwise in the meantime
+		return nil, refused(http.StatusBadRequest, "JobNotFinished", dispatch.TextFor(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := stac.Object{}
+	if raw != nil {
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return nil, err
+		}
+	}
+	if c["assets"] == nil {
+		c["assets"] = json.RawMessage("{}")
+	}
+	stac.Complete(c, "job-"+is.id(), stac.Extent{})
+	return c, nil
+}
+
+// linkResults replaces the links of results to themselves: by their address here, and by one that needs no token for some days.
+func (f *Facade) linkResults(r *request, c stac.Object, is entry) error {
+	kept := []stac.Object{}
+	for _, l := range stac.Links(c) {
+		switch stac.Text(l["rel"]) {
+		case "self", "canonical", "root", "parent":
+		default:
+			kept = append(kept, l)
+		}
+	}
+	signed, err := f.sealResults(resultsLink{r.user, is.id(), r.view.name(), f.now().Add(linkLife).Unix()})
+	if err != nil {
+		return err
+	}
+	links := []link{{Rel: "self", Href: r.root + "/jobs/" + is.id() + "/results", Type: "application/json"},
+		{Rel: "canonical", Href: r.root + "/results/" + signed, Type: "application/json", Title: "These results, without a token"}}
+	var all []any
+	for _, l := range links {
+		all = append(all, l)
+	}
+	for _, l := range kept {
+		all = append(all, l)
+	}
+	c["links"], err = dispatch.Encode(all)
+	return err
+}
+
+// followResults returns the results that a canonical link leads to.
+func (f *Facade) followResults(r *request) (*answer, error) {
+	l, ok := f.openResults(r.PathValue("link"))
+	switch {
+	case !ok || l.Platform != r.view.name():
+		return nil, errNoPath
+	case !f.now().Before(time.Unix(l.Expires, 0)):
+		return nil, refused(http.StatusGone, "ResultLinkExpired", "This link to the results has expired. Request the results again.")
+	}
+	r.user = l.User
+	r.SetPathValue("job_id", l.ID)
+	is, err := f.find(r, dispatch.AsKnown)
+	if err != nil {
+		return nil, err
+	}
+	return f.resultsOf(r, is, true)
+}
+
+const (
+	resultsAtOnce = 100
+	resultsMargin = 15 * time.Second // of the request's time, for writing the response
+)
+
+// taskCollection returns the results of the finished jobs of a task as one Collection. The names of its assets begin with the number of the
+// job.
+func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord) (stac.Object, error) {
+	ctx := r.Context()
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-resultsMargin))
+		defer cancel()
+	}
+	var extent stac.Extent
+	assets, after := stac.Object{}, dispatch.ResultPosition{}
+	for more := true; more; {
+		part, err := f.Broker.TaskResults(ctx, r.user, t.ID, after, resultsAtOnce)
+		if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
+			return nil, refused(http.StatusServiceUnavailable, "InfrastructureBusy",
+				fmt.Sprintf("The results of %d of %d jobs were read in time. The broker keeps them: request the results again.", len(assets), t.Counts[dispatch.Finished]))
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range part.Jobs {
+			addTile(assets, &extent, j)
+			after = j.ResultPosition()
+		}
+		more = part.More
+	}
+	c := stac.Object{}
+	for name, v := range map[string]any{"id": "task-" + strconv.FormatInt(int64(t.ID), 10), "title": t.Request.Title, "assets": assets,
+		"description": fmt.Sprintf("Results of the %d jobs that have finished, of %d.", t.Counts[dispatch.Finished], t.Counts.Jobs())} {
+		text, err := dispatch.Encode(v)
+		if err != nil {
+			return nil, err
+		}
+		c[name] = text
+	}
+	stac.Complete(c, "", extent)
+	return c, nil
+}
+
+// addTile adds the assets of a job to those of its task, and widens the extent.
+func addTile(assets stac.Object, extent *stac.Extent, j dispatch.JobResult) {
+	var c, own stac.Object
+	_ = json.Unmarshal(j.Collection, &c) // no results: no assets
+	_ = json.Unmarshal(c["assets"], &own)
+	for name, a := range own {
+		assets[fmt.Sprintf("tile-%d/%s", j.Number, name)] = a
+	}
+	var of stac.Extent
+	of.Collection(c)
+	if of.Box() != nil {
+		extent.AddBox(of.Box())
+	}
+	extent.AddTimes(of.Times())
+}
