@@ -295,3 +295,26 @@ func BenchmarkSave(b *testing.B) {
 		})
 	})
 }
+
+// BenchmarkCensus counts a database with 10,000 accounts and 100,000 waiting jobs.
+func BenchmarkCensus(b *testing.B) {
+	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+		for n := range 10_000 {
+			jobs := drafts(10)
+			owner := dispatch.UserID(fmt.Sprintf("https://id.example/realms/eo user-%05d", n))
+			for i := range jobs {
+				jobs[i].Owner, jobs[i].Account = owner, dispatch.Account("p/"+owner)
+			}
+			if _, err := s.Accept(b.Context(), dispatch.Key{}, nil, jobs); err != nil {
+				b.Fatal(err)
+			}
+		}
+		analyze()
+		for b.Loop() {
+			all, ours, err := s.(dispatch.Censuses).Census(b.Context(), "bench", time.Minute)
+			if err != nil || !ours || len(all) != 1 || all[0].Waiting != 100_000 || all[0].Accounts != 10_000 {
+				b.Fatal(all, ours, err)
+			}
+		}
+	})
+}
