@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-.PHONY: test test-quick build page demo check fuzz bench fire soak generate ready
+.PHONY: test test-quick build image page demo check fuzz bench fire soak generate ready
 
 test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
@@ -48,6 +48,11 @@ demo:
 
 build: page
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/eodispatch ./cmd/eodispatch
+
+# image writes an OCI image for amd64 and arm64 into dist/image, which skopeo, podman or umoci read. It needs no daemon and no base image, and the
+# same commit gives the same bytes.
+image: page
+	go run ./deploy/image -out dist/image -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)"
 
 check: web/node_modules/.package-lock.json
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

@@ -231,7 +231,7 @@ func eachFile(t *testing.T, visit func(folder, path string, f *ast.File)) {
 var promise = regexp.MustCompile("`([a-z/]+)/(Test[A-Za-z0-9_]+)`")
 
 // promising are the documents that name such tests, and at least how many.
-var promising = map[string]int{"docs/reliability.md": 20, "docs/security.md": 80, "docs/platforms.md": 4, "docs/upgrade.md": 3, "docs/operations.md": 8}
+var promising = map[string]int{"docs/reliability.md": 20, "docs/security.md": 80, "docs/platforms.md": 4, "docs/upgrade.md": 3, "docs/operations.md": 10}
 
 func TestPromises_AreTested(t *testing.T) {
 	for document, least := range promising {

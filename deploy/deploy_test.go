@@ -1,4 +1,4 @@
-// Package deploy_test checks what operators take over: alert rules, and a dashboard.
+// Package deploy_test checks what operators take over: alert rules, a dashboard, and a compose file.
 package deploy_test
 
 import (
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eodispatch/eodispatch/config"
 )
 
 // promtool runs Prometheus' own tool: the installed one, or the one that test/real/install.sh unpacks.
@@ -173,5 +175,39 @@ func TestAlerts_AreDescribed(t *testing.T) {
 	}
 	for name := range there {
 		t.Errorf("%s is described, and does not exist", name)
+	}
+}
+
+// TestCompose_IsAValidConfiguration loads the settings of the compose file, with secrets in place of its files.
+func TestCompose_IsAValidConfiguration(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Environment map[string]string
+		}
+	}
+	if err := yaml.Unmarshal(read(t, "compose/compose.yaml"), &file); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for name, text := range map[string]string{"client-secret": "secret", "vault-keys": "2026:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	environ := []string{"EODISPATCH_LISTEN=0.0.0.0:8080"} // of the image
+	for name, value := range file.Services["eodispatch"].Environment {
+		environ = append(environ, name+"="+strings.ReplaceAll(value, "/run/secrets", folder))
+	}
+	c, err := config.Load("", environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, note := range c.Notes {
+		if strings.Contains(note, "is not known") {
+			t.Error(note)
+		}
+	}
+	if len(c.Platforms) != 1 || c.Vault.Keys == "" || c.ShutdownDelay == 0 {
+		t.Errorf("%+v", c)
 	}
 }

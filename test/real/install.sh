@@ -103,6 +103,7 @@ names=("$@")
 if [[ $# == 0 ]]; then
   package postgresql has_postgres
   package strace command -v strace
+  package skopeo command -v skopeo
   package gcc command -v gcc
   package libc6-dev test -e /usr/include/stdlib.h
   package python3 command -v python3

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/config"
+)
+
+// healthWithin limits the question of the command health.
+const healthWithin = 5 * time.Second
+
+type healthCommand struct{ configFlags }
+
+func healthCommandLine(c console) *cobra.Command {
+	h := &healthCommand{}
+	command := &cobra.Command{Use: "health", Short: "Ask the broker on this machine whether it is ready", Args: cobra.NoArgs,
+		Long:    "Ask the broker on this machine whether it is ready, at its private listener. The exit code is 0 if it is. For health checks of containers.",
+		Example: "  eodispatch health --config broker.yaml", RunE: func(*cobra.Command, []string) error { return h.Run(c) }}
+	h.flags(command)
+	return command
+}
+
+// Run prints what /ready says.
+func (h *healthCommand) Run(c console) error {
+	settings, err := h.load(c)
+	if err != nil {
+		return err
+	}
+	if settings.Telemetry.Listen == config.TelemetryOff {
+		return config.Faults{{Where: "health", Key: "telemetry.listen", Text: "is off: there is nothing to ask"}}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), healthWithin)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(settings.Telemetry.Listen)+"/ready", nil)
+	if err != nil {
+		return err
+	}
+	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxy that the environment may name
+	response, err := direct.Do(request)
+	if err != nil {
+		fmt.Fprintln(c.err, "not ready:", err)
+		return errSaid
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err != nil || response.StatusCode != http.StatusOK {
+		fmt.Fprintln(c.err, strings.TrimSpace(string(text)))
+		return errSaid
+	}
+	_, err = fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
+	return err
+}
+
+// reachable returns an address at which a listener on this machine is reached: one on all interfaces is on the loopback interface, too.
+func reachable(listen string) string {
+	host, port, _ := net.SplitHostPort(listen) // was checked with the settings
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
