@@ -6,8 +6,8 @@
 # all else is checked by hashes that stand here, and what has another one is not installed.
 #
 #   install.sh          all that is missing
-#   install.sh NAME...  only the environments of requirements/NAME.txt, the borders of world-atlas, or promtool
-#   install.sh --bin NAME   prints the folder of an environment's programs
+#   install.sh NAME...  only the environments of requirements/NAME.txt, the borders of world-atlas, promtool, or the JavaScript clients (javascript)
+#   install.sh --bin NAME   prints the folder of an environment's programs, or of the JavaScript clients
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${EODISPATCH_CACHE:-$HOME/.cache/eodispatch}
@@ -95,6 +95,26 @@ outlines() {
   touch "$folder/installed.txt"
 }
 
+# javascript: where the JavaScript clients of clients/js lie.
+javascript() { echo "$cache/javascript-$(sha256sum <"$here/clients/js/package-lock.json" | cut -c1-12)"; }
+
+# npm_packages: installs them. npm checks them by the hashes of package-lock.json and runs no scripts of theirs.
+npm_packages() {
+  local folder
+  folder=$(javascript)
+  if [[ -e $folder/installed.txt ]]; then return; fi
+  echo "installing the npm packages of clients/js for tests into $folder"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  cp "$here"/clients/js/package*.json "$folder"
+  (cd "$folder" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+  touch "$folder/installed.txt"
+}
+
+if [[ ${1:-} == --bin && ${2:-} == javascript ]]; then
+  javascript
+  exit
+fi
 if [[ ${1:-} == --bin ]]; then
   echo "$cache/$2-$(made_of "$2")/bin"
   exit
@@ -114,7 +134,7 @@ if [[ $# == 0 ]]; then
   package unzip command -v unzip
   package curl command -v curl
   package chromium command -v chromium
-  names=(world-atlas promtool)
+  names=(world-atlas promtool javascript)
   for file in "$here"/requirements/*.in; do names+=("$(basename "$file" .in)"); done
 fi
 mkdir -p "$cache"
@@ -124,6 +144,7 @@ for name in "${names[@]}"; do
   case $name in
     world-atlas) outlines ;;
     promtool) unpack_promtool ;;
+    javascript) npm_packages ;;
     build) ;; # a part of every environment
     node)
       if ! has_node >/dev/null 2>&1; then

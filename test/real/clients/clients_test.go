@@ -1,0 +1,171 @@
+// Package clients runs clients of others against the real program: the lines of docs/clients.md, and what else these clients ask for.
+package clients
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	executable.CleanUp()
+	os.Exit(code)
+}
+
+// installed returns the folder of programs or packages that install.sh installs. Without it the test is skipped; in CI it fails.
+func installed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := exec.Command("bash", "../install.sh", "--bin", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := strings.TrimSpace(string(text))
+	if _, err := os.Stat(folder); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s is not installed: run test/real/install.sh %s", name, name)
+		}
+		t.Skipf("%s is not installed: run test/real/install.sh %s", name, name)
+	}
+	return folder
+}
+
+// linesOf returns the lines of a language below a heading of docs/clients.md.
+func linesOf(t *testing.T, heading, language string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n"+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	_, lines, found := strings.Cut(section, "```"+language+"\n")
+	lines, _, closed := strings.Cut(lines, "```")
+	if !found || !closed {
+		t.Fatalf("docs/clients.md has no %s below %q", language, heading)
+	}
+	return lines
+}
+
+// serve starts simulated platforms and the program, and signs a user in.
+func serve(t *testing.T) (given map[string]string) {
+	t.Helper()
+	w, err := simulator.Start(simulator.Options{Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	known := w.Credentials
+	file := filepath.Join(t.TempDir(), "broker.yaml")
+	text := fmt.Sprintf("development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s, openeo_client: %s}\n"+
+		"platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open}\n", filepath.Dir(file), known.Issuer, known.BrokerID, known.Client, w.OpenEOURL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := executable.Start(t, executable.Released, "EODISPATCH_CONFIG="+file)
+	if p.Address == "" {
+		t.Fatalf("it does not serve:\n%s", p.Log)
+	}
+	a, err := http.PostForm(known.Issuer+"/protocol/openid-connect/token",
+		url.Values{"grant_type": {"password"}, "client_id": {known.Client}, "username": {known.User}, "password": {known.Password}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	var signedIn struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.NewDecoder(a.Body).Decode(&signedIn); err != nil || signedIn.Token == "" {
+		t.Fatalf("sign-in: %s, %v", a.Status, err)
+	}
+	return map[string]string{"broker": p.Address, "token": signedIn.Token, "client": known.Client, "issuer": known.Issuer, "user": known.User, "password": known.Password}
+}
+
+// run runs a program in an empty folder with JSON as its input and decodes what it prints.
+func run(t *testing.T, given any, into any, name string, args ...string) {
+	t.Helper()
+	input, err := json.Marshal(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), name, args...)
+	var faults bytes.Buffer
+	c.Dir, c.Stdin, c.Stderr = t.TempDir(), bytes.NewReader(input), &faults
+	c.Env = append(os.Environ(), "HOME="+c.Dir, "XDG_CONFIG_HOME="+c.Dir, "XDG_DATA_HOME="+c.Dir) // where clients look for settings
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &faults)
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		t.Fatalf("%v: %s\n%s", err, out, &faults)
+	}
+}
+
+func source(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestOpenEO_Python(t *testing.T) {
+	for _, version := range []string{"openeo-0.53", "openeo-0.27"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			python := installed(t, version) + "/python"
+			given := serve(t)
+			given["lines"] = linesOf(t, "### openEO Python client", "python")
+			var found struct {
+				Version, Status, Issuer, Client, User, Described string
+				Collections, Files, Own                          []string
+				Faults                                           []any
+				Processes, Jobs, Logs, Head, Ranged              int
+				WithOwn                                          string `json:"with_own"`
+			}
+			run(t, given, &found, python, source(t, "openeo.py"))
+			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 || found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
+				t.Errorf("jobs: %+v", found)
+			}
+			if found.User == "" || found.Client != given["client"] || found.Issuer != given["issuer"] {
+				t.Errorf("sign-in: %+v", found)
+			}
+			if len(found.Collections) != 2 || found.Described != "SENTINEL2_L2A" || found.Processes < 10 || len(found.Own) != 1 || len(found.Faults) != 0 {
+				t.Errorf("discovery: %+v", found)
+			}
+		})
+	}
+}
+
+func TestOpenEO_JavaScript(t *testing.T) {
+	folder := installed(t, "javascript")
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("node is not installed") // install.sh installs it in CI, see .ci/node
+	}
+	given := serve(t)
+	given["lines"] = linesOf(t, "### openEO JavaScript client", "js")
+	given["modules"] = folder + "/node_modules/"
+	var found struct {
+		Version, Status, User, Absent        string
+		Collections, Processes, Jobs, Assets int
+		Formats, Runtimes, Options           int
+		Missing                              []string
+	}
+	run(t, given, &found, "bash", source(t, "../../../.ci/node"), "node", source(t, "openeo.cjs"))
+	if found.Version != "1.2.0" || found.Status != "finished" || found.User == "" || found.Collections != 2 || found.Processes < 10 || found.Jobs != 1 ||
+		found.Formats < 4 || found.Runtimes != 1 || found.Options == 0 || found.Assets == 0 || found.Absent != "CollectionNotFound" ||
+		len(found.Missing) > 0 {
+		t.Errorf("%+v", found)
+	}
+}

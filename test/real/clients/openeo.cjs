@@ -1,0 +1,48 @@
+// Runs the openEO JavaScript client against the broker.
+//
+// Reads {"broker": URL, "token": …, "modules": folder, "lines": JavaScript of docs/clients.md} from standard input, runs these lines, which leave
+// the connection and a started job, waits for the job, and sends what the openEO Web Editor sends when it starts. It writes what it found as JSON.
+"use strict";
+
+const given = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const modules = require("module").createRequire(given.modules);
+const AsyncFunction = (async () => {}).constructor;
+const ended = ["finished", "error", "canceled"];
+
+async function main() {
+  const lines = new AsyncFunction("require", "broker", "token", given.lines + "\nreturn { connection, job };");
+  const { connection, job } = await lines(modules, given.broker, given.token);
+  while (!ended.includes((await job.describeJob()).status)) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+
+  // the Web Editor's start: what it asks for if the capabilities list it
+  const capabilities = connection.capabilities();
+  const start = ["listCollections", "listProcesses", "listFileTypes", "listUdfRuntimes", "listServiceTypes", "describeAccount", "listJobs", "listUserProcesses"];
+  const missing = start.filter((feature) => !capabilities.hasFeature(feature));
+  const [collections, processes, formats, runtimes, , account, jobs] = await Promise.all(
+    start.map((feature) => connection[feature]()));
+  const options = await connection.listProcessingParameters();
+  const results = await job.getResultsAsStac();
+  const absent = await connection.describeCollection("NONE").then(() => "described", (error) => error.code);
+
+  process.stdout.write(JSON.stringify({
+    version: capabilities.apiVersion(),
+    status: job.status,
+    user: account.user_id,
+    collections: collections.collections.length,
+    processes: processes.processes.length,
+    formats: Object.keys(formats.getOutputTypes()).length,
+    runtimes: Object.keys(runtimes).length,
+    options: options.create_job_parameters.length,
+    jobs: jobs.length,
+    assets: Object.keys(results.assets).length,
+    absent,
+    missing,
+  }));
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
