@@ -129,7 +129,7 @@ func facades(settings *config.Config, b *dispatch.Broker, kept *store.Store, off
 	if settings.OGCAPI.Echo {
 		processes.Echo = echo.Process
 	}
-	return []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Title: settings.About.Title, Version: ownVersion(), Secret: kept.CursorKey(),
+	return []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered, Title: settings.About.Title, Version: ownVersion(), Secret: kept.CursorKey(),
 		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient), Pages: id.OpenEOPages}}),
 		facadeogcapi.New(processes)}
 }

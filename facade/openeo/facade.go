@@ -37,6 +37,7 @@ type Config struct {
 	Broker    Broker
 	Backends  []*dispatch.Backend // of all protocols
 	Processes dispatch.Processes  // of users
+	Services  Services            // the catalogue; nil: it is empty
 	SignIn    SignIn
 	Title     string           // of the merged view
 	Version   string           // of the program
@@ -57,7 +58,8 @@ type Facade struct {
 	table []operation
 	mux   *http.ServeMux
 
-	splitting chan struct{} // holds one entry while an area is split
+	splitting    chan struct{} // holds one entry while an area is split
+	mergedBefore mergedDocuments
 }
 
 // New returns the façade.
@@ -129,8 +131,8 @@ func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	if v.backend = f.backend(name); v.backend != nil {
 		rest, v.path = strings.TrimPrefix(rest, "/"+name), path+"/"+name+versionPath
 	}
-	if v.merged() {
-		return view{}, "", false // not served yet
+	if v.merged() && len(f.backends()) == 0 {
+		return view{}, "", false
 	}
 	if rest == wellKnownPath {
 		return v, rest, true

@@ -2,7 +2,9 @@ package openeo
 
 import (
 	"encoding/json"
-	"net/http"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -25,10 +27,232 @@ func (f *Facade) readAll(r *request, backends []*dispatch.Backend, path string) 
 	return all
 }
 
-// mergedPublication returns what all platforms publish at the path of a request.
-func (f *Facade) mergedPublication(*request) (*answer, error) { return nil, errUnsupported }
+// shared is the member of the federation extension that names the platforms which have a resource; missingOf names in lists those that did
+// not respond.
+const (
+	shared    = "federation:backends"
+	missingOf = "federation:missing"
+)
 
-// choose returns the platform that runs a process of the merged view.
-func (f *Facade) choose(*request, map[string]json.RawMessage) (*dispatch.Backend, error) {
-	return nil, refused(http.StatusBadRequest, "ProcessUnsupported", "Name the platform.")
+// mergedPublication returns what all platforms publish at the path of a request. Platforms that do not respond are left out, and named in
+// lists.
+func (f *Facade) mergedPublication(r *request) (*answer, error) {
+	backends, path := f.backends(), r.URL.EscapedPath()
+	all := f.readAll(r, backends, path)
+	m := &merging{}
+	for i, one := range all {
+		m.add(backends[i].Name, one)
+	}
+	if len(m.names) == 0 {
+		return nil, m.failure()
+	}
+	mediaType := mediaTypeOf(path)
+	if body := f.mergedBefore.find(path, r.root, m); body != nil {
+		return &answer{body: json.RawMessage(body), mediaType: mediaType}, nil
+	}
+	merged, err := m.merge(path, r.root)
+	if err != nil {
+		return nil, err
+	}
+	body, err := dispatch.Encode(merged)
+	if err != nil {
+		return nil, err
+	}
+	f.mergedBefore.keep(path, r.root, m, body)
+	return &answer{body: json.RawMessage(body), mediaType: mediaType}, nil
+}
+
+// merging collects the documents of platforms.
+type merging struct {
+	names   []string // of the platforms that have a document
+	docs    []dispatch.Publication
+	missing []string // of the platforms that did not respond
+	absent  error    // of a platform that has no such document
+	failed  error    // of a platform that did not respond
+}
+
+func (m *merging) add(name string, one found) {
+	switch {
+	case one.err == nil:
+		m.names, m.docs = append(m.names, name), append(m.docs, one.Publication)
+	case dispatch.Is(one.err, dispatch.NotFound) || dispatch.Is(one.err, dispatch.Unsupported):
+		m.absent = one.err
+	default:
+		m.missing, m.failed = append(m.missing, name), one.err
+	}
+}
+
+// failure returns why there is no document.
+func (m *merging) failure() error {
+	switch {
+	case m.failed != nil:
+		return m.failed
+	case m.absent != nil:
+		return m.absent
+	}
+	return errNoPath
+}
+
+// object is a JSON object whose members are kept as they are.
+type object = map[string]json.RawMessage
+
+// merge returns one document for all.
+func (m *merging) merge(path, root string) (object, error) {
+	docs := make([]object, len(m.docs))
+	for i, d := range m.docs {
+		if err := json.Unmarshal(d.At(root), &docs[i]); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case path == "/collections":
+		return m.lists(docs, "collections", root+path)
+	case path == "/processes":
+		return m.lists(docs, "processes", root+path)
+	case path == "/file_formats":
+		return m.formats(docs)
+	case path == "/udf_runtimes":
+		return m.byName(docs)
+	}
+	one := maps.Clone(docs[0]) // described by several platforms: as the first in the configuration describes it
+	return one, m.mark(one, m.names)
+}
+
+// mark adds which platforms have a resource.
+func (m *merging) mark(resource object, names []string) (err error) {
+	resource[shared], err = json.Marshal(names)
+	return err
+}
+
+// lists merges lists of resources with ids: each id once, as the first platform describes it.
+func (m *merging) lists(docs []object, member, self string) (object, error) {
+	var order []string
+	first, having := map[string]object{}, map[string][]string{}
+	for i, doc := range docs {
+		var list []object
+		if err := json.Unmarshal(doc[member], &list); err != nil {
+			continue // a platform with a faulty list is as one without resources
+		}
+		for _, resource := range list {
+			var id string
+			if json.Unmarshal(resource["id"], &id) != nil || slices.Contains(having[id], m.names[i]) {
+				continue
+			}
+			if first[id] == nil {
+				first[id], order = resource, append(order, id)
+			}
+			having[id] = append(having[id], m.names[i])
+		}
+	}
+	all := make([]object, len(order))
+	for i, id := range order {
+		if all[i] = first[id]; m.mark(all[i], having[id]) != nil {
+			return nil, errUnsupported
+		}
+	}
+	return m.listOf(member, all, self)
+}
+
+func (m *merging) listOf(member string, all []object, self string) (object, error) {
+	out := object{}
+	for name, v := range map[string]any{member: all, "links": []link{{Rel: "self", Href: self, Type: "application/json"}}, missingOf: m.missing} {
+		text, err := dispatch.Encode(v)
+		if err != nil {
+			return nil, err
+		}
+		if name != missingOf || len(m.missing) > 0 {
+			out[name] = text
+		}
+	}
+	return out, nil
+}
+
+// formats merges the input and the output formats.
+func (m *merging) formats(docs []object) (object, error) {
+	out := object{}
+	for _, member := range []string{"input", "output"} {
+		parts := make([]object, len(docs))
+		for i, doc := range docs {
+			if doc[member] == nil || json.Unmarshal(doc[member], &parts[i]) != nil {
+				parts[i] = nil
+			}
+		}
+		merged, err := m.byName(parts)
+		if err != nil {
+			return nil, err
+		}
+		if out[member], err = dispatch.Encode(merged); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// byName merges objects whose members are resources.
+func (m *merging) byName(docs []object) (object, error) {
+	resources, having := map[string]object{}, map[string][]string{}
+	for i, doc := range docs {
+		for name, text := range doc {
+			var resource object
+			if json.Unmarshal(text, &resource) != nil || resource == nil {
+				continue
+			}
+			if resources[name] == nil {
+				resources[name] = resource
+			}
+			having[name] = append(having[name], m.names[i])
+		}
+	}
+	out := object{}
+	for name, resource := range resources {
+		if err := m.mark(resource, having[name]); err != nil {
+			return nil, err
+		}
+		var err error
+		if out[name], err = dispatch.Encode(resource); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// mostMerged is the number of merged documents that are kept.
+const mostMerged = 256
+
+// mergedDocuments keeps merged documents, as long as what they were merged from does not change. The zero value is ready.
+type mergedDocuments struct {
+	mu  sync.Mutex
+	all map[string]mergedDocument
+}
+
+type mergedDocument struct {
+	from string
+	body []byte
+}
+
+// identity tells the documents of a merging from others.
+func (m *merging) identity() string {
+	var id strings.Builder
+	for i, name := range m.names {
+		id.WriteString(name + " " + m.docs[i].Version + "\n")
+	}
+	return id.String() + "missing " + strings.Join(m.missing, " ")
+}
+
+func (k *mergedDocuments) find(path, root string, m *merging) []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if kept := k.all[root+path]; kept.from == m.identity() {
+		return kept.body
+	}
+	return nil
+}
+
+func (k *mergedDocuments) keep(path, root string, m *merging, body []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.all == nil || len(k.all) >= mostMerged {
+		k.all = map[string]mergedDocument{}
+	}
+	k.all[root+path] = mergedDocument{m.identity(), body}
 }

@@ -3,8 +3,6 @@ package openeo
 import (
 	"encoding/json"
 	"errors"
-
-	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // parameterLists are the lists of the processing parameters extension.
@@ -18,15 +16,9 @@ func (f *Facade) processingParameters(r *request) (*answer, error) {
 	}
 	lists[parameterLists[0]] = append(lists[parameterLists[0]], f.jobParameters()...)
 	for _, one := range f.readAll(r, f.backendsOf(r.view), "/processing_parameters") {
-		if dispatch.Is(one.err, dispatch.NotFound) {
-			continue
-		}
-		if one.err != nil {
-			return nil, one.err
-		}
 		var offered map[string][]json.RawMessage
-		if err := json.Unmarshal(one.At(r.root), &offered); err != nil {
-			continue
+		if one.err != nil || json.Unmarshal(one.At(r.root), &offered) != nil {
+			continue // the broker's own options are there all the same
 		}
 		for _, name := range parameterLists {
 			for _, parameter := range offered[name] {

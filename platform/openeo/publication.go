@@ -35,6 +35,7 @@ var published = regexp.MustCompile(`^(/|/conformance|/file_formats|/udf_runtimes
 // publication is one such document.
 type publication struct {
 	parts [][]byte
+	hash  string
 	size  int
 	read  time.Time
 }
@@ -54,7 +55,7 @@ func (p *Platform) Published(ctx context.Context, t dispatch.Token, path string)
 	if err != nil {
 		return dispatch.Publication{}, err
 	}
-	return dispatch.Publication{Parts: found.parts, Read: found.read, Stale: p.publications.Now().Sub(found.read) > publicationLife+staleGrace}, nil
+	return dispatch.Publication{Parts: found.parts, Version: found.hash, Read: found.read, Stale: p.publications.Now().Sub(found.read) > publicationLife+staleGrace}, nil
 }
 
 const opPublished = "openeo.Published"
@@ -91,7 +92,8 @@ func (p *Platform) fetchPublication(ctx context.Context, bearer dispatch.Secret,
 		return publication{}, err
 	}
 	text := bytes.Clone(bytes.TrimSpace(a.Body)) // the body's memory may be larger than the body
-	return publication{cut(text, f.url), len(text), p.publications.Now()}, nil
+	hash := sha256.Sum256(text)
+	return publication{cut(text, f.url), hex.EncodeToString(hash[:]), len(text), p.publications.Now()}, nil
 }
 
 // cut returns a JSON text in pieces, cut where a string begins with the address of the API and leads to a document that is published.

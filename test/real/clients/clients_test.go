@@ -134,7 +134,7 @@ func TestOpenEO_Python(t *testing.T) {
 				Processes, Jobs, Logs, Head, Ranged              int
 				WithOwn                                          string `json:"with_own"`
 			}
-			run(t, given, &found, python, source(t, "openeo.py"))
+			run(t, given, &found, python, source(t, "use_openeo.py"))
 			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 || found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
 				t.Errorf("jobs: %+v", found)
 			}
@@ -162,7 +162,7 @@ func TestOpenEO_JavaScript(t *testing.T) {
 		Formats, Runtimes, Options           int
 		Missing                              []string
 	}
-	run(t, given, &found, "bash", source(t, "../../../.ci/node"), "node", source(t, "openeo.cjs"))
+	run(t, given, &found, "bash", source(t, "../../../.ci/node"), "node", source(t, "use_openeo.cjs"))
 	if found.Version != "1.2.0" || found.Status != "finished" || found.User == "" || found.Collections != 2 || found.Processes < 10 || found.Jobs != 1 ||
 		found.Formats < 4 || found.Runtimes != 1 || found.Options == 0 || found.Assets == 0 || found.Absent != "CollectionNotFound" ||
 		len(found.Missing) > 0 {
