@@ -84,6 +84,9 @@ func (a *api) problem(ctx context.Context, err error) facade.Problem {
 		return p
 	}
 	p.Kind = dispatch.KindOf(err)
+	if e, is := errors.AsType[*dispatch.Error](err); is {
+		p.Link = e.Link
+	}
 	if p.Kind == dispatch.NotFound {
 		p.Message = dispatch.TextFor(err)
 	}

@@ -53,6 +53,7 @@ type Problem struct {
 	Kind      dispatch.Kind
 	Message   string // plain text for people
 	Faults    []dispatch.Fault
+	Link      string            // where the user can resolve it; "": nowhere
 	Header    map[string]string // to be sent with it, for example Retry-After
 	RequestID string
 }

@@ -46,7 +46,7 @@ func (f *Facade) answerPreflight(s facade.Server, w http.ResponseWriter, inner *
 }
 
 // unserved are the parts of the openEO API that are known and not offered.
-var unserved = []string{"/credentials/basic", "/result", "/services", "/service_types", "/files", "/subscription"}
+var unserved = []string{"/credentials/basic", "/result", "/services", "/files", "/subscription"}
 
 // unrouted returns the error for a path, or a method, that no operation has.
 func (f *Facade) unrouted(inner *http.Request) error {

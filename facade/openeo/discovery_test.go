@@ -71,7 +71,10 @@ func TestPublished_WhatDoesNotExist(t *testing.T) {
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.1/collections", ""), http.StatusNotFound, "NotFound")
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/nothing", ""), http.StatusNotFound, "NotFound")
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/collections/%2e%2e/..", ""), http.StatusNotFound, "NotFound")
-	refusedWith(t, w.ask("POST", "/openeo/cdse/1.2/collections", "{}"), http.StatusMethodNotAllowed, "FeatureUnsupported")
+	got := w.ask("POST", "/openeo/cdse/1.2/collections", "{}")
+	if refusedWith(t, got, http.StatusMethodNotAllowed, "FeatureUnsupported"); got.Header().Get("Allow") != "GET, OPTIONS" {
+		t.Errorf("allowed is %q", got.Header().Get("Allow"))
+	}
 	for _, path := range []string{"/services", "/files/anna", "/credentials/basic"} {
 		refusedWith(t, w.ask("GET", "/openeo/cdse/1.2"+path, ""), http.StatusNotImplemented, "FeatureUnsupported")
 	}
@@ -201,4 +204,22 @@ func TestPublished_AsTheUser(t *testing.T) {
 		}
 	}
 	refusedWith(t, w.ask("GET", collections, ""), http.StatusUnauthorized, "AuthenticationRequired")
+}
+
+// The link of a platform that needs a sign-in is in the error.
+func TestPublished_SaysWhereToSignIn(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	w.backends[0].Access = dispatch.AccessUser
+	w.tokens.err = &dispatch.Error{Kind: dispatch.SignInRequired, Op: "test", Text: "Link your account.", Link: "https://broker.example.org/link/cdse"}
+	w.front = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/openeo/1.2/collections" {
+			return false
+		}
+		rw.WriteHeader(401)
+		return true
+	}
+	got := w.ask("GET", "/openeo/cdse/1.2/collections", "", "Authorization", anna)
+	if refusedWith(t, got, http.StatusForbidden, "PermissionsInsufficient"); !strings.Contains(got.Body.String(), "https://broker.example.org/link/cdse") {
+		t.Errorf("%s", got.Body)
+	}
 }

@@ -124,7 +124,11 @@ func (f *Facade) write(w http.ResponseWriter, answer refusal, p facade.Problem) 
 	}
 	h.Set("Content-Type", "application/json")
 	w.WriteHeader(answer.status)
-	text, err := dispatch.Encode(errorBody{p.RequestID, answer.code, answer.message, []link{}})
+	links := []link{}
+	if p.Link != "" {
+		links = append(links, link{Rel: "related", Href: p.Link, Title: "Sign in, or link an account"})
+	}
+	text, err := dispatch.Encode(errorBody{p.RequestID, answer.code, answer.message, links})
 	if err == nil {
 		_, _ = w.Write(text) // fails if the client is gone
 	}

@@ -112,6 +112,9 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	if _, pattern := f.mux.Handler(inner); pattern == "" {
+		if all := f.allowed(inner); len(all) > 0 {
+			w.Header().Set("Allow", strings.Join(append(all, http.MethodOptions), ", "))
+		}
 		f.refuse(s, w, r, f.unrouted(inner))
 		return
 	}

@@ -34,6 +34,7 @@ type world struct {
 	down map[string]*httptest.Server
 	now  time.Time
 
+	tokens   userTokens
 	backends []*dispatch.Backend
 	broker   *dispatch.Broker
 	front    func(http.ResponseWriter, *http.Request) (answered bool) // in front of the simulators; nil: nothing
@@ -61,7 +62,7 @@ func newWorld(t *testing.T, names []string, configure func(name string, s *simul
 				Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})})
 	}
 	store := conformance.NewMemStore(conformance.WallClock{})
-	b := conformance.NewBroker(store, userTokens{}, backends...)
+	b := conformance.NewBroker(store, &w.tokens, backends...)
 	w.backends, w.broker = backends, b
 	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
 		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
@@ -72,12 +73,15 @@ func newWorld(t *testing.T, names []string, configure func(name string, s *simul
 }
 
 // userTokens gives each account of a user a token of its own.
-type userTokens struct{}
+type userTokens struct{ err error }
 
-func (userTokens) Token(_ context.Context, a dispatch.Account) (dispatch.Token, error) {
+func (u *userTokens) Token(_ context.Context, a dispatch.Account) (dispatch.Token, error) {
+	if u.err != nil {
+		return dispatch.Token{}, u.err
+	}
 	return dispatch.Token{Secret: dispatch.Secret("of-" + string(a)), Issuer: "https://idp.invalid/realms/platform"}, nil
 }
-func (userTokens) Invalidate(dispatch.Account, dispatch.Token) {}
+func (*userTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // verifier accepts the tokens "token-NAME".
 type verifier struct{}
