@@ -97,26 +97,17 @@ func mediaTypeOf(path string) string {
 // headers, and in the headers Age (RFC 9111) and Warning.
 func publicationAnswer(p dispatch.Publication, root, mediaType string) *answer {
 	out := &answer{mediaType: mediaType, header: http.Header{}}
-	parts := p.Parts
 	if p.Stale {
 		out.header.Set("Age", strconv.Itoa(int(time.Since(p.Read).Seconds())))
 		out.header.Set("Warning", `110 eodispatch "Response is Stale"`)
-		parts = append([][]byte{markOld(parts[0], p.Read)}, parts[1:]...)
+		p.Parts = append([][]byte{markOld(p.Parts[0], p.Read)}, p.Parts[1:]...)
 	}
-	length := len(root) * (len(parts) - 1)
-	for _, part := range parts {
-		length += len(part)
-	}
+	body := p.At(root) // valid JSON, which need not be encoded again
 	out.write = func(w http.ResponseWriter) error {
 		out.setType(w.Header())
-		w.Header().Set("Content-Length", strconv.Itoa(length))
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		w.WriteHeader(http.StatusOK)
-		for i, part := range parts {
-			if i > 0 {
-				_, _ = w.Write([]byte(root))
-			}
-			_, _ = w.Write(part) // fails if the client is gone
-		}
+		_, _ = w.Write(body) // fails if the client is gone
 		return nil
 	}
 	return out
