@@ -156,7 +156,7 @@ func capabilityLinks(r *request, d described) []link {
 // endpoints lists the operations of a view, each path once.
 func (f *Facade) endpoints(v view, d described) (all []endpoint) {
 	for _, o := range f.table {
-		if o.unlisted || o.mergedOnly && !v.merged() || o.passed && !v.merged() && !d.has(o) {
+		if o.unlisted || o.passed && !v.merged() && !d.has(o) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(e endpoint) bool { return e.Path == o.path })

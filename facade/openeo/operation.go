@@ -78,10 +78,6 @@ type answer struct {
 func (f *Facade) perform(o operation, w http.ResponseWriter, r *http.Request) {
 	e := r.Context().Value(exchangeKey{}).(*exchange)
 	e.outer.Pattern = o.method + " " + strings.Replace(e.view.path, "/"+e.view.name()+"/", "/{platform}/", 1) + o.path
-	if o.mergedOnly && !e.view.merged() {
-		f.refuse(e.server, w, r, errNoPath)
-		return
-	}
 	if !o.streams {
 		ctx, cancel := context.WithTimeout(r.Context(), facade.Within)
 		defer cancel()
