@@ -77,7 +77,7 @@ func (s facadeServer) Problem(ctx context.Context, err error) facade.Problem {
 // problem returns an error as façades show it.
 func (a *api) problem(ctx context.Context, err error) facade.Problem {
 	answer := a.answerFor(ctx, err)
-	p := facade.Problem{Status: answer.status, Code: answer.code, Message: answer.message, Faults: answer.faults,
+	p := facade.Problem{Status: answer.status, Message: answer.message, Faults: answer.faults,
 		Header: maps.Clone(answer.header), RequestID: answer.requestID}
 	if own, is := errors.AsType[refusal](err); is {
 		p.Own, p.Faults = true, own.faults

@@ -47,9 +47,8 @@ type Server interface {
 
 // Problem is an error as a client may see it.
 type Problem struct {
-	Status    int    // of HTTP
-	Code      string // of the broker's own interface, for example "JOB_NOT_FOUND"
-	Own       bool   // the server itself refused the request: its token, its body or its rate. Then Kind has no meaning
+	Status    int  // of HTTP
+	Own       bool // the server itself refused the request: its token, its body or its rate. Then Kind has no meaning
 	Kind      dispatch.Kind
 	Message   string // plain text for people
 	Faults    []dispatch.Fault
