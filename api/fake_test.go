@@ -59,6 +59,7 @@ type world struct {
 	lists    int                                // of a task's jobs
 	onList   func()                             // called then
 	wakes    int64                              // of the account of all tasks
+	choices  []dispatch.Choice                  // of jobs that were canceled or retried
 }
 
 func (w *world) useOnce(_ context.Context, name string, until time.Time) (bool, error) {
@@ -340,9 +341,8 @@ func (w *world) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 	return err
 }
 
-func (w *world) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-	t, _, err := w.ReadTask(ctx, u, id, 0)
-	return t, err
+func (w *world) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.TaskRecord, error) {
+	return w.RetryTask(ctx, u, id, c)
 }
 
 func (w *world) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
@@ -367,8 +367,9 @@ func (w *world) pause(ctx context.Context, u dispatch.UserID, id dispatch.TaskID
 	return t, nil
 }
 
-func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.TaskRecord, error) {
 	t, _, err := w.ReadTask(ctx, u, id, 0)
+	w.choices = append(w.choices, c)
 	return t, err
 }
 

@@ -128,8 +128,9 @@ func (a *api) taskRoutes() {
 	register(a, huma.Operation{OperationID: "cancel_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/cancel", Tags: []string{"tasks"},
 		Summary: "Cancel a task and keep it",
 		Description: "Jobs that wait are not submitted; jobs that run are canceled on their platform; jobs that have ended stay as they are. " +
-			"The task and its jobs stay in the lists. A pause of the task ends. Repeating the request has no further effect.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.CancelTask))
+			"The task and its jobs stay in the lists, and a pause of the task ends. With a body only the jobs that it chooses are canceled, and a pause goes on. " +
+			"Repeating the request has no further effect.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 408, 413, 415, 422, 503)}, a.jobsChange(taskBroker.CancelTask))
 	register(a, huma.Operation{OperationID: "pause_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/pause", Tags: []string{"tasks"},
 		Summary: "Pause a task",
 		Description: "Jobs that wait are not submitted until the task is resumed, and get the attention paused. Jobs that were submitted go on. " +
@@ -140,9 +141,14 @@ func (a *api) taskRoutes() {
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.ResumeTask))
 	register(a, huma.Operation{OperationID: "retry_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: []string{"tasks"},
 		Summary: "Retry the failed jobs of a task",
-		Description: "The failed jobs of the task get the status created and are submitted again under the same ids, if the task is paused after it was resumed. Other jobs are not changed. " +
+		Description: "The failed jobs of the task get the status created and are submitted again under the same ids, if the task is paused after it was resumed. Other jobs are not changed. With a body only the jobs that it chooses are retried. " +
 			"Repeating the request has no effect on jobs that have not failed again.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 422, 429, 503)}, a.taskChange(taskBroker.RetryTask))
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 408, 413, 415, 422, 429, 503)}, a.jobsChange(taskBroker.RetryTask))
+	for _, action := range []string{"cancel", "retry"} { // after the registration, or huma would read the body
+		choice := body[JobChoice](a)
+		choice.Required = false
+		a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}/"+action].Post.RequestBody = choice
+	}
 	a.huma.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.taskBody()
 }
 

@@ -219,9 +219,11 @@ type form struct {
 	faults  *[]dispatch.Fault
 }
 
-func (f *form) fault(name, kind, msg string) {
-	loc := append(append([]any{}, f.at...), name)
-	*f.faults = append(*f.faults, dispatch.Fault{Loc: loc, Msg: msg, Type: kind})
+func (f *form) fault(name, kind, msg string) { f.faultAt(kind, msg, name) }
+
+// faultAt records a fault at a place below the form.
+func (f *form) faultAt(kind, msg string, place ...any) {
+	*f.faults = append(*f.faults, dispatch.Fault{Loc: append(append([]any{}, f.at...), place...), Msg: msg, Type: kind})
 }
 
 // required returns a member, or nil and a fault if it is missing.

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -21,14 +24,14 @@ type taskBroker interface {
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
-	// CancelTask cancels the jobs of a task that have not ended. The task stays visible.
-	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// CancelTask cancels the chosen jobs of a task that have not ended. The task stays visible.
+	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 	// PauseTask stops submitting the jobs of a task that wait.
 	PauseTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// ResumeTask submits the jobs of a paused task that wait.
 	ResumeTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// RetryTask submits the failed jobs of a task again.
-	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// RetryTask submits the chosen failed jobs of a task again.
+	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 }
 
 type acceptedTask struct {
@@ -103,6 +106,78 @@ func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserI
 		}
 		return &status[UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
 	}
+}
+
+// jobsChange returns the operation that changes the jobs of a task that the request chooses.
+func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
+	return func(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
+		c, err := a.choice(in)
+		if err != nil {
+			return nil, err
+		}
+		return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+			return change(b, ctx, u, id, c)
+		})(ctx, in)
+	}
+}
+
+// mostChosen is how many jobs one request can name.
+const mostChosen = 1000
+
+// choice reads which jobs of a task a request is about: all, if it has no body. A member that is not known is a fault, because without it
+// the request would be about more jobs than its sender meant.
+func (a *api) choice(in *request) (c dispatch.Choice, err error) {
+	r, _ := humago.Unwrap(in.http)
+	if r.ContentLength == 0 {
+		return c, nil
+	}
+	body, err := a.readBody(in)
+	if err != nil || len(body) == 0 {
+		return c, err
+	}
+	f, faults := a.openObject(body)
+	if f == nil {
+		return c, invalid(faults)
+	}
+	for name := range f.members {
+		if name != "jobs" && name != "status" {
+			f.fault(name, "extra_forbidden", "Extra inputs are not permitted")
+		}
+	}
+	if f.members["jobs"] != nil {
+		c.Jobs = f.jobs()
+	}
+	if f.members["status"] != nil {
+		c.Statuses = a.statusesIn(f)
+	}
+	if faults = append(faults, *f.faults...); len(faults) > 0 {
+		return c, invalid(faults)
+	}
+	return c, nil
+}
+
+// jobs returns the ids in the member jobs.
+func (f *form) jobs() (ids []dispatch.JobID) {
+	for i, raw := range f.list("jobs", mostChosen) {
+		var id dispatch.JobID
+		if json.Unmarshal(raw, &id) != nil {
+			f.faultAt("int_type", "Input should be a valid integer", "jobs", i)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// statusesIn returns the statuses that the words in the member status stand for.
+func (a *api) statusesIn(f *form) (all []dispatch.Status) {
+	for i, raw := range f.list("status", len(statuses)) {
+		var word string
+		if json.Unmarshal(raw, &word) != nil || !slices.Contains(statuses, dispatch.Status(word)) {
+			f.faultAt("enum", "Input should be one of the statuses", "status", i)
+		}
+		all = append(all, a.statusesFor(word)...)
+	}
+	return all
 }
 
 var errNoTask = refusal{status: http.StatusNotFound, code: "TASK_NOT_FOUND", message: "There is no such task."}

@@ -237,3 +237,45 @@ func TestBroker_Task(t *testing.T) {
 	failed(t, ask(h, "GET", path, ""), 404, "TASK_NOT_FOUND")
 	failed(t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 409, "CONFLICT")
 }
+
+// The jobs of a request that has no body, or an empty one, are all of the task. A body that is not understood changes nothing.
+func TestTask_ChosenJobs(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	for _, action := range []string{"cancel", "retry"} {
+		path := "/upscale_tasks/1/" + action
+		for body, want := range map[string]dispatch.Choice{
+			"":               {},
+			"{}":             {},
+			`{"jobs":[3,1]}`: {Jobs: []dispatch.JobID{3, 1}},
+			`{"status":["failed","queued"],"jobs":[2]}`: {Jobs: []dispatch.JobID{2}, Statuses: []dispatch.Status{dispatch.Failed, dispatch.Queued}},
+		} {
+			w.choices = nil
+			decode[any](t, ask(h, "POST", path, body), 200)
+			if d := cmp.Diff([]dispatch.Choice{want}, w.choices); d != "" {
+				t.Errorf("%s %s: %s", action, body, d)
+			}
+		}
+		w.choices = nil
+		for body, want := range map[string]string{
+			`[]`:                  `["body"] model_attributes_type`,
+			`{"job":[1]}`:         `["body","job"] extra_forbidden`,
+			`{"jobs":[]}`:         `["body","jobs"] too_short`,
+			`{"jobs":null}`:       `["body","jobs"] list_type`,
+			`{"jobs":[1,"2"]}`:    `["body","jobs",1] int_type`,
+			`{"jobs":[1.5]}`:      `["body","jobs",0] int_type`,
+			`{"status":"failed"}`: `["body","status"] list_type`,
+			`{"status":["lost"]}`: `["body","status",0] enum`,
+			`{"jobs":[` + strings.Repeat("1,", mostChosen) + `1]}`: `["body","jobs"] too_long`,
+		} {
+			f := failed(t, ask(h, "POST", path, body), 422, "VALIDATION_ERROR")
+			if d := cmp.Diff([]string{want}, locs(f.Detail)); d != "" {
+				t.Errorf("%s %.40s: %s", action, body, d)
+			}
+		}
+		if len(w.choices) > 0 {
+			t.Errorf("%s: %v", action, w.choices)
+		}
+	}
+}

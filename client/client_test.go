@@ -375,10 +375,15 @@ func TestTask_IsPausedResumedAndCanceled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	nobody := func(ctx context.Context, id int64) (client.Task, error) { // no job has ended
+		_, err := c.RetryJobs(ctx, id, client.Choice{Statuses: []client.Status{client.Failed}})
+		canceled, failed := c.CancelJobs(ctx, id, client.Choice{Statuses: []client.Status{client.Finished}})
+		return canceled, errors.Join(err, failed)
+	}
 	for _, change := range []struct {
 		do     func(context.Context, int64) (client.Task, error)
 		paused bool
-	}{{c.Pause, true}, {c.Resume, false}, {c.Pause, true}, {c.CancelTask, false}} {
+	}{{c.Pause, true}, {c.Resume, false}, {c.Pause, true}, {nobody, true}, {c.CancelTask, false}} {
 		changed, err := change.do(t.Context(), task.ID)
 		if err != nil || changed.Paused != change.paused || changed.ID != task.ID {
 			t.Errorf("%+v, %v", changed, err)

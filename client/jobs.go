@@ -96,27 +96,37 @@ func (c *Client) TaskSummary(ctx context.Context, id int64) (t Task, err error) 
 
 // Retry submits the failed jobs of a task again.
 func (c *Client) Retry(ctx context.Context, id int64) (Task, error) {
-	return c.change(ctx, id, "retry")
+	return c.change(ctx, id, "retry", nil)
 }
 
 // CancelTask cancels the jobs of a task that have not ended. The task stays in the list.
 func (c *Client) CancelTask(ctx context.Context, id int64) (Task, error) {
-	return c.change(ctx, id, "cancel")
+	return c.change(ctx, id, "cancel", nil)
+}
+
+// RetryJobs submits those of the chosen jobs of a task that failed again.
+func (c *Client) RetryJobs(ctx context.Context, id int64, chosen Choice) (Task, error) {
+	return c.change(ctx, id, "retry", chosen)
+}
+
+// CancelJobs cancels those of the chosen jobs of a task that have not ended.
+func (c *Client) CancelJobs(ctx context.Context, id int64, chosen Choice) (Task, error) {
+	return c.change(ctx, id, "cancel", chosen)
 }
 
 // Pause keeps the jobs of a task that wait from being submitted. Those that were submitted go on.
 func (c *Client) Pause(ctx context.Context, id int64) (Task, error) {
-	return c.change(ctx, id, "pause")
+	return c.change(ctx, id, "pause", nil)
 }
 
 // Resume ends the pause of a task.
 func (c *Client) Resume(ctx context.Context, id int64) (Task, error) {
-	return c.change(ctx, id, "resume")
+	return c.change(ctx, id, "resume", nil)
 }
 
 // change changes a task, and returns it without its jobs.
-func (c *Client) change(ctx context.Context, id int64, action string) (t Task, err error) {
-	_, err = c.do(ctx, call{method: http.MethodPost, path: taskPath(id) + "/" + action}, &t)
+func (c *Client) change(ctx context.Context, id int64, action string, body any) (t Task, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPost, path: taskPath(id) + "/" + action, body: body}, &t)
 	return t, err
 }
 

@@ -94,6 +94,12 @@ type Attention struct {
 	Link    *string `json:"link"`
 }
 
+// Choice selects jobs of a task. The zero value selects all.
+type Choice struct {
+	Jobs     []int64  `json:"jobs,omitempty"`
+	Statuses []Status `json:"status,omitempty"`
+}
+
 // Task is one task.
 type Task struct {
 	ID        int64          `json:"id"`

@@ -130,7 +130,7 @@ func TestCancelTask_KeepsIt(t *testing.T) {
 		first.Store(jobs[0].Ref)
 		time.Sleep(5 * time.Minute)
 		for range 2 {
-			if _, err := h.CancelTask(t.Context(), "ann", id); err != nil {
+			if _, err := h.CancelTask(t.Context(), "ann", id, dispatch.Choice{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
@@ -142,7 +142,7 @@ func TestCancelTask_KeepsIt(t *testing.T) {
 				t.Errorf("%d submitted, %d canceled; want 5 and 4", s, c)
 			}
 		}
-		_, err = h.CancelTask(t.Context(), "bob", id)
+		_, err = h.CancelTask(t.Context(), "bob", id, dispatch.Choice{})
 		wantKind(t, err, dispatch.NotFound)
 	})
 }

@@ -55,14 +55,14 @@ func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
 		entitled = false
 		_, alone := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
 		_, many := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
-		_, again := h.RetryTask(t.Context(), "ann", task.ID)
+		_, again := h.RetryTask(t.Context(), "ann", task.ID, dispatch.Choice{})
 		_, sync := h.RunSync(t.Context(), "ann", request("a"))
 		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again, "a synchronous run": sync} {
 			if wantKind(t, err, dispatch.Forbidden); !strings.Contains(dispatch.TextFor(err), "does not entitle you to use a.") {
 				t.Errorf("%s: %q", what, dispatch.TextFor(err))
 			}
 		}
-		if _, err := h.RetryTask(t.Context(), "bob", task.ID); !dispatch.Is(err, dispatch.NotFound) {
+		if _, err := h.RetryTask(t.Context(), "bob", task.ID, dispatch.Choice{}); !dispatch.Is(err, dispatch.NotFound) {
 			t.Errorf("another's task: %v", err)
 		}
 		if _, err := h.Read(t.Context(), "ann", first.ID, dispatch.AsKnown); err != nil {

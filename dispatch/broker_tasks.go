@@ -61,9 +61,15 @@ func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
 	return b.changeTask(ctx, u, id, "cancel", func() (Account, error) { return b.Store.CancelTask(ctx, u, id, true) })
 }
 
-// CancelTask cancels the jobs of a task that have not ended. The task and its jobs stay in their owner's lists.
-func (b *Broker) CancelTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
-	err := b.changeTask(ctx, u, id, "cancel", func() (Account, error) { return b.Store.CancelTask(ctx, u, id, false) })
+// CancelTask cancels the chosen jobs of a task that have not ended. The task and its jobs stay in their owner's lists.
+func (b *Broker) CancelTask(ctx context.Context, u UserID, id TaskID, c Choice) (TaskRecord, error) {
+	err := b.changeTask(ctx, u, id, "cancel", func() (a Account, err error) {
+		if c.All() {
+			return b.Store.CancelTask(ctx, u, id, false)
+		}
+		a, _, err = b.Store.CancelJobs(ctx, u, id, c)
+		return a, err
+	})
 	return b.changedTask(ctx, u, id, err)
 }
 
@@ -99,13 +105,13 @@ func (b *Broker) changedTask(ctx context.Context, u UserID, id TaskID, err error
 	return b.Store.Task(ctx, u, id)
 }
 
-// RetryTask runs the failed jobs of a task again, under their ids. Jobs that run, wait or were canceled do not change.
-func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+// RetryTask runs the chosen jobs of a task that failed again, under their ids. Jobs that run, wait or were canceled do not change.
+func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID, c Choice) (TaskRecord, error) {
 	within, err := b.retryable(ctx, u, id)
 	if err != nil {
 		return TaskRecord{}, err
 	}
-	a, n, err := b.Store.RetryTask(ctx, u, id, within...)
+	a, n, err := b.Store.RetryTask(ctx, u, id, c, within...)
 	if err != nil {
 		return TaskRecord{}, err
 	}

@@ -151,7 +151,7 @@ func TestRetryTask_WhileItRuns(t *testing.T) {
 		}
 		heal.Store(true)
 		for i := range 2 {
-			r, err := h.RetryTask(t.Context(), "ann", id)
+			r, err := h.RetryTask(t.Context(), "ann", id, dispatch.Choice{})
 			if err != nil || i == 0 && r.Counts[dispatch.Accepted]+r.Counts[dispatch.Submitted] != 1 { // the visit may be as fast
 				t.Errorf("%v, %v", r.Counts, err)
 			}
@@ -164,7 +164,7 @@ func TestRetryTask_WhileItRuns(t *testing.T) {
 		if after[0].Ref != before[0].Ref || p.submits.Load() != 4 {
 			t.Errorf("what ran was touched: %v, %v; %d submits", after[0].Ref, before[0].Ref, p.submits.Load())
 		}
-		_, err = h.RetryTask(t.Context(), "bob", id)
+		_, err = h.RetryTask(t.Context(), "bob", id, dispatch.Choice{})
 		wantKind(t, err, dispatch.NotFound)
 	})
 }

@@ -124,9 +124,12 @@ type Changes interface {
 	PauseTask(context.Context, UserID, TaskID) (Account, error)
 	// ResumeTask undoes PauseTask: its jobs that wait are due now. A task that is not paused does not change.
 	ResumeTask(context.Context, UserID, TaskID) (Account, error)
-	// RetryTask resets the failed jobs of a task to waiting, see [Job.Retry], and wakes the account. It returns the account and the number
-	// of those jobs. LimitReached as in Accept.
-	RetryTask(ctx context.Context, u UserID, id TaskID, within ...Quota) (Account, int, error)
+	// CancelJobs cancels the chosen jobs of a task that have not ended. It returns the account, which it wakes, and the number of those jobs.
+	// Invalid, and nothing changed, if the task has no job that the choice names.
+	CancelJobs(ctx context.Context, u UserID, id TaskID, c Choice) (Account, int, error)
+	// RetryTask resets the chosen failed jobs of a task to waiting, see [Job.Retry], and wakes the account. It returns the account and the number
+	// of those jobs. LimitReached as in Accept, Invalid as in CancelJobs.
+	RetryTask(ctx context.Context, u UserID, id TaskID, c Choice, within ...Quota) (Account, int, error)
 	// MarkAwaited makes statuses due that were read longer ago than fresh: now, but not sooner than gap after they were read. The others become
 	// due when they are that old. It wakes the accounts of those that are due, except accounts that have booked a send time for their
 	// next status read: their visit is planned for it, within a minute at the latest. Statuses that are awaited already, and those

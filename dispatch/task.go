@@ -33,6 +33,25 @@ type Task struct {
 	Document *Document
 }
 
+// Choice selects jobs of a task. The zero value selects all.
+type Choice struct {
+	Jobs     []JobID  // nil: any
+	Statuses []Status // nil: any
+}
+
+// All reports whether the choice selects all jobs.
+func (c Choice) All() bool { return c.Jobs == nil && c.Statuses == nil }
+
+// Contains reports whether the choice selects a job of its task.
+func (c Choice) Contains(j Job) bool {
+	return (c.Jobs == nil || slices.Contains(c.Jobs, j.ID)) && (c.Statuses == nil || slices.Contains(c.Statuses, j.Status))
+}
+
+// NoSuchJob is the error for the job at position i of the choice, which is none of the task's.
+func (c Choice) NoSuchJob(i int) error {
+	return InvalidBody("dispatch.Choice", fmt.Sprintf("The task has no job %d.", c.Jobs[i]), "jobs", i)
+}
+
 // TaskRecord is a task as its owner sees it. Its status is derived and never stored: see [Counts.Status].
 type TaskRecord struct {
 	Task

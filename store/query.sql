@@ -333,7 +333,7 @@ ORDER BY jobs.moved, jobs.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 -- name: HideTask :exec
 UPDATE tasks SET hidden = TRUE WHERE id = $1;
 
--- name: CancelTaskJobs :exec
+-- name: CancelTaskJobs :execrows
 -- Like CancelJob.
 UPDATE jobs SET desired = 'canceled', version = version + 1,
 	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST(sqlc.arg(margin) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
@@ -344,7 +344,8 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	updated = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
-WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended';
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT));
 
 -- name: MarkTask :exec
 -- Nothing changes if the task is paused or not already.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,7 +245,7 @@ func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch
 // CancelTask cancels all jobs of a task, and with hide hides them and the task.
 func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account, error) {
 	return s.changeTask(ctx, "CancelTask", u, id, func(q tx, now int64) error {
-		if err := q.CancelTaskJobs(ctx, dispatch.SettleMargin.Microseconds(), now, int64(id)); err != nil {
+		if _, err := q.CancelTaskJobs(ctx, query.CancelTaskJobsParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, Task: int64(id)}); err != nil {
 			return err
 		}
 		if err := markResumed(ctx, q, id, now); err != nil || !hide {
@@ -252,6 +253,51 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		}
 		return errors.Join(q.HideTask(ctx, id), q.HideTaskJobs(ctx, int64(id)))
 	})
+}
+
+// CancelJobs cancels the chosen jobs of a task.
+func (s *Store) CancelJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (a dispatch.Account, n int, err error) {
+	a, err = s.changeTask(ctx, "CancelJobs", u, id, func(q tx, now int64) error {
+		margin := dispatch.SettleMargin.Microseconds()
+		if c.Jobs == nil {
+			rows, err := q.CancelTaskJobs(ctx, query.CancelTaskJobsParams{Margin: margin, Now: now, Task: int64(id), Statuses: joinList(c.Statuses)})
+			n = int(rows)
+			return err
+		}
+		jobs, err := chosen(ctx, q, u, id, c)
+		n = 0
+		for _, j := range jobs {
+			_, failed := q.CancelJob(ctx, query.CancelJobParams{Margin: margin, Now: now, ID: j.ID, Owner: u})
+			if failed == nil {
+				n++
+			}
+			err = errors.Join(err, missing(failed)) // missing: it has ended, or was canceled
+		}
+		return err
+	})
+	return a, n, err
+}
+
+// chosen returns the chosen jobs of a task, by id.
+func chosen(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (jobs []dispatch.Job, err error) {
+	for i, job := range c.Jobs {
+		row, err := q.GetOwned(ctx, job, u)
+		if missing(err) != nil {
+			return nil, err
+		}
+		if err != nil || row.Task != id {
+			return nil, c.NoSuchJob(i)
+		}
+		j, err := jobOf(row)
+		if err != nil {
+			return nil, err
+		}
+		if c.Contains(j) {
+			jobs = append(jobs, j)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b dispatch.Job) int { return cmp.Compare(a.ID, b.ID) })
+	return jobs, nil
 }
 
 // PauseTask keeps the waiting jobs of a task from being submitted.
@@ -291,8 +337,8 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 	return a, err
 }
 
-// RetryTask resets the failed jobs of a task to waiting.
-func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
+// RetryTask resets the chosen failed jobs of a task to waiting.
+func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
 	ctx = allow(ctx, listWithin)
 	end, err := s.lockCount(ctx, "RetryTask", u, within)
 	if err != nil {
@@ -303,7 +349,11 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		if a, err = q.LockTask(ctx, id, u); err != nil {
 			return err
 		}
+		if _, err := chosen(ctx, q, u, id, c); err != nil {
+			return err
+		}
 		rows, err := q.ListFailed(ctx, int64(id))
+		rows = slices.DeleteFunc(rows, func(r query.Job) bool { return !c.Contains(dispatch.Job{ID: r.ID, Status: r.Status}) })
 		jobs, err := jobsOf(rows, err)
 		if err != nil {
 			return err

@@ -223,7 +223,7 @@ func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 		}
 	}
 	w.OpenEO.SetLife(simulator.Life{Run: 100 * time.Millisecond})
-	task, err := w.RetryTask(t.Context(), upscaler, id)
+	task, err := w.RetryTask(t.Context(), upscaler, id, dispatch.Choice{})
 	if err != nil || task.Counts[dispatch.Accepted] != 3 {
 		t.Fatalf("%v, %v", task.Counts, err)
 	}

@@ -279,7 +279,7 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 	return i, err
 }
 
-const cancelTaskJobs = `-- name: CancelTaskJobs :exec
+const cancelTaskJobs = `-- name: CancelTaskJobs :execrows
 UPDATE jobs SET desired = 'canceled', version = version + 1,
 	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST($1 AS BIGINT) <= $2 THEN $2
 		WHEN send_by + CAST($1 AS BIGINT) < due THEN send_by + CAST($1 AS BIGINT) ELSE due END,
@@ -290,12 +290,28 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || status || '|', '') <> CAST($4 AS TEXT))
 `
 
+type CancelTaskJobsParams struct {
+	Margin   int64
+	Now      int64
+	Task     int64
+	Statuses string
+}
+
 // Like CancelJob.
-func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, task int64) error {
-	_, err := q.db.ExecContext(ctx, cancelTaskJobs, margin, now, task)
-	return err
+func (q *Queries) CancelTaskJobs(ctx context.Context, arg CancelTaskJobsParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, cancelTaskJobs,
+		arg.Margin,
+		arg.Now,
+		arg.Task,
+		arg.Statuses,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const censusBooked = `-- name: CensusBooked :many

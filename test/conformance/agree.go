@@ -28,6 +28,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"await":   p.await,
 			"drop":    p.cancelTask,
 			"pause":   p.pauseTask,
+			"choose":  p.cancelJobs,
 			"retry":   p.retryTask,
 			"dequeue": p.dequeue,
 			"serve":   p.serve,
@@ -172,6 +173,25 @@ func (p *pair) cancelTask(r *rapid.T) {
 	both(p, r, func(s dispatch.Store) (dispatch.Account, error) { return s.CancelTask(p.Context(), u, id, hide) })
 }
 
+func (p *pair) cancelJobs(r *rapid.T) {
+	u, id, c := users.Draw(r, "owner"), p.task(r), p.choice(r)
+	both(p, r, func(s dispatch.Store) (string, error) {
+		a, n, err := s.CancelJobs(p.Context(), u, id, c)
+		return fmt.Sprint(a, n), err
+	})
+}
+
+// choice selects some jobs, which may not exist, some statuses, or all.
+func (p *pair) choice(r *rapid.T) (c dispatch.Choice) {
+	switch rapid.IntRange(0, 3).Draw(r, "choice") {
+	case 0:
+		c.Jobs = rapid.SliceOfN(rapid.Custom(p.id), 1, 2).Draw(r, "chosen")
+	case 1:
+		c.Statuses = rapid.SampledFrom([][]dispatch.Status{{dispatch.Accepted}, {dispatch.Failed, dispatch.Running}, {}}).Draw(r, "statuses")
+	}
+	return c
+}
+
 func (p *pair) pauseTask(r *rapid.T) {
 	u, id, pause := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "pause")
 	both(p, r, func(s dispatch.Store) (dispatch.Account, error) {
@@ -185,8 +205,9 @@ func (p *pair) pauseTask(r *rapid.T) {
 func (p *pair) retryTask(r *rapid.T) {
 	u, id := users.Draw(r, "owner"), p.task(r)
 	within := dispatch.Quota{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}
+	c := p.choice(r)
 	both(p, r, func(s dispatch.Store) (string, error) {
-		a, n, err := s.RetryTask(p.Context(), u, id, within)
+		a, n, err := s.RetryTask(p.Context(), u, id, c, within)
 		return fmt.Sprint(a, n), err
 	})
 }

@@ -132,6 +132,34 @@ func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.
 	return t.Account, nil
 }
 
+func (s *MemStore) CancelJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.Account, int, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	t, err := s.chosen(u, id, c)
+	if err != nil {
+		return "", 0, err
+	}
+	n := 0
+	for _, r := range s.jobs {
+		if r.Task == id && !r.Hidden && c.Contains(r.Job) && r.cancel(now) {
+			n++
+		}
+	}
+	s.wake(t.Account, now)
+	return t.Account, n, nil
+}
+
+// chosen returns a task of its owner, if it has all jobs that the choice names.
+func (s *MemStore) chosen(u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.Task, error) {
+	t, err := s.task(u, id)
+	for i, job := range c.Jobs {
+		if r, unknown := s.visible(u, job); err == nil && (unknown != nil || r.Task != id) {
+			return t, c.NoSuchJob(i)
+		}
+	}
+	return t, err
+}
+
 func (s *MemStore) PauseTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
 	return s.changePause(u, id, true)
 }
@@ -176,16 +204,16 @@ func (s *MemStore) mark(id dispatch.TaskID, pause bool, now time.Time) {
 	}
 }
 
-func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (dispatch.Account, int, error) {
+func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice, within ...dispatch.Quota) (dispatch.Account, int, error) {
 	now, unlock := s.lock()
 	defer unlock()
-	t, err := s.task(u, id)
+	t, err := s.chosen(u, id, c)
 	if err != nil {
 		return "", 0, err
 	}
 	var failed []*row
 	for _, r := range s.jobs {
-		if r.Task == id && r.Retryable() {
+		if r.Task == id && r.Retryable() && c.Contains(r.Job) {
 			failed = append(failed, r)
 		}
 	}

@@ -98,6 +98,7 @@ var storeTests = []struct {
 	{"a task is paused and resumed", storeTest.pauses},
 	{"a paused task and other changes", storeTest.pausesAndOthers},
 	{"a task changed by many at once", storeTest.parallelPauses},
+	{"chosen jobs of a task", storeTest.choices},
 	{"a task is retried", storeTest.retryTask},
 	{"await a task", storeTest.awaitTask},
 	{"quotas", storeTest.quotas},

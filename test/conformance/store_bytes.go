@@ -63,7 +63,7 @@ func (t storeTest) taskBytes(held int64) {
 	t.end(jobs[0].ID, dispatch.Failed, nil)
 	t.holds(held + whole - 100)
 	for _, most := range []int64{held + whole - 1, held + whole} { // one retried job, beside two that share its request
-		_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Bytes: most})
+		_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}, dispatch.Quota{Bytes: most})
 		if refused := most < held+whole; refused != dispatch.Is(err, dispatch.LimitReached) || !refused && err != nil {
 			t.Errorf("a retry within %d of %d bytes: %v", most, held+whole, err)
 		}
@@ -72,9 +72,9 @@ func (t storeTest) taskBytes(held int64) {
 		t.end(j.ID, dispatch.Failed, nil)
 	}
 	t.holds(held)
-	_, _, err = t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Bytes: held + whole - 1})
+	_, _, err = t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}, dispatch.Quota{Bytes: held + whole - 1})
 	t.kind(err, dispatch.LimitReached)
-	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Bytes: held + whole})
+	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}, dispatch.Quota{Bytes: held + whole})
 	t.must(err)
 	if n != 3 {
 		t.Errorf("%d jobs are retried", n)

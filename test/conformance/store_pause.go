@@ -157,7 +157,7 @@ func (t storeTest) pausesAndOthers() {
 	if len(kept) > 0 {
 		t.Error("a paused job is submitted")
 	}
-	_, n, err := t.s.RetryTask(ctx, ann, task.ID)
+	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
 	t.must(err)
 	again := t.load(failed.ID)
 	if n != 1 || again.Phase != dispatch.Waiting || !again.Due.Equal(dispatch.Never) || again.Attention != dispatch.Paused {
@@ -197,7 +197,7 @@ func (t storeTest) parallelPauses() {
 		for _, change := range []func() error{
 			func() error { _, err := s.PauseTask(ctx, ann, task.ID); return err },
 			func() error { _, err := s.ResumeTask(ctx, ann, task.ID); return err },
-			func() error { _, _, err := s.RetryTask(ctx, ann, task.ID); return err },
+			func() error { _, _, err := s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}); return err },
 			func() error { return t.failSome(s, jobs[5*i:5*i+5]) },
 		} {
 			all.Go(func() {
@@ -236,4 +236,57 @@ func (t storeTest) failSome(s dispatch.Store, drafts []dispatch.Draft) error {
 	}
 	_, err := s.Save(t.Context(), jobs)
 	return err
+}
+
+// choices checks that chosen jobs of a task are canceled and retried, and no others.
+func (t storeTest) choices() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 6)
+	_, others := t.acceptTask(ann, 1)
+	for i := range 3 {
+		t.end(jobs[i].ID, dispatch.Failed, nil)
+	}
+	t.end(jobs[3].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase = dispatch.Started })
+	of := func(n ...int) (c dispatch.Choice) {
+		for _, i := range n {
+			c.Jobs = append(c.Jobs, jobs[i].ID)
+		}
+		return c
+	}
+	both := of(1, 4)
+	both.Statuses = []dispatch.Status{dispatch.Failed}
+	for _, c := range []struct {
+		of              dispatch.Choice
+		retried, counts string
+	}{{of(0, 3), "1", "map[created:3 failed:2 running:1]"}, {both, "1", "map[created:4 failed:1 running:1]"},
+		{dispatch.Choice{Statuses: []dispatch.Status{dispatch.Running}}, "0", "map[created:4 failed:1 running:1]"}} {
+		a, n, err := t.s.RetryTask(ctx, ann, task.ID, c.of)
+		t.must(err)
+		is, err := t.s.Task(ctx, ann, task.ID)
+		t.must(err)
+		t.equal(fmt.Sprintf("%s %d %v", a, n, is.Counts), fmt.Sprintf("%s %s %s", shared, c.retried, c.counts))
+	}
+	for _, c := range []struct {
+		of               dispatch.Choice
+		canceled, counts string
+	}{{of(5, 2), "1", "map[canceled:1 created:3 failed:1 running:1]"}, {of(5), "0", "map[canceled:1 created:3 failed:1 running:1]"},
+		{dispatch.Choice{Statuses: []dispatch.Status{dispatch.Accepted}}, "3", "map[canceled:4 failed:1 running:1]"}} {
+		a, n, err := t.s.CancelJobs(ctx, ann, task.ID, c.of)
+		t.must(err)
+		is, err := t.s.Task(ctx, ann, task.ID)
+		t.must(err)
+		t.equal(fmt.Sprintf("%s %d %v", a, n, is.Counts), fmt.Sprintf("%s %s %s", shared, c.canceled, c.counts))
+	}
+	for _, wrong := range []dispatch.JobID{others[0].ID, jobs[0].ID + 1e6} {
+		c := dispatch.Choice{Jobs: []dispatch.JobID{jobs[3].ID, wrong}}
+		_, _, err := t.s.CancelJobs(ctx, ann, task.ID, c)
+		t.kind(err, dispatch.Invalid)
+		_, _, err = t.s.RetryTask(ctx, ann, task.ID, c)
+		t.kind(err, dispatch.Invalid)
+	}
+	if j := t.load(jobs[3].ID); j.Desired != dispatch.WantRun {
+		t.Error("a job was canceled although the choice was wrong")
+	}
+	_, _, err := t.s.CancelJobs(ctx, bob, task.ID, of(3))
+	t.kind(err, dispatch.NotFound)
 }

@@ -120,12 +120,12 @@ func (t storeTest) retryWithinQuota() {
 	for _, j := range jobs[:2] {
 		t.end(j.ID, dispatch.Failed, nil)
 	}
-	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Live: 2})
+	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}, dispatch.Quota{Live: 2})
 	t.kind(err, dispatch.LimitReached)
 	if j := t.load(jobs[0].ID); j.Phase != dispatch.Ended {
 		t.Errorf("after a refused retry, a job is %s", j.Phase)
 	}
-	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Live: 3})
+	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}, dispatch.Quota{Live: 3})
 	t.must(err)
 	if n != 2 {
 		t.Errorf("%d jobs are retried", n)

@@ -77,7 +77,7 @@ func (t storeTest) noTask(u dispatch.UserID, id dispatch.TaskID) {
 	_, err = t.s.CancelTask(t.Context(), u, id, true)
 	t.kind(err, dispatch.NotFound)
 	t.noPause(u, id)
-	_, _, err = t.s.RetryTask(t.Context(), u, id)
+	_, _, err = t.s.RetryTask(t.Context(), u, id, dispatch.Choice{})
 	t.kind(err, dispatch.NotFound)
 	tasks, err := t.s.Tasks(t.Context(), u, dispatch.Page{})
 	t.must(err)
@@ -158,7 +158,7 @@ func (t storeTest) retryTask() {
 	unwanted = t.end(unwanted.ID, dispatch.Failed, nil)
 	t.db.Pass(time.Minute)
 	wakes := t.look().Wakes
-	a, n, err := t.s.RetryTask(ctx, ann, task.ID)
+	a, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
 	t.must(err)
 	if a != shared || n != 2 || t.look().Wakes == wakes {
 		t.Errorf("account %q, %d jobs, woken: %v", a, n, t.look().Wakes != wakes)
@@ -175,7 +175,7 @@ func (t storeTest) retryTask() {
 		t.Errorf("a deleted job is %s", j.Phase)
 	}
 	wakes = t.look().Wakes
-	if _, n, err := t.s.RetryTask(ctx, ann, task.ID); err != nil || n != 0 || t.look().Wakes != wakes {
+	if _, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}); err != nil || n != 0 || t.look().Wakes != wakes {
 		t.Errorf("nothing failed, and %d are retried, %v", n, err)
 	}
 	if kept, err := t.s.Save(ctx, []dispatch.Job{failed}); err != nil || len(kept) > 0 {

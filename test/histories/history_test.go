@@ -321,7 +321,7 @@ func (p *process) removeTask(u dispatch.UserID, id dispatch.TaskID) {
 }
 
 func (p *process) cancelTask(u dispatch.UserID, id dispatch.TaskID) {
-	p.CancelTask(context.Background(), u, id)
+	p.CancelTask(context.Background(), u, id, dispatch.Choice{})
 }
 
 func (p *process) pauseTask(u dispatch.UserID, id dispatch.TaskID) {
@@ -333,7 +333,7 @@ func (p *process) resumeTask(u dispatch.UserID, id dispatch.TaskID) {
 }
 
 func (p *process) retryTask(u dispatch.UserID, id dispatch.TaskID) {
-	p.RetryTask(context.Background(), u, id)
+	p.RetryTask(context.Background(), u, id, dispatch.Choice{})
 }
 
 func (p *process) readTask(u dispatch.UserID, id dispatch.TaskID) {

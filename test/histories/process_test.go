@@ -284,9 +284,17 @@ func (s *storeOf) changeTask(what string, id dispatch.TaskID, change func() (dis
 	})
 }
 
-func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
+func (s *storeOf) CancelJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (a dispatch.Account, n int, err error) {
+	a, err = s.changeTask("cancel", id, func() (dispatch.Account, error) {
+		a, n, err = s.Store.CancelJobs(ctx, u, id, c)
+		return a, err
+	})
+	return a, n, err
+}
+
+func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
 	s.p.passStore()
-	a, n, err = s.Store.RetryTask(ctx, u, id, within...)
+	a, n, err = s.Store.RetryTask(ctx, u, id, c, within...)
 	s.h.sawTask("retry", s.Store, id, err)
 	s.p.passStore()
 	return a, n, err
