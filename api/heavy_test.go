@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -97,6 +98,38 @@ func TestHeavyWork_RestsBetweenListsOfAUser(t *testing.T) {
 			t.Errorf("three lists of four jobs took %v", took)
 		}
 		synctest.Wait()
+	})
+}
+
+// Two lists of a user with many small elements pass the turn on after pieces, not after each element.
+func TestHeavyWork_PassesTheTurnOnAfterPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const elements, size = 10_000, 250
+		work := newHeavyWork(2)
+		var mu sync.Mutex
+		var order []int // which list worked on an element
+		var both sync.WaitGroup
+		for list := range 2 {
+			both.Go(func() {
+				turn := heavyTurn{work: work, user: anna}
+				defer turn.releaseTurn()
+				for range elements {
+					time.Sleep(time.Microsecond) // of synctest
+					mu.Lock()
+					order = append(order, list)
+					mu.Unlock()
+					if err := turn.count(t.Context(), size); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		both.Wait()
+		alternations := len(slices.Compact(order)) - 1
+		if most := 2*elements*size/pieceSize + 2*heavyAfter/size; alternations < 10 || alternations > most { // lists begin without a turn
+			t.Errorf("the lists alternated %d times, want 10 to %d", alternations, most)
+		}
 	})
 }
 

@@ -55,13 +55,24 @@ func (a *api) newRenderer(ctx context.Context, w io.Writer, u dispatch.UserID, b
 	return &renderer{api: a, ctx: ctx, w: w, bare: bare, turn: heavyTurn{work: a.heavy, user: u}}
 }
 
-// write sends a piece of the list. It gives up the turn meanwhile, because the client may be slow.
+// write writes a part of the list. It gives up the turn while that waits for the client, which may be slow.
 func (r *renderer) write(b []byte) error {
-	r.turn.releaseTurn()
+	if waits(r.w, len(b)) {
+		r.turn.releaseTurn()
+	}
 	if _, err := r.w.Write(b); err != nil {
 		return err
 	}
 	return r.turn.count(r.ctx, len(b))
+}
+
+// waits reports whether writing n bytes to w may wait for a client.
+func waits(w io.Writer, n int) bool {
+	if _, inMemory := w.(*bytes.Buffer); inMemory {
+		return false
+	}
+	buffered, ok := w.(interface{ Available() int }) // as of [bufio.Writer]
+	return !ok || n > buffered.Available()
 }
 
 // reserve waits for memory, unless that is already taken, and then for a turn of heavy work.
@@ -199,7 +210,7 @@ func newPieces(w http.ResponseWriter, giveUp func()) *pieces {
 
 // Write implements [io.Writer].
 func (p *pieces) Write(b []byte) (int, error) {
-	if p.buffer.Len()+len(b) <= pieceSize {
+	if len(b) <= p.Available() {
 		return p.buffer.Write(b)
 	}
 	if err := p.flush(); err != nil {
@@ -212,6 +223,9 @@ func (p *pieces) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// Available returns how many bytes can be written without waiting for the client.
+func (p *pieces) Available() int { return pieceSize - p.buffer.Len() }
 
 func (p *pieces) flush() error {
 	defer p.buffer.Reset()
