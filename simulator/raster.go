@@ -7,7 +7,7 @@ import (
 
 const (
 	rasterSide  = 200 // pixels
-	rasterBands = 2   // the mean of the NDVI and its standard deviation
+	rasterBands = 3   // the mean of the NDVI, its standard deviation, and the share of clear observations
 	pixelBytes  = rasterSide * rasterSide * rasterBands * 4
 )
 
@@ -39,8 +39,10 @@ func (r raster) encode() []byte {
 		for _, x := range columns {
 			mean := 0.5 + 0.3*x.long*y.long + 0.1*x.short*y.short
 			deviation := 0.1 + 0.05*x.long - 0.03*y.short
-			file = binary.LittleEndian.AppendUint32(file, math.Float32bits(float32(mean)))
-			file = binary.LittleEndian.AppendUint32(file, math.Float32bits(float32(deviation)))
+			clear := 0.7 + 0.2*x.short*y.long
+			for _, value := range [rasterBands]float64{mean, deviation, clear} {
+				file = binary.LittleEndian.AppendUint32(file, math.Float32bits(float32(value)))
+			}
 		}
 	}
 	return file
@@ -96,16 +98,16 @@ func (r raster) tags(pixels uint32) []tag {
 	return []tag{
 		shorts(256, rasterSide), // width
 		shorts(257, rasterSide), // height
-		shorts(258, 32, 32),     // bits of a value
+		shorts(258, 32, 32, 32), // bits of a value
 		shorts(259, 1),          // not compressed
 		shorts(262, 1),          // the first band is black at its least value
 		longs(273, pixels),      // one strip
 		shorts(277, rasterBands),
 		shorts(278, rasterSide), // rows of the strip
 		longs(279, pixelBytes),
-		shorts(284, 1),    // the values of a pixel lie side by side
-		shorts(338, 0),    // the second band is no transparency
-		shorts(339, 3, 3), // floating point
+		shorts(284, 1),       // the values of a pixel lie side by side
+		shorts(338, 0, 0),    // no band is transparency
+		shorts(339, 3, 3, 3), // floating point
 		doubles(33550, r.width()/rasterSide, r.height()/rasterSide, 0),
 		doubles(33922, 0, 0, 0, r.area[0], r.area[3], 0),
 		// GeoTIFF 1.1 with three keys: geographic coordinates, pixels as areas, EPSG:4326.

@@ -32,7 +32,7 @@ func TestRaster_OfSimulatedPlatforms(t *testing.T) {
 	judge(t, "pygeoapi-0.24.0", "raster.py", files, &read)
 	for name := range files {
 		r := read[name]
-		if r.CRS != "EPSG:4326" || r.Size[0] < 100 || r.Size[1] < 100 || len(r.Bounds) != 4 || len(r.Bands) != 2 {
+		if r.CRS != "EPSG:4326" || r.Size[0] < 100 || r.Size[1] < 100 || len(r.Bounds) != 4 || len(r.Bands) != 3 {
 			t.Fatalf("%s: %+v", name, r)
 		}
 		for i, want := range []float64{4, 51, 4.2, 51.1} {
