@@ -198,16 +198,18 @@ func (b *tab) downloads() {
 	}
 }
 
-// previewsBands opens the first GeoTIFF and looks at its second band, whose values are others.
+// previewsBands opens the first GeoTIFF, looks at its second band, whose values are others, and at three bands as a colour picture.
 func (b *tab) previewsBands() {
 	b.t.Helper()
 	const span = `[...document.querySelectorAll(".rasters input[inputmode=decimal]")].map(i => i.value).join(" to ")`
 	b.clicks("[data-file] button[aria-pressed=false]")
 	b.sees(`.rasters[data-shown="1"]`)
-	b.until(`document.querySelectorAll(".rasters select")[0].options.length === 2`)
 	first := b.read(span)
-	b.fills(".rasters select", "1")
+	b.fills("[name=bands]", "1")
 	b.until(fmt.Sprintf("%s !== %q", span, first))
+	b.fills("[name=bands]", "colours")
+	b.fills("[name=band-2]", "0")
+	b.until(`[...document.querySelectorAll(".rasters [name^=band-]")].map(s => s.value).join() === "0,1,0"`)
 	b.screenshot("preview")
 }
 

@@ -75,14 +75,18 @@ function View() {
     case "new":
       return id ? <NewRun id={id} /> : <Services />;
     case "tasks":
+      if (id && !isNumber(id)) break;
       return id ? <TaskPage id={Number(id)} /> : <Tasks />;
     case "jobs":
+      if (id && !isNumber(id)) break;
       return id ? <JobPage id={Number(id)} /> : <Jobs />;
     case "account":
       return <Account />;
   }
   return <div class="page"><Notice kind="info"><p>{texts.errors.notFound}</p></Notice></div>;
 }
+
+const isNumber = (text: string): boolean => /^\d{1,15}$/.test(text);
 
 function SignIn() {
   return (

@@ -1,6 +1,7 @@
 // Numbers, dates and sizes in the browser's language.
 const plain = new Intl.NumberFormat();
 const short = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+const place = new Intl.NumberFormat(undefined, { maximumFractionDigits: 5 });
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
@@ -10,6 +11,7 @@ const plurals = new Intl.PluralRules("en");
 
 export const number = (n: number): string => plain.format(n);
 export const rounded = (n: number): string => (Math.abs(n) >= 1000 ? plain.format(Math.round(n)) : short.format(n));
+export const degrees = (n: number): string => place.format(n);
 export const share = (part: number): string => percent.format(part);
 export const time = (text: string): string => moment.format(new Date(text));
 export const clockTime = (text: string): string => clock.format(new Date(text));

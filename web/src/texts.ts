@@ -1,9 +1,33 @@
 // Every text of the page, so that it can be translated in one place.
-import type { PlatformState, Status } from "./api/wire";
+import type { Label, PlatformState, Status } from "./api/wire";
 import { count, number } from "./format";
 
 const jobs = (n: number) => count(n, "job", "jobs");
 const tiles = (n: number) => count(n, "tile", "tiles");
+
+// named names up to three entries.
+const named = (titles: string[]): string =>
+  titles.slice(0, 3).map((title) => `“${title}”`).join(", ") + (titles.length > 3 ? ` and ${count(titles.length - 3, "other", "others")}` : "");
+
+// losses says what is lost when jobs are deleted.
+function losses(all: number, finished: number, alive: number): string {
+  const results = finished > 0 ? `, and the results of ${number(finished)} that finished` : "";
+  const stopped = alive > 0 ? ` ${count(alive, "job that has not ended is", "jobs that have not ended are")} stopped at the platform.` : "";
+  return `The lists no longer show ${jobs(all)}${results}.${stopped}`;
+}
+
+// What is lost with a job, by its status.
+const running = "It is stopped at the platform, and gives no results.";
+const lost: Record<Status, string> = {
+  created: "It has not started, and will not.",
+  submitted: running,
+  queued: running,
+  running,
+  finished: "Its results and logs are no longer listed here.",
+  failed: "Its reason and logs are no longer shown.",
+  canceled: "It is no longer listed.",
+  unknown: "If it still runs, it is stopped at the platform.",
+};
 
 export const texts = {
   loading: "Loading…",
@@ -98,7 +122,7 @@ export const texts = {
     cost: "Cost",
     updated: "Updated",
     formats: "Formats",
-    protocols: { openeo: "openEO", ogcapi: "OGC API - Processes" },
+    protocols: { openeo: "openEO", ogc_api_process: "OGC API - Processes" } satisfies Record<Label, string>,
     costOf: (n: string, unit: string) => `about ${n} ${unit}`,
     name: "Name",
     type: "Type",
@@ -132,7 +156,7 @@ export const texts = {
     faults: (n: number) => `${count(n, "entry needs", "entries need")} your attention`,
     general: "The request",
     reset: "Start over",
-    kept: "What you enter is kept in this tab until you start the run.",
+    kept: "What you enter is kept in this tab until you start over or sign out.",
   },
 
   area: {
@@ -147,7 +171,8 @@ export const texts = {
     east: "East",
     north: "North",
     help: "Draw on the map, type coordinates, drop a GeoJSON, KML or zipped shapefile on the map, or choose a country.",
-    size: (km2: string) => `${km2}`,
+    unknownSize: "size not defined",
+    crosses: "The outline crosses itself, so its size is not defined, and platforms may refuse it. Move its corners, or draw it again.",
     none: "No area yet",
     drawing: "Click on the map for each corner. A double click ends the drawing; Escape stops it.",
     drawingBox: "Drag over the map, or click two corners. Escape stops.",
@@ -165,6 +190,14 @@ export const texts = {
     map: "Map of the area. The fields beside it say the same.",
   },
 
+  value: {
+    none: "not given",
+    yes: "yes",
+    no: "no",
+    box: (west: string, south: string, east: string, north: string) => `west ${west}, south ${south}, east ${east}, north ${north}`,
+    interval: (from: string, until: string) => `${from} – ${until}`,
+  },
+
   split: {
     title: "How to run",
     one: "One job",
@@ -172,7 +205,7 @@ export const texts = {
     grid: "Tile size",
     counting: "Counting the tiles…",
     count: (n: number) => `${tiles(n)}: a job for each`,
-    slivers: (n: number) => `${count(n, "tile is", "tiles are")} a sliver at the border, smaller than a tenth of a whole tile.`,
+    slivers: (n: number) => `${count(n, "tile is a sliver", "tiles are slivers")}: smaller than a tenth of the largest tile. The map shows them with dashed lines.`,
     limit: (n: number) => `A task can have ${tiles(n)} at most.`,
     over: (n: number, limit: number) => `${tiles(n)} are more than the ${number(limit)} that one task may have. Draw a smaller area, or choose larger tiles.`,
     needsArea: "Choose an area to see its tiles.",
@@ -186,6 +219,7 @@ export const texts = {
     back: "Change something",
     start: (n: number) => (n === 1 ? "Start the job" : `Start ${jobs(n)}`),
     starting: "Starting…",
+    started: (run: string) => `You started ${run} with what is entered here. Change something to run it differently, or start over.`,
     what: "What runs",
     where: "Where",
     account: { user: "under your own account there", shared: "under the account of this service", open: "without an account" },
@@ -229,8 +263,11 @@ export const texts = {
     cancel: "Cancel",
     retry: "Retry",
     delete: "Delete",
-    cancelQuestion: (n: number) => `Cancel ${count(n, "run", "runs")}? What has ended keeps its results; what runs is stopped at the platform.`,
-    deleteQuestion: (n: number) => `Delete ${count(n, "run", "runs")}? What runs is stopped at the platform, and the lists no longer show them. This cannot be undone.`,
+    cancelQuestion: (titles: string[]) => `Cancel ${named(titles)}? What has ended keeps its results; what runs is stopped at the platform.`,
+    deleteQuestion: (titles: string[], all: number, finished: number, alive: number) => `Delete ${named(titles)}? ${losses(all, finished, alive)} This cannot be undone.`,
+    working: (done: number, all: number) => `${number(done)} of ${number(all)} done…`,
+    failed: (n: number, why: string) => `${count(n, "entry", "entries")} could not be changed and are still selected. ${why}`,
+    selectFound: (n: number) => `Select all ${number(n)}`,
     of: (shown: number, all: number) => `${number(shown)} of ${number(all)} shown`,
     changes: (n: number) => `${count(n, "entry", "entries")}`,
   },
@@ -244,6 +281,7 @@ export const texts = {
     noMap: "The values of this task have no place on a map.",
     table: "Tiles",
     tile: "Tile",
+    tileOf: (n: number) => `Tile ${number(n)}`,
     status: "Status",
     duration: "Ran",
     note: "Note",
@@ -254,7 +292,7 @@ export const texts = {
     cancelQuestion: (n: number) => `Cancel the ${jobs(n)} that have not ended? Finished tiles keep their results.`,
     canceling: (n: number, all: number) => `Canceling ${number(n)} of ${number(all)}…`,
     delete: "Delete",
-    deleteQuestion: (n: number) => `Delete this task with its ${jobs(n)}? Jobs that run are stopped at the platform, and the results are no longer listed here. This cannot be undone.`,
+    deleteQuestion: (title: string, all: number, finished: number, alive: number) => `Delete the task “${title}”? ${losses(all, finished, alive)} This cannot be undone.`,
     failed: (n: number) => `${count(n, "tile", "tiles")} failed`,
     says: "The platform says:",
     results: "Results",
@@ -287,7 +325,8 @@ export const texts = {
     cancel: "Cancel",
     cancelQuestion: "Cancel this job? It is stopped at the platform.",
     delete: "Delete",
-    deleteQuestion: "Delete this job? If it runs, it is stopped at the platform. This cannot be undone.",
+    deleteQuestion: (title: string, status: Status) => `Delete the job “${title}”? ${lost[status]} This cannot be undone.`,
+    gone: "There is no such job. It may have been deleted.",
     failed: "The job failed",
     again: "Run again",
   },
@@ -304,7 +343,11 @@ export const texts = {
     link: "Copy the link",
     mosaic: (n: number) => `Show ${tiles(n)} on the map`,
     hideAll: "Remove all from the map",
-    band: "Band",
+    band: "Bands",
+    colours: "Three as a colour picture",
+    channels: ["Red", "Green", "Blue"],
+    stretch: "Contrast",
+    stretches: { most: "Most values (2 to 98 %)", all: "All values" },
     bandOf: (n: number) => `Band ${n}`,
     low: "Darkest at",
     high: "Brightest at",
@@ -329,30 +372,29 @@ export const texts = {
     platforms: "Platforms",
     platform: "Platform",
     state: "State",
-    linkedAs: "Runs",
-    access: { user: "under your own account", shared: "under the account of this service", open: "without an account" },
-    yourJobs: "Your jobs",
-    slots: "At once",
-    link: "Link account",
-    unlinkHelp: "To remove a link, open your account at the identity provider.",
-    waiting: (w: number, a: number) => `${number(w)} waiting, ${number(a)} active`,
+    access: { user: "Jobs run under your own account there.", shared: "Jobs run under the account of this service.", open: "Jobs run without an account." },
+    slots: (used: number, of: number) => `The account runs ${jobs(used)} of at most ${number(of)} at once.`,
+    link: "Link your account",
+    linkAgain: "Link your account again",
+    unlinkHelp: "To remove a link to an account, open your own account at the identity provider.",
+    waiting: (w: number, a: number) => (w + a === 0 ? "None of your jobs waits or runs." : `Of your jobs, ${number(w)} wait and ${number(a)} run.`),
     permissions: "Permissions",
-    permissionsLead: "With a permission your jobs keep running after you sign out.",
-    noPermissions: "You have given none.",
+    permissionsLead: "A permission lets your jobs go on while you are signed out.",
+    noPermissions: "You have given no permission.",
     give: "Let jobs run after I sign out",
     takeBack: "Take back",
     takeBackQuestion: "Take back this permission? Jobs that need your account pause until you sign in again.",
-    kinds: { session: "for this session at the provider", offline: "until you take it back" },
+    kinds: { session: "as long as you are signed in at the identity provider", offline: "until you take it back" },
     used: (when: string) => `last used ${when}`,
     expires: (when: string) => `ends ${when} if it is not used`,
     usage: "Usage and limits",
-    live: "Not ended",
-    lastDay: "Last 24 hours",
-    stored: "Stored",
+    live: "Jobs that have not ended",
+    lastDay: "Submitted in the last 24 hours",
+    stored: "Jobs in your lists",
     costs: "Costs",
     overall: "All platforms",
     of: (used: number, limit: number | null) => (limit === null ? number(used) : `${number(used)} of ${number(limit)}`),
-    failure: (text: string) => `Last request failed: ${text}`,
+    failure: (text: string) => `The last request to the platform failed: ${text}`,
   },
 
   map: {

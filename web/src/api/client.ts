@@ -71,11 +71,14 @@ export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> => 
 export const post = async <T>(path: string, body?: unknown, headers?: Record<string, string>): Promise<T> =>
   (await ask<T>("POST", path, { body, ...(headers ? { headers } : {}) })).body;
 
+// isMissing reports whether what was asked for does not exist, or no longer.
+export const isMissing = (error: unknown): boolean => error instanceof Refused && (error.status === 404 || error.status === 422);
+
 // remove deletes something. Another tab may have done so before; that is what was wanted.
 export async function remove(path: string): Promise<void> {
   try {
     await ask("DELETE", path);
   } catch (error) {
-    if (!(error instanceof Refused && error.status === 404)) throw error;
+    if (!isMissing(error)) throw error;
   }
 }

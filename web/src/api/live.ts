@@ -1,6 +1,6 @@
 // The state of tasks and jobs in the page, kept up to date by streams.
 import { signal, type Signal } from "@preact/signals";
-import { get, Refused } from "./client";
+import { get, isMissing } from "./client";
 import { open } from "./stream";
 import type { Changes, Job, JobsStatus, Status, Task, TaskSummary, Tile, TileMap } from "./wire";
 
@@ -44,6 +44,7 @@ export interface LiveTask {
   started: Signal<{ created: string; service: Task["service"] } | null>;
   jobs: Map<number, Job>; // in the order of the values; changed in place
   version: Signal<number>; // changes with jobs
+  place: (job: number) => number; // of the job's value, from 1; 0: not known
   tiles: Signal<Tile[] | null>;
   live: Signal<boolean>;
   gone: Signal<boolean>;
@@ -52,32 +53,45 @@ export interface LiveTask {
   close: () => void;
 }
 
-// followTask follows a task with its jobs. The geometries of the tiles do not change, so they are read once.
+const headStart = 1_000; // ms in which the tiles are read before the jobs
+
+// followTask follows a task with its jobs. The geometries of the tiles do not change, so they are read once, and before the jobs: the
+// broker writes one large list of a user after the other.
 export function followTask(id: number): LiveTask {
-  const task: LiveTask = {
-    summary: signal(null), started: signal(null), jobs: new Map(), version: signal(0), tiles: signal(null), live: signal(false), gone: signal(false),
-    onChange: (then) => (notify = then),
-    close: () => close(),
-  };
   let notify: (changed: [number, Status][] | null) => void = () => undefined;
-  const tiles = new AbortController();
+  let stop = () => undefined as void;
+  const abort = new AbortController();
+  let places = new Map<number, number>();
+  const task: LiveTask = {
+    summary: signal(null), started: signal(null), jobs: new Map(), version: signal(0), place: (job) => places.get(job) ?? 0, tiles: signal(null), live: signal(false), gone: signal(false),
+    onChange: (then) => (notify = then),
+    close: () => {
+      abort.abort();
+      stop();
+    },
+  };
+  const lost = (e: unknown) => {
+    if (!isMissing(e)) return;
+    task.gone.value = true;
+    task.close();
+  };
   let loading = false;
   const loadTiles = async () => {
     if (loading || task.tiles.value) return;
     loading = true;
     try {
-      task.tiles.value = (await get<TileMap>(`upscale_tasks/${id}/tiles`, tiles.signal)).features;
+      task.tiles.value = (await get<TileMap>(`upscale_tasks/${id}/tiles`, abort.signal)).features;
     } catch (e) { // the next whole message tries again
-      if (e instanceof Refused && (e.status === 404 || e.status === 422)) task.gone.value = true;
+      lost(e);
     } finally {
       loading = false;
     }
   };
-  void loadTiles();
-  const stop = open<Task>(`ws/upscale_tasks/${id}?changes=true&parameters=false`, {
+  const follow = () => open<Task>(`ws/upscale_tasks/${id}?changes=true&parameters=false`, {
     whole: ({ jobs, ...summary }) => {
       task.jobs.clear();
       for (const j of jobs) task.jobs.set(j.id, j);
+      places = new Map(jobs.map((j, i) => [j.id, i + 1]));
       task.summary.value = summary;
       task.started.value = { created: summary.created, service: summary.service };
       task.version.value++;
@@ -92,11 +106,12 @@ export function followTask(id: number): LiveTask {
       notify((c.processing_jobs ?? []).map((j) => [j.id, j.status]));
     },
     connected: (now) => (task.live.value = now),
+    refused: () => void get(`upscale_tasks/${id}?limit=1&parameters=false`, abort.signal).catch(lost),
     gone: () => (task.gone.value = true),
   });
-  const close = () => {
-    stop();
-    tiles.abort();
-  };
+  const pause = new Promise((resume) => setTimeout(resume, headStart));
+  void Promise.race([loadTiles(), pause]).then(() => {
+    if (!abort.signal.aborted) stop = follow();
+  });
   return task;
 }

@@ -17,6 +17,11 @@ let userBefore: string | null = null;
 export async function loadSession(): Promise<void> {
   try {
     const session = await get<Session>("session");
+    if (userBefore !== null && userBefore !== session.user.id) { // what the page holds is another user's
+      sessionStorage.clear();
+      location.reload();
+      return;
+    }
     userBefore = session.user.id;
     signIn.value = { state: "in", session };
     announce("in");

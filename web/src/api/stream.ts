@@ -8,6 +8,8 @@ export interface Listener<T> {
   changes(data: Changes): void;
   // connected reports whether what is shown is live.
   connected(live: boolean): void;
+  // refused is called when a connection has ended before the first message: the object may be missing.
+  refused?(): void;
   // gone is called when the object was deleted.
   gone?(): void;
 }
@@ -27,7 +29,9 @@ export function open<T>(path: string, listener: Listener<T>): () => void {
     const at = address(path);
     at.protocol = at.protocol === "https:" ? "wss:" : "ws:";
     socket = new WebSocket(at);
+    let answered = false;
     socket.onmessage = (event: MessageEvent<string>) => {
+      answered = true;
       const message = JSON.parse(event.data) as Message<T>;
       if (message.type === "status") {
         attempts = 0;
@@ -43,6 +47,7 @@ export function open<T>(path: string, listener: Listener<T>): () => void {
         listener.gone();
         return;
       }
+      if (!answered) listener.refused?.();
       // A refused upgrade has no status here; asking for the session tells whether it has ended.
       void loadSession().catch(() => undefined).then(again);
     };

@@ -31,7 +31,7 @@ export interface ServiceSummary {
   keywords?: string[];
   platform: string;
   platform_state?: PlatformState;
-  protocol: "openeo" | "ogcapi";
+  label: Label;
   provider?: { name: string; url?: string | null } | null;
   licence?: string | null;
   thumbnail?: string | null;

@@ -2,7 +2,10 @@
 import GeoJSON from "ol/format/GeoJSON";
 import { getArea } from "ol/sphere";
 import type { MultiPolygon, Polygon, Position } from "geojson";
+import { km2 } from "../format";
 import { boxAround } from "../map/antimeridian";
+import { texts } from "../texts";
+import { crossesItself } from "./crossing";
 
 export interface Area {
   geometry: Polygon | MultiPolygon;
@@ -13,6 +16,9 @@ export interface Area {
 const geojson = new GeoJSON();
 
 export const sizeInKm2 = (geometry: Polygon | MultiPolygon): number => getArea(geojson.readGeometry(geometry)!, { projection: "EPSG:4326" }) / 1e6;
+
+// sizeOf returns the size of an area in words.
+export const sizeOf = (geometry: Polygon | MultiPolygon): string => (crossesItself(geometry) ? texts.area.unknownSize : km2(sizeInKm2(geometry)));
 
 export type Corners = { west: number; south: number; east: number; north: number };
 

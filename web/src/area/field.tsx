@@ -2,10 +2,10 @@
 import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { Field, Notice } from "../controls";
-import { km2 } from "../format";
 import { countries, type Country } from "../map/world";
 import { texts } from "../texts";
-import { boxOf, cornersOf, sizeInKm2, type Area, type Corners } from "./area";
+import { boxOf, cornersOf, sizeOf, type Area, type Corners } from "./area";
+import { crossesItself } from "./crossing";
 import { readAreaFile, readAreaText } from "./files";
 
 export type Drawing = "box" | "polygon" | null;
@@ -28,7 +28,7 @@ const sides = ["west", "south", "east", "north"] as const;
 export function AreaField({ area, fault, required, help, drawing, draw, set, message, unclear, upload }: Given) {
   const file = useId();
   return (
-    <Field group label={<>{texts.form.area} {area && <output class="soft" name="size">{texts.area.size(km2(sizeInKm2(area.geometry)))}{area.name ? ` · ${area.name}` : ""}</output>}</>}
+    <Field group label={<>{texts.form.area} {area && <output class="soft" name="size">{sizeOf(area.geometry)}{area.name ? ` · ${area.name}` : ""}</output>}</>}
       required={required} error={fault} help={<p>{help || texts.area.help}</p>}>
       {() => <>
         <div class="row">
@@ -45,6 +45,7 @@ export function AreaField({ area, fault, required, help, drawing, draw, set, mes
         <CornerFields area={area} unclear={unclear} set={(a) => set(a, true)} />
         <GeometryText area={area} set={(a) => set(a, true)} />
         {message && <Notice kind={message.kind}><p>{message.text}</p></Notice>}
+        {area && crossesItself(area.geometry) && <div data-crosses><Notice kind="warning"><p>{texts.area.crosses}</p></Notice></div>}
         {area && <button type="button" class="quiet" onClick={() => set(null, false)}>{texts.area.remove}</button>}
       </>}
     </Field>

@@ -52,8 +52,10 @@ async function parse(file: File): Promise<AnyGeoJSON> {
     }
     const text = await file.text();
     if (/\.kml$/i.test(file.name) || text.trimStart().startsWith("<")) {
-      const [{ default: KML }, { default: GeoJSON }] = await Promise.all([import("ol/format/KML"), import("ol/format/GeoJSON")]);
-      return new GeoJSON().writeFeaturesObject(new KML({ extractStyles: false }).readFeatures(text));
+      const { kml } = await import("@tmcw/togeojson"); // the reader of OpenLayers requests icons from another server
+      const document = new DOMParser().parseFromString(text, "text/xml");
+      if (document.querySelector("parsererror")) throw new Error(texts.area.unreadable);
+      return kml(document) as AnyGeoJSON;
     }
     return JSON.parse(text) as AnyGeoJSON;
   } catch {

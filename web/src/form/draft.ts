@@ -1,4 +1,4 @@
-// What was entered for a run. It is kept in the tab until the run starts, also while the user signs in again.
+// What was entered for a run. It is kept in the tab until its user signs out or starts over, also while the user signs in again.
 import { effect, signal, type Signal } from "@preact/signals";
 import { areaOfValue, type Area } from "../area/area";
 import type { Format, Service } from "../api/wire";
@@ -12,6 +12,7 @@ export interface Draft {
   split: boolean;
   grid: string;
   key: string; // Idempotency-Key of the submission
+  started?: { path: "jobs" | "tasks"; id: number }; // the last run of these values
 }
 
 const open = new Map<string, { draft: Signal<Draft>; stop: () => void }>();
@@ -27,7 +28,7 @@ export function draftFor(service: Service): Signal<Draft> {
   return draft;
 }
 
-// forget drops the draft of a run that has started, or that starts over.
+// forget drops the draft of a run that starts over.
 export function forget(id: string): void {
   open.get(id)?.stop();
   open.delete(id);

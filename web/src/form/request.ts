@@ -19,6 +19,14 @@ export function formatsOf(service: Service): Format[] {
   return known.length > 0 ? known : formats;
 }
 
+const names: Record<Format, string> = { gtiff: "GeoTIFF", netcdf: "netCDF", geojson: "GeoJSON", json: "JSON" };
+
+// formatName returns what people call a format: as the platform does, or else by its common name.
+export function formatName(service: Service, format: Format): string {
+  const title = service.formats?.find((f) => f.name.toLowerCase() === format)?.title;
+  return title && title.toLowerCase() !== format ? title : names[format];
+}
+
 export interface Prepared {
   request: JobRequest | TaskRequest;
   faults: Faults;
@@ -39,7 +47,7 @@ export function prepare(service: Service, draft: Draft, tiles: Geometry[]): Prep
   if (draft.title.trim() === "") faults[":title"] = texts.form.needed;
   const request: JobRequest = {
     title: draft.title.trim(),
-    label: service.protocol === "openeo" ? "openeo" : "ogc_api_process",
+    label: service.label,
     service: { id: service.id },
     parameters,
     format: draft.format || formatsOf(service)[0]!,

@@ -30,7 +30,10 @@ export class AreaLayer {
       const accent = cssColour("--accent");
       const stroke = new Stroke({ color: accent, width: 2.5 });
       areaLayer.setStyle(new Style({ fill: new Fill({ color: alpha(accent, 0.08) }), stroke }));
-      tileLayer.setStyle(new Style({ fill: new Fill({ color: alpha(accent, 0.14) }), stroke: new Stroke({ color: accent, width: 1 }) }));
+      const warn = cssColour("--warn");
+      const whole = new Style({ fill: new Fill({ color: alpha(accent, 0.14) }), stroke: new Stroke({ color: accent, width: 1 }) });
+      const sliver = new Style({ fill: new Fill({ color: alpha(warn, 0.3) }), stroke: new Stroke({ color: warn, width: 2, lineDash: [4, 3] }), zIndex: 1 });
+      tileLayer.setStyle((feature) => (feature.get("sliver") ? sliver : whole));
     });
     if (!editable) return;
     const modify = new Modify({ source: this.area });
@@ -83,9 +86,11 @@ export class AreaLayer {
     else this.area.changed();
   }
 
-  showTiles(geometries: (Polygon | MultiPolygon)[]): void {
+  // showTiles shows the tiles of the area, and those with the indexes slivers as such.
+  showTiles(geometries: (Polygon | MultiPolygon)[], slivers: number[]): void {
+    const small = new Set(slivers);
     this.tiles.clear(true);
-    this.tiles.addFeatures(geometries.map((g) => new Feature(geojson.readGeometry(g)!)));
+    this.tiles.addFeatures(geometries.map((g, i) => new Feature({ geometry: geojson.readGeometry(g)!, sliver: small.has(i) })));
     this.tiles.changed();
   }
 

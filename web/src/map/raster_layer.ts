@@ -8,12 +8,20 @@ import type { Stage } from "./stage";
 
 export type Palette = "viridis" | "grey" | "greens";
 
+// Stretch is which values have different colours: those between the 2nd and the 98th percentile, or all.
+export type Stretch = "most" | "all";
+
 export interface Look {
-  band: number; // from 0
+  bands: number[]; // from 0: one in the colours of the palette, or three as red, green and blue
   palette: Palette;
-  low: number | null; // null: fitted to the values
+  stretch: Stretch;
+  low: number | null; // of one band; null: by the stretch
   high: number | null;
 }
+
+export const initialLook: Look = { bands: [0], palette: "viridis", stretch: "most", low: null, high: null };
+
+type Range = [low: number, high: number];
 
 interface Raster {
   tiff: GeoTIFF;
@@ -23,7 +31,7 @@ interface Raster {
   nodata: number | null;
   width: number;
   height: number;
-  values: TypedArray;
+  values: TypedArray[]; // of the bands of the look
   layer: ImageLayer<ImageStatic>;
 }
 
@@ -31,8 +39,8 @@ const pixelsOfAll = 4_000_000; // of all rasters together
 
 export class RasterLayer {
   private readonly rasters = new Map<string, Raster>();
-  look: Look = { band: 0, palette: "viridis", low: null, high: null };
-  range: [number, number] = [0, 1]; // in use
+  look: Look = initialLook;
+  range: Range = [0, 1]; // of the first band that is shown
 
   constructor(private readonly stage: Stage) {}
 
@@ -47,7 +55,7 @@ export class RasterLayer {
 
   // add reads a raster and shows it. expected is how many will be shown together.
   async add(name: string, href: string, expected: number): Promise<void> {
-    const raster = await open(href, Math.sqrt(pixelsOfAll / Math.max(1, expected)), this.look.band);
+    const raster = await open(href, Math.sqrt(pixelsOfAll / Math.max(1, expected)), this.look.bands);
     this.remove(name);
     this.rasters.set(name, raster);
     this.stage.add(raster.layer);
@@ -63,41 +71,46 @@ export class RasterLayer {
     this.names.forEach((name) => this.remove(name));
   }
 
-  // choose changes the look. Another band is read anew.
+  // choose changes the look. Other bands are read anew.
   async choose(look: Partial<Look>): Promise<void> {
-    const other = look.band !== undefined && look.band !== this.look.band;
+    const bands = this.look.bands.join();
     this.look = { ...this.look, ...look };
-    if (other) await Promise.all([...this.rasters.values()].map(async (r) => (r.values = await read(r, this.look.band))));
+    if (this.look.bands.join() !== bands) {
+      await Promise.all([...this.rasters.values()].map(async (r) => (r.values = await read(r, this.look.bands))));
+    }
     this.draw();
   }
 
-  // draw colours all rasters by the same range of values.
+  // draw colours all rasters by the same ranges of values.
   draw(): void {
-    const [low, high] = this.fitted();
-    this.range = [this.look.low ?? low, this.look.high ?? high];
+    const ranges = this.look.bands.map((_, i) => this.fitted(i));
+    if (ranges.length === 1) ranges[0] = [this.look.low ?? ranges[0]![0], this.look.high ?? ranges[0]![1]];
+    this.range = ranges[0] ?? [0, 1];
     for (const r of this.rasters.values()) {
-      r.layer.setSource(new ImageStatic({ url: picture(r, this.range, this.look.palette), imageExtent: r.extent, projection: r.projection, interpolate: false }));
+      r.layer.setSource(new ImageStatic({ url: picture(r, ranges, this.look.palette), imageExtent: r.extent, projection: r.projection, interpolate: false }));
     }
   }
 
-  // fitted returns the 2nd and 98th percentile of the values that are shown.
-  private fitted(): [number, number] {
+  // fitted returns the range of the values of a shown band, by the stretch.
+  private fitted(band: number): Range {
     const all: number[] = [];
-    const every = Math.max(1, Math.floor([...this.rasters.values()].reduce((n, r) => n + r.values.length, 0) / 100_000));
-    for (const r of this.rasters.values()) {
-      for (let i = 0; i < r.values.length; i += every) {
-        const v = r.values[i]!;
-        if (valid(v, r.nodata)) all.push(v);
+    const every = Math.max(1, Math.floor([...this.rasters.values()].reduce((n, r) => n + r.width * r.height, 0) / 100_000));
+    for (const { values, nodata } of this.rasters.values()) {
+      const of = values[band] ?? [];
+      for (let i = 0; i < of.length; i += every) {
+        const v = of[i]!;
+        if (valid(v, nodata)) all.push(v);
       }
     }
     all.sort((a, b) => a - b);
-    return all.length === 0 ? [0, 1] : [all[Math.floor(all.length * 0.02)]!, all[Math.floor((all.length - 1) * 0.98)]!];
+    const cut = this.look.stretch === "most" ? 0.02 : 0;
+    return all.length === 0 ? [0, 1] : [all[Math.floor(all.length * cut)]!, all[Math.floor((all.length - 1) * (1 - cut))]!];
   }
 }
 
 const valid = (v: number, nodata: number | null): boolean => Number.isFinite(v) && v !== nodata;
 
-async function open(href: string, side: number, band: number): Promise<Raster> {
+async function open(href: string, side: number, bands: number[]): Promise<Raster> {
   const tiff = await fromUrl(href);
   const image = await tiff.getImage();
   const keys = image.getGeoKeys();
@@ -113,33 +126,37 @@ async function open(href: string, side: number, band: number): Promise<Raster> {
     nodata: image.getGDALNoData(),
     width: Math.max(1, Math.round(width * scale)),
     height: Math.max(1, Math.round(height * scale)),
-    values: new Uint8Array(),
+    values: [],
     layer: new ImageLayer<ImageStatic>({ zIndex: 5 }),
   };
-  raster.values = await read(raster, band);
+  raster.values = await read(raster, bands);
   return raster;
 }
 
-async function read(r: Raster, band: number): Promise<TypedArray> {
+async function read(r: Raster, bands: number[]): Promise<TypedArray[]> {
   const { width, height } = r;
-  const [values] = await r.tiff.readRasters({ samples: [Math.min(band, r.bands - 1)], width, height }) as unknown as TypedArray[];
-  return values!;
+  return [...await r.tiff.readRasters({ samples: bands.map((b) => Math.min(b, r.bands - 1)), width, height }) as unknown as TypedArray[]];
 }
 
-// picture paints values. What has no value is transparent.
-function picture(r: Raster, [low, high]: [number, number], palette: Palette): string {
+// picture paints values: of one band by a palette, of three as red, green and blue. What has no value is transparent.
+function picture({ width, height, nodata, values }: Raster, ranges: Range[], palette: Palette): string {
   const canvas = document.createElement("canvas");
-  canvas.width = r.width;
-  canvas.height = r.height;
+  canvas.width = width;
+  canvas.height = height;
   const context = canvas.getContext("2d")!;
-  const image = context.createImageData(r.width, r.height);
+  const image = context.createImageData(width, height);
   const table = tables[palette];
-  const span = high - low || 1;
-  r.values.forEach((v, i) => {
-    if (!valid(v, r.nodata)) return;
-    const at = Math.round(Math.max(0, Math.min(1, (v - low) / span)) * 255) * 3;
-    image.data.set([table[at]!, table[at + 1]!, table[at + 2]!, 255], i * 4);
-  });
+  const level = (band: number, v: number) => {
+    const [low, high] = ranges[band]!;
+    return Math.round(Math.max(0, Math.min(1, (v - low) / (high - low || 1))) * 255);
+  };
+  for (let i = 0; i < width * height; i++) {
+    const pixel = values.map((band) => band[i]!);
+    if (!pixel.every((v) => valid(v, nodata))) continue;
+    const levels = pixel.map((v, band) => level(band, v));
+    const [red, green, blue] = levels.length === 3 ? levels : table.slice(levels[0]! * 3, levels[0]! * 3 + 3);
+    image.data.set([red!, green!, blue!, 255], i * 4);
+  }
   context.putImageData(image, 0, 0);
   return canvas.toDataURL();
 }

@@ -56,11 +56,11 @@ function PlatformCard({ platform: p }: { platform: Platform }) {
   return (
     <section class="card" data-platform={p.name}>
       <div class="row between"><h3>{p.name}</h3><span class={p.state === "ok" ? "good" : p.state === "unknown" ? "soft" : "warn"}>{texts.state[p.state]}</span></div>
-      <p class="soft small">{texts.service.protocols[p.label === "openeo" ? "openeo" : "ogcapi"]} · {p.endpoint}</p>
-      <p class="small">{t.linkedAs} {t.access[p.access]}. {t.waiting(p.jobs.waiting, p.jobs.active)}. {p.slots.of !== null && <>{t.slots}: {t.of(p.slots.used, p.slots.of)}.</>}</p>
+      <p class="soft small">{texts.service.protocols[p.label]} · {p.endpoint}</p>
+      <p class="small">{t.access[p.access]} {t.waiting(p.jobs.waiting, p.jobs.active)} {p.slots.of !== null && t.slots(p.slots.used, p.slots.of)}</p>
       {p.attention ? <AttentionNotice attention={p.attention} /> : null}
       {p.failure && <p class="small warn">{t.failure(p.failure)}</p>}
-      {p.access === "user" && !p.attention?.link && <div><a class="button" href={address(`link/${encodeURIComponent(p.name)}`).href}>{t.link}</a></div>}
+      {p.access === "user" && !p.attention?.link && <div><a class="button" href={address(`link/${encodeURIComponent(p.name)}`).href}>{p.state === "ok" ? t.linkAgain : t.link}</a></div>}
     </section>
   );
 }

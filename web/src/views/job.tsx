@@ -1,12 +1,13 @@
 // One job: its course, parameters, logs, and results.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { address, ask, get, post, Refused, remove } from "../api/client";
+import { address, ask, get, isMissing, post, Refused, remove } from "../api/client";
 import { signIn } from "../api/session";
 import type { Job, LogPage } from "../api/wire";
 import { AttentionNotice, Confirm, Failure, Loading, Notice, StatusWord, useTitle } from "../controls";
 import { clockTime, duration, rounded, share, since, time } from "../format";
 import { label } from "../form/parameters";
+import { Shown } from "../form/shown";
 import { RasterLayer } from "../map/raster_layer";
 import { boxAround } from "../map/antimeridian";
 import { AreaLayer } from "../map/area_layer";
@@ -63,6 +64,7 @@ export function JobPage({ id }: { id: number }) {
     fit();
     return () => shown.dispose();
   }, [key, stage.value]);
+  if (isMissing(error)) return <div class="page"><Notice kind="info" action={<a class="button" href={to(["jobs"])}>{texts.lists.jobs}</a>}><p>{t.gone}</p></Notice></div>;
   if (!job) return <div class="page">{error ? <Failure error={error} again={again} /> : <Loading />}</div>;
   return (
     <div class="split" data-view="job" data-state="ready" data-status={job.status}>
@@ -98,7 +100,7 @@ function Actions({ job, again }: { job: Job; again: () => void }) {
   return (
     <div class="row">
       {!ended(job.status) && <Confirm label={t.cancel} question={t.cancelQuestion} confirm={t.cancel} danger act={async () => { await post(`unit_jobs/${job.id}/cancel`); again(); }} />}
-      <Confirm label={t.delete} question={t.deleteQuestion} confirm={t.delete} danger act={async () => {
+      <Confirm label={t.delete} question={t.deleteQuestion(job.title, job.status)} confirm={t.delete} danger act={async () => {
         await remove(`unit_jobs/${job.id}`);
         go(job.task_id ? to(["tasks", String(job.task_id)]) : to(["jobs"]));
       }} />
@@ -121,15 +123,10 @@ function Course({ job: j }: { job: Job }) {
   return <dl class="facts">{rows.filter(([, v]) => v).map(([name, v]) => <div key={name}><dt>{name}</dt><dd>{v}</dd></div>)}</dl>;
 }
 
-const longest = 300; // characters of a value that is shown at once
-
 function Parameters({ parameters }: { parameters: Record<string, unknown> }) {
   return (
     <dl class="facts">
-      {Object.entries(parameters).map(([name, value]) => {
-        const text = typeof value === "string" ? value : JSON.stringify(value);
-        return <div key={name}><dt>{label(name)}</dt><dd>{text.length > longest ? <details><summary>{texts.form.json}</summary><pre tabIndex={0}>{JSON.stringify(value, null, 2)}</pre></details> : <code>{text}</code>}</dd></div>;
-      })}
+      {Object.entries(parameters).map(([name, value]) => <div key={name} data-parameter={name}><dt>{label(name)}</dt><dd><Shown value={value} /></dd></div>)}
     </dl>
   );
 }

@@ -4,7 +4,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { post, remove } from "../api/client";
 import { followJobs, followTasks } from "../api/live";
 import type { Job, Status, TaskSummary } from "../api/wire";
-import { Confirm, Loading, Notice, ProgressBar, StatusWord, Swatch, useTitle } from "../controls";
+import { Confirm, errorText, Loading, Notice, ProgressBar, StatusWord, Swatch, useTitle } from "../controls";
 import { number, share } from "../format";
 import { query, setQuery, to } from "../route";
 import { ended, statuses } from "../status";
@@ -40,7 +40,7 @@ function RunList({ kind }: { kind: "tasks" | "jobs" }) {
       <div class="row between"><h1>{t[kind]}</h1>{all && <Live live={list.live.value} />}</div>
       {!all ? <Loading /> : all.length === 0 ? <Nothing kind={kind} /> : <>
         <Filters kind={kind} all={all} />
-        <Selection kind={kind} chosen={chosen} done={() => (selected.value = new Set())} />
+        <Selection kind={kind} chosen={chosen} found={found} select={(s) => (selected.value = s)} />
         {found.length === 0 ? <Notice kind="info"><p>{t.none}</p></Notice> : <Table kind={kind} shown={shown} selected={selected.value} select={(s) => (selected.value = s)} />}
         {found.length > shown.length && (
           <div class="row"><span class="soft">{t.of(shown.length, found.length)}</span><button type="button" onClick={() => (most.value += atOnce)}>{texts.more}</button></div>
@@ -125,25 +125,49 @@ function Progress({ entry: e }: { entry: Entry }) {
   return <span class="num">{e.progress !== undefined && !ended(e.status) ? share(e.progress / 100) : ""}</span>;
 }
 
-function Selection({ kind, chosen, done }: { kind: "tasks" | "jobs"; chosen: Entry[]; done: () => void }) {
+const requestsAtOnce = 4;
+
+// Selection offers what can be done with the selected entries. Those for which it fails stay selected.
+function Selection({ kind, chosen, found, select }: { kind: "tasks" | "jobs"; chosen: Entry[]; found: Entry[]; select: (s: Set<number>) => void }) {
+  const progress = useSignal("");
+  const failure = useSignal("");
   const path = kind === "tasks" ? "upscale_tasks" : "unit_jobs";
   const each = async (list: Entry[], act: (e: Entry) => Promise<unknown>) => {
-    for (const e of list) await act(e);
-    done();
+    const waiting = [...list];
+    const failed = new Map<number, unknown>();
+    let done = 0;
+    const worker = async () => {
+      for (let e = waiting.shift(); e; e = waiting.shift()) {
+        const { id } = e;
+        await act(e).catch((error: unknown) => failed.set(id, error));
+        progress.value = t.working(++done, list.length);
+      }
+    };
+    await Promise.all(Array.from({ length: requestsAtOnce }, worker));
+    progress.value = "";
+    failure.value = failed.size > 0 ? t.failed(failed.size, errorText([...failed.values()][0])) : "";
+    select(new Set(failed.keys()));
   };
-  const alive = chosen.filter((e) => !ended(e.status));
-  const failed = kind === "tasks" ? chosen.filter((e) => "counts" in e && (e.counts?.failed ?? 0) > 0) : [];
   if (chosen.length === 0) return null;
-  return (
+  const alive = chosen.filter((e) => !ended(e.status));
+  const failed = kind === "tasks" ? chosen.filter((e) => countOf(e, "failed") > 0) : [];
+  const titles = (list: Entry[]) => list.map((e) => e.title);
+  const all = chosen.reduce((n, e) => n + statuses.reduce((sum, s) => sum + countOf(e, s), 0), 0);
+  const sum = (...of: Status[]) => chosen.reduce((n, e) => n + of.reduce((k, s) => k + countOf(e, s), 0), 0);
+  return <>
     <div class="row selection">
-      <span role="status">{t.selected(chosen.length)}</span>
+      <span role="status" data-selected={chosen.length}>{progress.value || t.selected(chosen.length)}</span>
+      {found.length > chosen.length && <button type="button" class="quiet" onClick={() => select(new Set(found.map((e) => e.id)))}>{t.selectFound(found.length)}</button>}
       {alive.length > 0 && (
-        <Confirm label={t.cancel} question={t.cancelQuestion(alive.length)} confirm={t.cancel} danger
+        <Confirm label={t.cancel} question={t.cancelQuestion(titles(alive))} confirm={t.cancel} danger
           act={() => each(alive, (e) => (kind === "tasks" ? cancelJobs(e.id) : post(`${path}/${e.id}/cancel`)))} />
       )}
-      {failed.length > 0 && <Confirm label={t.retry} question={texts.task.retryAll(failed.reduce((n, e) => n + (("counts" in e && e.counts?.failed) || 0), 0))} confirm={t.retry} act={() => each(failed, (e) => post(`${path}/${e.id}/retry`))} />}
-      <Confirm label={t.delete} question={t.deleteQuestion(chosen.length)} confirm={t.delete} danger act={() => each(chosen, (e) => remove(`${path}/${e.id}`))} />
+      {failed.length > 0 && <Confirm label={t.retry} question={texts.task.retryAll(sum("failed"))} confirm={t.retry} act={() => each(failed, (e) => post(`${path}/${e.id}/retry`))} />}
+      <Confirm label={t.delete} question={t.deleteQuestion(titles(chosen), all, sum("finished"), all - sum("finished", "failed", "canceled"))} confirm={t.delete} danger act={() => each(chosen, (e) => remove(`${path}/${e.id}`))} />
     </div>
-  );
+    {failure.value && <Notice kind="error"><p>{failure.value}</p></Notice>}
+  </>;
 }
 
+// countOf returns how many jobs of an entry have a status.
+const countOf = (e: Entry, status: Status): number => ("counts" in e ? (e.counts?.[status] ?? 0) : Number(e.status === status));

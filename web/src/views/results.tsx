@@ -5,7 +5,7 @@ import { address, get } from "../api/client";
 import type { Asset, Collection, Item, ItemPage } from "../api/wire";
 import { Act, Copy, Failure, Loading, Outward, safe, save } from "../controls";
 import { bytes, rounded } from "../format";
-import { gradient, isGeoTIFF, type Look, type Palette, type RasterLayer } from "../map/raster_layer";
+import { gradient, initialLook, isGeoTIFF, type Look, type Palette, type RasterLayer, type Stretch } from "../map/raster_layer";
 import { texts } from "../texts";
 
 const t = texts.results;
@@ -57,7 +57,7 @@ export function useRasters(layer: RasterLayer | null): Rasters {
       layer?.draw();
       version.value++;
     },
-    look: layer?.look ?? { band: 0, palette: "viridis", low: null, high: null },
+    look: layer?.look ?? initialLook,
     range: layer?.range ?? [0, 1],
     bands: layer && layer.names.length > 0 ? layer.bands : 1,
     choose: (look) => void layer?.choose(look).then(() => version.value++),
@@ -73,36 +73,55 @@ export function RasterControls({ rasters: r }: { rasters: Rasters }) {
     const n = Number(text.replace(",", "."));
     if (text.trim() !== "" && Number.isFinite(n)) r.choose({ [side]: n });
   };
+  const colours = r.look.bands.length === 3;
   return (
     <section class="rasters" aria-label={t.preview} data-shown={r.shown.length}>
       <div aria-live="polite">{r.reading > 0 && <p>{t.reading(r.reading)}</p>}{r.failure && <p class="fault">{r.failure}</p>}</div>
       {r.shown.length > 0 && <>
         <div class="row">
-          {r.bands > 1 && (
-            <label>{t.band}
-              <select value={r.look.band} onChange={(e) => r.choose({ band: Number(e.currentTarget.value), low: null, high: null })}>
-                {Array.from({ length: r.bands }, (_, i) => <option key={i} value={i}>{t.bandOf(i + 1)}</option>)}
-              </select>
-            </label>
-          )}
-          <label>{t.palette}
-            <select value={r.look.palette} onChange={(e) => r.choose({ palette: e.currentTarget.value as Palette })}>
-              {(Object.keys(t.palettes) as Palette[]).map((p) => <option key={p} value={p}>{t.palettes[p]}</option>)}
-            </select>
-          </label>
+          {r.bands > 1 && <BandChoice rasters={r} />}
+          {!colours && <Choice label={t.palette} value={r.look.palette} options={t.palettes} choose={(palette) => r.choose({ palette: palette as Palette })} />}
+          <Choice label={t.stretch} value={r.look.stretch} options={t.stretches} choose={(stretch) => r.choose({ stretch: stretch as Stretch, low: null, high: null })} />
         </div>
-        <div class="gradient" style={{ backgroundImage: gradient(r.look.palette) }} />
-        <div class="row between">
-          <label>{t.low}<input type="text" inputMode="decimal" value={rounded(r.range[0])} onChange={(e) => numeric("low", e.currentTarget.value)} /></label>
-          <label>{t.high}<input type="text" inputMode="decimal" value={rounded(r.range[1])} onChange={(e) => numeric("high", e.currentTarget.value)} /></label>
-        </div>
+        {!colours && <>
+          <div class="gradient" style={{ backgroundImage: gradient(r.look.palette) }} />
+          <div class="row between">
+            <label>{t.low}<input type="text" inputMode="decimal" value={rounded(r.range[0])} onChange={(e) => numeric("low", e.currentTarget.value)} /></label>
+            <label>{t.high}<input type="text" inputMode="decimal" value={rounded(r.range[1])} onChange={(e) => numeric("high", e.currentTarget.value)} /></label>
+          </div>
+        </>}
         <div class="row">
-          <button type="button" class="quiet" onClick={() => r.choose({ low: null, high: null })}>{t.auto}</button>
+          {!colours && <button type="button" class="quiet" onClick={() => r.choose({ low: null, high: null })}>{t.auto}</button>}
           <button type="button" class="quiet" onClick={() => r.hide()}>{t.hideAll}</button>
         </div>
       </>}
     </section>
   );
+}
+
+function Choice({ label, value, options, choose, name }: { label: string; value: string; options: Record<string, string>; choose: (value: string) => void; name?: string }) {
+  return (
+    <label>{label}
+      <select name={name} value={value} onChange={(e) => choose(e.currentTarget.value)}>
+        {Object.entries(options).map(([key, text]) => <option key={key} value={key}>{text}</option>)}
+      </select>
+    </label>
+  );
+}
+
+// BandChoice offers each band and, from three bands on, three of them as a colour picture.
+function BandChoice({ rasters: r }: { rasters: Rasters }) {
+  const bands = Object.fromEntries(Array.from({ length: r.bands }, (_, i) => [i, t.bandOf(i + 1)]));
+  const chosen = r.look.bands;
+  const colours = chosen.length === 3;
+  const choose = (next: number[]) => r.choose({ bands: next, low: null, high: null });
+  return <>
+    <Choice name="bands" label={t.band} value={colours ? "colours" : String(chosen[0])} options={r.bands >= 3 ? { ...bands, colours: t.colours } : bands}
+      choose={(v) => choose(v === "colours" ? [0, 1, 2] : [Number(v)])} />
+    {colours && t.channels.map((label, i) => (
+      <Choice key={label} name={`band-${i}`} label={label} value={String(chosen[i])} options={bands} choose={(v) => choose(chosen.map((b, k) => (k === i ? Number(v) : b)))} />
+    ))}
+  </>;
 }
 
 function Files({ owner, assets, rasters }: { owner: string; assets: Record<string, Asset>; rasters: Rasters | null }) {
@@ -150,7 +169,7 @@ export function JobResults({ id, rasters }: { id: number; rasters: Rasters | nul
 const itemsOfPage = 100;
 
 // TaskResults lists the files of the finished jobs, and goes on as more of them finish.
-export function TaskResults({ id, finished, rasters }: { id: number; finished: number; rasters: Rasters }) {
+export function TaskResults({ id, finished, rasters, place }: { id: number; finished: number; rasters: Rasters; place: (job: number) => number }) {
   const items = useMemo(() => new ItemReader(id), [id]);
   const known = useSignal<Item[]>([]);
   const error = useSignal<unknown>(null);
@@ -160,7 +179,7 @@ export function TaskResults({ id, finished, rasters }: { id: number; finished: n
     let dropped = false;
     const timer = setTimeout(() => {
       items.upTo(most.value).then((all) => {
-        if (!dropped) known.value = all;
+        if (!dropped) known.value = all.sort((a, b) => place(Number(a.id)) - place(Number(b.id)));
       }).catch((e: unknown) => {
         if (!dropped) error.value = e;
       });
@@ -184,7 +203,7 @@ export function TaskResults({ id, finished, rasters }: { id: number; finished: n
       <p class="soft small" role="status">{t.loaded(known.value.length, finished)}</p>
       {known.value.map((item) => (
         <details key={item.id}>
-          <summary>{String(item.properties["title"] ?? item.id)}</summary>
+          <summary>{texts.task.tileOf(place(Number(item.id)))}</summary>
           <Files owner={item.id} assets={item.assets} rasters={rasters} />
         </details>
       ))}

@@ -4,12 +4,14 @@ import { useEffect, useRef } from "preact/hooks";
 import { get } from "../api/client";
 import { signIn, signInAddress } from "../api/session";
 import type { JobRequest, Platform, PlatformList, Service, TaskRequest } from "../api/wire";
-import { sizeInKm2 } from "../area/area";
+import { sizeInKm2, sizeOf } from "../area/area";
+import { crossesItself } from "../area/crossing";
 import { AttentionNotice, Copy, Failure, Notice, save } from "../controls";
 import type { Draft } from "../form/draft";
-import { label } from "../form/parameters";
-import { asCommand, asCurl, asPython, isTask } from "../form/request";
-import { count, km2, rounded } from "../format";
+import { areaOf, label } from "../form/parameters";
+import { asCommand, asCurl, asPython, formatName, isTask } from "../form/request";
+import { Shown } from "../form/shown";
+import { count, rounded } from "../format";
 import { texts } from "../texts";
 import { costOf } from "./service";
 
@@ -31,6 +33,7 @@ export function Review({ service, draft, request, submit, failure, back }: {
   useEffect(() => {
     if (user === "in") void get<PlatformList>("platforms").then((found) => (list.value = found)).catch(() => undefined);
   }, [user]);
+  const area = areaOf(service.parameters ?? []);
   const jobs = isTask(request) ? request.dimension.values.length : 1;
   const platform = list.value?.platforms.find((p) => p.name === service.platform);
   const start = () => {
@@ -42,11 +45,11 @@ export function Review({ service, draft, request, submit, failure, back }: {
     <dl class="facts">
       <div><dt>{t.what}</dt><dd>{request.title}<br /><span class="soft small">{service.title}</span></dd></div>
       <div><dt>{t.where}</dt><dd>{service.platform}{platform && <>, {t.account[platform.access]}</>}</dd></div>
-      {draft.area && <div><dt>{texts.form.area}</dt><dd>{km2(sizeInKm2(draft.area.geometry))}{draft.area.name ? ` · ${draft.area.name}` : ""}</dd></div>}
-      {Object.entries(request.parameters).filter(([, v]) => typeof v !== "object" || Array.isArray(v)).map(([name, v]) => (
-        <div key={name}><dt>{label(name)}</dt><dd>{Array.isArray(v) ? v.map(String).join(" – ") : String(v)}</dd></div>
+      {draft.area && <div><dt>{texts.form.area}</dt><dd>{sizeOf(draft.area.geometry)}{draft.area.name ? ` · ${draft.area.name}` : ""}</dd></div>}
+      {Object.entries(request.parameters).filter(([name]) => name !== area?.name).map(([name, v]) => (
+        <div key={name}><dt>{label(name)}</dt><dd><Shown value={v} /></dd></div>
       ))}
-      <div><dt>{texts.form.format}</dt><dd>{request.format}</dd></div>
+      <div><dt>{texts.form.format}</dt><dd data-format={request.format}>{formatName(service, request.format)}</dd></div>
       <div><dt>{t.jobs}</dt><dd data-jobs={jobs}>{count(jobs, "job", "jobs")}</dd></div>
       <div><dt>{t.cost}</dt><dd><Cost service={service} draft={draft} /></dd></div>
     </dl>
@@ -65,7 +68,7 @@ export function Review({ service, draft, request, submit, failure, back }: {
 // Cost estimates by the area where the provider gives a cost per km².
 function Cost({ service, draft }: { service: Service; draft: Draft }) {
   const { estimate, unit } = service.cost ?? {};
-  if (estimate != null && unit && draft.area && /per\s*km(2|²)/i.test(unit)) {
+  if (estimate != null && unit && draft.area && !crossesItself(draft.area.geometry) && /per\s*km(2|²)/i.test(unit)) {
     return <>{t.costOf(rounded(estimate * sizeInKm2(draft.area.geometry)), unit.replace(/\s*per\s*km(2|²)/i, ""))}</>;
   }
   return <>{costOf(service) ?? t.noCost}</>;

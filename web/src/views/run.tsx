@@ -11,7 +11,7 @@ import { errorText, Failure, Field, Loading, Notice, useTitle } from "../control
 import { draftFor, forget, fresh, type Draft } from "../form/draft";
 import { ParameterField } from "../form/fields";
 import { areaOf, label } from "../form/parameters";
-import { faultsOf, formatsOf, isTask, pathOf, prepare, type Faults } from "../form/request";
+import { faultsOf, formatName, formatsOf, isTask, pathOf, prepare, type Faults } from "../form/request";
 import { number } from "../format";
 import { AreaLayer } from "../map/area_layer";
 import { boxAround } from "../map/antimeridian";
@@ -43,7 +43,7 @@ export function NewRun({ id }: { id: string }) {
 }
 
 // Split is the tiles of the area, or why there are none.
-export type Split = { state: "none" | "counting" } | { state: "ready"; tiles: (Polygon | MultiPolygon)[]; slivers: number } | { state: "failed"; error: unknown };
+export type Split = { state: "none" | "counting" } | { state: "ready"; tiles: (Polygon | MultiPolygon)[]; slivers: number[] } | { state: "failed"; error: unknown };
 
 function Form({ service }: { service: Service }) {
   const draft = useMemo(() => startOf(service), [service]);
@@ -57,7 +57,10 @@ function Form({ service }: { service: Service }) {
   const prepared = prepare(service, draft.value, tiles);
   const change = (part: Partial<Draft>) => (draft.value = { ...draft.value, ...part, key: crypto.randomUUID() });
 
-  useSignalEffect(() => map.layer.value?.showTiles(draft.value.split && split.value.state === "ready" ? split.value.tiles : []));
+  useSignalEffect(() => {
+    const shown = draft.value.split && split.value.state === "ready" && !tooMany(split.value.tiles.length) ? split.value : { tiles: [], slivers: [] };
+    map.layer.value?.showTiles(shown.tiles, shown.slivers);
+  });
 
   const refuse = (found: Faults, others: string[] = []) => {
     faults.value = found;
@@ -77,8 +80,10 @@ function Form({ service }: { service: Service }) {
     failure.value = null;
     try {
       const made = await post<Job | TaskSummary>(pathOf(prepared.request), prepared.request, { "Idempotency-Key": draft.value.key });
-      forget(service.id);
-      go(to([isTask(prepared.request) ? "tasks" : "jobs", String(made.id)]));
+      const path = isTask(prepared.request) ? "tasks" : "jobs";
+      change({ started: { path, id: made.id } }); // with a new key: to start it again is another run
+      setQuery({ step: "" }); // the way back leads to the form, which still holds what was entered
+      go(to([path, String(made.id)]));
     } catch (e) {
       failure.value = e;
       const found = faultsOf(e, service);
@@ -95,6 +100,7 @@ function Form({ service }: { service: Service }) {
             <p><a href={to(["services", service.id])}>← {service.title}</a></p>
             <h1>{t.title(service.title)}</h1>
             <p class="soft small"><Origin service={service} />{costOf(service) && <> · {costOf(service)}</>}</p>
+            {draft.value.started && <Started run={draft.value.started} />}
             <FaultSummary faults={faults.value} general={general.value} focus={summary} />
             <Fields service={service} draft={draft.value} faults={faults.value} change={change} map={map} split={split.value} />
             <div class="actions">
@@ -108,6 +114,14 @@ function Form({ service }: { service: Service }) {
     </div>
   );
 }
+
+// Started says which run was started with what the form holds.
+function Started({ run: { path, id } }: { run: NonNullable<Draft["started"]> }) {
+  const name = path === "tasks" ? texts.task.task(id) : texts.job.job(id);
+  return <div data-started={id}><Notice kind="done" action={<a class="button" href={to([path, String(id)])}>{name}</a>}><p>{t.started(name)}</p></Notice></div>;
+}
+
+const tooMany = (tiles: number): boolean => tiles > (settings.value.limits.values ?? Infinity);
 
 // startOf returns the draft: with the values of the service's example if the address asks for it.
 function startOf(service: Service): Signal<Draft> {
@@ -125,9 +139,8 @@ function splitFault(draft: Draft, split: Split): Faults {
   if (!draft.split || !draft.area) return {};
   if (split.state === "failed") return { ":area": errorText(split.error) };
   if (split.state !== "ready") return { ":area": texts.split.counting };
-  const limit = settings.value.limits.values ?? Infinity;
   if (split.tiles.length === 0) return { ":area": texts.split.none };
-  return split.tiles.length > limit ? { ":area": texts.split.over(split.tiles.length, limit) } : {};
+  return tooMany(split.tiles.length) ? { ":area": texts.split.over(split.tiles.length, settings.value.limits.values ?? 0) } : {};
 }
 
 // useSplit asks for the tiles of the area while the run is to be split.
@@ -158,10 +171,11 @@ function useSplit(draft: Signal<Draft>): Signal<Split> {
   return split;
 }
 
-function sliversIn({ geometries }: Tiles): number {
+// sliversIn returns the indexes of the tiles that are smaller than a tenth of the largest.
+function sliversIn({ geometries }: Tiles): number[] {
   const sizes = geometries.map(sizeInKm2);
   const whole = sizes.reduce((a, b) => Math.max(a, b), 0);
-  return sizes.filter((s) => s < whole / 10).length;
+  return sizes.flatMap((s, i) => (s < whole / 10 ? [i] : []));
 }
 
 interface AreaMap {
@@ -257,7 +271,7 @@ function Fields({ service, draft, faults, change, map, split }: {
     <Field label={texts.form.format} required error={faults[":format"]}>
       {(a) => (
         <select {...a} name="format" value={draft.format || formats[0]} onChange={(e) => change({ format: e.currentTarget.value as Draft["format"] })}>
-          {formats.map((f) => <option key={f} value={f}>{service.formats?.find((o) => o.name.toLowerCase() === f)?.title || f}</option>)}
+          {formats.map((f) => <option key={f} value={f}>{formatName(service, f)}</option>)}
         </select>
       )}
     </Field>
@@ -294,15 +308,18 @@ function SplitField({ draft, change, split }: { draft: Draft; change: (part: Par
 
 function SplitCount({ split, hasArea }: { split: Split; hasArea: boolean }) {
   const limit = settings.value.limits.values;
+  const count = split.state === "ready" ? split.tiles.length : 0;
   return (
-    <div aria-live="polite" data-tiles={split.state === "ready" ? split.tiles.length : undefined}>
+    <div aria-live="polite" data-tiles={split.state === "ready" ? count : undefined} data-slivers={split.state === "ready" ? split.slivers.length : undefined}>
       {!hasArea && <p class="soft">{texts.split.needsArea}</p>}
       {split.state === "counting" && <p class="soft">{texts.split.counting}</p>}
       {split.state === "failed" && <Notice kind="error"><p>{errorText(split.error)}</p></Notice>}
-      {split.state === "ready" && limit !== undefined && split.tiles.length > limit && <Notice kind="error"><p>{texts.split.over(split.tiles.length, limit)}</p></Notice>}
-      {split.state === "ready" && <p><strong>{split.tiles.length > 0 ? texts.split.count(split.tiles.length) : texts.split.none}</strong></p>}
-      {split.state === "ready" && split.slivers > 0 && <p class="soft small">{texts.split.slivers(split.slivers)}</p>}
-      {limit !== undefined && <p class="soft small">{texts.split.limit(limit)}</p>}
+      {split.state === "ready" && tooMany(count) && <Notice kind="error"><p>{texts.split.over(count, limit ?? 0)}</p></Notice>}
+      {split.state === "ready" && !tooMany(count) && <>
+        <p><strong>{count > 0 ? texts.split.count(count) : texts.split.none}</strong></p>
+        {split.slivers.length > 0 && <p class="soft small">{texts.split.slivers(split.slivers.length)}</p>}
+      </>}
+      {limit !== undefined && !tooMany(count) && <p class="soft small">{texts.split.limit(limit)}</p>}
     </div>
   );
 }

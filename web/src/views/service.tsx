@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { get, Refused } from "../api/client";
+import { get } from "../api/client";
 import { signIn } from "../api/session";
 import type { Parameter, Service } from "../api/wire";
 import { Failure, Loading, Notice, Outward, useTitle } from "../controls";
@@ -71,7 +71,7 @@ export function costOf(s: Service): string | null {
 function Facts({ service: s }: { service: Service }) {
   const rows: [string, preact.ComponentChildren][] = [
     [t.platform, s.platform],
-    [t.protocol, t.protocols[s.protocol]],
+    [t.protocol, t.protocols[s.label]],
     [t.provider, s.provider && (s.provider.url ? <Outward href={s.provider.url}>{s.provider.name}</Outward> : s.provider.name)],
     [t.licence, s.licence],
     [t.cost, costOf(s)],
@@ -100,5 +100,3 @@ function Parameters({ parameters }: { parameters: Parameter[] }) {
     </div>
   );
 }
-
-export const isMissing = (error: unknown): boolean => error instanceof Refused && error.status === 404;

@@ -97,7 +97,7 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
     <Actions task={task} summary={summary} live={all - done} />
     <Tiles task={task} counts={counts} selected={selected} />
     <h2>{t.results}</h2>
-    <TaskResults id={summary.id} finished={counts.finished ?? 0} rasters={rasters} />
+    <TaskResults id={summary.id} finished={counts.finished ?? 0} rasters={rasters} place={task.place} />
   </>;
 }
 
@@ -153,7 +153,7 @@ function Actions({ summary, live, task }: { task: LiveTask; summary: TaskSummary
         <Confirm label={t.cancel} question={progress.value || t.cancelQuestion(live)} confirm={t.cancel} danger
           act={() => cancelJobs(summary.id, (n, all) => (progress.value = t.canceling(n, all))).finally(() => (progress.value = ""))} />
       )}
-      <Confirm label={t.delete} question={t.deleteQuestion(task.jobs.size)} confirm={t.delete} danger act={async () => {
+      <Confirm label={t.delete} question={t.deleteQuestion(summary.title, task.jobs.size, summary.counts?.finished ?? 0, live)} confirm={t.delete} danger act={async () => {
         await remove(`upscale_tasks/${summary.id}`);
         go(to(["tasks"]));
       }} />
@@ -169,16 +169,10 @@ function Tiles({ task, counts, selected }: { task: LiveTask; counts: Partial<Rec
   const most = useSignal(rows);
   const found: Job[] = [];
   let matching = 0;
-  let n = 0;
-  const numbers = new Map<number, number>();
   for (const j of task.jobs.values()) {
-    n++;
     if ((wanted && j.status !== wanted) || (selected && j.id !== selected)) continue;
     matching++;
-    if (found.length < most.value) {
-      found.push(j);
-      numbers.set(j.id, n);
-    }
+    if (found.length < most.value) found.push(j);
   }
   return <>
     <h2>{t.table}</h2>
@@ -193,7 +187,7 @@ function Tiles({ task, counts, selected }: { task: LiveTask; counts: Partial<Rec
     <div class="scroll" tabIndex={0} role="region" aria-label={t.table}>
       <table class="tiles">
         <thead><tr><th scope="col">{t.tile}</th><th scope="col">{t.status}</th><th scope="col">{t.duration}</th><th scope="col">{t.note}</th></tr></thead>
-        <tbody>{found.map((j) => <TileRow key={j.id} job={j} place={numbers.get(j.id)!} selected={selected === j.id} />)}</tbody>
+        <tbody>{found.map((j) => <TileRow key={j.id} job={j} place={task.place(j.id)} selected={selected === j.id} />)}</tbody>
       </table>
     </div>
     {matching > found.length && <div class="row"><span class="soft">{texts.lists.of(found.length, matching)}</span><button type="button" onClick={() => (most.value += rows)}>{texts.more}</button></div>}

@@ -1,0 +1,95 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// submits starts a task of n tiles of a tenth of a degree by the session of the page, a hundred in a row, and returns its id.
+func (b *tab) submits(n int) int64 {
+	b.t.Helper()
+	id, err := evaluate[int64](b, fmt.Sprintf(`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
+		title: "many", service: {id: "composite"}, format: "gtiff", parameters: {temporal_extent: ["2024-06-01", "2024-07-01"]},
+		dimension: {name: "spatial_extent", values: Array.from({length: %d}, (_, i) => (([x, y]) => ({west: x, south: y, east: x + 0.1, north: y + 0.1}))([i %% 100 / 10, 45 + Math.floor(i / 100) / 10]))},
+	})}).then(r => r.json()).then(t => t.id ?? Promise.reject(JSON.stringify(t)))`, n))
+	must(b.t, err)
+	return id
+}
+
+// pixels returns how many pixels of the tab a person sees in a colour.
+func (b *tab) pixels(is func(red, green, blue uint8) bool) (n int) {
+	b.t.Helper()
+	file, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	must(b.t, err)
+	picture, err := png.Decode(bytes.NewReader(file))
+	must(b.t, err)
+	for y := range picture.Bounds().Dy() {
+		for x := range picture.Bounds().Dx() {
+			if c := color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA); (image.Point{X: x, Y: y}).In(mapOf(picture)) && is(c.R, c.G, c.B) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// mapOf returns where the map of a task is, without the buttons and the legend at its borders.
+func mapOf(picture image.Image) image.Rectangle {
+	r := picture.Bounds()
+	return image.Rect(r.Dx()/2, r.Dy()/8, r.Dx()*7/8, r.Dy()*7/8)
+}
+
+// finished reports whether a colour is that of finished tiles, on land or water.
+func finished(red, green, blue uint8) bool {
+	return green > red+50 && green > blue+20
+}
+
+// TestPage_TenThousandTiles opens a task of 10,000 tiles, and watches on the map how some of them finish.
+func TestPage_TenThousandTiles(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/tasks")
+	b.shows("tasks")
+	id := b.submits(10_000)
+	b.opens("about:blank")
+	b.opens(fmt.Sprintf("%s/#/tasks/%d", s.address, id))
+	b.shows("task")
+	b.sees(`[data-map=ready]`)
+	b.until(`document.querySelector("[data-all]").dataset.all === "10000" && Number(document.querySelector("[data-done]").dataset.done) >= 40`)
+	if n := b.pixels(finished); n < 20 { // each tile has some pixels
+		t.Errorf("%d pixels of the map show finished tiles", n)
+	}
+	if rows := b.read(`String(document.querySelectorAll("table.tiles tbody tr").length)`); rows != "100" {
+		t.Errorf("the table has %s rows", rows)
+	}
+	bytes, err := evaluate[float64](b, `performance.memory.usedJSHeapSize`)
+	if err != nil || bytes > 150e6 {
+		t.Errorf("the page uses %.0f bytes of memory, %v", bytes, err)
+	}
+	b.screenshot("many")
+}
+
+// TestPage_MissingRuns opens a task and a job that do not exist, and addresses that name none.
+func TestPage_MissingRuns(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/tasks/999")
+	for route, text := range map[string]string{"#/tasks/999": "There is no such task", "#/jobs/999": "There is no such job", "#/tasks/abc": "nothing at this address",
+		"#/jobs/1e3": "nothing at this address"} {
+		b.opens(s.address + "/" + route)
+		b.until(fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.requests {
+		if bytes.Contains([]byte(r), []byte("NaN")) || bytes.Contains([]byte(r), []byte("ws/")) {
+			t.Errorf("the page requested %s", r)
+		}
+	}
+}
