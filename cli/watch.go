@@ -178,7 +178,8 @@ func (w *watching) readPlace(ctx context.Context, c *client.Client) {
 			}
 		}
 		w.mu.Lock()
-		if w.before = before; ctx.Err() == nil {
+		moved := (before == nil) != (w.before == nil) || before != nil && *before != *w.before
+		if w.before = before; moved && ctx.Err() == nil { // else a log would get a line for each new estimate
 			w.shown.show(w)
 		}
 		w.mu.Unlock()
