@@ -239,25 +239,9 @@ func (f *Facade) cancelJob(r *request) (*answer, error) {
 		return nil, refused(http.StatusBadRequest, "JobNotStarted", "This batch job was not started.")
 	case ended(is.status()):
 	case is.task != nil:
-		err = f.cancelTask(r, is.task.ID)
+		_, err = f.Broker.CancelTask(r.Context(), r.user, is.task.ID, dispatch.Choice{})
 	default:
 		_, err = f.Broker.Cancel(r.Context(), r.user, is.job.ID)
 	}
 	return &answer{status: http.StatusNoContent}, notFound(err, "JobNotFound")
-}
-
-// live are the statuses of jobs that have not ended.
-var live = []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Unknown}
-
-// cancelTask stops the jobs of a task, which stays in the list.
-func (f *Facade) cancelTask(r *request, id dispatch.TaskID) error {
-	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, id, dispatch.Page{Most: -1, Statuses: live}) {
-		if err == nil {
-			_, err = f.Broker.Cancel(r.Context(), r.user, j.ID)
-		}
-		if err != nil && !dispatch.Is(err, dispatch.NotFound) {
-			return err
-		}
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -392,17 +393,18 @@ func TestJobs_Tiles(t *testing.T) {
 	}
 	c := w.get(path+"/results", "Authorization", anna)
 	mu.Lock()
-	defer mu.Unlock()
-	if n := len(c["assets"].(map[string]any)); n < 2 || n != len(boxes) {
-		t.Errorf("%d assets, %d jobs at the platform", n, len(boxes))
+	all := slices.Clone(boxes)
+	mu.Unlock()
+	if n := len(c["assets"].(map[string]any)); n < 2 || n != len(all) {
+		t.Errorf("%d assets, %d jobs at the platform", n, len(all))
 	}
 	for name := range c["assets"].(map[string]any) {
 		if !strings.HasPrefix(name, "tile-") {
 			t.Errorf("asset %s", name)
 		}
 	}
-	for i, sent := range boxes {
-		if strings.Contains(sent, "from_parameter") || strings.Contains(sent, "eodispatch:") || strings.Contains(strings.Join(boxes[:i], " "), sent) {
+	for i, sent := range all {
+		if strings.Contains(sent, "from_parameter") || strings.Contains(sent, "eodispatch:") || strings.Contains(strings.Join(all[:i], " "), sent) {
 			t.Errorf("sent %s", sent)
 		}
 	}
@@ -411,6 +413,13 @@ func TestJobs_Tiles(t *testing.T) {
 	}
 	w.is(http.StatusNoContent, "DELETE", path, "")
 	refusedWith(t, w.ask("GET", path, "", "Authorization", anna), http.StatusNotFound, "JobNotFound")
+
+	w.sims["cdse"].SetLife(simulator.Life{Run: time.Hour})
+	path = w.create(`{"process": ` + graph + `, "job_options": {"eodispatch:tile_grid": "20x20km"}}`)
+	w.is(http.StatusAccepted, "POST", path+"/results", "")
+	w.until(path, "running")
+	w.is(http.StatusNoContent, "DELETE", path+"/results", "")
+	w.until(path, "canceled")
 
 	for _, options := range []string{`{"eodispatch:tile_grid": "no grid"}`, `{"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "nothing"}`} {
 		got := w.ask("POST", jobsPath, `{"process": `+graph+`, "job_options": `+options+`}`, "Authorization", anna)
