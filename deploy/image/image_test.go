@@ -21,20 +21,16 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	executable.CleanUp()
-	os.Exit(code)
-}
-
-// pack writes an image of the real program for this machine.
+// pack runs this command for the architecture of this machine. A program without the race detector compresses ten times as fast.
 func pack(t *testing.T) (folder string) {
 	t.Helper()
-	program, err := executable.Released()
-	if err != nil {
-		t.Fatal(err)
+	folder = filepath.Join(t.TempDir(), "image")
+	c := exec.Command("go", "run", "./deploy/image", "-out", folder, "-version", "1.2.3", "-revision", "abc", "-created", "1700000000", "-architectures", runtime.GOARCH)
+	c.Dir = filepath.Join("..", "..")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	return packed(t, program)
+	return folder
 }
 
 // packed writes an image of a file.
