@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,7 +125,7 @@ func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserI
 // mostChosen is how many jobs one request can name.
 const mostChosen = 1000
 
-// choice reads which jobs of a task a request is about: all, if it has no body. A member that is not known is a fault, because without it
+// choice reads which jobs of a task a request is about: all, if it has no body, or null. A member that is not known is a fault, because without it
 // the request would be about more jobs than its sender meant.
 func (a *api) choice(in *request) (c dispatch.Choice, err error) {
 	r, _ := humago.Unwrap(in.http)
@@ -132,7 +133,7 @@ func (a *api) choice(in *request) (c dispatch.Choice, err error) {
 		return c, nil
 	}
 	body, err := a.readBody(in)
-	if err != nil || len(body) == 0 {
+	if err != nil || len(body) == 0 || string(bytes.TrimSpace(body)) == "null" {
 		return c, err
 	}
 	f, faults := a.openObject(body)

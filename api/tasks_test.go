@@ -248,6 +248,7 @@ func TestTask_ChosenJobs(t *testing.T) {
 		for body, want := range map[string]dispatch.Choice{
 			"":               {},
 			"{}":             {},
+			"null":           {},
 			`{"jobs":[3,1]}`: {Jobs: []dispatch.JobID{3, 1}},
 			`{"status":["failed","queued"],"jobs":[2]}`: {Jobs: []dispatch.JobID{2}, Statuses: []dispatch.Status{dispatch.Failed, dispatch.Queued}},
 		} {
