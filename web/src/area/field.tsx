@@ -1,6 +1,6 @@
 // The fields of an area: buttons to draw, coordinates, files and countries. They say the same as the map.
 import { useSignal, type Signal } from "@preact/signals";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useEffect, useId } from "preact/hooks";
 import { Field, Notice } from "../controls";
 import { countries, type Country } from "../map/world";
 import { texts } from "../texts";
@@ -52,43 +52,47 @@ export function AreaField({ area, fault, required, help, drawing, draw, set, mes
   );
 }
 
+// Typed is what was typed into the fields of the corners; "5." stays there as it was typed. It holds for the area over which it was typed and
+// for the area that it made, but not for one that came from elsewhere.
+interface Typed {
+  texts: Partial<Record<keyof Corners, string>>;
+  bad: boolean;
+  over: Area | null;
+  made: Area | null;
+}
+
+const untyped: Typed = { texts: {}, bad: false, over: null, made: null };
+
 function CornerFields({ area, unclear, set }: { area: Area | null; unclear: Signal<boolean>; set: (area: Area) => void }) {
-  const typed = useSignal<Record<string, string>>({});
-  const bad = useSignal(false);
-  const own = useRef(new WeakSet<Area>()); // the areas that these fields made; "5." stays in them as it was typed
-  const before = useRef(area); // effects run after the first keys may have been typed, so the first one must not reset them
+  const typed = useSignal(untyped);
   const corners = area ? cornersOf(area.geometry) : null;
+  // Keys may come faster than the area is set that the one before has made.
+  const current = (): Typed => (area === typed.value.over || area === typed.value.made ? typed.value : untyped);
   useEffect(() => {
-    if (area === before.current) return;
-    before.current = area;
-    if (area && own.current.has(area)) return;
-    typed.value = {};
-    bad.value = false;
+    if (area && area === typed.value.made) typed.value = { ...typed.value, over: area };
   }, [area]);
   const change = (side: keyof Corners, text: string) => {
-    typed.value = { ...typed.value, [side]: text };
-    const all = sides.map((s) => typed.value[s] ?? (corners ? String(corners[s]) : ""));
+    const texts = { ...current().texts, [side]: text };
+    const all = sides.map((s) => texts[s] ?? (corners ? String(corners[s]) : ""));
     const empty = all.filter((t) => t.trim() === "").length;
-    unclear.value = empty < all.length;
-    if (empty > 0) return;
     const [west = NaN, south = NaN, east = NaN, north = NaN] = all.map(Number);
-    const box = boxOf({ west, south, east, north });
-    bad.value = box === null;
-    if (!box) return;
-    own.current.add(box);
-    set(box);
+    const box = empty > 0 ? null : boxOf({ west, south, east, north });
+    unclear.value = empty < all.length;
+    typed.value = { texts, bad: empty === 0 && !box, over: area, made: box ?? area };
+    if (box) set(box);
   };
+  const { texts: written, bad } = current();
   return <>
     <div class="corners">
       {sides.map((side) => (
         <label key={side}>{texts.area[side]}
-          <input type="text" inputMode="decimal" name={side} aria-invalid={bad.value || undefined}
-            value={typed.value[side] ?? (corners ? String(corners[side]) : "")}
+          <input type="text" inputMode="decimal" name={side} aria-invalid={bad || undefined}
+            value={written[side] ?? (corners ? String(corners[side]) : "")}
             onInput={(e) => change(side, e.currentTarget.value.replace("−", "-").replace(",", "."))} />
         </label>
       ))}
     </div>
-    {bad.value && <div class="fault" role="alert">{texts.area.badCoordinates}</div>}
+    {bad && <div class="fault" role="alert">{texts.area.badCoordinates}</div>}
   </>;
 }
 
