@@ -72,12 +72,32 @@ func TestSecrets_StayInside(t *testing.T) {
 					if command == "serve" && what == "all is well" || command == "serve" && what == "a wrong secret" {
 						continue // it would serve
 					}
-					_, printed := try(t, append(slices.Clone(environ), change), command)
+					printed := tryUntilItWaits(t, append(slices.Clone(environ), change), command)
 					withoutSecrets(t, command+" with "+what, printed, append(secrets, "canary-wrong")...)
 				}
 			}
 		})
 	}
+}
+
+// tryUntilItWaits runs the program until it ends, or waits for its database, and returns its output.
+func tryUntilItWaits(t *testing.T, environ []string, command string) string {
+	t.Helper()
+	var out screen
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run([]string{command}, testConsole(ctx, &out, append(environ, "EODISPATCH_TELEMETRY_LISTEN=off")...))
+	}()
+	select {
+	case <-ended:
+	case <-out.shows("the start waits for it"):
+		stop()
+		<-ended
+	}
+	return out.String()
 }
 
 // TestSecrets_DatabaseErrorsShowNoDetails: clients learn that there is a failure, and its id in the log; not the name or
