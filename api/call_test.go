@@ -182,7 +182,7 @@ func TestPanic_AbortedHandlerAnswersNothing(t *testing.T) {
 func TestLogHandler_LogsTheRequest(t *testing.T) {
 	var out syncBuffer
 	log := slog.New(LogHandler(LogHandler(slog.NewJSONHandler(&out, nil)))).With("part", "broker")
-	h := (&api{Config: Config{Log: log}}).track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := (&api{Config: Config{Log: log}.withDefaults()}).track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		log.InfoContext(r.Context(), "inside")
 	}))
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))

@@ -41,7 +41,7 @@ func TestParameters_RefusesInvalidRequests(t *testing.T) {
 func TestLogs(t *testing.T) {
 	w := newWorld()
 	c := w.config()
-	c.PublicURL = "https://dispatch.example.org/broker/"
+	c.PublicURL = "https://dispatch.example.org/broker"
 	h := New(c)
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	for _, m := range []string{"a", "b", "c"} {

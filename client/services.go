@@ -75,6 +75,7 @@ type ServiceSummary struct {
 	Platform      string     `json:"platform"`
 	PlatformState string     `json:"platform_state"`
 	Protocol      string     `json:"protocol"`
+	Label         string     `json:"label"` // the protocol as requests and jobs name it: [OpenEO] or [OGCProcess]
 	Provider      *Provider  `json:"provider"`
 	Licence       *string    `json:"licence"`
 	Thumbnail     *string    `json:"thumbnail"`

@@ -122,3 +122,6 @@ func Rows(t testing.TB, s *Store, table string) (n int) {
 	}
 	return n
 }
+
+// Until is until.
+var Until = until

@@ -96,7 +96,7 @@ func (s *Store) purgeTasks(ctx context.Context) error {
 			if err != nil || deleted == 0 {
 				return err
 			}
-			return q.PurgeDefinition(ctx, id, 0)
+			return q.PurgeDefinition(ctx, int64(id), 0)
 		})
 }
 
@@ -110,9 +110,11 @@ func (s *Store) purgeCounts(ctx context.Context) error {
 	q := s.queries(s.read)
 	return errors.Join(
 		purgeFound(ctx, s, func(n int64) ([]query.ListEmptyLinesRow, error) { return q.ListEmptyLines(ctx, n) },
-			func(q tx, l query.ListEmptyLinesRow) error { return q.PurgeLine(ctx, l.Account, l.Owner, l.Task) }),
+			func(q tx, l query.ListEmptyLinesRow) error {
+				return q.PurgeLine(ctx, l.Account, l.Owner, int64(l.Task))
+			}),
 		purgeFound(ctx, s, func(n int64) ([]query.ListEmptyStatusesRow, error) { return q.ListEmptyStatuses(ctx, n) },
-			func(q tx, c query.ListEmptyStatusesRow) error { return q.PurgeStatus(ctx, c.Task, c.Status) }))
+			func(q tx, c query.ListEmptyStatusesRow) error { return q.PurgeStatus(ctx, int64(c.Task), c.Status) }))
 }
 
 // purgeTurns deletes the turns of lines and owners that were served before all who wait at their account: a newcomer without a turn gets the

@@ -692,7 +692,7 @@ ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 DELETE FROM tasks WHERE tasks.id = sqlc.arg(id) AND tasks.hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
 
 -- name: PurgeDefinition :exec
-DELETE FROM definitions WHERE task = sqlc.arg(task) AND job = sqlc.arg(job);
+DELETE FROM definitions WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND job = sqlc.arg(job);
 
 -- name: ListUnusedDocuments :many
 SELECT hash FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
@@ -725,7 +725,7 @@ DELETE FROM period_counts WHERE (period_counts.owner, period_counts.account, per
 SELECT account, owner, task FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0 LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeLine :exec
-DELETE FROM line_counts WHERE account = sqlc.arg(account) AND owner = sqlc.arg(owner) AND task = sqlc.arg(task) AND shard = 0
+DELETE FROM line_counts WHERE account = sqlc.arg(account) AND owner = sqlc.arg(owner) AND task = CAST(sqlc.arg(task) AS BIGINT) AND shard = 0
 	AND waiting = 0 AND held = 0;
 
 -- name: ListEmptyStatuses :many
@@ -733,7 +733,7 @@ SELECT task, status FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress =
 LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeStatus :exec
-DELETE FROM task_counts WHERE task = sqlc.arg(task) AND status = sqlc.arg(status) AND shard = 0
+DELETE FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = sqlc.arg(status) AND shard = 0
 	AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0;
 
 -- name: ForgetTurns :execrows

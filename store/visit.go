@@ -150,12 +150,13 @@ func (s *Store) NoteServed(ctx context.Context, platforms []string) error {
 
 const longestWait = time.Hour
 
-// until returns the time from now until then, and the longest wait if then is 0.
+// until returns the time from now until then, both in microseconds, and the longest wait if then is 0. It compares before it converts:
+// version 0.1.0 stores the last time of all, whose distance from now no [time.Duration] holds.
 func until(now, then int64) time.Duration {
-	if then == 0 {
+	if then == 0 || then-now >= longestWait.Microseconds() {
 		return longestWait
 	}
-	return min(longestWait, max(0, time.Duration(then-now)*time.Microsecond))
+	return max(0, time.Duration(then-now)*time.Microsecond)
 }
 
 // Renew extends a lease to ttl from now.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,5 +143,18 @@ func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 		slices.Sort(times)
 		fmt.Fprintf(os.Stdout, "%s, consecutive jobs: %v (median), %v of CPU without the server's, %.1f statements, %.2f transactions for each\n", name,
 			times[jobs/2].Round(10*time.Microsecond), (used / jobs).Round(10*time.Microsecond), float64(queries.Load())/jobs, float64(transactions.Load())/jobs)
+	}
+}
+
+// Version 0.1.0 stores the time of paused jobs with an account. No [time.Duration] reaches that far.
+func TestUntil_IsBoundedForAllTimes(t *testing.T) {
+	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC).UnixMicro()
+	for then, want := range map[int64]time.Duration{
+		0: time.Hour, now - 1: 0, now: 0, now + 1000: time.Millisecond, now + time.Hour.Microseconds() + 1: time.Hour,
+		dispatch.Never.UnixMicro(): time.Hour, math.MaxInt64: time.Hour,
+	} {
+		if got := store.Until(now, then); got != want {
+			t.Errorf("%v until %d, want %v", got, then, want)
+		}
 	}
 }

@@ -50,16 +50,17 @@ func (t *Telemetry) RunCensus(ctx context.Context, from dispatch.Censuses, backe
 	}
 }
 
-// take takes one census and returns how long to wait before the next one. The lease outlasts two pauses.
+// take takes one census and returns how long to wait before the next one. The lease outlasts the pause by enough for the next
+// census to begin, so that other processes leave it to this one, and take over soon after it was killed.
 func (c *census) take(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend, self string, pause time.Duration, log *slog.Logger) time.Duration {
-	ctx, cancel := context.WithTimeout(ctx, censusWithin)
+	within, cancel := context.WithTimeout(ctx, censusWithin)
 	defer cancel()
-	begun, lease := time.Now(), 3*pause
-	found, ours, err := from.Census(ctx, self, lease)
+	begun, lease := time.Now(), pause+2*censusEvery
+	found, ours, err := from.Census(within, self, lease)
 	took := time.Since(begun)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		log.DebugContext(ctx, "counting for the metrics failed", "error", err)
+		log.WarnContext(ctx, "counting the jobs for the metrics failed", "error", err)
 	case err == nil && ours:
 		c.keep(found, backends, begun, took, begun.Add(lease))
 	case err == nil:

@@ -5103,10 +5103,10 @@ func (q *Queries) PlanVisit(ctx context.Context, due int64, iD dispatch.Account,
 }
 
 const purgeDefinition = `-- name: PurgeDefinition :exec
-DELETE FROM definitions WHERE task = $1 AND job = $2
+DELETE FROM definitions WHERE task = CAST($1 AS BIGINT) AND job = $2
 `
 
-func (q *Queries) PurgeDefinition(ctx context.Context, task dispatch.TaskID, job dispatch.JobID) error {
+func (q *Queries) PurgeDefinition(ctx context.Context, task int64, job dispatch.JobID) error {
 	_, err := q.db.ExecContext(ctx, purgeDefinition, task, job)
 	return err
 }
@@ -5163,11 +5163,11 @@ func (q *Queries) PurgeKeys(ctx context.Context, before int64, n int64) (int64, 
 }
 
 const purgeLine = `-- name: PurgeLine :exec
-DELETE FROM line_counts WHERE account = $1 AND owner = $2 AND task = $3 AND shard = 0
+DELETE FROM line_counts WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND shard = 0
 	AND waiting = 0 AND held = 0
 `
 
-func (q *Queries) PurgeLine(ctx context.Context, account dispatch.Account, owner dispatch.UserID, task dispatch.TaskID) error {
+func (q *Queries) PurgeLine(ctx context.Context, account dispatch.Account, owner dispatch.UserID, task int64) error {
 	_, err := q.db.ExecContext(ctx, purgeLine, account, owner, task)
 	return err
 }
@@ -5217,11 +5217,11 @@ func (q *Queries) PurgeSources(ctx context.Context, before int64) error {
 }
 
 const purgeStatus = `-- name: PurgeStatus :exec
-DELETE FROM task_counts WHERE task = $1 AND status = $2 AND shard = 0
+DELETE FROM task_counts WHERE task = CAST($1 AS BIGINT) AND status = $2 AND shard = 0
 	AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
 `
 
-func (q *Queries) PurgeStatus(ctx context.Context, task dispatch.TaskID, status dispatch.Status) error {
+func (q *Queries) PurgeStatus(ctx context.Context, task int64, status dispatch.Status) error {
 	_, err := q.db.ExecContext(ctx, purgeStatus, task, status)
 	return err
 }
