@@ -198,7 +198,8 @@ func TestRequest_IdempotencyKey(t *testing.T) {
 	decode[any](t, ask(h, "GET", "/jobs_status", "", "Idempotency-Key", strings.Repeat("x", 999)), 200)
 }
 
-// The document's schema accepts what parse accepts, and the reverse.
+// The document's schema accepts what parse accepts, and the reverse. Only that label is required with an endpoint is left to the description:
+// as a schema of two alternatives, it would give generated clients two types of request.
 func TestRequest_AgreesWithItsSchema(t *testing.T) {
 	h := New(newWorld().config())
 	schema := schemaOf(t, h, "BaseJobRequest")
@@ -225,6 +226,9 @@ func TestRequest_AgreesWithItsSchema(t *testing.T) {
 		a := ask(h, "POST", "/unit_jobs", string(text))
 		var plain any
 		json.Unmarshal(text, &plain)
+		if _, has := body["label"]; !has && a.Code == 422 {
+			return
+		}
 		if valid := schema.Validate(plain); (valid == nil) != (a.Code == 201) {
 			rt.Errorf("%s: answered %d %s, schema says %v", text, a.Code, a.Body, valid)
 		}
