@@ -39,7 +39,7 @@ func (r raster) encode() []byte {
 		for _, x := range columns {
 			mean := 0.5 + 0.3*x.long*y.long + 0.1*x.short*y.short
 			deviation := 0.1 + 0.05*x.long - 0.03*y.short
-			clear := 0.7 + 0.2*x.short*y.long
+			clear := 0.7 + 0.2*x.long*y.short
 			for _, value := range [rasterBands]float64{mean, deviation, clear} {
 				file = binary.LittleEndian.AppendUint32(file, math.Float32bits(float32(value)))
 			}
