@@ -113,6 +113,15 @@ func (c Counts) Status() Status {
 	return Canceled
 }
 
+// AsOneJob returns the status of a task for clients to which it is one job: as Status, but a task of which jobs were canceled is not finished,
+// because its results are not whole.
+func (c Counts) AsOneJob() Status {
+	if s := c.Status(); s != Finished || c[Canceled] == 0 {
+		return s
+	}
+	return Canceled
+}
+
 // Progress returns the progress of a task in percent. live is the sum of the percentages of its jobs that have not ended.
 func (c Counts) Progress(live float64) float64 {
 	if c.Jobs() == 0 {

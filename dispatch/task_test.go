@@ -50,6 +50,21 @@ func TestCounts_StatusOfATask(t *testing.T) {
 	})
 }
 
+// To clients that know no tasks, a task without all of its results is not finished.
+func TestCounts_AsOneJob(t *testing.T) {
+	for _, row := range []struct {
+		counts Counts
+		want   Status
+	}{
+		{Counts{Finished: 3}, Finished}, {Counts{Finished: 2, Canceled: 12}, Canceled}, {Counts{Finished: 2, Canceled: 3, Running: 1}, Running},
+		{Counts{Finished: 13, Failed: 1}, Finished}, {Counts{Failed: 1, Canceled: 1}, Failed}, {Counts{Canceled: 1}, Canceled},
+	} {
+		if got := row.counts.AsOneJob(); got != row.want {
+			t.Errorf("%v: %s, want %s", row.counts, got, row.want)
+		}
+	}
+}
+
 func TestCounts_ProgressOfATask(t *testing.T) {
 	for _, c := range []struct {
 		counts Counts

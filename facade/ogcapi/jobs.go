@@ -76,10 +76,11 @@ func (f *Facade) jobInfo(in *request, r dispatch.Record) statusInfo {
 const taskPrefix = "t-"
 
 func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
-	status := t.Counts.Status()
+	status := t.Counts.AsOneJob()
 	info := f.info(in, taskPrefix+strconv.FormatInt(int64(t.ID), 10), statusOf(status, dispatch.Running), t.Request)
 	info.Created, info.Updated, info.Progress = t.Created.UTC(), cmp.Or(t.Updated, t.Created).UTC(), int(min(max(t.Progress, 0), 100))
-	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed", t.Counts.Jobs(), t.Counts[dispatch.Finished], t.Counts[dispatch.Failed])
+	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed, %d canceled", t.Counts.Jobs(), t.Counts[dispatch.Finished], t.Counts[dispatch.Failed],
+		t.Counts[dispatch.Canceled])
 	if status.Final() {
 		info.Finished = &info.Updated
 	}

@@ -115,7 +115,7 @@ func (f *Facade) taskResults(in *request, id dispatch.TaskID) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if status := f.taskInfo(in, t).Status; status != successful {
+	if status := f.taskInfo(in, t).Status; status != successful && (status != dismissed || t.Counts[dispatch.Finished] == 0) {
 		return nil, unended(status, "all its jobs failed.")
 	}
 	return referred(deliveryOf(t.Request), outputSTAC, fmt.Sprintf("%s/upscale_tasks/%d/results", in.BaseURL(in.Request), id)), nil

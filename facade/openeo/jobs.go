@@ -150,7 +150,7 @@ func (is entry) status() string {
 	case is.unstarted != nil:
 		return "created"
 	case is.task != nil:
-		return wordOf(is.task.Counts.Status())
+		return wordOf(is.task.Counts.AsOneJob())
 	case is.job.Status == dispatch.Unknown && is.job.Seen != "":
 		return wordOf(is.job.Seen) // clients stop at a word that they do not know
 	}
