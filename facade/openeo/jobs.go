@@ -98,6 +98,9 @@ func (f *Facade) find(r *request, fresh time.Duration) (entry, error) {
 		return entry{}, errNoJob
 	}
 	is, account, err := f.lookUp(r, n, task, fresh)
+	if dispatch.Is(err, dispatch.NotFound) { // it may have been started between the two reads
+		is, account, err = f.lookUp(r, n, task, fresh)
+	}
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
 		return entry{}, errNoJob
@@ -185,15 +188,24 @@ func (f *Facade) deleteJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case is.unstarted != nil:
-		err = f.Broker.DeleteUnstarted(r.Context(), r.user, is.unstarted.ID)
-	case is.task != nil:
-		err = f.Broker.DeleteTask(r.Context(), r.user, is.task.ID)
-	default:
-		err = f.Broker.Delete(r.Context(), r.user, is.job.ID)
+	err = f.remove(r, is)
+	if is.unstarted != nil && dispatch.Is(err, dispatch.NotFound) { // another request started or deleted it meanwhile
+		if is, err = f.find(r, dispatch.AsKnown); err != nil {
+			return nil, err
+		}
+		err = f.remove(r, is)
 	}
 	return &answer{status: http.StatusNoContent}, notFound(err, "JobNotFound")
+}
+
+func (f *Facade) remove(r *request, is entry) error {
+	switch {
+	case is.unstarted != nil:
+		return f.Broker.DeleteUnstarted(r.Context(), r.user, is.unstarted.ID)
+	case is.task != nil:
+		return f.Broker.DeleteTask(r.Context(), r.user, is.task.ID)
+	}
+	return f.Broker.Delete(r.Context(), r.user, is.job.ID)
 }
 
 // estimateJob refuses: neither platforms nor the broker know beforehand what a graph costs.
