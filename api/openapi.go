@@ -157,6 +157,7 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 	for _, name := range []string{"BaseJobRequest", "UpscalingTaskRequest"} {
 		schemas[name].Properties["title"].MaxLength = &a.Limits.Title
 	}
+	schemas["JobChoice"].MinProperties = new(1)
 	schemas["Dimension"].Properties["values"].MaxItems = &a.Limits.Values
 	schemas["ValidationError"].Properties["loc"].Items = &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeInteger}}}
 	for _, name := range []string{"ServiceSummary", "CatalogueService"} {

@@ -126,7 +126,7 @@ func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserI
 const mostChosen = 1000
 
 // choice reads which jobs of a task a request is about: all, if it has no body, or null. A member that is not known is a fault, because without it
-// the request would be about more jobs than its sender meant.
+// the request would be about more jobs than its sender meant. An object without members is one for the same reason.
 func (a *api) choice(in *request) (c dispatch.Choice, err error) {
 	r, _ := humago.Unwrap(in.http)
 	if r.ContentLength == 0 {
@@ -139,6 +139,9 @@ func (a *api) choice(in *request) (c dispatch.Choice, err error) {
 	f, faults := a.openObject(body)
 	if f == nil {
 		return c, invalid(faults)
+	}
+	if len(f.members) == 0 {
+		f.faultAt("too_short", "Dictionary should have at least 1 item")
 	}
 	for name := range f.members {
 		if name != "jobs" && name != "status" {

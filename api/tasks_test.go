@@ -238,7 +238,7 @@ func TestBroker_Task(t *testing.T) {
 	failed(t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 409, "CONFLICT")
 }
 
-// The jobs of a request that has no body, or an empty one, are all of the task. A body that is not understood changes nothing.
+// The jobs of a request that has no body, or null, are all of the task. An object that chooses nothing is refused: its sender lost a choice. A body that is not understood changes nothing.
 func TestTask_ChosenJobs(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
@@ -247,7 +247,6 @@ func TestTask_ChosenJobs(t *testing.T) {
 		path := "/upscale_tasks/1/" + action
 		for body, want := range map[string]dispatch.Choice{
 			"":               {},
-			"{}":             {},
 			"null":           {},
 			`{"jobs":[3,1]}`: {Jobs: []dispatch.JobID{3, 1}},
 			`{"status":["failed","queued"],"jobs":[2]}`: {Jobs: []dispatch.JobID{2}, Statuses: []dispatch.Status{dispatch.Failed, dispatch.Queued}},
@@ -260,6 +259,7 @@ func TestTask_ChosenJobs(t *testing.T) {
 		}
 		w.choices = nil
 		for body, want := range map[string]string{
+			`{}`:                  `["body"] too_short`,
 			`[]`:                  `["body"] model_attributes_type`,
 			`{"job":[1]}`:         `["body","job"] extra_forbidden`,
 			`{"jobs":[]}`:         `["body","jobs"] too_short`,

@@ -114,7 +114,7 @@ type Dimension struct {
 	Values []any  `json:"values" nullable:"false" minItems:"1" doc:"A job is created for each value, in this order. The values are passed on and returned byte for byte"`
 }
 
-// JobChoice selects jobs of a task: those that have all of its members.
+// JobChoice selects jobs of a task: those that have all of its members, of which there is at least one.
 type JobChoice struct {
 	Jobs   []int64  `json:"jobs,omitempty" nullable:"false" minItems:"1" maxItems:"1000" doc:"Only the jobs with these ids, which must be jobs of the task. Absent: any"`
 	Status []string `json:"status,omitempty" nullable:"false" minItems:"1" maxItems:"8" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"Only jobs with one of these statuses. Absent: any"`

@@ -380,6 +380,11 @@ func TestTask_IsPausedResumedAndCanceled(t *testing.T) {
 		canceled, failed := c.CancelJobs(ctx, id, client.Choice{Statuses: []client.Status{client.Finished}})
 		return canceled, errors.Join(err, failed)
 	}
+	for _, none := range []client.Choice{{}, {Jobs: []int64{}}, {Statuses: []client.Status{}}} {
+		if _, err := c.CancelJobs(t.Context(), task.ID, none); err == nil {
+			t.Errorf("%+v was not refused", none)
+		}
+	}
 	for _, change := range []struct {
 		do     func(context.Context, int64) (client.Task, error)
 		paused bool

@@ -94,10 +94,10 @@ type Attention struct {
 	Link    *string `json:"link"`
 }
 
-// Choice selects jobs of a task. The zero value selects all.
+// Choice selects jobs of a task. A member that is nil selects any. An empty member is refused, and so is a choice without members.
 type Choice struct {
-	Jobs     []int64  `json:"jobs,omitempty"`
-	Statuses []Status `json:"status,omitempty"`
+	Jobs     []int64  `json:"jobs,omitzero"`
+	Statuses []Status `json:"status,omitzero"`
 }
 
 // Task is one task.

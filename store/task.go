@@ -258,6 +258,10 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 // CancelJobs cancels the chosen jobs of a task.
 func (s *Store) CancelJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (a dispatch.Account, n int, err error) {
 	a, err = s.changeTask(ctx, "CancelJobs", u, id, func(q tx, now int64) error {
+		n = 0
+		if c.Jobs == nil && c.Statuses != nil && len(c.Statuses) == 0 { // the query takes no statuses for any
+			return nil
+		}
 		margin := dispatch.SettleMargin.Microseconds()
 		if c.Jobs == nil {
 			rows, err := q.CancelTaskJobs(ctx, query.CancelTaskJobsParams{Margin: margin, Now: now, Task: int64(id), Statuses: joinList(c.Statuses)})
@@ -265,7 +269,6 @@ func (s *Store) CancelJobs(ctx context.Context, u dispatch.UserID, id dispatch.T
 			return err
 		}
 		jobs, err := chosen(ctx, q, u, id, c)
-		n = 0
 		for _, j := range jobs {
 			_, failed := q.CancelJob(ctx, query.CancelJobParams{Margin: margin, Now: now, ID: j.ID, Owner: u})
 			if failed == nil {

@@ -259,7 +259,8 @@ func (t storeTest) choices() {
 		of              dispatch.Choice
 		retried, counts string
 	}{{of(0, 3), "1", "map[created:3 failed:2 running:1]"}, {both, "1", "map[created:4 failed:1 running:1]"},
-		{dispatch.Choice{Statuses: []dispatch.Status{dispatch.Running}}, "0", "map[created:4 failed:1 running:1]"}} {
+		{dispatch.Choice{Statuses: []dispatch.Status{dispatch.Running}}, "0", "map[created:4 failed:1 running:1]"},
+		{dispatch.Choice{Statuses: []dispatch.Status{}}, "0", "map[created:4 failed:1 running:1]"}} {
 		a, n, err := t.s.RetryTask(ctx, ann, task.ID, c.of)
 		t.must(err)
 		is, err := t.s.Task(ctx, ann, task.ID)
@@ -270,6 +271,7 @@ func (t storeTest) choices() {
 		of               dispatch.Choice
 		canceled, counts string
 	}{{of(5, 2), "1", "map[canceled:1 created:3 failed:1 running:1]"}, {of(5), "0", "map[canceled:1 created:3 failed:1 running:1]"},
+		{dispatch.Choice{Statuses: []dispatch.Status{}}, "0", "map[canceled:1 created:3 failed:1 running:1]"},
 		{dispatch.Choice{Statuses: []dispatch.Status{dispatch.Accepted}}, "3", "map[canceled:4 failed:1 running:1]"}} {
 		a, n, err := t.s.CancelJobs(ctx, ann, task.ID, c.of)
 		t.must(err)
