@@ -28,7 +28,6 @@ type operation struct {
 	serve        func(*request) (*answer, error)
 	unlisted     bool // capabilities do not list it
 	passed       bool // the platform answers it: the capabilities of a platform's view list it only if the platform does
-	mergedOnly   bool // it exists in the merged view only
 	streams      bool // it has no deadline
 }
 
