@@ -207,14 +207,14 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 		return nil, submissionError(err)
 	}
 	if want.wait > 0 {
-		if job, err = f.awaitEnd(in.Context(), in.user, job, want.wait); err != nil {
-			return nil, err
-		}
+		job = f.awaitEnd(in.Context(), in.user, job, want.wait)
 	}
 	if want.wait > 0 && job.Status == dispatch.Finished {
-		return f.jobResults(in, job)
+		if results, err := f.jobResults(in, job); err == nil {
+			return results, nil
+		}
 	}
-	return created(in, f.jobInfo(in, job)), nil
+	return created(in, f.jobInfo(in, job)), nil // also after an error: a client that is told of one would run the job again
 }
 
 // submissionError returns the error for an execution. The platform not knowing the process is a fault of the request: no job is concerned.
@@ -231,19 +231,20 @@ func created(in *request, info statusInfo) *answer {
 		header: map[string]string{"Location": in.root + "/jobs/" + info.JobID, "Preference-Applied": "respond-async"}}
 }
 
-// awaitEnd returns a job when it has ended, or as it is after a wait.
-func (f *Facade) awaitEnd(ctx context.Context, u dispatch.UserID, job dispatch.Record, wait time.Duration) (dispatch.Record, error) {
+// awaitEnd returns a job when it has ended, or as it was last read after a wait or when it cannot be read.
+func (f *Facade) awaitEnd(ctx context.Context, u dispatch.UserID, job dispatch.Record, wait time.Duration) dispatch.Record {
 	changed, stop := f.Broker.WatchJob(u, job.ID)
 	defer stop()
 	end, fresh, id := time.Now().Add(wait), f.Freshness, job.ID
 	for {
-		var err error
-		if job, err = f.Broker.Read(ctx, u, id, fresh); err != nil {
-			return job, err
+		now, err := f.Broker.Read(ctx, u, id, fresh)
+		if err != nil {
+			return job
 		}
+		job = now
 		left := time.Until(end)
 		if job.Status.Final() || left <= 0 {
-			return job, nil
+			return job
 		}
 		timer := time.NewTimer(min(left, f.Freshness))
 		select {
@@ -252,7 +253,7 @@ func (f *Facade) awaitEnd(ctx context.Context, u dispatch.UserID, job dispatch.R
 		case <-timer.C:
 			fresh = f.Freshness
 		case <-ctx.Done():
-			return job, ctx.Err()
+			return job
 		}
 		timer.Stop()
 	}

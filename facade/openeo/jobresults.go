@@ -22,10 +22,11 @@ func (f *Facade) readResults(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.resultsOf(r, is, r.URL.Query().Get("partial") == "true")
+	return f.resultsOf(r, is, r.URL.Query().Get("partial") == "true", f.now().Add(linkLife))
 }
 
-func (f *Facade) resultsOf(r *request, is entry, partial bool) (*answer, error) {
+// resultsOf returns the results of a batch job. Their canonical link is valid until expires.
+func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time) (*answer, error) {
 	status := is.status()
 	switch {
 	case is.unstarted != nil:
@@ -44,7 +45,7 @@ func (f *Facade) resultsOf(r *request, is entry, partial bool) (*answer, error) 
 	if c["openeo:status"], err = json.Marshal(resultStatus(status)); err != nil {
 		return nil, err
 	}
-	if err := f.linkResults(r, c, is); err != nil {
+	if err := f.linkResults(r, c, is, expires); err != nil {
 		return nil, err
 	}
 	header := http.Header{}
@@ -106,8 +107,8 @@ func (f *Facade) collectionOf(r *request, is entry) (stac.Object, error) {
 	return c, nil
 }
 
-// linkResults replaces the links of results to themselves: by their address here, and by one that needs no token for some days.
-func (f *Facade) linkResults(r *request, c stac.Object, is entry) error {
+// linkResults replaces the links of results to themselves: by their address here, and by one that needs no token until it expires.
+func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.Time) error {
 	kept := []stac.Object{}
 	for _, l := range stac.Links(c) {
 		switch stac.Text(l["rel"]) {
@@ -116,7 +117,7 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry) error {
 			kept = append(kept, l)
 		}
 	}
-	signed, err := f.sealResults(resultsLink{r.user, is.id(), r.view.name(), f.now().Add(linkLife).Unix()})
+	signed, err := f.sealResults(resultsLink{r.user, is.id(), r.view.name(), expires.Unix()})
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry) error {
 	return err
 }
 
-// followResults returns the results that a canonical link leads to.
+// followResults returns the results that a canonical link leads to. The canonical link among them expires when this one does.
 func (f *Facade) followResults(r *request) (*answer, error) {
 	l, ok := f.openResults(r.PathValue("link"))
 	switch {
@@ -148,7 +149,7 @@ func (f *Facade) followResults(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.resultsOf(r, is, true)
+	return f.resultsOf(r, is, true, time.Unix(l.Expires, 0))
 }
 
 const (

@@ -120,9 +120,11 @@ func TestJobs_FromCreateToResults(t *testing.T) {
 	refusedWith(t, w.ask("GET", forged, ""), http.StatusNotFound, "NotFound")
 
 	w.now = w.now.Add(7*24*time.Hour - time.Minute)
-	w.get(strings.TrimPrefix(signed, publicURL))
+	followed := linkIn(t, w.get(strings.TrimPrefix(signed, publicURL)), "canonical")
 	w.now = w.now.Add(time.Hour)
-	refusedWith(t, w.ask("GET", strings.TrimPrefix(signed, publicURL), ""), http.StatusGone, "ResultLinkExpired")
+	for _, link := range []string{signed, followed} { // a link does not renew itself
+		refusedWith(t, w.ask("GET", strings.TrimPrefix(link, publicURL), ""), http.StatusGone, "ResultLinkExpired")
+	}
 	w.now = w.now.Add(-2 * time.Hour)
 
 	w.is(http.StatusNoContent, "DELETE", path, "")

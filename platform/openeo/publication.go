@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ type publication struct {
 
 // Published returns a document from the cache; what users see who have a token is kept for each token.
 func (p *Platform) Published(ctx context.Context, t dispatch.Token, path string) (dispatch.Publication, error) {
-	if len(path) > maxPublished || !published.MatchString(path) || strings.Contains(path, "/../") || strings.Contains(path, "/./") {
+	if len(path) > maxPublished || !published.MatchString(path) || leavesItsFolder(path) {
 		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opPublished, Text: "The platform publishes no document at this path."}
 	}
 	bearer, err := p.bearer(ctx, t)
@@ -135,6 +136,19 @@ func stringEnd(text []byte, i int) int {
 		}
 	}
 	return min(i, len(text))
+}
+
+// leavesItsFolder reports whether a segment of a path, in any encoding, could be taken for another folder. The document would be read there with the
+// token of an account.
+func leavesItsFolder(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	for segment := range strings.SplitSeq(path, "/") {
+		plain, err := url.PathUnescape(segment)
+		if err != nil || plain == "." || plain == ".." || strings.ContainsAny(plain, `/\%`) {
+			return true
+		}
+	}
+	return false
 }
 
 // Validate sends a process to the back-end's validation.

@@ -52,3 +52,16 @@ func FuzzCut(f *testing.F) {
 		}
 	})
 }
+
+// A document is read with the token of an account, so its path must not lead elsewhere in any spelling.
+func TestLeavesItsFolder(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/": false, "/collections": false, "/collections/SENTINEL2_L2A/queryables": false, "/processes/a%20b": false, "/collections?x=../%2e%2e": false,
+		"/processes/../jobs": true, "/processes/%2e%2e/jobs": true, "/processes/%2E./jobs": true, "/collections/..%2fjobs": true, "/collections/a%5c..%5cjobs": true,
+		"/collections/.": true, "/processes/%252e%252e/jobs": true, "/collections/%zz": true,
+	} {
+		if got := leavesItsFolder(path); got != want {
+			t.Errorf("%s: %t, want %t", path, got, want)
+		}
+	}
+}
