@@ -2,10 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -24,7 +20,6 @@ const (
 	// ticketKept is how long the use of a ticket is remembered after it expires, so that clocks of replicas and of the
 	// database that differ by minutes do not make it valid again.
 	ticketKept = 10 * time.Minute
-	ticketSalt = 16   // bytes
 	maxTicket  = 4096 // characters
 )
 
@@ -98,20 +93,17 @@ func ticketKey(secret dispatch.Secret) []byte {
 	return key[:]
 }
 
-// sealTicket encrypts a ticket, because URLs may be logged. Each ticket has its own key, derived with a random salt, so
-// that the number of tickets is not limited.
+// ticketPurpose separates the keys of tickets from those of other sealed texts.
+const ticketPurpose = "stream ticket"
+
+// sealTicket encrypts a ticket, because URLs may be logged.
 func sealTicket(key []byte, t admission) (string, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return "", err
 	}
-	salt := make([]byte, ticketSalt)
-	rand.Read(salt)
-	sealer, err := ticketSealer(key, salt)
-	if err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(sealer.Seal(salt, nil, text, nil)), nil
+	sealed, err := identity.Seal(key, ticketPurpose, text)
+	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
 // openTicket is the inverse of sealTicket. use identifies the ticket, independent of how its text is encoded.
@@ -120,30 +112,13 @@ func openTicket(key []byte, ticket string) (t admission, use string, err error) 
 		return t, "", errors.New("the ticket is too long")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(ticket)
-	if err != nil || len(raw) < ticketSalt {
+	if err != nil {
 		return t, "", errors.New("this is no ticket")
 	}
-	salt := raw[:ticketSalt]
-	sealer, err := ticketSealer(key, salt)
-	if err != nil {
-		return t, "", err
-	}
-	text, err := sealer.Open(nil, nil, raw[ticketSalt:], nil)
+	text, salt, err := identity.Unseal(key, ticketPurpose, raw)
 	if err != nil {
 		return t, "", err
 	}
 	err = json.Unmarshal(text, &t)
 	return t, base64.RawURLEncoding.EncodeToString(salt), err
-}
-
-func ticketSealer(key, salt []byte) (cipher.AEAD, error) {
-	own, err := hkdf.Key(sha256.New, key, salt, "stream ticket", 32)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(own)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
 }
