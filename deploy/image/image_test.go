@@ -148,7 +148,7 @@ func unpack(t *testing.T, layer []byte, folder string) {
 
 // TestImage_Runs starts the program in the image's files alone, as its user, with its environment, and asks for its health.
 func TestImage_Runs(t *testing.T) {
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("only root may change the root folder")
 	}
 	folder, root := pack(t), t.TempDir()

@@ -150,9 +150,6 @@ func TestOpenEO_Python(t *testing.T) {
 
 func TestOpenEO_JavaScript(t *testing.T) {
 	folder := installed(t, "javascript")
-	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("node is not installed") // install.sh installs it in CI, see .ci/node
-	}
 	given := serve(t)
 	given["lines"] = linesOf(t, "### openEO JavaScript client", "js")
 	given["modules"] = folder + "/node_modules/"
