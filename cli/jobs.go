@@ -42,11 +42,8 @@ func (a *app) listCommand() *cobra.Command {
 				return err
 			}
 			f := client.Filter{Platforms: platforms}
-			for _, s := range statuses {
-				if !slices.Contains(client.Statuses, client.Status(s)) {
-					return usage("--status %s: there is no such status", s)
-				}
-				f.Statuses = append(f.Statuses, client.Status(s))
+			if f.Statuses, err = parseStatuses(statuses); err != nil {
+				return err
 			}
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
@@ -54,19 +51,35 @@ func (a *app) listCommand() *cobra.Command {
 			return a.list(ctx, c, f, task, most)
 		})}
 	flags := command.Flags()
-	flags.StringSliceVar(&statuses, "status", nil, "only those with one of these statuses")
+	statusFlag(command, &statuses, "only those with one of these statuses")
 	flags.StringSliceVar(&platforms, "platform", nil, "only those on one of these platforms")
 	flags.DurationVar(&since, "since", 0, "only those that changed in this time, such as 24h")
 	flags.StringVar(&task, "task", "", "the jobs of this task")
 	flags.IntVar(&most, "limit", 100, "at most so many tasks and so many jobs; 0: all")
+	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fail only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("task", a.completeTargets)
+	return command
+}
+
+// statusFlag adds the flag --status to a command.
+func statusFlag(command *cobra.Command, statuses *[]string, help string) {
+	command.Flags().StringSliceVar(statuses, "status", nil, help)
 	var names []string
 	for _, s := range client.Statuses {
 		names = append(names, string(s))
 	}
-	_ = command.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // fail only for unknown flags
-	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms)
-	_ = command.RegisterFlagCompletionFunc("task", a.completeTargets)
-	return command
+	_ = command.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
+}
+
+// parseStatuses returns nil for no names.
+func parseStatuses(names []string) (statuses []client.Status, err error) {
+	for _, name := range names {
+		if !slices.Contains(client.Statuses, client.Status(name)) {
+			return nil, usage("--status %s: there is no such status", name)
+		}
+		statuses = append(statuses, client.Status(name))
+	}
+	return statuses, nil
 }
 
 // list prints elements as they arrive.
@@ -206,9 +219,17 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 	if err != nil || a.json {
 		return errors.Join(err, a.printUnless(err, t))
 	}
-	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)},
+	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)},
 		{"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning}})
 	return nil
+}
+
+// pauseOf follows the status of a task.
+func pauseOf(t client.Task) string {
+	if t.Paused {
+		return ", paused"
+	}
+	return ""
 }
 
 func attentionOf(a *client.Attention) string {
@@ -297,85 +318,4 @@ func (a *app) logs(ctx context.Context, c *client.Client, id int64, seen int) (i
 		}
 	}
 	return seen, nil
-}
-
-func (a *app) cancelCommand() *cobra.Command {
-	return &cobra.Command{Use: "cancel ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Cancel a job, or all jobs of a task that have not ended", Long: "Cancel a job, or all jobs of a task that have not ended. They stay in the list.\n\n" + idHelp,
-		Example: "  eodispatch cancel job-42",
-		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
-			if !t.task {
-				j, err := c.Cancel(ctx, t.id)
-				if err != nil || a.json {
-					return errors.Join(err, a.printUnless(err, j))
-				}
-				a.hint("%s is %s.", t, j.Status)
-				return nil
-			}
-			n := 0
-			for j, err := range c.TaskJobs(ctx, t.id, client.Filter{Statuses: []client.Status{client.Created, client.Submitted, client.Queued, client.Running, client.Unknown}}) {
-				if err == nil {
-					j, err = c.Cancel(ctx, j.ID)
-				}
-				if err != nil {
-					return err
-				}
-				if n++; a.json {
-					if err := (&listing{app: a}).job(j); err != nil {
-						return err
-					}
-				}
-			}
-			a.hint("%d jobs of %s are being canceled.", n, t)
-			return nil
-		})}
-}
-
-func (a *app) retryCommand() *cobra.Command {
-	return &cobra.Command{Use: "retry TASK", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Submit the failed jobs of a task again", Long: "Submit the failed jobs of a task again, under the same ids.\n\n" + idHelp,
-		Example: "  eodispatch retry task-7",
-		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
-			if !t.task {
-				return usage("%s is a job; only the jobs of tasks can be retried. Submit the job again with run", t)
-			}
-			made, err := c.Retry(ctx, t.id)
-			if err != nil || a.json {
-				return errors.Join(err, a.printUnless(err, made))
-			}
-			a.hint("%s: %s", t, countsOf(made))
-			return nil
-		})}
-}
-
-func (a *app) deleteCommand() *cobra.Command {
-	return &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Cancel and delete jobs and tasks", Long: "Cancel and delete jobs and tasks. They disappear from the list.\n\n" + idHelp,
-		Example: "  eodispatch delete job-42 task-7",
-		RunE: a.run(func(ctx context.Context, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			for _, arg := range args {
-				t, err := parse(ctx, c, arg)
-				if err != nil {
-					return err
-				}
-				remove := c.Delete
-				if t.task {
-					remove = c.DeleteTask
-				}
-				if err := remove(ctx, t.id); err != nil {
-					return err
-				}
-				if a.json {
-					if err := a.print(map[string]string{"message_type": "deleted", "id": t.String()}); err != nil {
-						return err
-					}
-				}
-				a.hint("%s is deleted.", t)
-			}
-			return nil
-		})}
 }

@@ -78,6 +78,7 @@ type watching struct {
 	status   client.Status
 	progress *float64
 	counts   map[client.Status]int // of a task
+	paused   bool                  // a task
 	failed   map[int64]bool        // jobs of which a line was shown
 	last     client.Job            // of a job
 	before   *int                  // jobs before the next one of a task in the queue; nil: none waits, or it is not known
@@ -153,7 +154,7 @@ func (w *watching) take(u client.Update, each func(client.Job)) (ended bool, err
 		if w.status == "" {
 			w.endedAt, _ = t.Ended()
 		}
-		w.status, w.progress, w.counts = t.Status, t.Progress, t.Counts
+		w.status, w.progress, w.counts, w.paused = t.Status, t.Progress, t.Counts, t.Paused
 	}
 	return w.status.Final(), w.record(u, each)
 }
@@ -267,7 +268,7 @@ func (w *watching) outcome(err error) error {
 func (w *watching) state(now time.Time) string {
 	line := string(w.status)
 	if w.task {
-		line += ": " + countsOf(client.Task{Counts: w.counts})
+		line += ": " + countsOf(client.Task{Counts: w.counts}) + pauseOf(client.Task{Paused: w.paused})
 	}
 	if w.progress != nil && !w.status.Final() {
 		line += " " + percent(w.progress)

@@ -31,8 +31,14 @@ func (u *person) inTerminal(args ...string) *ptyCommand {
 	if err != nil {
 		u.Fatal(err)
 	}
+	return u.programInTerminal(program, args...)
+}
+
+func (u *person) programInTerminal(program string, args ...string) *ptyCommand {
+	u.Helper()
 	t := &ptyCommand{exec.CommandContext(u.Context(), program, args...), &screen{}, nil, make(chan struct{})}
 	t.Dir, t.Env = u.folder, append([]string{"TERM=xterm-256color"}, u.environ...)
+	var err error
 	if t.keyboard, err = pty.StartWithSize(t.Cmd, &pty.Winsize{Rows: 30, Cols: 120}); err != nil {
 		u.Fatal(err)
 	}
@@ -42,6 +48,13 @@ func (u *person) inTerminal(args ...string) *ptyCommand {
 		_, _ = io.Copy(t.screen, t.keyboard) // ends with EIO when the program has ended
 	}()
 	return t
+}
+
+func (t *ptyCommand) types(test *testing.T, keys string) {
+	test.Helper()
+	if _, err := t.keyboard.WriteString(keys); err != nil {
+		test.Fatal(err)
+	}
 }
 
 // ends waits for the end and returns the exit code.
@@ -85,9 +98,7 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 	if err := pty.Setsize(first.keyboard, &pty.Winsize{Rows: 30, Cols: 60}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.keyboard.WriteString("\x03"); err != nil {
-		t.Fatal(err)
-	}
+	first.types(t, "\x03")
 	if code := first.ends(t); code != cli.ExitInterrupted {
 		t.Errorf("exit %d", code)
 	}
@@ -167,12 +178,31 @@ try eodispatch tiles 1,1,2,2 --grid 20
 			t.Errorf("%q is not in:\n%s", want, printed)
 		}
 	}
-	if _, err := exec.LookPath("zsh"); err == nil {
-		check := exec.CommandContext(t.Context(), "zsh", "-fc", "autoload -U compinit; compinit -D; source <(eodispatch completion zsh); whence -w _eodispatch")
-		check.Env = u.environ
-		if printed, err := check.CombinedOutput(); err != nil || !strings.Contains(string(printed), "function") {
-			t.Errorf("zsh: %v: %s", err, printed)
-		}
-	}
 	u.holds(u.must("__complete", "show", ""), "job-1\tsummer", fmt.Sprintf(":%d", 4))
+}
+
+// TestCompletion_InZsh types into an interactive zsh.
+func TestCompletion_InZsh(t *testing.T) {
+	needPrograms(t, "zsh")
+	s := startDemo(t)
+	token, err := s.signIn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newPerson(t, "EODISPATCH_BROKER="+s.broker, "EODISPATCH_TOKEN="+token)
+	u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--title", "summer")
+	shell := u.programInTerminal("zsh", "-f")
+	shell.types(t, "autoload -U compinit; compinit -D; source <(eodispatch completion zsh); print lo''aded\r")
+	shell.await(t, "\nloaded")
+	for _, c := range []struct{ typed, completed string }{
+		{"eodispatch downl", "eodispatch download"},
+		{"eodispatch link simulated-og", "eodispatch link simulated-ogc"},
+		{"eodispatch show job", "eodispatch show job-1"},
+	} {
+		shell.types(t, c.typed+"\t")
+		shell.await(t, c.completed)
+		shell.types(t, "\x15") // deletes the line
+	}
+	shell.types(t, "exit\r")
+	shell.ends(t)
 }

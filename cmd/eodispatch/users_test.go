@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/cli"
 	"github.com/eodispatch/eodispatch/simulator"
@@ -108,6 +109,48 @@ func startDemo(t *testing.T) *demoServers {
 
 const usersBox = "5.05,51.2,5.15,51.25"
 
+// TestUsers_ControlATask pauses, resumes, cancels and retries a task and jobs of it.
+func TestUsers_ControlATask(t *testing.T) {
+	s := startDemo(t)
+	token, err := s.signIn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newPerson(t, "EODISPATCH_BROKER="+s.broker, "EODISPATCH_TOKEN="+token)
+	said := func(args ...string) string {
+		t.Helper()
+		code, _, said := u.do(args...)
+		if code != exitDone {
+			t.Errorf("%v: exit %d: %s", args, code, said)
+		}
+		return said
+	}
+	tiled := []string{"--platform", "simulated-ogc", "--area", "5.05,51.05,5.75,51.45", "--grid", "20x20km"}
+	s.world.OGC.SetLife(simulator.Life{Run: time.Hour})
+	u.must(append([]string{"upscale", "ndvi"}, tiled...)...)
+	u.holds(said("pause", "task-1"), "task-1: ", ", paused")
+	u.holds(u.must("show", "task-1"), ", paused")
+	u.refused(cli.ExitUsage, "job-1 is a job; pause takes a task", "pause", "job-1")
+	if after := said("resume", "task-1"); strings.Contains(after, "paused") {
+		t.Error(after)
+	}
+	u.refused(cli.ExitUsage, "there is no such status", "cancel", "task-1", "--status", "sleeping")
+	u.refused(cli.ExitUsage, "choose jobs of a task", "cancel", "job-1", "--job", "1")
+	said("cancel", "task-1", "--job", "1,2", "--status", "created,submitted,queued,running")
+	u.refused(cli.ExitCanceled, "job-2 was canceled", "wait", "job-2")
+	u.holds(u.must("list", "--task", "task-1", "--status", "created,submitted,queued,running"), "job-3")
+	said("cancel", "task-1")
+	u.refused(cli.ExitCanceled, "task-1 was canceled", "wait", "task-1")
+
+	s.world.OGC.SetLife(simulator.Life{})
+	u.must(append([]string{"upscale", "fail"}, tiled...)...)
+	u.refused(cli.ExitUnsuccessful, "task-2 has ended: 14 failed", "wait", "task-2")
+	u.holds(said("retry", "job-15"), "task-2: ", "13 failed")
+	u.refused(cli.ExitUnsuccessful, "job-15 failed", "wait", "job-15")
+	u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox)
+	u.refused(cli.ExitUsage, "job-29 is not part of a task", "retry", "job-29")
+}
+
 // TestUsers_FromSignInToFiles goes the whole way on both protocols, with the real program in processes of their own.
 func TestUsers_FromSignInToFiles(t *testing.T) {
 	s, u := startDemo(t), newPerson(t)
@@ -130,6 +173,10 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	items, _ := filepath.Glob(filepath.Join(u.folder, "many", "*", "item.json"))
 	if len(items) != 14 {
 		t.Errorf("%d items of 14 tiles", len(items))
+	}
+
+	if shown := u.openInPystac("many"); shown != "14 items, 14 files\n" {
+		t.Errorf("pystac finds %s", shown)
 	}
 
 	var again struct{ Fetched, Present int }
@@ -157,6 +204,25 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 
 	u.must("logout")
 	u.refused(cli.ExitSignIn, "Run: eodispatch login "+s.broker, "--broker", s.broker, "whoami")
+}
+
+// openInPystac returns how many items and how many files of theirs pystac finds by the collection in a folder, which it must accept.
+func (u *person) openInPystac(folder string) string {
+	u.Helper()
+	environment, err := exec.Command("bash", "../../test/real/install.sh", "--bin", "stac-1.1").Output()
+	if err != nil {
+		u.Fatal(err)
+	}
+	const script = `import os, sys, pystac
+items = list(pystac.Collection.from_file(sys.argv[1]).get_items(recursive=True))
+print(len(items), "items,", sum(os.path.getsize(a.get_absolute_href()) > 0 for i in items for a in i.assets.values()), "files")`
+	command := exec.CommandContext(u.Context(), filepath.Join(strings.TrimSpace(string(environment)), "python"), "-c", script,
+		filepath.Join(u.folder, folder, "collection.json"))
+	shown, err := command.Output()
+	if err != nil {
+		u.Fatalf("pystac (installed by test/real/install.sh): %v", err)
+	}
+	return string(shown)
 }
 
 // hasFiles checks that the collection in a folder refers to files that are there, by relative links, and to a name among them.

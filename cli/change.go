@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+// chosen are the jobs of a task that flags name.
+type chosen struct {
+	jobs     []int64
+	statuses []string
+}
+
+// any reports whether a job or status is named.
+func (c *chosen) any() bool { return len(c.jobs)+len(c.statuses) > 0 }
+
+func (c *chosen) choice() (client.Choice, error) {
+	statuses, err := parseStatuses(c.statuses)
+	return client.Choice{Jobs: c.jobs, Statuses: statuses}, err
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	only := &chosen{}
+	command := &cobra.Command{Use: "cancel ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Cancel a job, or jobs of a task that have not ended",
+		Long: "Cancel a job, or jobs of a task that have not ended: all of them, unless --job or --status chooses some. Jobs that wait are not submitted, " +
+			"jobs that run are canceled at the platform, and results of finished jobs are kept. All stay in the list.\n\n" + idHelp,
+		Example: "  eodispatch cancel job-42\n  eodispatch cancel task-7\n  eodispatch cancel task-7 --status created,queued",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if t.task {
+				made, err := cancelTask(ctx, c, t.id, only)
+				return a.changed(t, made, err)
+			}
+			if only.any() {
+				return usage("%s is a job; --job and --status choose jobs of a task", t)
+			}
+			j, err := c.Cancel(ctx, t.id)
+			if err != nil || a.json {
+				return errors.Join(err, a.printUnless(err, j))
+			}
+			a.hint("%s is %s.", t, j.Status)
+			return nil
+		})}
+	command.Flags().Int64SliceVar(&only.jobs, "job", nil, "cancel only these jobs of the task, by number: --job 12,13")
+	statusFlag(command, &only.statuses, "cancel only jobs of the task with one of these statuses: --status created,queued")
+	return command
+}
+
+func cancelTask(ctx context.Context, c *client.Client, id int64, only *chosen) (client.Task, error) {
+	if !only.any() {
+		return c.CancelTask(ctx, id)
+	}
+	choice, err := only.choice()
+	if err != nil {
+		return client.Task{}, err
+	}
+	return c.CancelJobs(ctx, id, choice)
+}
+
+func (a *app) retryCommand() *cobra.Command {
+	var jobs []int64
+	command := &cobra.Command{Use: "retry ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short:   "Submit failed jobs of a task again",
+		Long:    "Submit the failed jobs of a task again, under the same ids: all of them, unless --job chooses some. If ID is a job of a task, that job alone.\n\n" + idHelp,
+		Example: "  eodispatch retry task-7\n  eodispatch retry task-7 --job 12,13\n  eodispatch retry job-12",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) (err error) {
+			jobs := jobs
+			if !t.task {
+				if t, jobs, err = a.withinTask(ctx, c, t, jobs); err != nil {
+					return err
+				}
+			}
+			retry := func() (client.Task, error) { return c.Retry(ctx, t.id) }
+			if len(jobs) > 0 {
+				retry = func() (client.Task, error) { return c.RetryJobs(ctx, t.id, client.Choice{Jobs: jobs}) }
+			}
+			made, err := retry()
+			return a.changed(t, made, err)
+		})}
+	command.Flags().Int64SliceVar(&jobs, "job", nil, "retry only these jobs of the task, by number: --job 12,13")
+	return command
+}
+
+// withinTask returns the task of a job, and the job as the only one chosen of it.
+func (a *app) withinTask(ctx context.Context, c *client.Client, t target, chosen []int64) (task target, jobs []int64, err error) {
+	if len(chosen) > 0 {
+		return t, nil, usage("%s is a job; --job chooses jobs of a task", t)
+	}
+	j, err := c.Job(ctx, t.id)
+	if err == nil && j.TaskID == 0 {
+		err = usage("%s is not part of a task, and only jobs of tasks can be retried. Submit it again with: eodispatch run", t)
+	}
+	return target{true, j.TaskID}, []int64{t.id}, err
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	return a.taskCommand("pause", (*client.Client).Pause, &cobra.Command{
+		Short: "Keep the waiting jobs of a task from being submitted",
+		Long: "Keep the waiting jobs of a task from being submitted. Jobs that were submitted continue and cost what they cost. " +
+			"The pause lasts until resume or cancel.\n\n" + idHelp,
+		Example: "  eodispatch pause task-7\n  eodispatch resume task-7"})
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	return a.taskCommand("resume", (*client.Client).Resume, &cobra.Command{
+		Short:   "End the pause of a task",
+		Long:    "End the pause of a task: its waiting jobs are submitted when it is their turn.\n\n" + idHelp,
+		Example: "  eodispatch resume task-7"})
+}
+
+// taskCommand completes a command that changes a whole task.
+func (a *app) taskCommand(verb string, change func(*client.Client, context.Context, int64) (client.Task, error), command *cobra.Command) *cobra.Command {
+	command.Use, command.GroupID, command.Args, command.ValidArgsFunction = verb+" TASK", "jobs", cobra.ExactArgs(1), a.completeTargets
+	command.RunE = a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+		if !t.task {
+			return usage("%s is a job; %s takes a task", t, verb)
+		}
+		made, err := change(c, ctx, t.id)
+		return a.changed(t, made, err)
+	})
+	return command
+}
+
+// changed prints a task after a change.
+func (a *app) changed(t target, made client.Task, err error) error {
+	if err != nil || a.json {
+		return errors.Join(err, a.printUnless(err, made))
+	}
+	a.hint("%s: %s%s", t, countsOf(made), pauseOf(made))
+	return nil
+}
+
+func (a *app) deleteCommand() *cobra.Command {
+	return &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Cancel and delete jobs and tasks", Long: "Cancel and delete jobs and tasks. They disappear from the list.\n\n" + idHelp,
+		Example: "  eodispatch delete job-42 task-7",
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			for _, arg := range args {
+				t, err := parse(ctx, c, arg)
+				if err != nil {
+					return err
+				}
+				remove := c.Delete
+				if t.task {
+					remove = c.DeleteTask
+				}
+				if err := remove(ctx, t.id); err != nil {
+					return err
+				}
+				if a.json {
+					if err := a.print(map[string]string{"message_type": "deleted", "id": t.String()}); err != nil {
+						return err
+					}
+				}
+				a.hint("%s is deleted.", t)
+			}
+			return nil
+		})}
+}
