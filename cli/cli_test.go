@@ -173,13 +173,13 @@ func stub(t *testing.T, answers map[string]string) (environ []string) {
 
 func TestDeleteAndCancel_PrintJSON(t *testing.T) {
 	environ := stub(t, map[string]string{"DELETE /unit_jobs/4": `null`, "DELETE /upscale_tasks/7": `null`,
-		"GET /upscale_tasks/7": `{"id":7,"jobs":[{"id":8,"status":"running"}]}`, "POST /unit_jobs/8/cancel": `{"id":8,"status":"canceled"}`})
+		"POST /upscale_tasks/7/cancel": `{"id":7,"status":"canceled"}`})
 	printed, err := execute(t, environ, "delete", "job-4", "task-7", "--json", "--quiet")
 	if want := `{"id":"job-4","message_type":"deleted"}` + "\n" + `{"id":"task-7","message_type":"deleted"}` + "\n"; err != nil || printed != want {
 		t.Errorf("delete: %v: %s", err, printed)
 	}
 	printed, err = execute(t, environ, "cancel", "task-7", "--json", "--quiet")
-	if err != nil || !strings.HasPrefix(printed, `{"message_type":"job","id":8,`) || strings.Count(printed, "\n") != 1 {
+	if err != nil || !strings.HasPrefix(printed, `{"id":7,`) || strings.Count(printed, "\n") != 1 {
 		t.Errorf("cancel: %v: %s", err, printed)
 	}
 }
