@@ -186,7 +186,8 @@ func (f Fault) apply(a *answer) {
 // send writes a response in the fault's form.
 func (f Fault) send(ctx context.Context, w http.ResponseWriter, a *answer) {
 	maps.Copy(w.Header(), a.header)
-	if f.Form == AsIs || f.Form == HTML || f.Form == Torn {
+	headed := a.body.Len() == 0 && a.header.Get("Content-Length") != "" // the response to HEAD tells the length of the file
+	if !headed && (f.Form == AsIs || f.Form == HTML || f.Form == Torn) {
 		w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
 	}
 	if a.status == http.StatusNoContent || a.status == http.StatusNotModified {

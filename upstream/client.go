@@ -222,7 +222,9 @@ func (c *Client) send(ctx context.Context, by http.RoundTripper, req *http.Reque
 		return nil, false, fmt.Errorf("%w (%w)", errNotSent, context.Cause(ctx))
 	}
 	req.Header.Set("User-Agent", c.agent)
-	req.Header.Set("Accept-Encoding", "gzip")
+	if req.Header.Get("Accept-Encoding") == "" {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
 	var traced, wrote atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn:          func(string) { traced.Store(true) },

@@ -1,0 +1,141 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Relay is a request for a file that a result of a platform links to. The response is passed on as it arrives.
+type Relay struct {
+	Op     string
+	Head   bool // only the headers are wanted
+	URL    string
+	Token  dispatch.Secret // text after "Bearer "; only sent if the URL has the origin of Origin
+	Origin string
+	Header http.Header // a range, and conditions on the version of the file
+}
+
+// stallAfter is how long a server may send nothing in the middle of a file.
+const stallAfter = time.Minute
+
+// relayed are the statuses that are passed on. All others are errors.
+var relayed = map[int]bool{http.StatusOK: true, http.StatusPartialContent: true, http.StatusNotModified: true,
+	http.StatusPreconditionFailed: true, http.StatusRequestedRangeNotSatisfiable: true}
+
+// Relay asks for a file: with https, from a public host or one that the operator trusts, and through at most three redirects under the same rules.
+// Answer.Stream is the file, or a range of it, as the server sends it, of any length; the caller closes it. It breaks off with Unavailable
+// when the server sends nothing for a minute. A link for GET may be signed for that method alone, so that a server which refuses HEAD is asked by GET.
+func (c *Client) Relay(ctx context.Context, r Relay) (*Answer, error) {
+	if !r.Head {
+		return c.relay(ctx, r, http.MethodGet)
+	}
+	a, err := c.relay(ctx, r, http.MethodHead)
+	if dispatch.Is(err, dispatch.Forbidden) || dispatch.Is(err, dispatch.Unsupported) {
+		a, err = c.relay(ctx, r, http.MethodGet)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.Stream.Close()
+	a.Stream = http.NoBody
+	return a, nil
+}
+
+func (c *Client) relay(ctx context.Context, r Relay, method string) (*Answer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(c.timeout, cancel)
+	resp, err := c.openFile(ctx, r, method)
+	if err == nil && !relayed[resp.StatusCode] {
+		_, err = Fetch{Op: r.Op}.read(ctx, resp)
+		err = r.refusal(err, resp.Request.URL)
+	}
+	if err != nil {
+		late.Stop()
+		cancel()
+		return nil, err
+	}
+	late.Stop()
+	a := answer(resp)
+	a.Stream = &stream{Reader: &watched{resp.Body, late}, body: resp.Body, done: func() { late.Stop(); cancel() }, op: r.Op}
+	return a, nil
+}
+
+// openFile sends the request and follows redirects.
+func (c *Client) openFile(ctx context.Context, r Relay, method string) (*http.Response, error) {
+	next := r.URL
+	for range maxHops + 1 {
+		u, exempt, err := c.rules.parseUntrusted(next, nil, true)
+		if err != nil {
+			return nil, badLink(r.Op, err)
+		}
+		by := c.untrusted
+		if exempt {
+			by = c.trusted
+		}
+		resp, sent, err := c.send(ctx, by, r.request(method, u))
+		if err != nil {
+			return nil, linkFailure(r.Op, err, sent)
+		}
+		to := redirect(resp, u)
+		if to == nil {
+			return resp, nil
+		}
+		resp.Body.Close()
+		next = to.String()
+	}
+	return nil, badLink(r.Op, errors.New("it redirects more than three times"))
+}
+
+func (r Relay) request(method string, u *url.URL) *http.Request {
+	h := r.Header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	h.Set("Accept-Encoding", "identity") // ranges count the bytes of the file itself
+	if r.Token != "" && SameOrigin(u.String(), r.Origin) {
+		h.Set("Authorization", "Bearer "+r.Token.Reveal())
+	}
+	return &http.Request{Method: method, URL: u, Host: u.Host, Header: h, Body: http.NoBody}
+}
+
+// refusal returns the error for a status that is not passed on. Another server's refusal says nothing about the token, which it did not get.
+func (r Relay) refusal(err error, at *url.URL) error {
+	switch {
+	case err == nil: // another status of success
+		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: r.Op, Text: "The server of the file responded with something else."}
+	case dispatch.Is(err, dispatch.SignInRequired) && !SameOrigin(at.String(), r.Origin):
+		return &dispatch.Error{Kind: dispatch.Forbidden, Op: r.Op, Text: "The server of the file refuses the link.", Err: err}
+	}
+	return err
+}
+
+// badLink returns the error for a link that must not be followed. It is the platform's fault, and not that of the client.
+func badLink(op string, why error) error {
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's link to the file cannot be followed: " + why.Error() + "."}
+}
+
+// linkFailure returns the error for a file whose server did not respond.
+func linkFailure(op string, err error, sent bool) error {
+	if prohibited(err) {
+		return badLink(op, errPrivate)
+	}
+	return failure(op, err, sent, false)
+}
+
+// watched is a body of which each read must end in time.
+type watched struct {
+	io.Reader
+	late *time.Timer // ends the request
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	w.late.Reset(stallAfter)
+	defer w.late.Stop()
+	return w.Reader.Read(p)
+}
