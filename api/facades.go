@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
@@ -68,6 +70,20 @@ func (s facadeServer) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, 
 		return nil, invalid(faults)
 	}
 	return body, nil
+}
+
+func (s facadeServer) Stream(w http.ResponseWriter, r *http.Request, status int, from io.Reader) error {
+	callIn(r.Context()).turn.end() // streams have a limit of their own
+	release, ok := s.a.streaming.enter()
+	if !ok {
+		return errStopping
+	}
+	defer release()
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.a.chunkTime())); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	w.WriteHeader(status)
+	return s.a.pass(w, from)
 }
 
 func (s facadeServer) Problem(ctx context.Context, err error) facade.Problem {

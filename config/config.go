@@ -113,6 +113,8 @@ type Platform struct {
 	Limits         PlatformLimits  `yaml:"limits"`
 	Submit         Submit          `yaml:"submit" default:"at_most_once" oneof:"at_most_once at_least_once"`
 
+	Assets Assets `yaml:"assets" default:"direct" oneof:"direct proxy"`
+
 	// StartSettlesAfter is for openEO, see dispatch.Backend; absent: learned.
 	StartSettlesAfter time.Duration `yaml:"start_settles_after"`
 }
@@ -132,6 +134,14 @@ func (p Protocol) Label() dispatch.Label {
 	}
 	return dispatch.OpenEO
 }
+
+// Assets is where users read the files of results.
+type Assets string
+
+const (
+	DirectAssets  Assets = "direct" // at the server to which the platform links
+	ProxiedAssets Assets = "proxy"  // at the broker, which passes them on
+)
 
 // Submit is the policy for a submission whose outcome cannot be determined.
 type Submit string

@@ -49,6 +49,7 @@ platforms:
     issuer: https://identity.example.org/realms/CDSE
     limits: {jobs: 3, requests: 4, rate: 10/s, min_poll: 5s, send: 20s, free_stalled: true}
     submit: at_least_once
+    assets: proxy
     start_settles_after: 5m
   - name: processes
     protocol: ogc-api-processes
@@ -119,18 +120,18 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Exchange:    &Exchange{Driver: KeycloakRequestedIssuer, Alias: "cdse", LinkLife: 30 * time.Minute},
 			TokenPrefix: "oidc/CDSE", Issuer: "https://identity.example.org/realms/CDSE",
 			Limits: PlatformLimits{Jobs: 3, Requests: 4, Rate: Pace(100 * time.Millisecond), MinPoll: 5 * time.Second, Send: 20 * time.Second, FreeStalled: true},
-			Submit: AtLeastOnce, StartSettlesAfter: 5 * time.Minute,
+			Submit: AtLeastOnce, Assets: ProxiedAssets, StartSettlesAfter: 5 * time.Minute,
 		}, {
 			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,
 			ServiceAccount: &ServiceAccount{TokenURL: "https://auth.example.org/token", ClientID: "broker", ClientSecret: "from a file"},
 			Users:          &Users{Jobs: 20, Daily: 200, Claim: "realm_access.roles", AnyOf: []string{"eo-users", "admins"}},
-			Limits:         defaults, Submit: AtMostOnce,
+			Limits:         defaults, Submit: AtMostOnce, Assets: DirectAssets,
 		}, {
 			Name: "open", Protocol: OpenEO, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,
-			Limits: defaults, Submit: AtMostOnce,
+			Limits: defaults, Submit: AtMostOnce, Assets: DirectAssets,
 		}, {
 			Name: "open-ogc", Protocol: OGCProcess, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,
-			Limits: defaults, Submit: AtMostOnce,
+			Limits: defaults, Submit: AtMostOnce, Assets: DirectAssets,
 		}},
 		Catalogue: Catalogue{Sources: []string{"/etc/records", "https://catalogue.example.org/items?limit=100"}, Refresh: 10 * time.Minute, Open: true},
 		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc", Application: "ndvi", Namespace: new("ns"), Keywords: []string{"a", "b"}, Cost: "one credit",

@@ -51,6 +51,7 @@ type Broker struct {
 	ownCalls callLimits // likewise of each user, by platform/user
 	syncs    callLimits // synchronous runs, by platform
 	ownSyncs callLimits // likewise of each user, by platform/user
+	transfer callLimits // files that are passed on, of each user
 	results  keptCollections
 	backlog  backlog
 	suspects suspects

@@ -19,20 +19,15 @@ func (b *Broker) CreateUnstarted(ctx context.Context, u UserID, platform string,
 	return n, err
 }
 
-// CheckGraph checks the process of a request at the named platform, without sending anything.
-func (b *Broker) CheckGraph(ctx context.Context, platform string, r Request, d *Dimension) error {
-	backend := b.backendNamed(platform)
-	if backend == nil {
-		return &Error{Kind: NotFound, Op: "dispatch.CheckGraph", Text: "There is no such platform."}
+// CheckRequest checks a request or, with a dimension, a task's as its acceptance would, and stores nothing.
+func (b *Broker) CheckRequest(ctx context.Context, u UserID, r Request, d *Dimension) error {
+	if d != nil {
+		if err := checkTask(Task{Request: r.complete(), Dimension: d.Name}, d.Values); err != nil {
+			return err
+		}
 	}
-	r = r.complete()
-	if _, err := backend.base(r); err != nil {
-		return err
-	}
-	if err := backend.permitted(r); err != nil {
-		return err
-	}
-	return backend.Platform.(GraphRunner).CheckGraph(ctx, r, d)
+	_, _, err := b.draft(ctx, u, r, d)
+	return err
 }
 
 // Unstarted returns an unstarted job to its owner.

@@ -42,6 +42,23 @@ func (b *Backend) document(ctx context.Context, s Service) *Document {
 	return &Document{Origin{b.Name, s}, body}
 }
 
+// Definition returns the document that defines a service now; nil if its platform keeps the service itself.
+func (b *Broker) Definition(ctx context.Context, u UserID, s Service, l Label) ([]byte, error) {
+	backend, err := b.Backend(s, l)
+	if err != nil {
+		return nil, err
+	}
+	documenter, can := backend.Platform.(Documenter)
+	if !can {
+		return nil, nil
+	}
+	defer idleIfSlow(ctx)()
+	if err := b.awaitDocument(ctx, backend, u, s); err != nil {
+		return nil, err
+	}
+	return documenter.Document(ctx, s)
+}
+
 // Document returns the document that defined the service of a job when it was accepted; nil if none was stored.
 func (b *Broker) Document(ctx context.Context, u UserID, id JobID) (*Document, error) {
 	r, err := b.Store.Record(ctx, u, id)

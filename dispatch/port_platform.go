@@ -57,6 +57,11 @@ type (
 	GraphRunner interface {
 		CheckGraph(ctx context.Context, r Request, d *Dimension) error
 	}
+	// FileOpener opens a file that results link to, at whatever server it is. The token is sent to the platform's own server only. The
+	// file is not read beforehand: its body is the response as it arrives.
+	FileOpener interface {
+		OpenFile(context.Context, Token, FileRequest) (*File, error)
+	}
 	// Prober checks whether the platform can be used. The error is for operators.
 	Prober interface {
 		Probe(context.Context, Token) error
@@ -100,6 +105,20 @@ type SyncResult struct {
 	ContentType string
 	Body        io.ReadCloser
 	Ref         Ref // of the platform job of this run; zero: none
+}
+
+// FileRequest is a request for a file, or for a range of it.
+type FileRequest struct {
+	URL    string              // filled in by the broker
+	Head   bool                // only the headers are wanted
+	Header map[string][]string // of HTTP: a range, and conditions on the version of the file
+}
+
+// File is the response to a FileRequest: of success, or that a condition is not met or a range not there. Its Body must be closed.
+type File struct {
+	Status int                 // of HTTP
+	Header map[string][]string // of HTTP
+	Body   io.ReadCloser
 }
 
 // LogEntry is one line that a platform logged about a job.
@@ -167,6 +186,7 @@ type Backend struct {
 	Platform    Platform
 	Limits      Limits
 	AtLeastOnce bool                       // repeat a one-step submission whose outcome stays unknown; the job may then run twice
+	ProxyAssets bool                       // files of results are passed on to users, who do not reach their server
 	Quota       Quota                      // of each user who shares the account
 	Entitled    func(context.Context) bool // reports whether the user of a request may run jobs here; nil: everyone may
 

@@ -4,6 +4,7 @@ package facade
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -37,6 +38,9 @@ type Server interface {
 	// ReadBody reads a body that is JSON in UTF-8, within the limits of the server on its size, time, nesting and members; nil if
 	// the request has none.
 	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
+	// Stream writes a response of any length as it can be read, and waits for neither more than a minute. The request no longer counts among
+	// those that are served at once. An error means that the response is incomplete, or was not begun because the server stops.
+	Stream(w http.ResponseWriter, r *http.Request, status int, from io.Reader) error
 	// Problem returns what a client may know of an error, and logs what it may not.
 	Problem(ctx context.Context, err error) Problem
 	// Seal signs a text for a user and a purpose. Unseal returns it if it was sealed for the same user and purpose. The text can be

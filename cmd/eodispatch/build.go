@@ -271,7 +271,7 @@ func platforms(settings *config.Config) []*dispatch.Backend {
 		backends = append(backends, &dispatch.Backend{
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
 			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
-			AtLeastOnce: p.Submit == config.AtLeastOnce, Quota: quota(p.Users), Entitled: entitlementCheck(p.Users),
+			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets, Quota: quota(p.Users), Entitled: entitlementCheck(p.Users),
 			StartSettlesAfter: p.StartSettlesAfter,
 		})
 	}

@@ -116,7 +116,8 @@ func classes(d described) []string {
 func (f *Facade) capabilities(r *request) (*answer, error) {
 	d := f.description(r)
 	id, title := "eodispatch", cmp.Or(f.Title, "eodispatch")
-	text := "All openEO platforms of this broker as one back-end. Jobs wait here while a platform is full or does not respond."
+	text := "All openEO platforms of this broker as one back-end. Jobs wait here while a platform is full or does not respond. " +
+		"The services of its catalogue, on platforms of all protocols, are the processes of the namespace " + servicesNamespace + "."
 	if b := r.view.backend; b != nil {
 		id, title = b.Name, cmp.Or(d.Title, b.Name)
 		text = strings.TrimSpace(d.Description + "\n\nReached by a broker: jobs wait there while this platform is full or does not respond.")

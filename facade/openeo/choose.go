@@ -2,9 +2,9 @@ package openeo
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -12,33 +12,99 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Services is the catalogue of services.
-type Services interface {
-	Search(catalogue.Query) (catalogue.Page, bool)
-}
-
 // platformOptions are the job options that name a platform: the broker's own, and that of the openEO aggregator.
 var platformOptions = []string{"eodispatch:platform", "federation:force-backend"}
 
-// choose returns the platform to which a process of the merged view goes: the one that job options name; else that of the catalogue's
-// service whose definition a node refers to; else the first that has all collections and processes of the graph.
+// choose returns the platform to which a process of the merged view goes: the one that job options name; else the first that has the services
+// and namespaces that the graph calls; else the first that has all its collections and processes.
 func (f *Facade) choose(r *request, members map[string]json.RawMessage) (*dispatch.Backend, error) {
-	if name := namedPlatform(members); name != "" {
-		if b := f.backend(name); b != nil {
-			return b, nil
-		}
-		return nil, f.noPlatform("There is no openEO platform " + name + ".")
+	u := uses{collections: map[string]bool{}, processes: map[string]bool{}, namespaces: map[string]bool{}, services: map[string]bool{}}
+	u.walk(graphOf(members))
+	needs, err := f.needsOf(r, u)
+	if err != nil {
+		return nil, err
 	}
-	graph := graphOf(members)
-	u := uses{collections: map[string]bool{}, processes: map[string]bool{}, namespaces: map[string]bool{}}
-	u.walk(graph)
-	if b := f.ofService(u); b != nil {
+	if name := namedPlatform(members); name != "" {
+		b := f.anyBackend(name)
+		switch {
+		case b == nil || b.Label != dispatch.OpenEO && len(needs) == 0:
+			return nil, f.noPlatform("There is no openEO platform " + name + ".")
+		case !needs.allAt(name):
+			return nil, f.noPlatform("The platform " + name + " does not have all that this process graph calls: " + needs.String() + ".")
+		}
 		return b, nil
+	}
+	if len(needs) > 0 {
+		for _, b := range f.Backends {
+			if needs.allAt(b.Name) {
+				return b, nil
+			}
+		}
+		return nil, f.noPlatform("No platform has all that this process graph calls: " + needs.String() + ".")
 	}
 	if backends := f.backends(); len(backends) == 1 {
 		return backends[0], nil
 	}
 	return f.withAll(r, u)
+}
+
+// need is something that a process graph calls, and the platforms that have it.
+type need struct {
+	what string
+	at   []string
+}
+
+type needs []need
+
+func (all needs) allAt(platform string) bool {
+	return !slices.ContainsFunc(all, func(n need) bool { return !slices.Contains(n.at, platform) })
+}
+
+func (all needs) String() string {
+	texts := make([]string, len(all))
+	for i, n := range all {
+		texts[i] = n.what + " is at: " + orNone(n.at)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// needsOf returns the services and the namespaces of a graph. A namespace that nobody is known to have, such as the URL of a definition, is left
+// to the platform.
+func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
+	for _, id := range slices.Sorted(maps.Keys(u.services)) {
+		s, known := f.service(id)
+		if !known {
+			return nil, refused(http.StatusBadRequest, "ProcessUnsupported", "The catalogue has no service "+quoted(id)+". GET /processes/"+servicesNamespace+" lists its services.")
+		}
+		all = append(all, need{"the service " + quoted(id), []string{s.Platform}})
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(u.namespaces)) {
+		if at := f.havingNamespace(r, namespace); len(at) > 0 {
+			all = append(all, need{"the namespace " + quoted(namespace), at})
+		}
+	}
+	return all, nil
+}
+
+// havingNamespace returns the names of the openEO platforms that have a namespace: by the catalogue, or because they publish its processes.
+func (f *Facade) havingNamespace(r *request, namespace string) (names []string) {
+	page, _ := f.search(catalogue.Query{}) // without After it succeeds
+	for _, s := range page.Services {
+		has := s.Service.Application == namespace || s.Service.Namespace != nil && *s.Service.Namespace == namespace
+		if has && s.Label == dispatch.OpenEO && !slices.Contains(names, s.Platform) {
+			names = append(names, s.Platform)
+		}
+	}
+	if len(names) > 0 || strings.Contains(namespace, "/") || namespace == "user" || namespace == "backend" {
+		return names
+	}
+	backends := f.backends()
+	for i, one := range f.readAll(r, backends, "/processes/"+url.PathEscape(namespace)) {
+		if one.err == nil {
+			names = append(names, backends[i].Name)
+		}
+	}
+	return names
 }
 
 func namedPlatform(members map[string]json.RawMessage) (name string) {
@@ -70,7 +136,7 @@ func graphOf(members map[string]json.RawMessage) (graph any) {
 }
 
 // uses is what a process graph refers to.
-type uses struct{ collections, processes, namespaces map[string]bool }
+type uses struct{ collections, processes, namespaces, services map[string]bool }
 
 // walk notes what a value refers to: the nodes of graphs at any depth.
 func (u uses) walk(v any) {
@@ -92,7 +158,12 @@ func (u uses) node(v map[string]any) {
 	if id == "" {
 		return
 	}
-	if namespace, _ := v["namespace"].(string); namespace != "" {
+	switch namespace, _ := v["namespace"].(string); namespace {
+	case "":
+	case servicesNamespace:
+		u.services[id] = true
+		return
+	default:
 		u.namespaces[namespace] = true
 		return
 	}
@@ -101,20 +172,6 @@ func (u uses) node(v map[string]any) {
 	if collection, is := arguments["id"].(string); is && id == "load_collection" {
 		u.collections[collection] = true
 	}
-}
-
-// ofService returns the platform of a service whose definition the graph refers to; nil if there is none.
-func (f *Facade) ofService(u uses) *dispatch.Backend {
-	if len(u.namespaces) == 0 || f.Services == nil {
-		return nil
-	}
-	page, _ := f.Services.Search(catalogue.Query{}) // without After it succeeds
-	for _, s := range page.Services {
-		if s.Label == dispatch.OpenEO && (u.namespaces[s.Service.Application] || s.Service.Namespace != nil && u.namespaces[*s.Service.Namespace]) {
-			return f.backend(s.Platform)
-		}
-	}
-	return nil
 }
 
 // withAll returns the first platform that has all collections and predefined processes. Processes that no platform has are the user's own,
@@ -132,17 +189,21 @@ func (f *Facade) withAll(r *request, u uses) (*dispatch.Backend, error) {
 			return b, nil
 		}
 	}
-	var offers []string
+	var offers needs
 	for _, id := range slices.Sorted(maps.Keys(u.collections)) {
-		var having []string
+		offer := need{what: "the collection " + quoted(id)}
 		for i, b := range backends {
 			if collections[i][id] {
-				having = append(having, b.Name)
+				offer.at = append(offer.at, b.Name)
 			}
 		}
-		offers = append(offers, fmt.Sprintf("the collection %.100s is at: %s", id, orNone(having)))
+		offers = append(offers, offer)
 	}
-	return nil, f.noPlatform("No platform has all collections and processes of this process graph; " + strings.Join(append(offers, ""), "; "))
+	why := "No platform has all collections and processes of this process graph"
+	if len(offers) > 0 {
+		why += "; " + offers.String()
+	}
+	return nil, f.noPlatform(why + ".")
 }
 
 func orNone(names []string) string {
@@ -158,7 +219,7 @@ func (f *Facade) noPlatform(why string) error {
 	for _, b := range f.backends() {
 		names = append(names, b.Name)
 	}
-	return refused(http.StatusBadRequest, "ProcessUnsupported", strings.TrimSuffix(strings.TrimSpace(why), ";")+" Name a platform by the job option "+platformOptions[0]+": "+strings.Join(names, ", ")+".")
+	return refused(http.StatusBadRequest, "ProcessUnsupported", why+" Name a platform by the job option "+platformOptions[0]+": "+strings.Join(names, ", ")+".")
 }
 
 // idsOf returns the ids of what each platform lists; nil for a platform that does not respond.

@@ -14,7 +14,7 @@ var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.Met
 // that its user gave it.
 func allowAllOrigins(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "Link, Location, OpenEO-Costs, OpenEO-Identifier, Retry-After, X-Correlation-ID")
+	h.Set("Access-Control-Expose-Headers", "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Location, OpenEO-Costs, OpenEO-Identifier, Retry-After, X-Correlation-ID")
 }
 
 // allowed returns the methods that are served at the path of a request.
@@ -37,7 +37,7 @@ func (f *Facade) answerPreflight(s facade.Server, w http.ResponseWriter, inner *
 		return
 	}
 	h := w.Header()
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Range, X-Correlation-ID")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, If-Match, If-None-Match, If-Range, Range, X-Correlation-ID")
 	h.Set("Access-Control-Allow-Methods", strings.Join(append(all, http.MethodOptions), ", "))
 	h.Set("Access-Control-Max-Age", "600")
 	h.Set("Allow", strings.Join(append(all, http.MethodOptions), ", "))

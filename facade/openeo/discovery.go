@@ -35,8 +35,8 @@ func (f *Facade) discoveryOperations() []operation {
 		{method: "GET", path: "/collections/{collection_id}", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/collections/{collection_id}/queryables", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/processes", serve: f.published, access: optional, passed: true},
-		{method: "GET", path: "/processes/{namespace}", serve: f.published, access: optional, passed: true},
-		{method: "GET", path: "/processes/{namespace}/{process_id}", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/processes/{namespace}", serve: f.namespaceProcesses, access: optional, passed: true},
+		{method: "GET", path: "/processes/{namespace}/{process_id}", serve: f.namespaceProcess, access: optional, passed: true},
 		{method: "GET", path: "/udf_runtimes", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/processing_parameters", serve: f.processingParameters, access: optional},
 		{method: "POST", path: "/validation", serve: f.validate, access: optional, passed: true},
@@ -144,7 +144,10 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, err = f.inlined(r.Context(), r.user, text); err != nil {
+	if c, is := f.callAt(backend, text); is {
+		return f.validateCall(r, c)
+	}
+	if text, err = f.inlined(r.Context(), r.user, backend, text); err != nil {
 		return validationFailure(err)
 	}
 	said, err := f.Broker.Validate(r.Context(), r.user, backend.Name, text)
@@ -155,4 +158,19 @@ func (f *Facade) validate(r *request) (*answer, error) {
 		return nil, err
 	}
 	return &answer{body: json.RawMessage(said)}, nil
+}
+
+// validateCall checks the call of a service as if it were to be run.
+func (f *Facade) validateCall(r *request, c call) (*answer, error) {
+	if r.user == "" {
+		return nil, errNoToken
+	}
+	request, err := c.request(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Broker.CheckRequest(r.Context(), r.user, request, nil); err != nil {
+		return validationFailure(callError(err))
+	}
+	return &answer{body: map[string]any{"errors": []any{}}}, nil
 }

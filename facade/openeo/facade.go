@@ -29,6 +29,7 @@ const (
 // needs.
 type Broker interface {
 	discoveryBroker
+	serviceBroker
 	jobBroker
 }
 
@@ -161,6 +162,16 @@ func unescaped(path string) string {
 // backend returns the openEO platform with a name; nil if there is none.
 func (f *Facade) backend(name string) *dispatch.Backend {
 	for _, b := range f.backends() {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// anyBackend returns the platform with a name, of any protocol; nil if there is none.
+func (f *Facade) anyBackend(name string) *dispatch.Backend {
+	for _, b := range f.Backends {
 		if b.Name == name {
 			return b
 		}

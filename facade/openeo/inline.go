@@ -10,16 +10,16 @@ import (
 	"slices"
 
 	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// inlined returns a process whose nodes call none of the user's own processes, which a platform cannot read: each such node is replaced
-// by the nodes of the process that it calls. A process in which nothing is replaced is returned as it is.
-func (f *Facade) inlined(ctx context.Context, u dispatch.UserID, process json.RawMessage) (json.RawMessage, error) {
-	if u == "" {
-		return process, nil
-	}
-	if some, err := f.Processes.Processes(ctx, u, "", 1); err != nil || len(some) == 0 {
+// inlined returns a process whose nodes call none of the user's own processes and none of the catalogue's services at the platform, which the
+// platform cannot read: each such node is replaced by the nodes of the process that it calls or, if the platform keeps the service itself, calls
+// it by its name there. A process in which nothing is replaced is returned as it is.
+func (f *Facade) inlined(ctx context.Context, u dispatch.UserID, b *dispatch.Backend, process json.RawMessage) (json.RawMessage, error) {
+	own, err := f.hasProcesses(ctx, u)
+	if err != nil || !own && !mayCallServices(process) {
 		return process, err
 	}
 	var members map[string]any
@@ -30,15 +30,59 @@ func (f *Facade) inlined(ctx context.Context, u dispatch.UserID, process json.Ra
 	if !is {
 		return process, nil
 	}
-	in := &inliner{meter: budget.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) (dispatch.StoredProcess, error) {
-		return f.Processes.Process(ctx, u, id)
-	}}
-	graph, err := in.graph(graph)
+	in := &inliner{meter: budget.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte, error) {
+		p, err := f.Processes.Process(ctx, u, id)
+		return p.Body, err
+	}, serve: func(id string) (catalogue.Service, []byte, error) { return f.definitionOf(ctx, u, b, id) }}
+	graph, err = in.graph(graph)
 	if err != nil || !in.replaced {
 		return process, err
 	}
 	members["process_graph"] = graph
 	return dispatch.Encode(members)
+}
+
+// hasProcesses reports whether a user has stored processes.
+func (f *Facade) hasProcesses(ctx context.Context, u dispatch.UserID) (bool, error) {
+	if u == "" {
+		return false, nil
+	}
+	some, err := f.Processes.Processes(ctx, u, "", 1)
+	return len(some) > 0, err
+}
+
+// definitionOf returns a service of the catalogue at a platform and the process that defines it; nil if the platform keeps the service itself.
+// NotFound if there is no such service there.
+func (f *Facade) definitionOf(ctx context.Context, u dispatch.UserID, b *dispatch.Backend, id string) (catalogue.Service, []byte, error) {
+	s, known := f.service(id)
+	if !known || s.Platform != b.Name || s.Label != dispatch.OpenEO {
+		return s, nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.definitionOf"}
+	}
+	document, err := f.Broker.Definition(ctx, u, s.Service, s.Label)
+	if err != nil || document == nil {
+		return s, nil, err
+	}
+	body, err := processIn(document, s.Service.Application)
+	return s, body, err
+}
+
+// processIn returns the process that a document defines: the document itself, or the one with the id in its list.
+func processIn(document []byte, id string) ([]byte, error) {
+	var list struct {
+		Processes []json.RawMessage `json:"processes"`
+	}
+	if err := json.Unmarshal(document, &list); err != nil {
+		return nil, err
+	}
+	for _, body := range list.Processes {
+		var one struct {
+			ID string `json:"id"`
+		}
+		if json.Unmarshal(body, &one) == nil && one.ID == id {
+			return body, nil
+		}
+	}
+	return document, nil
 }
 
 // decodeNumbers decodes JSON and keeps numbers digit for digit.
@@ -48,10 +92,11 @@ func decodeNumbers(text []byte, into any) error {
 	return d.Decode(into)
 }
 
-// ownProcess is a process of the user.
+// ownProcess is a process of the user, or one that defines a service.
 type ownProcess struct {
 	body       []byte
 	parameters []parameter
+	service    bool
 }
 
 type parameter struct {
@@ -62,10 +107,12 @@ type parameter struct {
 
 // inliner replaces the nodes of one process.
 type inliner struct {
-	find     func(id string) (dispatch.StoredProcess, error) // NotFound if the user has no such process
-	known    map[string]*ownProcess                          // nil: the user has none with this id
-	inside   []string                                        // processes that are being inlined
-	meter    *budget.Meter                                   // counts the bytes of the graph
+	find     func(id string) ([]byte, error)                    // the user's process; NotFound if there is none
+	serve    func(id string) (catalogue.Service, []byte, error) // a service and its definition, see definitionOf
+	known    map[string]*ownProcess                             // by namespace and id; nil: there is none
+	inside   []string                                           // processes that are being inlined
+	services int                                                // those of inside that define services. They know no processes of the user
+	meter    *budget.Meter                                      // counts the bytes of the graph
 	replaced bool
 }
 
@@ -139,19 +186,24 @@ func (in *inliner) value(v any) (any, error) {
 	return v, nil
 }
 
-// called returns the process of the user that a node calls; nil if it calls another one. A node without a namespace calls the user's own
-// process, if there is one.
+// called returns the process of the user, or the definition of a service, that a node calls; nil if it calls another one. A node without a
+// namespace calls the user's own process, if there is one. A node that calls a service which its platform keeps is changed to the name there.
 func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 	id, _ := node["process_id"].(string)
-	if namespace := node["namespace"]; namespace != nil && namespace != "user" || id == "" {
+	namespace := node["namespace"]
+	if id == "" || in.services > 0 || namespace != nil && namespace != "user" && namespace != servicesNamespace {
 		return nil, nil
 	}
-	if p, looked := in.known[id]; looked {
+	key, find := " "+id, func() ([]byte, error) { return in.find(id) }
+	if namespace == servicesNamespace {
+		key, find = servicesNamespace+key, func() ([]byte, error) { return in.definition(node, id) }
+	}
+	if p, looked := in.known[key]; looked && (p != nil || namespace != servicesNamespace) {
 		return p, nil
 	}
-	stored, err := in.find(id)
-	if dispatch.Is(err, dispatch.NotFound) {
-		in.known[id] = nil
+	body, err := find()
+	if dispatch.Is(err, dispatch.NotFound) || err == nil && body == nil {
+		in.known[key] = nil
 		return nil, nil
 	}
 	if err != nil {
@@ -160,11 +212,25 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 	var definition struct {
 		Parameters []parameter `json:"parameters"`
 	}
-	if err := json.Unmarshal(stored.Body, &definition); err != nil {
-		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of the process "+id+" that you have stored cannot be read.")
+	if err := json.Unmarshal(body, &definition); err != nil {
+		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of the process "+id+" cannot be read.")
 	}
-	in.known[id] = &ownProcess{stored.Body, definition.Parameters}
-	return in.known[id], nil
+	in.known[key] = &ownProcess{body, definition.Parameters, namespace == servicesNamespace}
+	return in.known[key], nil
+}
+
+// definition returns the process that defines a service. If its platform keeps the service, there is none, and the node gets its name there.
+func (in *inliner) definition(node map[string]any, id string) ([]byte, error) {
+	s, body, err := in.serve(id)
+	if err != nil || body != nil {
+		return body, err
+	}
+	delete(node, "namespace")
+	if node["process_id"] = s.Service.Application; s.Service.Namespace != nil {
+		node["namespace"] = *s.Service.Namespace
+	}
+	in.replaced = true
+	return nil, nil
 }
 
 // replace puts the nodes of a process in place of the node that calls it. The result node takes the id of that node, so that what refers to
@@ -172,29 +238,27 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 func (in *inliner) replace(out map[string]any, id string, node map[string]any, p *ownProcess) error {
 	name := node["process_id"].(string)
 	if slices.Contains(in.inside, name) {
-		return tooComplex("The process %s that you have stored calls itself.", name)
+		return tooComplex("The process %s calls itself.", name)
 	}
 	var definition struct {
 		Graph map[string]any `json:"process_graph"`
 	}
 	if !in.meter.Spend(len(p.body) + callBytes) {
-		return tooComplex("With the processes that you have stored, the process graph has %v.", in.meter.Err())
+		return tooComplex("With the processes that it calls, the process graph has %v.", in.meter.Err())
 	}
 	if err := decodeNumbers(p.body, &definition); err != nil {
-		return refused(http.StatusBadRequest, "ProcessInvalid", "The process "+name+" that you have stored cannot be read.")
+		return refused(http.StatusBadRequest, "ProcessInvalid", "The process "+name+" cannot be read.")
 	}
-	in.inside = append(in.inside, name)
-	inner, err := in.graph(definition.Graph)
-	in.inside = in.inside[:len(in.inside)-1]
+	inner, err := in.inner(p, name, definition.Graph)
 	if err != nil {
 		return err
 	}
 	result := resultOf(inner)
 	if result == "" {
-		return refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process "+name+" that you have stored has no result node.")
+		return refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process "+name+" has no result node.")
 	}
 	if !in.meter.Spend(nodeBytes * len(inner)) { // they are copied once more
-		return tooComplex("With the processes that you have stored, the process graph has %v.", in.meter.Err())
+		return tooComplex("With the processes that it calls, the process graph has %v.", in.meter.Err())
 	}
 	ids := freshIDs(out, id, inner, result)
 	values, err := bind(name, p.parameters, node["arguments"])
@@ -217,6 +281,17 @@ func (in *inliner) replace(out map[string]any, id string, node map[string]any, p
 	}
 	in.replaced = true
 	return nil
+}
+
+// inner returns the graph of a process with its own nodes replaced.
+func (in *inliner) inner(p *ownProcess, name string, graph map[string]any) (map[string]any, error) {
+	in.inside = append(in.inside, name)
+	defer func() { in.inside = in.inside[:len(in.inside)-1] }()
+	if p.service {
+		in.services++
+		defer func() { in.services-- }()
+	}
+	return in.graph(graph)
 }
 
 // resultOf returns the id of the result node: the one that is marked, or the only one; "" if there is none.
@@ -342,7 +417,7 @@ func (s *substitution) parameter(reference map[string]any, name string, depth in
 		return reference, nil
 	}
 	if depth > 0 && refers(value) {
-		return nil, tooComplex("The process %s that you have stored uses its parameter %s inside of a callback, where a reference to another node has another meaning. "+
+		return nil, tooComplex("The process %s uses its parameter %s inside of a callback, where a reference to another node has another meaning. "+
 			"Write its nodes into your process graph instead.", s.process, name)
 	}
 	size, measured := s.sizes[name]
@@ -355,7 +430,7 @@ func (s *substitution) parameter(reference map[string]any, name string, depth in
 		s.sizes[name] = size
 	}
 	if !s.meter.Spend(size) {
-		return nil, tooComplex("With the processes that you have stored, the process graph has %v.", s.meter.Err())
+		return nil, tooComplex("With the processes that it calls, the process graph has %v.", s.meter.Err())
 	}
 	return value, nil
 }

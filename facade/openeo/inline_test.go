@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -19,11 +20,19 @@ func inline(t *testing.T, graph string, own map[string]string) (map[string]any, 
 	if err := decodeNumbers([]byte(graph), &g); err != nil {
 		t.Fatal(err)
 	}
-	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{}, find: func(id string) (dispatch.StoredProcess, error) {
+	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{}, find: func(id string) ([]byte, error) {
 		if own[id] == "" {
-			return dispatch.StoredProcess{}, &dispatch.Error{Kind: dispatch.NotFound}
+			return nil, &dispatch.Error{Kind: dispatch.NotFound}
 		}
-		return dispatch.StoredProcess{ID: id, Body: []byte(own[id])}, nil
+		return []byte(own[id]), nil
+	}, serve: func(id string) (catalogue.Service, []byte, error) {
+		switch {
+		case id == "kept":
+			return catalogue.Service{Service: dispatch.Service{Application: "kept_there", Namespace: new("u:1")}}, nil, nil
+		case own["service "+id] != "":
+			return catalogue.Service{}, []byte(own["service "+id]), nil
+		}
+		return catalogue.Service{}, nil, &dispatch.Error{Kind: dispatch.NotFound}
 	}}
 	return in.graph(g)
 }
@@ -37,9 +46,15 @@ func TestInline(t *testing.T) {
 		"twice": `{"parameters":[{"name":"c"}],"process_graph":{"a":{"process_id":"scale","arguments":{"cube":{"from_parameter":"c"}}},
 			"b":{"process_id":"scale","namespace":"user","arguments":{"cube":{"from_node":"a"},"factor":2},"result":true}}}`,
 	}
+	own["service shift"] = `{"id":"shift","parameters":[{"name":"c"},{"name":"by","default":7}],"process_graph":{"s":{"process_id":"scale","arguments":{"cube":{"from_parameter":"c"},"factor":{"from_parameter":"by"}},"result":true}}}`
 	for name, row := range map[string]struct{ graph, want string }{
-		"none of one's own": {`{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`, `{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`},
-		"another namespace": {`{"l":{"process_id":"scale","namespace":"backend","arguments":{},"result":true}}`, `{"l":{"process_id":"scale","namespace":"backend","arguments":{},"result":true}}`},
+		"a service, which does not know the user's processes": {`{"l":{"process_id":"load","arguments":{}},"s":{"process_id":"shift","namespace":"catalogue","arguments":{"c":{"from_node":"l"}},"result":true}}`,
+			`{"l":{"process_id":"load","arguments":{}},"s":{"process_id":"scale","arguments":{"cube":{"from_node":"l"},"factor":7},"result":true}}`},
+		"services that the platform keeps": {`{"a":{"process_id":"kept","namespace":"catalogue","arguments":{}},"b":{"process_id":"kept","namespace":"catalogue","arguments":{"x":{"from_node":"a"}},"result":true}}`,
+			`{"a":{"process_id":"kept_there","namespace":"u:1","arguments":{}},"b":{"process_id":"kept_there","namespace":"u:1","arguments":{"x":{"from_node":"a"}},"result":true}}`},
+		"a service that is not there": {`{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`, `{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`},
+		"none of one's own":           {`{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`, `{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`},
+		"another namespace":           {`{"l":{"process_id":"scale","namespace":"backend","arguments":{},"result":true}}`, `{"l":{"process_id":"scale","namespace":"backend","arguments":{},"result":true}}`},
 		"ids that are taken": {`{"l":{"process_id":"load","arguments":{}},"s_load":{"process_id":"load","arguments":{}},
 			"s":{"process_id":"scale","arguments":{"cube":{"from_node":"l"}}},"save":{"process_id":"save_result","arguments":{"data":{"from_node":"s"}},"result":true}}`,
 			`{"l":{"process_id":"load","arguments":{}},"s_load":{"process_id":"load","arguments":{}},

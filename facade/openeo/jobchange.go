@@ -100,7 +100,7 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 
 // platformOf returns the platform of a batch job that was not started.
 func (f *Facade) platformOf(n *dispatch.Unstarted) (*dispatch.Backend, error) {
-	if b := f.backend(n.Account.Platform()); b != nil {
+	if b := f.anyBackend(n.Account.Platform()); b != nil {
 		return b, nil
 	}
 	return nil, refused(http.StatusServiceUnavailable, "InfrastructureMaintenance", "The platform of this batch job is no longer offered here.")
@@ -136,7 +136,7 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	if g := process["process_graph"]; g == nil || isNull(g) || string(g) == "{}" {
 		return refused(http.StatusBadRequest, "ProcessGraphMissing", "The process of the batch job has no process graph.")
 	}
-	request, err := requestFor(backend, members)
+	request, err := f.requestFor(backend, members)
 	if err != nil {
 		return err
 	}
@@ -144,13 +144,24 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	if err != nil {
 		return err
 	}
-	return graphError(f.Broker.CheckGraph(r.Context(), backend.Name, request, d))
+	return requestError(request, f.Broker.CheckRequest(r.Context(), r.user, request, d))
+}
+
+// requestError gives the error of a request the code of what is wrong: its process graph, or the parameters of its service.
+func requestError(r dispatch.Request, err error) error {
+	if r.Process == nil {
+		return callError(err)
+	}
+	return graphError(err)
 }
 
 // withDimension returns the request of a batch job and, if it is to become a task, its dimension.
 func (f *Facade) withDimension(r *request, members map[string]json.RawMessage, request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
-	if !asksForTask(members) {
+	switch {
+	case !asksForTask(members):
 		return request, nil, nil
+	case request.Process == nil:
+		return f.serviceTaskFor(r, members, request)
 	}
 	return f.taskFor(r.Context(), members, request)
 }
@@ -163,24 +174,24 @@ func graphError(err error) error {
 	return err
 }
 
-// requestFor returns the broker's request for a batch job: its process, and as options all other members, without the broker's own options.
-func requestFor(backend *dispatch.Backend, members map[string]json.RawMessage) (r dispatch.Request, err error) {
+// requestFor returns the broker's request for a batch job: for the service that it calls or, with its process as it is, with all other members as
+// options, without the broker's own options.
+func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.RawMessage) (r dispatch.Request, err error) {
+	options, own := optionsIn(members)
+	if c, is := f.callAt(backend, members["process"]); is {
+		maps.Copy(options, own)
+		return c.request(members, options)
+	}
+	if backend.Label != dispatch.OpenEO {
+		return r, refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+backend.Name+" does not run process graphs. Its services can be called by a graph that "+
+			"has no other nodes, but for one save_result without options; their arguments must be values.")
+	}
 	r = dispatch.Request{Label: backend.Label, Service: dispatch.Service{Endpoint: backend.Endpoint}, Process: members["process"], Title: titleOf(members)}
-	rest, options := maps.Clone(members), map[string]json.RawMessage{}
+	rest := maps.Clone(members)
 	for _, name := range []string{"title", "process", "job_options"} {
 		delete(rest, name)
 	}
-	_ = json.Unmarshal(members["job_options"], &options)
-	for name, v := range options {
-		own, is := strings.CutPrefix(name, ownOption)
-		if !is {
-			continue
-		}
-		delete(options, name)
-		if own == "max_duration" {
-			rest[own] = v
-		}
-	}
+	maps.Copy(rest, own)
 	if len(options) > 0 {
 		if rest["job_options"], err = dispatch.Encode(options); err != nil {
 			return r, err
@@ -190,6 +201,23 @@ func requestFor(backend *dispatch.Backend, members map[string]json.RawMessage) (
 		r.Options, err = dispatch.Encode(rest)
 	}
 	return r, err
+}
+
+// optionsIn returns the job options for the platform, and those for the broker that are part of its request.
+func optionsIn(members map[string]json.RawMessage) (options, own map[string]json.RawMessage) {
+	options, own = map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	_ = json.Unmarshal(members["job_options"], &options)
+	for name, v := range options {
+		short, is := strings.CutPrefix(name, ownOption)
+		if !is {
+			continue
+		}
+		delete(options, name)
+		if short == "max_duration" {
+			own[short] = v
+		}
+	}
+	return options, own
 }
 
 // startJob starts a batch job. One that was started before does not change.
@@ -210,7 +238,7 @@ func (f *Facade) startJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	request, err := requestFor(backend, members)
+	request, err := f.requestFor(backend, members)
 	if err != nil {
 		return nil, err
 	}
@@ -218,14 +246,16 @@ func (f *Facade) startJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if request.Process, err = f.inlined(r.Context(), r.user, request.Process); err != nil {
-		return nil, err
+	if request.Process != nil {
+		if request.Process, err = f.inlined(r.Context(), r.user, backend, request.Process); err != nil {
+			return nil, err
+		}
 	}
 	err = f.Broker.Start(r.Context(), *is.unstarted, request, d)
 	if dispatch.Is(err, dispatch.Conflict) {
 		err = errChanged
 	}
-	return started, notFound(graphError(err), "JobNotFound")
+	return started, notFound(requestError(request, err), "JobNotFound")
 }
 
 // cancelJob stops a batch job. It does nothing if the job has ended.

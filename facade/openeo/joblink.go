@@ -17,13 +17,22 @@ type resultsLink struct {
 	Expires  int64           `json:"e"` // seconds since 1970
 }
 
+// fileLink is what a link to a file of results stands for, if the broker passes on the files of a platform.
+type fileLink struct {
+	User    dispatch.UserID `json:"u"`
+	Job     dispatch.JobID  `json:"j"`
+	Asset   string          `json:"a"`
+	Expires int64           `json:"e"` // seconds since 1970
+}
+
 const (
-	linkPurpose = "openeo results"
-	maxLink     = 4096 // bytes
+	resultsPurpose = "openeo results"
+	filePurpose    = "openeo file"
+	maxLink        = 4096 // bytes
 )
 
-// sealResults encrypts a link.
-func (f *Facade) sealResults(l resultsLink) (string, error) {
+// sealLink encrypts what a link stands for.
+func (f *Facade) sealLink(purpose string, l any) (string, error) {
 	if f.Secret == "" {
 		return "", errors.New("the façade has no secret for links")
 	}
@@ -31,16 +40,16 @@ func (f *Facade) sealResults(l resultsLink) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sealed, err := identity.Seal([]byte(f.Secret.Reveal()), linkPurpose, text)
+	sealed, err := identity.Seal([]byte(f.Secret.Reveal()), purpose, text)
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// openResults is the inverse of sealResults.
-func (f *Facade) openResults(link string) (l resultsLink, ok bool) {
+// openLink is the inverse of sealLink, for the same purpose.
+func (f *Facade) openLink(purpose, link string, l any) (ok bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(link)
 	if err != nil || len(link) > maxLink || f.Secret == "" {
-		return l, false
+		return false
 	}
-	text, _, err := identity.Unseal([]byte(f.Secret.Reveal()), linkPurpose, raw)
-	return l, err == nil && json.Unmarshal(text, &l) == nil
+	text, _, err := identity.Unseal([]byte(f.Secret.Reveal()), purpose, raw)
+	return err == nil && json.Unmarshal(text, l) == nil
 }

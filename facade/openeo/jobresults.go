@@ -38,7 +38,7 @@ func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time
 	case !ended(status) && !partial:
 		return nil, refused(http.StatusBadRequest, "JobNotFinished", "This batch job has not finished yet. Its results are read later, or with partial=true as far as there are any.")
 	}
-	c, err := f.collectionOf(r, is)
+	c, err := f.collectionOf(r, is, expires)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +83,9 @@ func (f *Facade) failureOf(r *request, is entry) (*answer, error) {
 }
 
 // collectionOf returns the results of a batch job as far as there are any.
-func (f *Facade) collectionOf(r *request, is entry) (stac.Object, error) {
+func (f *Facade) collectionOf(r *request, is entry, expires time.Time) (stac.Object, error) {
 	if is.task != nil {
-		return f.taskCollection(r, *is.task)
+		return f.taskCollection(r, *is.task, expires)
 	}
 	raw, err := f.Broker.Results(r.Context(), r.user, is.job.ID)
 	if dispatch.Is(err, dispatch.Conflict) { // it ended otherwise in the meantime
@@ -104,7 +104,7 @@ func (f *Facade) collectionOf(r *request, is entry) (stac.Object, error) {
 		c["assets"] = json.RawMessage("{}")
 	}
 	stac.Complete(c, "job-"+is.id(), stac.Extent{})
-	return c, nil
+	return c, f.passFiles(r, c, is.job.Job, expires)
 }
 
 // linkResults replaces the links of results to themselves: by their address here, and by one that needs no token until it expires.
@@ -117,7 +117,7 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.T
 			kept = append(kept, l)
 		}
 	}
-	signed, err := f.sealResults(resultsLink{r.user, is.id(), r.view.name(), expires.Unix()})
+	signed, err := f.sealLink(resultsPurpose, resultsLink{r.user, is.id(), r.view.name(), expires.Unix()})
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.T
 
 // followResults returns the results that a canonical link leads to. The canonical link among them expires when this one does.
 func (f *Facade) followResults(r *request) (*answer, error) {
-	l, ok := f.openResults(r.PathValue("link"))
-	switch {
+	var l resultsLink
+	switch ok := f.openLink(resultsPurpose, r.PathValue("link"), &l); {
 	case !ok || l.Platform != r.view.name():
 		return nil, errNoPath
 	case !f.now().Before(time.Unix(l.Expires, 0)):
@@ -159,7 +159,7 @@ const (
 
 // taskCollection returns the results of the finished jobs of a task as one Collection. The names of its assets begin with the number of the
 // job.
-func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord) (stac.Object, error) {
+func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.Time) (stac.Object, error) {
 	ctx := r.Context()
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -178,7 +178,9 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord) (stac.Object,
 			return nil, err
 		}
 		for _, j := range part.Jobs {
-			addTile(assets, &extent, j)
+			if err := f.addTile(r, assets, &extent, j, expires); err != nil {
+				return nil, err
+			}
 			after = j.ResultPosition()
 		}
 		more = part.More
@@ -197,9 +199,13 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord) (stac.Object,
 }
 
 // addTile adds the assets of a job to those of its task, and widens the extent.
-func addTile(assets stac.Object, extent *stac.Extent, j dispatch.JobResult) {
-	var c, own stac.Object
+func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j dispatch.JobResult, expires time.Time) error {
+	var own stac.Object
+	c := stac.Object{}
 	_ = json.Unmarshal(j.Collection, &c) // no results: no assets
+	if err := f.passFiles(r, c, j.Job, expires); err != nil {
+		return err
+	}
 	_ = json.Unmarshal(c["assets"], &own)
 	for name, a := range own {
 		assets[fmt.Sprintf("tile-%d/%s", j.Number, name)] = a
@@ -210,4 +216,5 @@ func addTile(assets stac.Object, extent *stac.Extent, j dispatch.JobResult) {
 		extent.AddBox(of.Box())
 	}
 	extent.AddTimes(of.Times())
+	return nil
 }

@@ -20,8 +20,8 @@ type jobBroker interface {
 	UnstartedJobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Unstarted, error]
 	ChangeUnstarted(context.Context, dispatch.Unstarted) error
 	DeleteUnstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) error
-	// CheckGraph checks the process of a request as far as this is possible without a platform.
-	CheckGraph(ctx context.Context, platform string, r dispatch.Request, d *dispatch.Dimension) error
+	// CheckRequest checks a request or, with a dimension, a task's as its start would, and stores nothing.
+	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
 	// Start makes an unstarted job a job or, with a dimension, a task.
 	Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Request, d *dispatch.Dimension) error
 
@@ -33,6 +33,8 @@ type jobBroker interface {
 	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
 	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// OpenFile opens the file of an asset of a job's results.
+	OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string, r dispatch.FileRequest) (*dispatch.File, error)
 
 	Freshen(context.Context, dispatch.UserID, dispatch.Scope, time.Duration) error
 	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
@@ -57,6 +59,7 @@ func (f *Facade) jobOperations() []operation {
 		{method: "GET", path: "/jobs/{job_id}/results", access: signedIn, serve: f.readResults},
 		{method: "DELETE", path: "/jobs/{job_id}/results", access: signedIn, serve: f.cancelJob},
 		{method: "GET", path: "/results/{link}", access: open, serve: f.followResults, unlisted: true},
+		{method: "GET", path: "/assets/{link}/{name}", access: open, serve: f.readFile, unlisted: true, streams: true},
 	}
 }
 
@@ -208,14 +211,6 @@ func (f *Facade) remove(r *request, is entry) error {
 	return f.Broker.Delete(r.Context(), r.user, is.job.ID)
 }
 
-// estimateJob refuses: neither platforms nor the broker know beforehand what a graph costs.
-func (f *Facade) estimateJob(r *request) (*answer, error) {
-	if _, err := f.find(r, dispatch.AsKnown); err != nil {
-		return nil, err
-	}
-	return nil, refused(http.StatusInternalServerError, "EstimateComplexity", "The costs and the duration of this batch job cannot be estimated.")
-}
-
 // batchJob is the metadata of a batch job.
 type batchJob struct {
 	ID          string          `json:"id"`
@@ -255,14 +250,14 @@ func (f *Facade) batchJob(r *request, is entry) batchJob {
 	case is.task != nil:
 		j.Title, j.Created, j.Updated = is.task.Request.Title, is.task.Created, is.task.Updated
 		j.Progress = progress(j.Status, &is.task.Progress)
-		j.describe(is.task.Request.Options)
+		j.describe(is.task.Request.Options, is.task.Request.Facade)
 	default:
 		j.Title, j.Created, j.Updated = is.job.Request.Title, is.job.Created, is.job.Updated
 		j.Progress, j.Costs = progress(j.Status, is.job.Progress), is.job.Costs
 		if is.job.Duration > 0 {
 			j.Usage = &usage{&metric{is.job.Duration.Seconds(), "s"}}
 		}
-		j.describe(is.job.Request.Options)
+		j.describe(is.job.Request.Options, is.job.Request.Facade)
 	}
 	if is.unstarted == nil {
 		j.Links = []link{{Rel: "monitor", Href: r.root + "/jobs/" + j.ID + "/logs", Type: "application/json"}}
@@ -284,15 +279,17 @@ func progress(status string, known *float64) *float64 {
 	return known
 }
 
-// describe takes over what a client wrote about a batch job besides its process.
-func (j *batchJob) describe(members []byte) {
+// describe takes over what a client wrote about a batch job besides its process. The last of several objects that has a member counts.
+func (j *batchJob) describe(objects ...[]byte) {
 	var said struct {
 		Description, Plan string
 		Budget            *float64
 		LogLevel          string          `json:"log_level"`
 		JobOptions        json.RawMessage `json:"job_options"`
 	}
-	_ = json.Unmarshal(members, &said) // a job of another door may have options of these names and other types
+	for _, members := range objects {
+		_ = json.Unmarshal(members, &said) // a job of another door may have options of these names and other types
+	}
 	j.Description, j.Plan, j.Budget, j.LogLevel, j.JobOptions = said.Description, said.Plan, said.Budget, said.LogLevel, said.JobOptions
 }
 
@@ -313,6 +310,9 @@ func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
 	}
 	if d != nil && request.Service.Inline() {
 		return d.Body, nil
+	}
+	if s, is := f.identified(request); is && r.view.merged() {
+		return callOfService(s.ID, request)
 	}
 	return callOf(request, d)
 }

@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,7 @@ func (f *Facade) taskFor(ctx context.Context, members map[string]json.RawMessage
 	if err := json.Unmarshal(r.Process, &process); err != nil {
 		return r, nil, err
 	}
+	parameter = cmp.Or(parameter, usualParameter)
 	area, graph, err := parametrized(process["process_graph"], parameter)
 	if err != nil {
 		return r, nil, err
@@ -56,6 +58,7 @@ func (f *Facade) taskFor(ctx context.Context, members map[string]json.RawMessage
 	return r, &dispatch.Dimension{Name: parameter, Values: values}, err
 }
 
+// splitOptions returns the grid, and the name of the argument that has the area; "": no option names it.
 func splitOptions(members map[string]json.RawMessage) (*grid.Grid, string, error) {
 	options := map[string]json.RawMessage{}
 	_ = json.Unmarshal(members["job_options"], &options)
@@ -65,7 +68,7 @@ func splitOptions(members map[string]json.RawMessage) (*grid.Grid, string, error
 	if !known {
 		return nil, "", refused(http.StatusBadRequest, "ProcessParameterInvalid", "The job option "+optionGrid+" must be the name of a grid: "+gridNames()+".")
 	}
-	parameter := usualParameter
+	parameter := ""
 	if v := options[optionParameter]; v != nil && (json.Unmarshal(v, &parameter) != nil || parameter == "") {
 		return nil, "", refused(http.StatusBadRequest, "ProcessParameterInvalid", "The job option "+optionParameter+" must be the name of an argument.")
 	}

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 	facadeopeneo "github.com/eodispatch/eodispatch/facade/openeo"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/platform/ogcapi"
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -37,11 +39,18 @@ type world struct {
 	tokens   userTokens
 	backends []*dispatch.Backend
 	broker   *dispatch.Broker
+	ogc      *simulator.OGC
 	front    func(http.ResponseWriter, *http.Request) (answered bool) // in front of the simulators; nil: nothing
 }
 
 // newWorld returns a world with openEO platforms of the given names. configure may change the simulators before they are used.
 func newWorld(t *testing.T, names []string, configure func(name string, s *simulator.OpenEO)) *world {
+	t.Helper()
+	return newWorldWith(t, names, configure, nil)
+}
+
+// newWorldWith returns a world that also has an OGC platform, "ogc", and a catalogue, if services returns any.
+func newWorldWith(t *testing.T, names []string, configure func(name string, s *simulator.OpenEO), services func(*world) []catalogue.Service) *world {
 	t.Helper()
 	w := &world{t: t, sims: map[string]*simulator.OpenEO{}, urls: map[string]string{}, down: map[string]*httptest.Server{}, now: time.Now()}
 	var backends []*dispatch.Backend
@@ -61,15 +70,32 @@ func newWorld(t *testing.T, names []string, configure func(name string, s *simul
 			Platform: openeo.New(openeo.Config{Name: name, Endpoint: server.URL, Now: func() time.Time { return w.now },
 				Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})})
 	}
+	if services != nil {
+		backends = append(backends, w.ogcPlatform())
+	}
 	store := conformance.NewMemStore(conformance.WallClock{})
 	b := conformance.NewBroker(store, &w.tokens, backends...)
 	w.backends, w.broker = backends, b
+	var offered facadeopeneo.Services
+	if services != nil {
+		offered = catalogue.New(catalogue.Config{Services: services(w), Platforms: b})
+	}
 	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
-		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
+		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store, Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
 			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs", Pages: []string{"https://editor.example.org"}}})}})
 	t.Cleanup(h.Close)
 	w.Handler = h
 	return w
+}
+
+// ogcPlatform starts a server of OGC API - Processes.
+func (w *world) ogcPlatform() *dispatch.Backend {
+	w.ogc = &simulator.OGC{}
+	server := httptest.NewServer(w.ogc)
+	w.t.Cleanup(server.Close)
+	w.urls["ogc"] = server.URL
+	return &dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: server.URL, Access: dispatch.AccessOpen,
+		Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})}
 }
 
 // userTokens gives each account of a user a token of its own.
