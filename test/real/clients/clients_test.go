@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,35 +41,53 @@ func installed(t *testing.T, name string) string {
 	return folder
 }
 
-// linesOf returns the lines of a language below a heading of docs/clients.md.
-func linesOf(t *testing.T, heading, language string) string {
+// blocksOf returns all blocks of lines of a language below a heading of docs/clients.md.
+func blocksOf(t *testing.T, heading, language string) (all []string) {
+	t.Helper()
+	_, section, _ := strings.Cut(string(clientsPage(t)), "\n"+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	for _, rest := range strings.Split(section, "```"+language+"\n")[1:] {
+		lines, _, closed := strings.Cut(rest, "```")
+		if !closed {
+			t.Fatalf("docs/clients.md: a block below %q is not closed", heading)
+		}
+		all = append(all, lines)
+	}
+	if len(all) == 0 {
+		t.Fatalf("docs/clients.md has no %s below %q", language, heading)
+	}
+	return all
+}
+
+func clientsPage(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n"+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n#")
-	_, lines, found := strings.Cut(section, "```"+language+"\n")
-	lines, _, closed := strings.Cut(lines, "```")
-	if !found || !closed {
-		t.Fatalf("docs/clients.md has no %s below %q", language, heading)
-	}
-	return lines
+	return text
 }
 
 // serve starts simulated platforms and the program, and signs a user in.
-func serve(t *testing.T) (given map[string]string) {
+func serve(t *testing.T) (given map[string]any) {
 	t.Helper()
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
+	second, err := simulator.Start(simulator.Options{Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { second.Close() })
 	known := w.Credentials
 	file := filepath.Join(t.TempDir(), "broker.yaml")
 	text := fmt.Sprintf("development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s, openeo_client: %s}\n"+
-		"platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open}\n", filepath.Dir(file), known.Issuer, known.BrokerID, known.Client, w.OpenEOURL)
+		"platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open, assets: proxy}\n- {name: terrascope, protocol: openeo, endpoint: %s, access: open}\n"+
+		"- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
+		"services:\n- {id: composite, title: Composite, platform: terrascope, application: ndvi_composite}\n- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}\n",
+		filepath.Dir(file), known.Issuer, known.BrokerID, known.Client, w.OpenEOURL, second.OpenEOURL, w.OGCURL)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +107,7 @@ func serve(t *testing.T) (given map[string]string) {
 	if err := json.NewDecoder(a.Body).Decode(&signedIn); err != nil || signedIn.Token == "" {
 		t.Fatalf("sign-in: %s, %v", a.Status, err)
 	}
-	return map[string]string{"broker": p.Address, "token": signedIn.Token, "client": known.Client, "issuer": known.Issuer, "user": known.User, "password": known.Password}
+	return map[string]any{"broker": p.Address, "token": signedIn.Token, "client": known.Client, "issuer": known.Issuer, "user": known.User, "password": known.Password}
 }
 
 // run runs a program in an empty folder with JSON as its input and decodes what it prints.
@@ -121,22 +140,34 @@ func source(t *testing.T, name string) string {
 }
 
 func TestOpenEO_Python(t *testing.T) {
-	for _, version := range []string{"openeo-0.53", "openeo-0.27"} {
+	const newest = "openeo-0.53"
+	for _, version := range []string{newest, "openeo-0.27"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			python := installed(t, version) + "/python"
 			given := serve(t)
-			given["lines"] = linesOf(t, "### openEO Python client", "python")
+			given["lines"] = blocksOf(t, "### openEO Python client", "python")
+			given["manager"] = blocksOf(t, "### MultiBackendJobManager", "python")[0]
 			var found struct {
-				Version, Status, Issuer, Client, User, Described string
-				Collections, Files, Own                          []string
-				Faults                                           []any
-				Processes, Jobs, Logs, Head, Ranged              int
-				WithOwn                                          string `json:"with_own"`
+				Version, Status, Issuer, Client, User, Described, Asset string
+				Collections, Files, Own                                 []string
+				Faults                                                  []any
+				Processes, Jobs, Logs, Head, Ranged                     int
+				WithOwn                                                 string `json:"with_own"`
+				Service                                                 string
+				Services                                                []string
+				Managed                                                 map[string]int
 			}
 			run(t, given, &found, python, source(t, "use_openeo.py"))
-			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 || found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
+			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 || !strings.HasPrefix(found.Asset, given["broker"].(string)) || found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
 				t.Errorf("jobs: %+v", found)
+			}
+			if found.Service != "finished" || !slices.Equal(found.Services, []string{"composite", "ndvi"}) {
+				t.Errorf("services: %+v", found)
+			}
+			cdse, terrascope := found.Managed["cdse finished"], found.Managed["terrascope finished"]
+			if version == newest && (cdse == 0 || terrascope == 0 || cdse+terrascope != 50) {
+				t.Errorf("50 rows of a job manager: %v", found.Managed)
 			}
 			if found.User == "" || found.Client != given["client"] || found.Issuer != given["issuer"] {
 				t.Errorf("sign-in: %+v", found)
@@ -151,7 +182,7 @@ func TestOpenEO_Python(t *testing.T) {
 func TestOpenEO_JavaScript(t *testing.T) {
 	folder := installed(t, "javascript")
 	given := serve(t)
-	given["lines"] = linesOf(t, "### openEO JavaScript client", "js")
+	given["lines"] = blocksOf(t, "### openEO JavaScript client", "js")[0]
 	given["modules"] = folder + "/node_modules/"
 	var found struct {
 		Version, Status, User, Absent        string

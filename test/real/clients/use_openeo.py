@@ -1,7 +1,7 @@
 """Runs the openEO Python client against the broker.
 
-Reads {"broker": URL, "token": …, "user": …, "password": …, "lines": Python of docs/clients.md} from standard input, runs these lines, which leave
-the connection, the finished job and its files, and asks for what else the client can do. It writes what it found as JSON.
+Reads {"broker": URL, "token": …, "user": …, "password": …, "lines": [Python of docs/clients.md], "manager": …} from standard input, runs these
+lines, which leave the connection, the finished job and its files, and asks for what else the client can do. It writes what it found as JSON.
 """
 
 import contextlib
@@ -14,13 +14,20 @@ from openeo.rest.auth.oidc import DefaultOidcClientGrant as Grant
 
 given = json.load(sys.stdin)
 names = {"broker": given["broker"], "token": given["token"]}
-lines = given["lines"]
-if not hasattr(openeo.Connection, "authenticate_oidc_access_token"):  # before 0.31 the client signs in itself
-    sign_in = f".authenticate_oidc_resource_owner_password_credentials(client_id={given['client']!r}, username={given['user']!r}, password={given['password']!r})"
-    lines = lines.replace(".authenticate_oidc_access_token(token)", sign_in)
+newest = hasattr(openeo.Connection, "authenticate_oidc_access_token")
+
+
+def run(lines):
+    """Runs lines of the documentation. Before 0.31 the client signs in itself."""
+    if not newest:
+        sign_in = f".authenticate_oidc_resource_owner_password_credentials(client_id={given['client']!r}, username={given['user']!r}, password={given['password']!r})"
+        lines = lines.replace(".authenticate_oidc_access_token(token)", sign_in)
+    exec(compile(lines, "docs/clients.md", "exec"), names)
+
 
 with contextlib.redirect_stdout(sys.stderr):
-    exec(compile(lines, "docs/clients.md", "exec"), names)
+    for lines in given["lines"]:
+        run(lines)
     connection, job = names["connection"], names["job"]
 
     # what the device flow begins with: no client is named
@@ -37,6 +44,14 @@ with contextlib.redirect_stdout(sys.stderr):
     second.start_and_wait()
 
     asset = job.get_results().get_assets()[0].href
+    services = [p["id"] for p in names["everywhere"].list_processes("catalogue")]
+    jobs = len(connection.list_jobs())
+    managed = {}
+    if newest:
+        run(given["manager"])
+        rows = names["database"].read()
+        managed = (rows["backend_name"] + " " + rows["status"]).value_counts().to_dict()
+
     head = requests.head(asset)
     ranged = requests.get(asset, headers={"Range": "bytes=0-9"})
 
@@ -53,7 +68,11 @@ json.dump({
     "own": own,
     "faults": faults,
     "with_own": second.status(),
-    "jobs": len(connection.list_jobs()),
+    "jobs": jobs,
+    "asset": asset,
+    "service": names["service_job"].status(),
+    "services": sorted(services),
+    "managed": managed,
     "logs": len(list(job.logs())),
     "head": head.status_code,
     "ranged": ranged.status_code,
