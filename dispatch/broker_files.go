@@ -61,10 +61,18 @@ func (b *Broker) follow(ctx context.Context, j Record, results json.RawMessage, 
 	if r.URL = hrefOf(results, asset); !can || r.URL == "" {
 		return nil, noFile()
 	}
-	return withToken(ctx, b, backend, j.Account, func(ctx context.Context, t Token) (file *File, err error) {
+	open := func(ctx context.Context, t Token) (file *File, err error) {
 		defer RecoverAsError(ctx, b.Log, "dispatch.OpenFile", &err)
 		return opener.OpenFile(ctx, t, r)
-	})
+	}
+	if backend.Access == AccessUser {
+		return withToken(ctx, b, backend, j.Account, open)
+	}
+	// A user may have made the link: a process may return what it was given. With the token of a shared account it could lead to what is another user's.
+	if err := b.awaitSendTime(ctx, backend, j.Account); err != nil {
+		return nil, err
+	}
+	return open(ctx, Token{})
 }
 
 func noFile() error {

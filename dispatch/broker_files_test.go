@@ -16,12 +16,14 @@ import (
 type filePlatform struct {
 	*signingPlatform
 	opened []string
+	tokens []dispatch.Secret
 	refuse int // how many links it refuses
 }
 
-func (p *filePlatform) OpenFile(_ context.Context, _ dispatch.Token, r dispatch.FileRequest) (*dispatch.File, error) {
+func (p *filePlatform) OpenFile(_ context.Context, t dispatch.Token, r dispatch.FileRequest) (*dispatch.File, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.tokens = append(p.tokens, t.Secret)
 	if p.opened = append(p.opened, r.URL); len(p.opened) <= p.refuse {
 		return nil, &dispatch.Error{Kind: dispatch.Forbidden, Text: "expired"}
 	}
@@ -29,9 +31,9 @@ func (p *filePlatform) OpenFile(_ context.Context, _ dispatch.Token, r dispatch.
 }
 
 // withFile runs a test in its own time with a broker whose platform passes on files, and a job that has finished.
-func withFile(t *testing.T, p *filePlatform, test func(*testing.T, *testBroker, dispatch.JobID)) {
+func withFile(t *testing.T, a dispatch.Access, p *filePlatform, test func(*testing.T, *testBroker, dispatch.JobID)) {
 	t.Helper()
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+	with(t, a, p, func(t *testing.T, h *testBroker) {
 		h.Backends[0].ProxyAssets = true
 		r := request("a")
 		r.Parameters = []byte(`{"tile":1}`)
@@ -50,7 +52,7 @@ func withFile(t *testing.T, p *filePlatform, test func(*testing.T, *testBroker, 
 // A file is opened by the link that is known, and by a new one when that is refused.
 func TestOpenFile_RenewsLinks(t *testing.T) {
 	p := &filePlatform{signingPlatform: newSigningPlatform()}
-	withFile(t, p, func(t *testing.T, b *testBroker, id dispatch.JobID) {
+	withFile(t, dispatch.AccessUser, p, func(t *testing.T, b *testBroker, id dispatch.JobID) {
 		for range 2 {
 			f, err := b.OpenFile(t.Context(), "ann", id, "a", dispatch.FileRequest{})
 			if err != nil {
@@ -87,7 +89,7 @@ func TestOpenFile_RenewsLinks(t *testing.T) {
 
 // A user reads a bounded number of files at once; one that is closed makes room.
 func TestOpenFile_OfAUserIsBounded(t *testing.T) {
-	withFile(t, &filePlatform{signingPlatform: newSigningPlatform()}, func(t *testing.T, b *testBroker, id dispatch.JobID) {
+	withFile(t, dispatch.AccessOpen, &filePlatform{signingPlatform: newSigningPlatform()}, func(t *testing.T, b *testBroker, id dispatch.JobID) {
 		var files []*dispatch.File
 		var err error
 		for range 100 {
@@ -111,4 +113,18 @@ func TestOpenFile_OfAUserIsBounded(t *testing.T) {
 			f.Body.Close()
 		}
 	})
+}
+
+// Files are opened with the token of the user's own account, and without that of an account that users share.
+func TestOpenFile_KeepsTheTokenOfASharedAccount(t *testing.T) {
+	for access, sent := range map[dispatch.Access]bool{dispatch.AccessUser: true, dispatch.AccessShared: false} {
+		p := &filePlatform{signingPlatform: newSigningPlatform()}
+		withFile(t, access, p, func(t *testing.T, b *testBroker, id dispatch.JobID) {
+			f, err := b.OpenFile(t.Context(), "ann", id, "a", dispatch.FileRequest{})
+			if err != nil || (p.tokens[0] != "") != sent {
+				t.Fatalf("%s: %v, with a token: %v", access, err, p.tokens[0] != "")
+			}
+			f.Body.Close()
+		})
+	}
 }

@@ -17,8 +17,8 @@ type Relay struct {
 	Head   bool // only the headers are wanted
 	URL    string
 	Token  dispatch.Secret // text after "Bearer "; only sent if the URL has the origin of Origin
-	Origin string
-	Header http.Header // a range, and conditions on the version of the file
+	Origin string          // a URL of the platform
+	Header http.Header     // a range, and conditions on the version of the file
 }
 
 // stallAfter is how long a server may send nothing in the middle of a file.
@@ -28,7 +28,8 @@ const stallAfter = time.Minute
 var relayed = map[int]bool{http.StatusOK: true, http.StatusPartialContent: true, http.StatusNotModified: true,
 	http.StatusPreconditionFailed: true, http.StatusRequestedRangeNotSatisfiable: true}
 
-// Relay asks for a file: with https, from a public host or one that the operator trusts, and through at most three redirects under the same rules.
+// Relay asks for a file: with https, from a public host or from the platform itself, and through at most three redirects under the same rules. Users may
+// have made the link, so other hosts that the operator trusts have no exemption.
 // Answer.Stream is the file, or a range of it, as the server sends it, of any length; the caller closes it. It breaks off with Unavailable
 // when the server sends nothing for a minute. A link for GET may be signed for that method alone, so that a server which refuses HEAD is asked by GET.
 func (c *Client) Relay(ctx context.Context, r Relay) (*Answer, error) {
@@ -70,7 +71,7 @@ func (c *Client) relay(ctx context.Context, r Relay, method string) (*Answer, er
 func (c *Client) openFile(ctx context.Context, r Relay, method string) (*http.Response, error) {
 	next := r.URL
 	for range maxHops + 1 {
-		u, exempt, err := c.rules.parseUntrusted(next, nil, true)
+		u, exempt, err := c.rules.parseUntrusted(next, nil, SameOrigin(next, r.Origin))
 		if err != nil {
 			return nil, badLink(r.Op, err)
 		}

@@ -25,7 +25,7 @@ func relayTo(t *testing.T, h http.HandlerFunc) (*httptest.Server, *upstream.Clie
 func TestRelay_PassesOnFilesAndRanges(t *testing.T) {
 	file := strings.Repeat("0123456789", 100)
 	s, client := relayTo(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Accept-Encoding") != "identity" || r.Header.Get("Authorization") != "" {
+		if r.Header.Get("Accept-Encoding") != "identity" || r.Header.Get("Authorization") != "Bearer secret" {
 			t.Errorf("asked with %v", r.Header)
 		}
 		w.Header().Set("Etag", `"1"`)
@@ -44,7 +44,7 @@ func TestRelay_PassesOnFilesAndRanges(t *testing.T) {
 		{http.Header{"Range": {"bytes=2000-"}}, false, 416, "", ""},
 		{http.Header{"If-None-Match": {`"1"`}}, false, 304, "", ""},
 	} {
-		a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: s.URL + "/f.tif", Head: row.head, Header: row.header, Token: "secret", Origin: "https://platform.example"})
+		a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: s.URL + "/f.tif", Head: row.head, Header: row.header, Token: "secret", Origin: s.URL})
 		if err != nil {
 			t.Errorf("%+v: %v", row, err)
 			continue
@@ -58,25 +58,22 @@ func TestRelay_PassesOnFilesAndRanges(t *testing.T) {
 
 // The token goes to the platform's own server only, also after a redirect.
 func TestRelay_KeepsTheTokenAtThePlatform(t *testing.T) {
-	var elsewhere, at string
-	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		elsewhere = r.Header.Get("Authorization")
-		_, _ = io.WriteString(w, "file")
-	}))
-	defer store.Close()
-	platform := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at = r.Header.Get("Authorization")
-		http.Redirect(w, r, store.URL, http.StatusFound)
-	}))
-	defer platform.Close()
-	client := upstream.New(upstream.Config{Trust: []string{platform.URL, store.URL}})
-	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: platform.URL + "/f", Token: "secret", Origin: platform.URL})
+	got := map[string]string{}
+	client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if got[r.URL.Host] = r.Header.Get("Authorization"); r.URL.Host == "files.example" {
+			return respond(r, 200, "file"), nil
+		}
+		resp := respond(r, 302, "")
+		resp.Header.Set("Location", "https://files.example/signed")
+		return resp, nil
+	})})
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: "https://platform.example/f", Token: "secret", Origin: "https://platform.example/api"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Stream.Close()
-	if at != "Bearer secret" || elsewhere != "" {
-		t.Errorf("the platform got %q, the other server %q", at, elsewhere)
+	if got["platform.example"] != "Bearer secret" || got["files.example"] != "" || len(got) != 2 {
+		t.Errorf("sent %v", got)
 	}
 }
 
@@ -90,17 +87,20 @@ func TestRelay_OfALinkForGetAlone(t *testing.T) {
 		w.Header().Set("Content-Length", "5")
 		_, _ = io.WriteString(w, "12345")
 	})
-	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: s.URL, Head: true})
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: s.URL, Origin: s.URL, Head: true})
 	if err != nil || a.Header.Get("Content-Length") != "5" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 }
 
 func TestRelay_Refuses(t *testing.T) {
-	s, client := relayTo(t, func(w http.ResponseWriter, r *http.Request) {
+	other, _ := relayTo(t, func(http.ResponseWriter, *http.Request) { t.Error("another private server was asked") })
+	s, _ := relayTo(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/private":
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data", http.StatusFound)
+		case "/other":
+			http.Redirect(w, r, other.URL, http.StatusFound)
 		case "/loop":
 			http.Redirect(w, r, "/loop", http.StatusFound)
 		case "/gone":
@@ -111,11 +111,12 @@ func TestRelay_Refuses(t *testing.T) {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	})
+	client := upstream.New(upstream.Config{Trust: []string{s.URL, other.URL}})
 	for at, kind := range map[string]dispatch.Kind{
-		s.URL + "/private": dispatch.BadUpstream, s.URL + "/loop": dispatch.BadUpstream, s.URL + "/gone": dispatch.NotFound, s.URL + "/token": dispatch.Forbidden,
+		s.URL + "/private": dispatch.BadUpstream, s.URL + "/other": dispatch.BadUpstream, other.URL: dispatch.BadUpstream, s.URL + "/loop": dispatch.BadUpstream, s.URL + "/gone": dispatch.NotFound, s.URL + "/token": dispatch.SignInRequired,
 		s.URL + "/empty": dispatch.BadUpstream, "https://10.0.0.1/f.tif": dispatch.BadUpstream, "ftp://a.example/f.tif": dispatch.BadUpstream,
 	} {
-		if _, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: at, Token: "secret", Origin: "https://platform.example"}); !dispatch.Is(err, kind) {
+		if _, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: at, Token: "secret", Origin: s.URL}); !dispatch.Is(err, kind) {
 			t.Errorf("%s: %v, want %v", at, err, kind)
 		}
 	}
