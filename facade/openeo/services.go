@@ -32,10 +32,10 @@ type serviceBroker interface {
 const servicesNamespace = "catalogue"
 
 const (
-	describeWithin = 10 * time.Second
-	describedAtOne = 8    // services that are described at once for a list
-	mostServices   = 1000 // of a page
-	servicesCursor = "services"
+	describeWithin  = 10 * time.Second
+	describedAtOnce = 8    // services that are described at once for a list
+	mostServices    = 1000 // of a page
+	servicesCursor  = "services"
 )
 
 // process is a predefined process.
@@ -103,7 +103,7 @@ func (f *Facade) search(q catalogue.Query) (catalogue.Page, error) {
 func (f *Facade) processesOf(r *request, services []catalogue.Service) []process {
 	ctx, cancel := context.WithTimeout(r.Context(), describeWithin)
 	defer cancel()
-	all, free := make([]process, len(services)), make(chan struct{}, describedAtOne)
+	all, free := make([]process, len(services)), make(chan struct{}, describedAtOnce)
 	var describing sync.WaitGroup
 	for i, s := range services {
 		free <- struct{}{}
