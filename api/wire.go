@@ -74,6 +74,8 @@ type ProcessingJobSummary struct {
 	Service    ServiceDetails `json:"service"`
 	Parameters Object         `json:"parameters,omitzero" required:"false" doc:"Absent if the request has parameters=false"`
 
+	ParametersDeleted bool `json:"parameters_deleted,omitempty" doc:"Whether the broker has deleted the parameters because the job ended long ago. parameters is empty then, and the job cannot be retried"`
+
 	Attention     *JobAttention `json:"attention,omitempty" doc:"Why the job makes no progress, or what its owner should know"`
 	Warning       string        `json:"warning,omitempty" doc:"Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service: plain text. Absent: none. POST /params says what is not understood"`
 	Failure       string        `json:"failure,omitempty" doc:"Why the job failed, or why the broker canceled it"`
@@ -170,24 +172,25 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 
 func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 	return ProcessingJobSummary{
-		ID:            int64(r.ID),
-		Title:         r.Request.Title,
-		Label:         string(r.Request.Label),
-		Status:        string(a.shown(r.Status)),
-		Service:       ServiceDetails(r.Request.Service),
-		Parameters:    Object{r.Request.Parameters},
-		Attention:     a.attention(r.Job),
-		Warning:       r.Request.Warning,
-		Failure:       r.Failure,
-		Progress:      r.Progress,
-		Checked:       known(r.Checked),
-		QueuePosition: r.Ahead,
-		TaskID:        int64(r.Task),
-		Platform:      r.Account.Platform(),
-		PlatformJobID: r.Ref.ID,
-		Format:        r.Request.Format,
-		Costs:         r.Costs,
-		Duration:      r.Duration.Seconds(),
+		ID:                int64(r.ID),
+		Title:             r.Request.Title,
+		Label:             string(r.Request.Label),
+		Status:            string(a.shown(r.Status)),
+		Service:           ServiceDetails(r.Request.Service),
+		Parameters:        Object{r.Request.Parameters},
+		ParametersDeleted: r.Pruned,
+		Attention:         a.attention(r.Job),
+		Warning:           r.Request.Warning,
+		Failure:           r.Failure,
+		Progress:          r.Progress,
+		Checked:           known(r.Checked),
+		QueuePosition:     r.Ahead,
+		TaskID:            int64(r.Task),
+		Platform:          r.Account.Platform(),
+		PlatformJobID:     r.Ref.ID,
+		Format:            r.Request.Format,
+		Costs:             r.Costs,
+		Duration:          r.Duration.Seconds(),
 	}
 }
 

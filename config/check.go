@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -40,6 +41,7 @@ func (r *reader) finish(c *Config) {
 		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")
 	}
 	r.checkTelemetry(c)
+	r.checkRetention(c.Retention)
 	if c.PublicURL != "" {
 		r.checkURL(c, "public_url", c.PublicURL)
 		c.PublicURL = plainURL(c.PublicURL)
@@ -106,6 +108,24 @@ func (r *reader) checkTelemetry(c *Config) {
 	case !internal(at):
 		c.Notes = append(c.Notes, "telemetry.listen: "+at+" may be a public address: whoever reaches it reads metrics and profiles without a sign-in; "+
 			"write a loopback or private address, or let only the monitoring reach it")
+	}
+}
+
+// keysAtLeast is for how long clients may rely on their idempotency keys.
+const keysAtLeast = 24 * time.Hour
+
+// checkRetention checks that parts of a job are not kept longer than the job, and that keys last as long as clients were promised.
+func (r *reader) checkRetention(k Retention) {
+	for key, age := range map[string]time.Duration{"results": k.Results, "requests": k.Requests} {
+		if k.Jobs > 0 && age > k.Jobs {
+			r.failAt("retention."+key, "must not be longer than retention.jobs (%v): they are deleted with the job", k.Jobs)
+		}
+	}
+	if k.Keys < keysAtLeast && !r.failed("retention.keys") {
+		r.failAt("retention.keys", "must be 24h or more: clients may repeat a request for a day")
+	}
+	if k.Jobs > 0 && k.Jobs < k.Keys && !r.failed("retention.jobs") {
+		r.failAt("retention.jobs", "must not be shorter than retention.keys (%v): a repeated request returns the job that it stands for", k.Keys)
 	}
 }
 

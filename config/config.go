@@ -35,6 +35,7 @@ type Config struct {
 	About         About           `yaml:"about"`
 	Log           Log             `yaml:"log"`
 	Telemetry     Telemetry       `yaml:"telemetry"`
+	Retention     Retention       `yaml:"retention"`
 	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // maximum age of a status before its platform is asked
 	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
 	ShutdownDelay time.Duration   `yaml:"shutdown_delay"`               // from the signal to stop until the port closes; absent: none
@@ -275,6 +276,14 @@ type CORS struct {
 type About struct {
 	Title       string `yaml:"title" default:"eodispatch"`
 	Description string `yaml:"description"`
+}
+
+// Retention is for how long what belongs to ended jobs is kept, see dispatch.Retention. Absent: for ever.
+type Retention struct {
+	Results  time.Duration `yaml:"results"`
+	Requests time.Duration `yaml:"requests"`
+	Jobs     time.Duration `yaml:"jobs"`
+	Keys     time.Duration `yaml:"keys" default:"24h"` // idempotency keys, from their first use
 }
 
 // Telemetry configures the private listener with metrics, readiness and profiles.

@@ -45,6 +45,9 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 		b.results.keep(j.resultKey(), results)
 		return results, nil
 	}
+	if j.Ref == (Ref{}) {
+		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it returned them in its response to the submission."}
+	}
 	for end := time.Now().Add(resultsWithin); ; {
 		results, err = call(ctx, b, u, j.Account, func(ctx context.Context, p Platform, t Token) ([]byte, error) {
 			return p.Results(ctx, t, j.Ref)
@@ -226,7 +229,7 @@ func (b *Broker) readResult(ctx context.Context, u UserID, p *JobResult) (err er
 	switch {
 	case err == nil:
 		return nil
-	case Is(err, BadUpstream), Is(err, NotFound), Is(err, Unsupported), Is(err, Invalid):
+	case Is(err, BadUpstream), Is(err, NotFound), Is(err, Unsupported), Is(err, Invalid), Is(err, Conflict):
 		p.Err = err
 		return nil
 	}

@@ -111,6 +111,7 @@ func (r Request) PlatformOptions() json.RawMessage {
 type Record struct {
 	Job
 	Request Request
+	Pruned  bool      // its parameters were deleted because of their age, see [Retention]; it cannot run again
 	Read    time.Time // when the store read it, by the store's clock, like all times of the job
 	Ahead   *int      // jobs of its account that would be submitted before it now; nil: it is not queued. A store never fills it in
 

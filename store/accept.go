@@ -41,7 +41,7 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 		return r, fail("Accept", err)
 	}
 	err = s.in(ctx, s.write, "Accept", func(q tx, now int64) error {
-		if r, err = useKey(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
+		if r, err = s.useKey(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}
 		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {
@@ -118,23 +118,23 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 }
 
 // useKey stores what the idempotency key stands for, or returns what it already stands for.
-func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
+func (s *Store) useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
 	if a.key == (dispatch.Key{}) {
 		return r, nil
 	}
 	owner := a.jobs[0].Owner
 	used, err := q.UseKey(ctx, query.UseKeyParams{Owner: owner, Name: a.key.Text, Fingerprint: a.key.Fingerprint,
-		Task: a.id, Job: a.first, Now: now, Expired: now - dispatch.KeyLife.Microseconds()})
+		Task: a.id, Job: a.first, Now: now, Expired: now - s.keyLife.Microseconds()})
 	if err != nil || used == 1 {
 		return r, err
 	}
-	return usedKey(ctx, q, owner, a.key, now)
+	return s.usedKey(ctx, q, owner, a.key, now)
 }
 
 // FindKey returns what was accepted when a key was first used.
 func (s *Store) FindKey(ctx context.Context, u dispatch.UserID, k dispatch.Key) (r dispatch.KeyTarget, err error) {
 	err = s.in(ctx, s.read, "FindKey", func(q tx, now int64) error {
-		r, err = usedKey(ctx, q, u, k, now)
+		r, err = s.usedKey(ctx, q, u, k, now)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -144,8 +144,8 @@ func (s *Store) FindKey(ctx context.Context, u dispatch.UserID, k dispatch.Key) 
 }
 
 // usedKey returns what a key stands for.
-func usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, now int64) (r dispatch.KeyTarget, err error) {
-	is, err := q.GetKey(ctx, owner, k.Text, now-dispatch.KeyLife.Microseconds())
+func (s *Store) usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, now int64) (r dispatch.KeyTarget, err error) {
+	is, err := q.GetKey(ctx, owner, k.Text, now-s.keyLife.Microseconds())
 	if err != nil {
 		return r, err
 	}

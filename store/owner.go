@@ -44,7 +44,7 @@ func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
 	}
 	request, err := requestOf(j, row.Body, row.Shared, row.Dimension)
 	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
-	return dispatch.Record{Job: j, Request: request, Read: at(now)}, err
+	return dispatch.Record{Job: j, Request: request, Pruned: row.Job.Pruned, Read: at(now)}, err
 }
 
 // showHold sets the attention of the account on a job that was not started and is not paused, if the account currently submits nothing.

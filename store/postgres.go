@@ -24,10 +24,7 @@ const visiting, locking, pinging = 8, 6, 2
 var postgresPools = []string{"write", "read", "visit", "locks", "ping"}
 
 func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
-	s.remote, s.now, s.ready = true, postgresNow, func(context.Context, *sql.DB) {}
-	s.parameter = func(n int) string { return "$" + strconv.Itoa(n) }
-	s.updateJobs = updateByArrays
-	s.adapt = func(_ *sql.DB, on query.DBTX) query.DBTX { return on }
+	s.speakPostgreSQL()
 	var pools pools
 	s.pools = &pools
 	s.close = func() error {
@@ -50,6 +47,14 @@ func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) 
 		return nil, errors.Join(fail("Open", err), s.close())
 	}
 	return s, nil
+}
+
+// speakPostgreSQL sets how the store uses a PostgreSQL database.
+func (s *Store) speakPostgreSQL() {
+	s.remote, s.now, s.ready = true, postgresNow, func(context.Context, *sql.DB) {}
+	s.parameter = func(n int) string { return "$" + strconv.Itoa(n) }
+	s.updateJobs = updateByArrays
+	s.adapt = func(_ *sql.DB, on query.DBTX) query.DBTX { return on }
 }
 
 // pools holds the connection pools of one database. A pool for each use keeps one that waits, for a standby or for a lock, from

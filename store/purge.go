@@ -26,12 +26,13 @@ func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 
 // purgeExpired deletes what is too old.
 func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error) {
+	err = errors.Join(
+		s.inBatches(ctx, removedJobs, func(q tx, now int64) (int64, error) { return purgeJobs(ctx, q, now-keep.Microseconds()) }),
+		s.inBatches(ctx, removedKeys, func(q tx, now int64) (int64, error) {
+			return q.PurgeKeys(ctx, now-s.keyLife.Microseconds(), purgedAtOnce)
+		}))
 	for _, purge := range []func(q tx, now int64) (int64, error){
-		func(q tx, now int64) (int64, error) { return purgeJobs(ctx, q, now-keep.Microseconds()) },
 		func(q tx, now int64) (int64, error) { return q.PurgePeriodCounts(ctx, purgedPeriod(now), purgedAtOnce) },
-		func(q tx, now int64) (int64, error) {
-			return q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds(), purgedAtOnce)
-		},
 		func(q tx, now int64) (int64, error) { return q.PurgeTokens(ctx, now, purgedAtOnce) },
 		func(q tx, now int64) (int64, error) { return q.PurgeSessions(ctx, now, purgedAtOnce) },
 		func(q tx, now int64) (int64, error) { return q.PurgeUnstarted(ctx, now, purgedAtOnce) },
@@ -42,13 +43,23 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error
 			return 0, q.PurgeRunTimes(ctx, now-dispatch.RunTimesLife.Microseconds())
 		},
 	} {
-		err = errors.Join(err, s.inBatches(ctx, purge))
+		err = errors.Join(err, s.inBatches(ctx, unreported, purge))
 	}
 	return err
 }
 
+// unreported is deleted without telling the function of OnRemoved.
+const unreported = ""
+
+// report tells the function of OnRemoved what was deleted.
+func (s *Store) report(what string, n int64) {
+	if s.removed != nil && what != unreported && n > 0 {
+		s.removed(what, n)
+	}
+}
+
 // inBatches calls purge, each time in a transaction of its own, until it deletes less than it may.
-func (s *Store) inBatches(ctx context.Context, purge func(q tx, now int64) (int64, error)) error {
+func (s *Store) inBatches(ctx context.Context, what string, purge func(q tx, now int64) (int64, error)) error {
 	for deleted := int64(purgedAtOnce); deleted >= purgedAtOnce; {
 		err := s.in(ctx, s.write, "Purge", func(q tx, now int64) (err error) {
 			deleted, err = purge(q, now)
@@ -57,6 +68,7 @@ func (s *Store) inBatches(ctx context.Context, purge func(q tx, now int64) (int6
 		if err != nil {
 			return err
 		}
+		s.report(what, deleted)
 	}
 	return nil
 }
@@ -70,17 +82,13 @@ func purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
 	return int64(len(jobs)), err
 }
 
-// purgeFound deletes rows that find finds without a lock, until it finds less than it may. remove must check that the row may still be deleted.
-func purgeFound[R any](ctx context.Context, s *Store, find func(n int64) ([]R, error), remove func(tx, R) error) error {
+// purgeFound deletes rows that find finds without a lock, until it finds less than it may. remove must check that the row may still be deleted, by
+// the same condition, and returns how many it deleted.
+func purgeFound[R any](ctx context.Context, s *Store, what string, find func(n int64) ([]R, error), remove func(tx, R) (int64, error)) error {
 	for {
 		found, err := find(purgedAtOnce)
 		if err == nil && len(found) > 0 {
-			err = s.in(ctx, s.write, "Purge", func(q tx, _ int64) (err error) {
-				for _, r := range found {
-					err = errors.Join(err, remove(q, r))
-				}
-				return err
-			})
+			err = removeAll(ctx, s, what, found, remove)
 		}
 		if err != nil || len(found) < purgedAtOnce {
 			return fail("Purge", err)
@@ -88,33 +96,55 @@ func purgeFound[R any](ctx context.Context, s *Store, find func(n int64) ([]R, e
 	}
 }
 
-// purgeTasks deletes the tasks that have no jobs left. Two processes that delete the last jobs of a task at the same time do not know that yet.
-func (s *Store) purgeTasks(ctx context.Context) error {
-	return purgeFound(ctx, s, func(n int64) ([]dispatch.TaskID, error) { return s.queries(s.read).ListEmptyTasks(ctx, n) },
-		func(q tx, id dispatch.TaskID) error {
-			deleted, err := q.PurgeTask(ctx, id)
-			if err != nil || deleted == 0 {
+// removeAll calls remove for each row, in one transaction.
+func removeAll[R any](ctx context.Context, s *Store, what string, rows []R, remove func(tx, R) (int64, error)) error {
+	var removed int64
+	err := s.in(ctx, s.write, "Purge", func(q tx, _ int64) error {
+		removed = 0
+		for _, r := range rows {
+			n, err := remove(q, r)
+			if err != nil {
 				return err
 			}
-			return q.PurgeDefinition(ctx, int64(id), 0)
+			removed += n
+		}
+		return nil
+	})
+	if err == nil {
+		s.report(what, removed)
+	}
+	return err
+}
+
+// purgeTasks deletes the tasks that have no jobs left. Two processes that delete the last jobs of a task at the same time do not know that yet.
+func (s *Store) purgeTasks(ctx context.Context) error {
+	return purgeFound(ctx, s, removedTasks, func(n int64) ([]dispatch.TaskID, error) { return s.queries(s.read).ListEmptyTasks(ctx, n) },
+		func(q tx, id dispatch.TaskID) (int64, error) {
+			deleted, err := q.PurgeTask(ctx, id)
+			if err != nil || deleted == 0 {
+				return 0, err
+			}
+			return deleted, q.PurgeDefinition(ctx, int64(id), 0)
 		})
 }
 
 func (s *Store) purgeDocuments(ctx context.Context) error {
-	return purgeFound(ctx, s, func(n int64) ([]string, error) { return s.queries(s.read).ListUnusedDocuments(ctx, n) },
-		func(q tx, hash string) error { return q.PurgeDocument(ctx, hash) })
+	return purgeFound(ctx, s, unreported, func(n int64) ([]string, error) { return s.queries(s.read).ListUnusedDocuments(ctx, n) },
+		func(q tx, hash string) (int64, error) { return 0, q.PurgeDocument(ctx, hash) })
 }
 
 // purgeCounts deletes counts of nothing.
 func (s *Store) purgeCounts(ctx context.Context) error {
 	q := s.queries(s.read)
 	return errors.Join(
-		purgeFound(ctx, s, func(n int64) ([]query.ListEmptyLinesRow, error) { return q.ListEmptyLines(ctx, n) },
-			func(q tx, l query.ListEmptyLinesRow) error {
-				return q.PurgeLine(ctx, l.Account, l.Owner, int64(l.Task))
+		purgeFound(ctx, s, unreported, func(n int64) ([]query.ListEmptyLinesRow, error) { return q.ListEmptyLines(ctx, n) },
+			func(q tx, l query.ListEmptyLinesRow) (int64, error) {
+				return 0, q.PurgeLine(ctx, l.Account, l.Owner, int64(l.Task))
 			}),
-		purgeFound(ctx, s, func(n int64) ([]query.ListEmptyStatusesRow, error) { return q.ListEmptyStatuses(ctx, n) },
-			func(q tx, c query.ListEmptyStatusesRow) error { return q.PurgeStatus(ctx, int64(c.Task), c.Status) }))
+		purgeFound(ctx, s, unreported, func(n int64) ([]query.ListEmptyStatusesRow, error) { return q.ListEmptyStatuses(ctx, n) },
+			func(q tx, c query.ListEmptyStatusesRow) (int64, error) {
+				return 0, q.PurgeStatus(ctx, int64(c.Task), c.Status)
+			}))
 }
 
 // purgeTurns deletes the turns of lines and owners that were served before all who wait at their account: a newcomer without a turn gets the
@@ -125,7 +155,7 @@ func (s *Store) purgeTurns(ctx context.Context) error {
 		return fail("Purge", err)
 	}
 	for _, a := range accounts {
-		err = errors.Join(err, s.inBatches(ctx, func(q tx, _ int64) (int64, error) {
+		err = errors.Join(err, s.inBatches(ctx, unreported, func(q tx, _ int64) (int64, error) {
 			waiting, err := q.ListLines(ctx, a)
 			if err != nil {
 				return 0, err

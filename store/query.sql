@@ -378,7 +378,7 @@ UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RET
 
 -- name: ListFailed :many
 -- Skips jobs that another transaction is changing.
-SELECT * FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+SELECT * FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: CountOwned :one
@@ -739,6 +739,97 @@ DELETE FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status =
 -- name: ForgetTurns :execrows
 DELETE FROM turns WHERE turns.account = sqlc.arg(account) AND turns.line IN (SELECT t.line FROM turns t WHERE t.account = sqlc.arg(account)
 	AND t.served < sqlc.arg(served) LIMIT CAST(sqlc.arg(n) AS BIGINT)) AND turns.served < sqlc.arg(served);
+
+-- name: ListAgedResults :many
+SELECT r.job FROM results r JOIN jobs j ON j.id = r.job WHERE j.phase = 'ended' AND j.moved < CAST(sqlc.arg(before) AS BIGINT)
+ORDER BY r.job LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: DeleteAgedResult :execrows
+DELETE FROM results WHERE results.job = sqlc.arg(job)
+	AND EXISTS (SELECT 1 FROM jobs j WHERE j.id = results.job AND j.phase = 'ended' AND j.moved < CAST(sqlc.arg(before) AS BIGINT));
+
+-- name: ListAgedJobs :many
+-- Of no task. The first conditions are those of the index jobs_aging.
+SELECT id FROM jobs WHERE task = 0 AND phase = 'ended' AND pruned = CAST(sqlc.arg(pruned) AS BOOLEAN) AND moved < CAST(sqlc.arg(before) AS BIGINT) AND strays = ''
+ORDER BY moved LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: MarkPruned :execrows
+UPDATE jobs SET pruned = TRUE WHERE id = sqlc.arg(id) AND phase = 'ended' AND strays = '' AND moved < CAST(sqlc.arg(before) AS BIGINT) AND NOT pruned;
+
+-- name: GetBody :one
+SELECT body FROM requests WHERE job = $1;
+
+-- name: WriteBody :exec
+UPDATE requests SET body = sqlc.arg(body) WHERE job = sqlc.arg(job);
+
+-- name: DeleteAged :execrows
+DELETE FROM jobs WHERE id = sqlc.arg(id) AND phase = 'ended' AND strays = '' AND moved < CAST(sqlc.arg(before) AS BIGINT);
+
+-- name: ListAgedTasks :many
+SELECT t.id FROM tasks t WHERE NOT t.hidden AND t.id > sqlc.arg(after) AND t.created < CAST(sqlc.arg(before) AS BIGINT)
+	AND NOT (t.pruned AND CAST(sqlc.arg(unpruned) AS BOOLEAN))
+	AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.task = t.id AND j.task <> 0 AND (j.phase <> 'ended' OR j.strays <> '' OR j.moved >= CAST(sqlc.arg(before) AS BIGINT)))
+ORDER BY t.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListHiddenTasks :many
+SELECT id FROM tasks WHERE hidden ORDER BY id;
+
+-- name: ListJobIDs :many
+SELECT id FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 ORDER BY number;
+
+-- name: LockAgedTask :one
+-- Like LockTask, whoever owns it.
+UPDATE tasks SET hidden = hidden WHERE id = $1 AND NOT hidden RETURNING request;
+
+-- name: HasYoungJob :one
+SELECT EXISTS (SELECT 1 FROM jobs j WHERE j.task = CAST(sqlc.arg(task) AS BIGINT) AND j.task <> 0
+	AND (j.phase <> 'ended' OR j.strays <> '' OR j.moved >= CAST(sqlc.arg(before) AS BIGINT))) AS young;
+
+-- name: PruneTask :exec
+UPDATE tasks SET request = sqlc.arg(request), pruned = TRUE WHERE id = sqlc.arg(id);
+
+-- name: HasPrunedFailure :one
+SELECT EXISTS (SELECT 1 FROM jobs j WHERE j.task = CAST(sqlc.arg(task) AS BIGINT) AND j.task <> 0 AND NOT j.hidden AND j.status = 'failed' AND j.pruned) AS pruned;
+
+-- name: CountAged :one
+-- Of jobs of no task.
+SELECT (SELECT count(*) FROM results r JOIN jobs j ON j.id = r.job WHERE j.phase = 'ended' AND j.moved < CAST(sqlc.arg(results) AS BIGINT)) AS results,
+	(SELECT count(*) FROM jobs a WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < CAST(sqlc.arg(requests) AS BIGINT) AND a.strays = '') AS requests,
+	(SELECT count(*) FROM jobs b WHERE b.task = 0 AND b.phase = 'ended' AND b.moved < CAST(sqlc.arg(jobs) AS BIGINT) AND b.strays = '') AS jobs;
+
+-- name: CountAgedTasks :one
+-- Tasks whose jobs have all ended, by when the last of them did.
+SELECT CAST(COALESCE(SUM(CASE WHEN a.moved < CAST(sqlc.arg(requests) AS BIGINT) THEN a.unpruned ELSE 0 END), 0) AS BIGINT) AS requests,
+	CAST(COALESCE(SUM(CASE WHEN a.moved < CAST(sqlc.arg(jobs) AS BIGINT) THEN a.jobs ELSE 0 END), 0) AS BIGINT) AS jobs,
+	CAST(COALESCE(SUM(CASE WHEN a.moved < CAST(sqlc.arg(jobs) AS BIGINT) THEN 1 ELSE 0 END), 0) AS BIGINT) AS tasks
+FROM (SELECT max(j.moved) AS moved, SUM(CASE WHEN j.pruned THEN 0 ELSE 1 END) AS unpruned, count(*) AS jobs
+	FROM jobs j JOIN tasks t ON t.id = j.task WHERE j.task <> 0 AND NOT t.hidden GROUP BY j.task
+	HAVING SUM(CASE WHEN j.phase <> 'ended' OR j.strays <> '' THEN 1 ELSE 0 END) = 0) AS a;
+
+-- name: CountUnended :one
+SELECT CAST((SELECT count(*) FROM jobs j WHERE j.owner = sqlc.arg(owner) AND (j.phase <> 'ended' OR j.strays <> ''))
+	+ (SELECT count(*) FROM sync_runs r WHERE r.owner = sqlc.arg(owner) AND r.ended = 0 AND r.lapses > CAST(sqlc.arg(now) AS BIGINT)) AS BIGINT) AS n;
+
+-- name: ListUnendedJobs :many
+SELECT id FROM jobs WHERE owner = $1 AND phase <> 'ended' AND NOT hidden ORDER BY id;
+
+-- name: ListOwnTasks :many
+SELECT id FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY id;
+
+-- name: ListEndedJobs :many
+SELECT id FROM jobs WHERE owner = sqlc.arg(owner) AND phase = 'ended' LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListAccounts :many
+SELECT id FROM accounts ORDER BY id;
+
+-- name: ListBetween :many
+SELECT id, owner, created FROM jobs WHERE id BETWEEN sqlc.arg(first) AND sqlc.arg(last);
+
+-- name: GetTaskOrigin :one
+SELECT owner, created FROM tasks WHERE id = $1;
+
+-- name: AddAccount :exec
+INSERT INTO accounts (id) VALUES ($1) ON CONFLICT (id) DO NOTHING;
 
 -- name: GetGrant :one
 SELECT * FROM grants WHERE owner = $1 AND issuer = $2;

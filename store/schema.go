@@ -25,12 +25,16 @@ func (s *Store) update(ctx context.Context, p *goose.Provider) error {
 	if current > known {
 		return s.tooNew(ctx, current, known)
 	}
+	s.schemaWas, s.schema = current, known
 	done, err := p.Up(ctx)
 	if err != nil || len(done) == 0 || s.program == "" {
 		return err
 	}
 	return s.queries(s.write).WriteSetting(ctx, migratedBy, s.program)
 }
+
+// Schema returns the versions of the schema that Open found, and to which it brought the database.
+func (s *Store) Schema() (was, is int64) { return s.schemaWas, s.schema }
 
 func (s *Store) tooNew(ctx context.Context, current, known int64) error {
 	by, err := s.queries(s.write).GetSetting(ctx, migratedBy)

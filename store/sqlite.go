@@ -36,12 +36,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	if err := ownerOnly(file); err != nil {
 		return nil, errors.Join(withFileName(file, fail("Open", err)), lock.Close())
 	}
-	s.now = func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }
-	s.parameter = func(int) string { return "?" } // the driver looks up each named parameter among all
-	s.updateJobs = updateByRows
-	prepared := map[*sql.DB]*statements{}
-	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return oneWriter{on, prepared[db]} }
-	s.ready = func(ctx context.Context, db *sql.DB) { prepared[db].fill(ctx) }
+	prepared := s.speakSQLite(c)
 	s.close = func() error { return errors.Join(closeAll(s.read, s.write), lock.Close()) }
 	if s.write, err = sqliteDB(file, "immediate", 1); err == nil {
 		s.visit, s.read = s.write, s.write
@@ -60,6 +55,17 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	return s, nil
 }
 
+// speakSQLite sets how the store uses an SQLite database. It returns where the prepared statements of each connection pool are to be registered.
+func (s *Store) speakSQLite(c dispatch.Clock) map[*sql.DB]*statements {
+	s.now = func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }
+	s.parameter = func(int) string { return "?" } // the driver looks up each named parameter among all
+	s.updateJobs = updateByRows
+	prepared := map[*sql.DB]*statements{}
+	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return oneWriter{on, prepared[db]} }
+	s.ready = func(ctx context.Context, db *sql.DB) { prepared[db].fill(ctx) }
+	return prepared
+}
+
 func closeAll(dbs ...*sql.DB) error {
 	var errs []error
 	for _, db := range dbs {
@@ -72,6 +78,10 @@ func closeAll(dbs ...*sql.DB) error {
 
 func sqliteDB(file, begin string, connections int) (*sql.DB, error) {
 	settings := url.Values{"_txlock": {begin}, "_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)"}}
+	return openSQLiteFile(file, settings, connections)
+}
+
+func openSQLiteFile(file string, settings url.Values, connections int) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+settings.Encode())
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,11 @@ type Store struct {
 	installation string
 	cursorKey    dispatch.Secret
 	program      string // version of the program
+
+	schemaWas, schema int64 // versions: as it was found, and now
+
+	keyLife time.Duration // of idempotency keys
+	removed func(kind string, n int64)
 }
 
 var _ dispatch.Store = (*Store)(nil)
@@ -50,7 +56,7 @@ var _ dispatch.Store = (*Store)(nil)
 // of the program: it is stored, so that an older version that opens a newer schema, which is Misconfigured, can name the
 // version it needs.
 func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) (*Store, error) {
-	s := &Store{program: strings.Join(program, " ")}
+	s := &Store{program: strings.Join(program, " "), keyLife: dispatch.KeyLife}
 	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		return s.openSQLite(ctx, file, c)
 	}
@@ -70,12 +76,12 @@ func provider(dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(dialect, db, files, append(options, goose.WithGoMigrations(countMigrations(dialect)...))...)
+	return goose.NewProvider(dialect, db, files, append(options, goose.WithGoMigrations(slices.Concat(countMigrations(dialect), indexMigrations(dialect))...))...)
 }
 
 // prepare migrates the schema and reads the settings that never change.
 func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...goose.ProviderOption) error {
-	p, err := provider(dialect, s.write, options...)
+	p, err := provider(dialect, s.visit, options...) // a pool of several connections on PostgreSQL: an index is created by another one than that with the lock
 	if err != nil {
 		return err
 	}

@@ -204,14 +204,14 @@ func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now i
 	}
 	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
 	if most != 0 {
-		r := dispatch.Record{Job: j, Request: t.RequestHeadFor(j.Number), Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
+		r := dispatch.Record{Job: j, Request: t.RequestHeadFor(j.Number), Pruned: row.Job.Pruned, Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
 		if !r.Cut {
 			r.Value = json.RawMessage(row.Body)
 		}
 		return r, nil
 	}
 	r, err := t.RequestFor(j.Number, json.RawMessage(row.Body))
-	return dispatch.Record{Job: j, Request: r, Read: at(now)}, err
+	return dispatch.Record{Job: j, Request: r, Pruned: row.Job.Pruned, Read: at(now)}, err
 }
 
 // FinishedJobs returns finished jobs of a task in the order in which they finished.
@@ -356,6 +356,9 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 			return err
 		}
 		rows, err := q.ListFailed(ctx, int64(id))
+		if err == nil && len(rows) == 0 {
+			err = refusePruned(ctx, q, id)
+		}
 		rows = slices.DeleteFunc(rows, func(r query.Job) bool { return !c.Contains(dispatch.Job{ID: r.ID, Status: r.Status}) })
 		jobs, err := jobsOf(rows, err)
 		if err != nil {
@@ -378,6 +381,16 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		return q.Wake(ctx, a, now)
 	})
 	return a, n, err
+}
+
+// refusePruned returns Conflict for a task whose failed jobs cannot run again, because their parameters were deleted.
+func refusePruned(ctx context.Context, q tx, id dispatch.TaskID) error {
+	pruned, err := q.HasPrunedFailure(ctx, int64(id))
+	if err != nil || !pruned {
+		return err
+	}
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.RetryTask",
+		Text: "The parameters of the failed jobs were deleted, because the jobs ended long ago. Submit the task again."}
 }
 
 // bytesOf returns how many bytes the user's live jobs grow by when these jobs of a task are live again.

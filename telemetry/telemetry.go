@@ -37,8 +37,9 @@ type Telemetry struct {
 	askedDuration *prometheus.HistogramVec
 	tokens        *prometheus.CounterVec
 
-	visits *prometheus.CounterVec
-	leases prometheus.Gauge
+	visits  *prometheus.CounterVec
+	removed *prometheus.CounterVec
+	leases  prometheus.Gauge
 }
 
 var _ dispatch.Observer = (*Telemetry)(nil)
@@ -65,11 +66,12 @@ func New(version string) *Telemetry {
 	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.", requestBuckets, "platform", "op")
 	t.tokens = counters("tokens_total", "Tokens for platforms that were requested from identity providers, by outcome.", "platform", "outcome")
 	t.visits = counters("visits_total", "Visits of accounts that have ended, by outcome.", "outcome")
+	t.removed = counters("removed_total", "What was deleted from the database because of its age, or after its users had deleted it.", "kind")
 	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held", Help: "Accounts that this process visits now."})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The program; the value is 1."}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain, t.costs, t.asked, t.askedDuration, t.tokens,
-		t.visits, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return t
 }
 
@@ -142,6 +144,9 @@ func (t *Telemetry) RequestEnded(platform, op string, took time.Duration, err er
 func (t *Telemetry) TokenRequested(platform string, err error) {
 	t.tokens.WithLabelValues(platform, outcome(err)).Inc()
 }
+
+// Removed counts what was deleted from the database.
+func (t *Telemetry) Removed(kind string, n int64) { t.removed.WithLabelValues(kind).Add(float64(n)) }
 
 // outcome returns "ok", or the kind of the error.
 func outcome(err error) string {

@@ -38,14 +38,15 @@ const keepSources = 30 * 24 * time.Hour
 
 // broker holds the assembled parts of a running broker.
 type broker struct {
-	store   *store.Store
-	engine  *engine.Engine
-	jobs    *dispatch.Broker
-	access  *access
-	offered *catalogue.Catalogue
-	seen    *telemetry.Telemetry
-	handler api.API
-	log     *slog.Logger
+	store     *store.Store
+	engine    *engine.Engine
+	jobs      *dispatch.Broker
+	access    *access
+	offered   *catalogue.Catalogue
+	retention dispatch.Retention
+	seen      *telemetry.Telemetry
+	handler   api.API
+	log       *slog.Logger
 }
 
 // wallClock is the real time.
@@ -75,6 +76,8 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	if err != nil {
 		return nil, err
 	}
+	kept.KeepKeys(settings.Retention.Keys)
+	kept.OnRemoved(seen.Removed)
 	access, err := newAccess(settings, backends, kept, seen, log)
 	if err != nil {
 		kept.Close()
@@ -118,7 +121,7 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	handler := api.New(served)
 	process.Streams = handler.Streams
 	seen.Observe(process)
-	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, seen: seen, log: log, handler: handler}, nil
+	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings), seen: seen, log: log, handler: handler}, nil
 }
 
 // facades returns the broker's interfaces in the words of standards.
@@ -227,11 +230,12 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 // documentsWithin limits one check of the documents of waiting jobs.
 const documentsWithin = 30 * time.Minute
 
-// cleanUpRegularly periodically deletes hidden jobs and other expired rows, and checks whether the documents of waiting jobs have changed.
+// cleanUpRegularly periodically deletes what is older than the settings keep, hidden jobs and other expired rows, and checks whether the documents of waiting jobs have changed.
 func (b *broker) cleanUpRegularly(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
 	for {
+		b.runGuarded(ctx, "deleting what is older than retention", func() error { return b.store.Retain(ctx, b.retention) })
 		b.runGuarded(ctx, "purge", func() error { return b.store.Purge(ctx, keepHidden) })
 		b.runGuarded(ctx, "purging sources of the catalogue", func() error { return b.store.PurgeSources(ctx, keepSources) })
 		b.runGuarded(ctx, "revalidating documents", func() error { return b.revalidate(ctx) })

@@ -68,6 +68,7 @@ type Job struct {
 	Counted     bool
 	ServiceHash dispatch.ServiceHash
 	Paused      bool
+	Pruned      bool
 }
 
 type Platform struct {

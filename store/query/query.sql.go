@@ -11,6 +11,15 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+const addAccount = `-- name: AddAccount :exec
+INSERT INTO accounts (id) VALUES ($1) ON CONFLICT (id) DO NOTHING
+`
+
+func (q *Queries) AddAccount(ctx context.Context, id dispatch.Account) error {
+	_, err := q.db.ExecContext(ctx, addAccount, id)
+	return err
+}
+
 const addSession = `-- name: AddSession :exec
 INSERT INTO sessions (id, owner, issuer, sid, key, sealed, created, ends)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -209,7 +218,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned
 `
 
 type CancelJobParams struct {
@@ -275,6 +284,7 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.Counted,
 		&i.ServiceHash,
 		&i.Paused,
+		&i.Pruned,
 	)
 	return i, err
 }
@@ -780,6 +790,49 @@ func (q *Queries) CountAccountAccepted(ctx context.Context, account dispatch.Acc
 	return err
 }
 
+const countAged = `-- name: CountAged :one
+SELECT (SELECT count(*) FROM results r JOIN jobs j ON j.id = r.job WHERE j.phase = 'ended' AND j.moved < CAST($1 AS BIGINT)) AS results,
+	(SELECT count(*) FROM jobs a WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < CAST($2 AS BIGINT) AND a.strays = '') AS requests,
+	(SELECT count(*) FROM jobs b WHERE b.task = 0 AND b.phase = 'ended' AND b.moved < CAST($3 AS BIGINT) AND b.strays = '') AS jobs
+`
+
+type CountAgedRow struct {
+	Results  int64
+	Requests int64
+	Jobs     int64
+}
+
+// Of jobs of no task.
+func (q *Queries) CountAged(ctx context.Context, results int64, requests int64, jobs int64) (CountAgedRow, error) {
+	row := q.db.QueryRowContext(ctx, countAged, results, requests, jobs)
+	var i CountAgedRow
+	err := row.Scan(&i.Results, &i.Requests, &i.Jobs)
+	return i, err
+}
+
+const countAgedTasks = `-- name: CountAgedTasks :one
+SELECT CAST(COALESCE(SUM(CASE WHEN a.moved < CAST($1 AS BIGINT) THEN a.unpruned ELSE 0 END), 0) AS BIGINT) AS requests,
+	CAST(COALESCE(SUM(CASE WHEN a.moved < CAST($2 AS BIGINT) THEN a.jobs ELSE 0 END), 0) AS BIGINT) AS jobs,
+	CAST(COALESCE(SUM(CASE WHEN a.moved < CAST($2 AS BIGINT) THEN 1 ELSE 0 END), 0) AS BIGINT) AS tasks
+FROM (SELECT max(j.moved) AS moved, SUM(CASE WHEN j.pruned THEN 0 ELSE 1 END) AS unpruned, count(*) AS jobs
+	FROM jobs j JOIN tasks t ON t.id = j.task WHERE j.task <> 0 AND NOT t.hidden GROUP BY j.task
+	HAVING SUM(CASE WHEN j.phase <> 'ended' OR j.strays <> '' THEN 1 ELSE 0 END) = 0) AS a
+`
+
+type CountAgedTasksRow struct {
+	Requests int64
+	Jobs     int64
+	Tasks    int64
+}
+
+// Tasks whose jobs have all ended, by when the last of them did.
+func (q *Queries) CountAgedTasks(ctx context.Context, requests int64, jobs int64) (CountAgedTasksRow, error) {
+	row := q.db.QueryRowContext(ctx, countAgedTasks, requests, jobs)
+	var i CountAgedTasksRow
+	err := row.Scan(&i.Requests, &i.Jobs, &i.Tasks)
+	return i, err
+}
+
 const countAwaited = `-- name: CountAwaited :one
 SELECT count(*) FROM jobs
 WHERE owner = $1 AND NOT hidden AND phase = 'started' AND awaited
@@ -1188,6 +1241,18 @@ func (q *Queries) CountTimeDependent(ctx context.Context, owner dispatch.UserID,
 	return count, err
 }
 
+const countUnended = `-- name: CountUnended :one
+SELECT CAST((SELECT count(*) FROM jobs j WHERE j.owner = $1 AND (j.phase <> 'ended' OR j.strays <> ''))
+	+ (SELECT count(*) FROM sync_runs r WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > CAST($2 AS BIGINT)) AS BIGINT) AS n
+`
+
+func (q *Queries) CountUnended(ctx context.Context, owner dispatch.UserID, now int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countUnended, owner, now)
+	var n int64
+	err := row.Scan(&n)
+	return n, err
+}
+
 const countUnstarted = `-- name: CountUnstarted :one
 SELECT count(*) AS live, CAST(COALESCE(SUM(octet_length(body)), 0) AS BIGINT) AS bytes FROM unstarted
 WHERE owner = $1 AND expires > CAST($2 AS BIGINT)
@@ -1285,6 +1350,31 @@ func (q *Queries) Define(ctx context.Context, arg DefineParams) error {
 		arg.Document,
 	)
 	return err
+}
+
+const deleteAged = `-- name: DeleteAged :execrows
+DELETE FROM jobs WHERE id = $1 AND phase = 'ended' AND strays = '' AND moved < CAST($2 AS BIGINT)
+`
+
+func (q *Queries) DeleteAged(ctx context.Context, iD dispatch.JobID, before int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteAged, iD, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const deleteAgedResult = `-- name: DeleteAgedResult :execrows
+DELETE FROM results WHERE results.job = $1
+	AND EXISTS (SELECT 1 FROM jobs j WHERE j.id = results.job AND j.phase = 'ended' AND j.moved < CAST($2 AS BIGINT))
+`
+
+func (q *Queries) DeleteAgedResult(ctx context.Context, job dispatch.JobID, before int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteAgedResult, job, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const deleteProcess = `-- name: DeleteProcess :execrows
@@ -1587,7 +1677,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' AND NOT paused OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned
 `
 
 type FailWithoutSignInParams struct {
@@ -1658,6 +1748,7 @@ func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInPa
 			&i.Counted,
 			&i.ServiceHash,
 			&i.Paused,
+			&i.Pruned,
 		); err != nil {
 			return nil, err
 		}
@@ -1733,6 +1824,17 @@ func (q *Queries) GetAccount(ctx context.Context, platform string, iD dispatch.A
 	return i, err
 }
 
+const getBody = `-- name: GetBody :one
+SELECT body FROM requests WHERE job = $1
+`
+
+func (q *Queries) GetBody(ctx context.Context, job dispatch.JobID) (string, error) {
+	row := q.db.QueryRowContext(ctx, getBody, job)
+	var body string
+	err := row.Scan(&body)
+	return body, err
+}
+
 const getBookings = `-- name: GetBookings :one
 SELECT reading_slot, acting_slot FROM accounts WHERE id = $1
 `
@@ -1797,7 +1899,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -1850,6 +1952,7 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Counted,
 		&i.ServiceHash,
 		&i.Paused,
+		&i.Pruned,
 	)
 	return i, err
 }
@@ -1872,7 +1975,7 @@ func (q *Queries) GetKey(ctx context.Context, owner dispatch.UserID, name string
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -1925,6 +2028,7 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Counted,
 		&i.ServiceHash,
 		&i.Paused,
+		&i.Pruned,
 	)
 	return i, err
 }
@@ -1947,7 +2051,7 @@ func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD stri
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.pruned, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -2017,6 +2121,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Counted,
 		&i.Job.ServiceHash,
 		&i.Job.Paused,
+		&i.Job.Pruned,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -2189,6 +2294,22 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 	return i, err
 }
 
+const getTaskOrigin = `-- name: GetTaskOrigin :one
+SELECT owner, created FROM tasks WHERE id = $1
+`
+
+type GetTaskOriginRow struct {
+	Owner   dispatch.UserID
+	Created int64
+}
+
+func (q *Queries) GetTaskOrigin(ctx context.Context, id dispatch.TaskID) (GetTaskOriginRow, error) {
+	row := q.db.QueryRowContext(ctx, getTaskOrigin, id)
+	var i GetTaskOriginRow
+	err := row.Scan(&i.Owner, &i.Created)
+	return i, err
+}
+
 const getUnstarted = `-- name: GetUnstarted :one
 SELECT job, task, owner, account, title, body, created, updated, expires, version FROM unstarted WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > CAST($4 AS BIGINT)
 `
@@ -2234,6 +2355,17 @@ func (q *Queries) HasDocument(ctx context.Context, hash string) (bool, error) {
 	return kept, err
 }
 
+const hasPrunedFailure = `-- name: HasPrunedFailure :one
+SELECT EXISTS (SELECT 1 FROM jobs j WHERE j.task = CAST($1 AS BIGINT) AND j.task <> 0 AND NOT j.hidden AND j.status = 'failed' AND j.pruned) AS pruned
+`
+
+func (q *Queries) HasPrunedFailure(ctx context.Context, task int64) (bool, error) {
+	row := q.db.QueryRowContext(ctx, hasPrunedFailure, task)
+	var pruned bool
+	err := row.Scan(&pruned)
+	return pruned, err
+}
+
 const hasWithdrawn = `-- name: HasWithdrawn :one
 SELECT EXISTS (SELECT 1 FROM withdrawals WHERE owner = $1 AND issuer = $2) AS withdrawn
 `
@@ -2245,8 +2377,20 @@ func (q *Queries) HasWithdrawn(ctx context.Context, owner dispatch.UserID, issue
 	return withdrawn, err
 }
 
+const hasYoungJob = `-- name: HasYoungJob :one
+SELECT EXISTS (SELECT 1 FROM jobs j WHERE j.task = CAST($1 AS BIGINT) AND j.task <> 0
+	AND (j.phase <> 'ended' OR j.strays <> '' OR j.moved >= CAST($2 AS BIGINT))) AS young
+`
+
+func (q *Queries) HasYoungJob(ctx context.Context, task int64, before int64) (bool, error) {
+	row := q.db.QueryRowContext(ctx, hasYoungJob, task, before)
+	var young bool
+	err := row.Scan(&young)
+	return young, err
+}
+
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2299,6 +2443,7 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Counted,
 		&i.ServiceHash,
 		&i.Paused,
+		&i.Pruned,
 	)
 	return i, err
 }
@@ -2526,6 +2671,132 @@ func (q *Queries) LastTask(ctx context.Context) (int64, error) {
 	return last, err
 }
 
+const listAccounts = `-- name: ListAccounts :many
+SELECT id FROM accounts ORDER BY id
+`
+
+func (q *Queries) ListAccounts(ctx context.Context) ([]dispatch.Account, error) {
+	rows, err := q.db.QueryContext(ctx, listAccounts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.Account
+	for rows.Next() {
+		var id dispatch.Account
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listAgedJobs = `-- name: ListAgedJobs :many
+SELECT id FROM jobs WHERE task = 0 AND phase = 'ended' AND pruned = CAST($1 AS BOOLEAN) AND moved < CAST($2 AS BIGINT) AND strays = ''
+ORDER BY moved LIMIT CAST($3 AS BIGINT)
+`
+
+// Of no task. The first conditions are those of the index jobs_aging.
+func (q *Queries) ListAgedJobs(ctx context.Context, pruned bool, before int64, n int64) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listAgedJobs, pruned, before, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.JobID
+	for rows.Next() {
+		var id dispatch.JobID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listAgedResults = `-- name: ListAgedResults :many
+SELECT r.job FROM results r JOIN jobs j ON j.id = r.job WHERE j.phase = 'ended' AND j.moved < CAST($1 AS BIGINT)
+ORDER BY r.job LIMIT CAST($2 AS BIGINT)
+`
+
+func (q *Queries) ListAgedResults(ctx context.Context, before int64, n int64) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listAgedResults, before, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.JobID
+	for rows.Next() {
+		var job dispatch.JobID
+		if err := rows.Scan(&job); err != nil {
+			return nil, err
+		}
+		items = append(items, job)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listAgedTasks = `-- name: ListAgedTasks :many
+SELECT t.id FROM tasks t WHERE NOT t.hidden AND t.id > $1 AND t.created < CAST($2 AS BIGINT)
+	AND NOT (t.pruned AND CAST($3 AS BOOLEAN))
+	AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.task = t.id AND j.task <> 0 AND (j.phase <> 'ended' OR j.strays <> '' OR j.moved >= CAST($2 AS BIGINT)))
+ORDER BY t.id LIMIT CAST($4 AS BIGINT)
+`
+
+type ListAgedTasksParams struct {
+	After    dispatch.TaskID
+	Before   int64
+	Unpruned bool
+	N        int64
+}
+
+func (q *Queries) ListAgedTasks(ctx context.Context, arg ListAgedTasksParams) ([]dispatch.TaskID, error) {
+	rows, err := q.db.QueryContext(ctx, listAgedTasks,
+		arg.After,
+		arg.Before,
+		arg.Unpruned,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.TaskID
+	for rows.Next() {
+		var id dispatch.TaskID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listAttentions = `-- name: ListAttentions :many
 SELECT DISTINCT jobs.task, jobs.attention FROM tasks
 	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > '' AND NOT jobs.hidden
@@ -2590,8 +2861,41 @@ func (q *Queries) ListBases(ctx context.Context, account dispatch.Account) ([]st
 	return items, nil
 }
 
+const listBetween = `-- name: ListBetween :many
+SELECT id, owner, created FROM jobs WHERE id BETWEEN $1 AND $2
+`
+
+type ListBetweenRow struct {
+	ID      dispatch.JobID
+	Owner   dispatch.UserID
+	Created int64
+}
+
+func (q *Queries) ListBetween(ctx context.Context, first dispatch.JobID, last dispatch.JobID) ([]ListBetweenRow, error) {
+	rows, err := q.db.QueryContext(ctx, listBetween, first, last)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListBetweenRow
+	for rows.Next() {
+		var i ListBetweenRow
+		if err := rows.Scan(&i.ID, &i.Owner, &i.Created); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listChangedJobs = `-- name: ListChangedJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
@@ -2682,6 +2986,7 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
 			&i.Job.Paused,
+			&i.Job.Pruned,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -2710,7 +3015,7 @@ WITH changed AS (
 		AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || j.account || '|', '') <> CAST($7 AS TEXT))
 	ORDER BY +j.created DESC, j.id DESC LIMIT CAST($8 AS BIGINT)
 )
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -2806,6 +3111,7 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
 			&i.Job.Paused,
+			&i.Job.Pruned,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -2827,7 +3133,7 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -2900,6 +3206,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Counted,
 			&i.ServiceHash,
 			&i.Paused,
+			&i.Pruned,
 		); err != nil {
 			return nil, err
 		}
@@ -3008,8 +3315,35 @@ func (q *Queries) ListEmptyTasks(ctx context.Context, n int64) ([]dispatch.TaskI
 	return items, nil
 }
 
+const listEndedJobs = `-- name: ListEndedJobs :many
+SELECT id FROM jobs WHERE owner = $1 AND phase = 'ended' LIMIT CAST($2 AS BIGINT)
+`
+
+func (q *Queries) ListEndedJobs(ctx context.Context, owner dispatch.UserID, n int64) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listEndedJobs, owner, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.JobID
+	for rows.Next() {
+		var id dispatch.JobID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -3070,6 +3404,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Counted,
 			&i.ServiceHash,
 			&i.Paused,
+			&i.Pruned,
 		); err != nil {
 			return nil, err
 		}
@@ -3085,7 +3420,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 }
 
 const listFinished = `-- name: ListFinished :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.pruned, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
 	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
@@ -3164,6 +3499,7 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
 			&i.Job.Paused,
+			&i.Job.Pruned,
 			&i.Body,
 		); err != nil {
 			return nil, err
@@ -3245,6 +3581,60 @@ func (q *Queries) ListGrants(ctx context.Context, owner dispatch.UserID) ([]Gran
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listHiddenTasks = `-- name: ListHiddenTasks :many
+SELECT id FROM tasks WHERE hidden ORDER BY id
+`
+
+func (q *Queries) ListHiddenTasks(ctx context.Context) ([]dispatch.TaskID, error) {
+	rows, err := q.db.QueryContext(ctx, listHiddenTasks)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.TaskID
+	for rows.Next() {
+		var id dispatch.TaskID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listJobIDs = `-- name: ListJobIDs :many
+SELECT id FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 ORDER BY number
+`
+
+func (q *Queries) ListJobIDs(ctx context.Context, task int64) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listJobIDs, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.JobID
+	for rows.Next() {
+		var id dispatch.JobID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -3398,6 +3788,33 @@ func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	return items, nil
 }
 
+const listOwnTasks = `-- name: ListOwnTasks :many
+SELECT id FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY id
+`
+
+func (q *Queries) ListOwnTasks(ctx context.Context, owner dispatch.UserID) ([]dispatch.TaskID, error) {
+	rows, err := q.db.QueryContext(ctx, listOwnTasks, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.TaskID
+	for rows.Next() {
+		var id dispatch.TaskID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listPlacesOf = `-- name: ListPlacesOf :many
 SELECT created, id FROM jobs
 WHERE owner = $1 AND account = $2 AND status = $3 AND task = 0 AND NOT hidden
@@ -3519,7 +3936,7 @@ func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, afte
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -3591,6 +4008,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Counted,
 			&i.ServiceHash,
 			&i.Paused,
+			&i.Pruned,
 		); err != nil {
 			return nil, err
 		}
@@ -3606,7 +4024,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -3698,6 +4116,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
 			&i.Job.Paused,
+			&i.Job.Pruned,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3719,7 +4138,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 }
 
 const listRecordsOf = `-- name: ListRecordsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -3815,6 +4234,7 @@ func (q *Queries) ListRecordsOf(ctx context.Context, arg ListRecordsOfParams) ([
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
 			&i.Job.Paused,
+			&i.Job.Pruned,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3871,7 +4291,7 @@ func (q *Queries) ListRevocations(ctx context.Context, n int64) ([]Revocation, e
 }
 
 const listRunning = `-- name: ListRunning :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
 `
 
 func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n int64) ([]Job, error) {
@@ -3930,6 +4350,7 @@ func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n i
 			&i.Counted,
 			&i.ServiceHash,
 			&i.Paused,
+			&i.Pruned,
 		); err != nil {
 			return nil, err
 		}
@@ -4129,7 +4550,7 @@ func (q *Queries) ListSyncUsage(ctx context.Context, now int64, since int64, own
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -4214,6 +4635,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
 			&i.Job.Paused,
+			&i.Job.Pruned,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -4234,7 +4656,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 }
 
 const listTaskJobsOf = `-- name: ListTaskJobsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = $3 AND jobs.task <> 0 AND NOT jobs.hidden
@@ -4322,6 +4744,7 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 			&i.Job.Counted,
 			&i.Job.ServiceHash,
 			&i.Job.Paused,
+			&i.Job.Pruned,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -4452,8 +4875,35 @@ func (q *Queries) ListTurnAccounts(ctx context.Context) ([]dispatch.Account, err
 	return items, nil
 }
 
+const listUnendedJobs = `-- name: ListUnendedJobs :many
+SELECT id FROM jobs WHERE owner = $1 AND phase <> 'ended' AND NOT hidden ORDER BY id
+`
+
+func (q *Queries) ListUnendedJobs(ctx context.Context, owner dispatch.UserID) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listUnendedJobs, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.JobID
+	for rows.Next() {
+		var id dispatch.JobID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listUnprepared = `-- name: ListUnprepared :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 ORDER BY due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -4513,6 +4963,7 @@ func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, 
 			&i.Counted,
 			&i.ServiceHash,
 			&i.Paused,
+			&i.Pruned,
 		); err != nil {
 			return nil, err
 		}
@@ -4761,7 +5212,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, pruned FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -4821,6 +5272,7 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Counted,
 			&i.ServiceHash,
 			&i.Paused,
+			&i.Pruned,
 		); err != nil {
 			return nil, err
 		}
@@ -4833,6 +5285,18 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockAgedTask = `-- name: LockAgedTask :one
+UPDATE tasks SET hidden = hidden WHERE id = $1 AND NOT hidden RETURNING request
+`
+
+// Like LockTask, whoever owns it.
+func (q *Queries) LockAgedTask(ctx context.Context, id dispatch.TaskID) (string, error) {
+	row := q.db.QueryRowContext(ctx, lockAgedTask, id)
+	var request string
+	err := row.Scan(&request)
+	return request, err
 }
 
 const lockRunTimes = `-- name: LockRunTimes :one
@@ -4887,6 +5351,18 @@ INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
 func (q *Queries) MakeSetting(ctx context.Context, name string, value string) error {
 	_, err := q.db.ExecContext(ctx, makeSetting, name, value)
 	return err
+}
+
+const markPruned = `-- name: MarkPruned :execrows
+UPDATE jobs SET pruned = TRUE WHERE id = $1 AND phase = 'ended' AND strays = '' AND moved < CAST($2 AS BIGINT) AND NOT pruned
+`
+
+func (q *Queries) MarkPruned(ctx context.Context, iD dispatch.JobID, before int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, markPruned, iD, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const markRestored = `-- name: MarkRestored :execrows
@@ -5099,6 +5575,15 @@ WHERE id = $2 AND (lease_until > CAST($3 AS BIGINT) OR NOT due BETWEEN 1 AND CAS
 // A running visit reads the agenda again.
 func (q *Queries) PlanVisit(ctx context.Context, due int64, iD dispatch.Account, now int64) error {
 	_, err := q.db.ExecContext(ctx, planVisit, due, iD, now)
+	return err
+}
+
+const pruneTask = `-- name: PruneTask :exec
+UPDATE tasks SET request = $1, pruned = TRUE WHERE id = $2
+`
+
+func (q *Queries) PruneTask(ctx context.Context, request string, iD dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, pruneTask, request, iD)
 	return err
 }
 
@@ -5738,6 +6223,15 @@ func (q *Queries) WakeToRead(ctx context.Context, now int64, iD dispatch.Account
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const writeBody = `-- name: WriteBody :exec
+UPDATE requests SET body = $1 WHERE job = $2
+`
+
+func (q *Queries) WriteBody(ctx context.Context, body string, job dispatch.JobID) error {
+	_, err := q.db.ExecContext(ctx, writeBody, body, job)
+	return err
 }
 
 const writeBookings = `-- name: WriteBookings :exec

@@ -144,13 +144,13 @@ func restore(t *testing.T, from, to string) {
 }
 
 // command runs a command of the released program to its end, and returns its output.
-func command(t *testing.T, environ []string, name string) string {
+func command(t *testing.T, environ []string, args ...string) string {
 	t.Helper()
 	path, err := released()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), path, name)
+	c := exec.CommandContext(t.Context(), path, args...)
 	c.Env, c.Dir = environ, t.TempDir()
 	said, _ := c.CombinedOutput() // doctor fails because the issuer is a simulator without a key; the tests check its output
 	return string(said)

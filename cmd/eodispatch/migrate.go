@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/store"
+)
+
+type migrateCommand struct{ configFlags }
+
+func migrateCommandLine(c console) *cobra.Command {
+	m := &migrateCommand{}
+	command := &cobra.Command{Use: "migrate", Short: "Bring the database up to date", Args: cobra.NoArgs,
+		Long: `Bring the database up to date, as the start of a broker does. On PostgreSQL brokers of the version before may go on meanwhile, and several processes
+may do this at once: one does it, and the others wait. On SQLite no broker may use the file. docs/upgrade.md says what a migration may do.`,
+		Example: "  eodispatch migrate --config broker.yaml", RunE: func(*cobra.Command, []string) error { return m.Run(c) }}
+	m.flags(command)
+	return command
+}
+
+// Run opens the database, which migrates it.
+func (m *migrateCommand) Run(c console) error {
+	settings, err := m.load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := c.signals(context.Background())
+	defer stop()
+	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	was, is := kept.Schema()
+	if was == is {
+		_, err = fmt.Fprintf(c.out, "The database is up to date: it has schema %d.\n", is)
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "The database had schema %d and has schema %d now.\n", was, is)
+	return err
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// userFlags holds the flags of commands that concern one user.
+type userFlags struct {
+	configFlags
+	User string
+}
+
+func (u *userFlags) flags(command *cobra.Command) {
+	u.configFlags.flags(command)
+	command.Flags().StringVar(&u.User, "user", "", "the user: the claim sub of the user's tokens, or 'ISSUER SUB' for one of another issuer than identity.issuer")
+	_ = command.MarkFlagRequired("user") // the flag exists
+}
+
+// user returns the user that the flag names.
+func (u *userFlags) user(settings *config.Config) dispatch.UserID {
+	if strings.Contains(u.User, "://") && strings.Contains(u.User, " ") {
+		return dispatch.UserID(u.User)
+	}
+	return dispatch.UserID(settings.Identity.Issuer + " " + u.User)
+}
+
+type exportCommand struct{ userFlags }
+
+func exportCommandLine(c console) *cobra.Command {
+	e := &exportCommand{}
+	command := &cobra.Command{Use: "export", Short: "Print everything that the database holds of a user", Args: cobra.NoArgs,
+		Long: `Print everything that the database holds of a user, one row as JSON on each line, without secrets. Brokers may use the database meanwhile. The
+logs, which also name users, are not part of it.`,
+		Example: "  eodispatch export --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 > user.jsonl",
+		RunE:    func(*cobra.Command, []string) error { return e.Run(c) }}
+	e.flags(command)
+	return command
+}
+
+// Run prints the rows.
+func (e *exportCommand) Run(c console) error {
+	settings, err := e.load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := c.signals(context.Background())
+	defer stop()
+	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	out := bufio.NewWriter(c.out)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	n := 0
+	err = kept.Export(ctx, e.user(settings), func(o store.Owned) error {
+		n++
+		return lines.Encode(o)
+	})
+	if err == nil && n == 0 {
+		err = nobody(e.user(settings))
+	}
+	return errors.Join(err, out.Flush())
+}
+
+func nobody(u dispatch.UserID) error {
+	return &dispatch.Error{Kind: dispatch.NotFound, Op: "export", Text: fmt.Sprintf("The database holds nothing of the user %s.", u)}
+}
+
+type forgetCommand struct {
+	userFlags
+	Cancel bool
+	Wait   time.Duration
+}
+
+func forgetCommandLine(c console) *cobra.Command {
+	f := &forgetCommand{}
+	command := &cobra.Command{Use: "forget", Short: "Delete everything that the database holds of a user", Args: cobra.NoArgs,
+		Long: `Delete everything that the database holds of a user. A user of whom jobs have not ended is refused; --cancel cancels them first. On PostgreSQL
+brokers may go on meanwhile. On SQLite no broker may use the file; jobs that are at platforms are canceled when the broker runs again, and then this command
+is to be repeated. Logs, backups, and what platforms and the identity provider hold are not changed.`,
+		Example: "  eodispatch forget --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 --cancel",
+		RunE:    func(*cobra.Command, []string) error { return f.Run(c) }}
+	f.flags(command)
+	command.Flags().BoolVar(&f.Cancel, "cancel", false, "cancel the user's jobs that have not ended, and wait until they have")
+	command.Flags().DurationVar(&f.Wait, "wait", 10*time.Minute, "how long to wait for that")
+	return command
+}
+
+// Run deletes, and writes an audit line. It does not name the user, so that it may be kept.
+func (f *forgetCommand) Run(c console) error {
+	settings, err := f.load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := c.signals(context.Background())
+	defer stop()
+	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	user := f.user(settings)
+	if f.Cancel {
+		if err := f.cancel(ctx, kept, user, allowsSeveral(settings.Database.Reveal())); err != nil {
+			return err
+		}
+	}
+	deleted, revocations, err := kept.Forget(ctx, user)
+	if dispatch.Is(err, dispatch.Conflict) {
+		return advised(err, "Wait until they have, or cancel them with --cancel.")
+	}
+	if err != nil {
+		return err
+	}
+	var rows int64
+	for _, n := range deleted {
+		rows += n
+	}
+	newLog(settings.Log, c.err).Info("audit", "action", "forget", "user_sha256", fmt.Sprintf("%x", sha256.Sum256([]byte(user))), "jobs", deleted["jobs"], "rows", rows)
+	fmt.Fprintf(c.out, "%d jobs, %d rows in all\n", deleted["jobs"], rows)
+	if revocations > 0 {
+		fmt.Fprintf(c.out, "%d permissions to act for the user are revoked at the identity provider, and then deleted, when a broker runs\n", revocations)
+	}
+	return nil
+}
+
+// cancel cancels the user's jobs. It waits for their ends if a broker may be running.
+func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user dispatch.UserID, running bool) error {
+	if err := kept.CancelAll(ctx, user); err != nil {
+		return err
+	}
+	n, err := kept.Unended(ctx, user)
+	if err != nil || n == 0 {
+		return err
+	}
+	if !running {
+		return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(
+			"%d jobs of the user are at platforms. They are canceled there when the broker runs: start it, stop it once they have ended, and run this command again.", n)}
+	}
+	within, cancel := context.WithTimeout(ctx, f.Wait)
+	defer cancel()
+	if err := kept.AwaitEnds(within, user); err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(
+		"Jobs of the user have been canceled and had not all ended after %v: see that a broker runs, and run this command again.", f.Wait)}
+}
+
+// advised returns a domain error with a sentence that says what to do.
+func advised(err error, advice string) error {
+	e, ok := errorOf(err)
+	if !ok {
+		return err
+	}
+	more := *e
+	more.Text += " " + advice
+	return &more
+}

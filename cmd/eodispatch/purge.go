@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+type purgeCommand struct {
+	configFlags
+	DryRun bool
+}
+
+func purgeCommandLine(c console) *cobra.Command {
+	p := &purgeCommand{}
+	command := &cobra.Command{Use: "purge", Short: "Delete what is older than the settings of retention keep", Args: cobra.NoArgs,
+		Long: `Delete what is older than the settings of retention keep, as a running broker does every hour. Jobs that have not ended, or that are in
+doubt, are never deleted. On SQLite no broker may use the file, except with --dry-run.`,
+		Example: "  eodispatch purge --dry-run --config broker.yaml", RunE: func(*cobra.Command, []string) error { return p.Run(c) }}
+	p.flags(command)
+	command.Flags().BoolVar(&p.DryRun, "dry-run", false, "only count what would be deleted")
+	return command
+}
+
+// Run deletes, or counts.
+func (p *purgeCommand) Run(c console) error {
+	settings, err := p.load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := c.signals(context.Background())
+	defer stop()
+	if p.DryRun {
+		return countAged(ctx, settings, c.out)
+	}
+	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	deleted := map[string]int64{}
+	kept.KeepKeys(settings.Retention.Keys)
+	kept.OnRemoved(func(kind string, n int64) { deleted[kind] += n })
+	if err := kept.Retain(ctx, retentionOf(settings)); err != nil {
+		return err
+	}
+	if err := kept.Purge(ctx, keepHidden); err != nil {
+		return err
+	}
+	for _, kind := range []string{"results", "requests", "jobs", "tasks", "keys"} {
+		fmt.Fprintf(c.out, "%-8s %d deleted\n", kind, deleted[kind])
+	}
+	return nil
+}
+
+func countAged(ctx context.Context, settings *config.Config, out io.Writer) error {
+	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	r := retentionOf(settings)
+	a, err := kept.Aged(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, row := range []struct {
+		kind string
+		n    int64
+		keep time.Duration
+	}{{"results", a.Results, r.Results}, {"requests", a.Requests, r.Requests}, {"jobs", a.Jobs, r.Jobs}, {"tasks", a.Tasks, r.Jobs}} {
+		if row.keep == 0 {
+			fmt.Fprintf(out, "%-8s are kept for ever\n", row.kind)
+			continue
+		}
+		fmt.Fprintf(out, "%-8s %d would be deleted: they ended more than %v ago\n", row.kind, row.n, row.keep)
+	}
+	return nil
+}
+
+func retentionOf(settings *config.Config) dispatch.Retention {
+	r := settings.Retention
+	return dispatch.Retention{Results: r.Results, Requests: r.Requests, Jobs: r.Jobs}
+}

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/pressly/goose/v3"
+)
+
+// indexMigrations create indexes on large tables. They are in Go because PostgreSQL creates an index without keeping others from writing to the
+// table only outside of a transaction, and SQLite has no such form.
+func indexMigrations(dialect goose.Dialect) []*goose.Migration {
+	return []*goose.Migration{
+		// Ended jobs of no task by age, so that Retain reads nothing else.
+		indexMigration(dialect, 64, "jobs_aging", "ON jobs (pruned, moved) WHERE task = 0 AND phase = 'ended'"),
+	}
+}
+
+// indexMigration creates an index. On PostgreSQL one whose creation was interrupted is left behind, and is dropped first.
+func indexMigration(dialect goose.Dialect, version int64, name, definition string) *goose.Migration {
+	run := func(statements ...string) *goose.GoFunc {
+		if dialect == goose.DialectPostgres {
+			return &goose.GoFunc{RunDB: func(ctx context.Context, db *sql.DB) error { return execAll(ctx, db, statements) }}
+		}
+		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error { return execAll(ctx, tx, statements) }}
+	}
+	how := ""
+	if dialect == goose.DialectPostgres {
+		how = "CONCURRENTLY "
+	}
+	drop := "DROP INDEX " + how + "IF EXISTS " + name
+	return goose.NewGoMigration(version, run(drop, "CREATE INDEX "+how+name+" "+definition), run(drop))
+}
+
+func execAll(ctx context.Context, on interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+}, statements []string) error {
+	for _, statement := range statements {
+		if _, err := on.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// What the database holds of a user is found by the columns of its tables, so that a table that a later version adds is not forgotten: a table with a
+// column owner has rows of users, and one with a column job and no owner has rows of their jobs.
+
+// secretColumns are not exported: they are sealed, or serve only to recognize secrets.
+var secretColumns = []string{"sealed", "key", "secret", "fingerprint"}
+
+// ownTables returns the tables with rows of users, and those with rows of jobs.
+func (s *Store) ownTables(ctx context.Context) (ofUsers, ofJobs []string, err error) {
+	const sqliteColumns = `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name IN ('owner', 'job')`
+	const postgresColumns = `SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+		WHERE c.relkind = 'r' AND a.attname IN ('owner', 'job') AND NOT a.attisdropped
+		AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)`
+	text := sqliteColumns
+	if s.remote {
+		text = postgresColumns
+	}
+	rows, err := s.read.QueryContext(ctx, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	has := map[string][]string{}
+	for rows.Next() {
+		var table, column string
+		if err := rows.Scan(&table, &column); err != nil {
+			return nil, nil, err
+		}
+		has[table] = append(has[table], column)
+	}
+	for _, table := range slices.Sorted(maps.Keys(has)) {
+		if slices.Contains(has[table], "owner") {
+			ofUsers = append(ofUsers, table)
+		} else {
+			ofJobs = append(ofJobs, table)
+		}
+	}
+	return ofUsers, ofJobs, rows.Err()
+}
+
+// Owned is a row that the database holds of a user.
+type Owned struct {
+	Table string         `json:"table"`
+	Row   map[string]any `json:"row"`
+}
+
+// Export calls yield for each row that the database holds of a user, without secrets, until it returns an error. JSON is exported as such.
+func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned) error) error {
+	ctx = allow(ctx, upkeepWithin)
+	ofUsers, ofJobs, err := s.ownTables(ctx)
+	for _, table := range ofUsers {
+		if err == nil {
+			err = s.exportRows(ctx, table, "SELECT * FROM "+table+" WHERE owner = $1", u, yield)
+		}
+	}
+	for _, table := range ofJobs {
+		if err == nil {
+			err = s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1", u, yield)
+		}
+	}
+	return fail("Export", err)
+}
+
+func (s *Store) exportRows(ctx context.Context, table, text string, u dispatch.UserID, yield func(Owned) error) error {
+	rows, err := s.read.QueryContext(ctx, text, string(u))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		values := make([]any, len(columns))
+		into := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := yield(Owned{table, exportable(table, columns, values)}); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// exportable returns the members of an exported row.
+func exportable(table string, columns []string, values []any) map[string]any {
+	row := map[string]any{}
+	for i, column := range columns {
+		if slices.Contains(secretColumns, column) || table == "sessions" && column == "id" {
+			continue
+		}
+		row[column] = values[i]
+		if b, ok := values[i].([]byte); ok {
+			row[column] = string(b)
+		}
+		if text, ok := row[column].(string); ok && strings.HasPrefix(text, "{") && json.Valid([]byte(text)) {
+			row[column] = json.RawMessage(text)
+		}
+	}
+	return row
+}
+
+// Unended counts a user's jobs that have not ended, or of which an orphan is yet to be canceled, and the user's synchronous runs.
+func (s *Store) Unended(ctx context.Context, u dispatch.UserID) (jobs int, err error) {
+	err = s.readOnly(ctx, s.read, "Unended", func(q tx, now int64) error {
+		n, err := q.CountUnended(ctx, u, now)
+		jobs = int(n)
+		return err
+	})
+	return jobs, err
+}
+
+// CancelAll cancels and hides all of a user's jobs and tasks. Visits cancel at the platforms what was submitted.
+func (s *Store) CancelAll(ctx context.Context, u dispatch.UserID) error {
+	q := s.queries(s.read)
+	tasks, err := q.ListOwnTasks(ctx, u)
+	if err != nil {
+		return fail("CancelAll", err)
+	}
+	for _, id := range tasks {
+		if _, err := s.CancelTask(ctx, u, id, true); err != nil && !dispatch.Is(err, dispatch.NotFound) {
+			return err
+		}
+	}
+	jobs, err := q.ListUnendedJobs(ctx, u)
+	if err != nil {
+		return fail("CancelAll", err)
+	}
+	for _, id := range jobs {
+		if _, err := s.Cancel(ctx, u, id, true); err != nil && !dispatch.Is(err, dispatch.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget deletes everything that the database holds of a user of whom no job lives; otherwise it returns Conflict. It returns the number of deleted
+// rows by table. The user's grants become revocations, which the broker sends to the identity provider and then deletes: their number is returned,
+// too.
+func (s *Store) Forget(ctx context.Context, u dispatch.UserID) (deleted map[string]int64, revocations int64, err error) {
+	ctx = allow(ctx, upkeepWithin)
+	if n, err := s.Unended(ctx, u); err != nil || n > 0 {
+		if err == nil {
+			err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Forget", Text: fmt.Sprintf("%d jobs of the user have not ended.", n)}
+		}
+		return nil, 0, err
+	}
+	ofUsers, ofJobs, err := s.ownTables(ctx)
+	if err != nil {
+		return nil, 0, fail("Forget", err)
+	}
+	deleted = map[string]int64{}
+	if err := s.forgetJobs(ctx, u, ofJobs, deleted); err != nil {
+		return nil, 0, fail("Forget", err)
+	}
+	if err := s.mergeShards(ctx); err != nil {
+		return nil, 0, fail("Forget", err)
+	}
+	err = s.in(ctx, s.write, "Forget", func(q tx, now int64) error {
+		if revocations, err = revokeAll(ctx, q, u, now); err != nil {
+			return err
+		}
+		return forgetRows(ctx, q, u, ofUsers, deleted)
+	})
+	if err == nil {
+		err = s.purgeDocuments(ctx)
+	}
+	return deleted, revocations, err
+}
+
+// forgetJobs deletes a user's jobs with all that belongs to them, some in each transaction.
+func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, ofJobs []string, deleted map[string]int64) error {
+	return purgeFound(ctx, s, unreported,
+		func(n int64) ([]dispatch.JobID, error) { return s.queries(s.read).ListEndedJobs(ctx, u, n) },
+		func(q tx, id dispatch.JobID) (int64, error) {
+			for _, table := range ofJobs {
+				if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE job = $1", int64(id)); err != nil {
+					return 0, err
+				}
+			}
+			return 0, execCounted(ctx, q, deleted, "jobs", "DELETE FROM jobs WHERE id = $1 AND phase = 'ended'", int64(id))
+		})
+}
+
+// revokeAll makes revocations of a user's grants.
+func revokeAll(ctx context.Context, q tx, u dispatch.UserID, now int64) (n int64, err error) {
+	grants, err := q.ListGrants(ctx, u)
+	for _, g := range grants {
+		kept, failed := q.KeepRevocation(ctx, now, u, g.ID)
+		if failed != nil {
+			return 0, failed
+		}
+		n += kept
+	}
+	return n, err
+}
+
+// forgetRows deletes the other rows of a user, and the user's accounts.
+func forgetRows(ctx context.Context, q tx, u dispatch.UserID, ofUsers []string, deleted map[string]int64) error {
+	for _, table := range ofUsers {
+		if table == "jobs" || table == "revocations" {
+			continue
+		}
+		if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE owner = $1", string(u)); err != nil {
+			return err
+		}
+	}
+	accounts, err := q.ListAccounts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		if a.Identity() == string(u) {
+			if err := forgetAccount(ctx, q, a, deleted); err != nil {
+				return err
+			}
+		}
+	}
+	return execCounted(ctx, q, deleted, "turns", "DELETE FROM turns WHERE rtrim(line, '0123456789') = $1", ownerOf(u))
+}
+
+// forgetAccount deletes a user's own account at a platform, if it has no jobs.
+func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[string]int64) error {
+	for _, of := range []struct{ table, column string }{{"unrecognized", "account"}, {"account_counts", "account"}, {"turns", "account"}, {"accounts", "id"}} {
+		text := "DELETE FROM " + of.table + " WHERE " + of.column + " = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = $1)"
+		if err := execCounted(ctx, q, deleted, of.table, text, string(a)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// execCounted runs a statement that deletes rows of a table, and adds their number.
+func execCounted(ctx context.Context, q tx, deleted map[string]int64, table, text string, args ...any) error {
+	done, err := q.ExecContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	n, err := done.RowsAffected()
+	if n > 0 {
+		deleted[table] += n
+	}
+	return err
+}
+
+// AwaitEnds waits until no job of a user lives, or returns the context's error. It looks every two seconds.
+func (s *Store) AwaitEnds(ctx context.Context, u dispatch.UserID) error {
+	looks := time.NewTicker(2 * time.Second)
+	defer looks.Stop()
+	for {
+		if n, err := s.Unended(ctx, u); err != nil || n == 0 {
+			return err
+		}
+		select {
+		case <-looks.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

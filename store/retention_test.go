@@ -1,0 +1,219 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+)
+
+const day = 24 * time.Hour
+
+// acceptEnded stores jobs that ended some time ago; with a task, as its jobs.
+func acceptEnded(t *testing.T, s *store.Store, task *dispatch.Task, n int, ago time.Duration) []dispatch.Draft {
+	t.Helper()
+	jobs := drafts(n)
+	for i := range jobs {
+		jobs[i].Body = []byte(`{"title":"t","label":"openeo","parameters":{"secret":1},"options":{"o":1}}`)
+		if task != nil {
+			jobs[i].Body = []byte(`"secret"`)
+		}
+	}
+	if _, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs); err != nil {
+		t.Fatal(err)
+	}
+	for i, j := range jobs {
+		end(t, s, &jobs[i].Job, dispatch.Failed, ago)
+		if i == 0 && task == nil {
+			store.Exec(t, s, fmt.Sprintf("INSERT INTO results (job, body) VALUES (%d, '{}')", j.ID))
+		}
+	}
+	return jobs
+}
+
+// end ends a job some time ago.
+func end(t *testing.T, s *store.Store, j *dispatch.Job, status dispatch.Status, ago time.Duration) {
+	t.Helper()
+	store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = '%s', moved = %d, version = version + 1 WHERE id = %d",
+		status, j.Created.Add(-ago).UnixMicro(), j.ID))
+	store.Exec(t, s, fmt.Sprintf("UPDATE tasks SET created = %d WHERE id = %d", j.Created.Add(-ago-time.Hour).UnixMicro(), j.Task))
+}
+
+func tasked() *dispatch.Task {
+	return &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Title: "t", Parameters: []byte(`{"shared":1}`)}, Dimension: "d",
+		Document: &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte("task")}}
+}
+
+// TestRetain_DeletesHeavyPartsFirst: results, then parameters, then jobs and tasks go when they are older than what is kept, in many transactions;
+// what is younger, has not ended, or is yet to be canceled stays.
+func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
+		s := d.(*store.Store)
+		old := acceptEnded(t, s, nil, 120, 40*day)
+		young := acceptEnded(t, s, nil, 2, day)
+		whole := tasked()
+		acceptEnded(t, s, whole, 120, 40*day)
+		mixed := tasked()
+		members := acceptEnded(t, s, mixed, 3, 40*day)
+		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'waiting', status = 'created' WHERE id = %d", members[1].ID))
+		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET strays = '[{"Base":"","ID":"x"}]' WHERE id = %d`, old[1].ID))
+		waiting := drafts(1)
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, waiting); err != nil {
+			t.Fatal(err)
+		}
+
+		removed := map[string]int64{}
+		s.OnRemoved(func(kind string, n int64) { removed[kind] += n })
+		retain := func(r dispatch.Retention, aged dispatch.Aged) {
+			t.Helper()
+			if got, err := s.Aged(t.Context(), r); err != nil || got != aged {
+				t.Errorf("before: %+v, not %+v: %v", got, aged, err)
+			}
+			if err := s.Retain(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.Aged(t.Context(), r); err != nil || got != (dispatch.Aged{}) {
+				t.Errorf("afterwards: %+v: %v", got, err)
+			}
+		}
+		retain(dispatch.Retention{}, dispatch.Aged{})
+		retain(dispatch.Retention{Results: 30 * day}, dispatch.Aged{Results: 1})
+		_, transactions := store.Count(s)
+		retain(dispatch.Retention{Requests: 30 * day}, dispatch.Aged{Requests: 239})
+		if n := transactions.Load(); n < 6 {
+			t.Errorf("requests of 239 jobs were deleted in %d transactions", n)
+		}
+		checkPruned(t, s, old[0].ID, true)
+		checkPruned(t, s, old[1].ID, false)
+		checkPruned(t, s, young[0].ID, false)
+		checkPruned(t, s, members[0].ID, false)
+		if _, _, err := s.RetryTask(t.Context(), "ann", whole.ID, dispatch.Choice{}); !dispatch.Is(err, dispatch.Conflict) {
+			t.Errorf("a retry without parameters: %v", err)
+		}
+		if _, n, err := s.RetryTask(t.Context(), "ann", mixed.ID, dispatch.Choice{}); err != nil || n != 2 {
+			t.Errorf("%d jobs retried: %v", n, err)
+		}
+		for i := range members {
+			end(t, s, &members[i].Job, dispatch.Failed, 40*day)
+		}
+		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'started', status = 'running' WHERE id = %d", members[1].ID))
+		retain(dispatch.Retention{Requests: 30 * day, Jobs: 30 * day}, dispatch.Aged{Jobs: 239, Tasks: 1})
+		if want := (map[string]int64{"results": 1, "requests": 239, "jobs": 239, "tasks": 1}); fmt.Sprint(removed) != fmt.Sprint(want) {
+			t.Errorf("reported %v", removed)
+		}
+		for table, want := range map[string]int{"jobs": 7, "requests": 7, "tasks": 1, "results": 1} {
+			if got := store.Rows(t, s, table); got != want {
+				t.Errorf("%d rows of %s, not %d", got, table, want)
+			}
+		}
+	})
+}
+
+// checkPruned checks whether the parameters of a job are deleted.
+func checkPruned(t *testing.T, s *store.Store, id dispatch.JobID, want bool) {
+	t.Helper()
+	r, err := s.Record(t.Context(), "ann", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := string(r.Request.Parameters) == "{}" && r.Request.Options == nil
+	if r.Pruned != want || bare != want || r.Request.Title == "" {
+		t.Errorf("job %d: pruned %v, request %+v", id, r.Pruned, r.Request)
+	}
+}
+
+// TestRetain_ContinuesWhatWasInterrupted: a task that was hidden because of its age, and then not deleted, is deleted the next time.
+func TestRetain_ContinuesWhatWasInterrupted(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
+		s := d.(*store.Store)
+		task := tasked()
+		acceptEnded(t, s, task, 3, 40*day)
+		store.Exec(t, s, fmt.Sprintf("UPDATE tasks SET hidden = TRUE WHERE id = %d", task.ID))
+		if err := s.Retain(t.Context(), dispatch.Retention{Jobs: 30 * day}); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"jobs", "tasks", "requests"} {
+			if n := store.Rows(t, s, table); n != 0 {
+				t.Errorf("%d rows of %s", n, table)
+			}
+		}
+	})
+}
+
+// TestKeepKeys: a key stands for its job as long as keys are kept.
+func TestKeepKeys(t *testing.T) {
+	c := &clock{now: start}
+	s := open(t, "sqlite::memory:", c)
+	s.KeepKeys(3 * day)
+	key := dispatch.Key{Text: "k", Fingerprint: "f"}
+	first := drafts(1)
+	if _, err := s.Accept(t.Context(), key, nil, first); err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []struct {
+		pass time.Duration
+		want dispatch.KeyTarget
+	}{{2 * day, dispatch.KeyTarget{Job: first[0].ID}}, {2 * day, dispatch.KeyTarget{}}} {
+		c.pass(after.pass)
+		if err := s.Purge(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.FindKey(t.Context(), "ann", key); err != nil || got != after.want {
+			t.Errorf("after %v more the key stands for %+v: %v", after.pass, got, err)
+		}
+	}
+}
+
+// TestIndexes_AreCreatedBesideWriters: while the index on the table of jobs is being created on PostgreSQL, which waits for a transaction that began before,
+// others write to the table.
+func TestIndexes_AreCreatedBesideWriters(t *testing.T) {
+	url := postgres.Database(t)
+	store.MigrateTo(t, url, 63)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	holder, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Rollback()
+	write := "INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, due, awaited, created, updated, moved) VALUES ($1, 0, 0, 'a', 'p/shared', '', 'run', 'ended', 'failed', 1, FALSE, 1, 1, 1)"
+	if _, err := holder.ExecContext(t.Context(), write, 1); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error)
+	go func() {
+		s, err := store.Open(t.Context(), url, nil)
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	for waits := false; !waits; {
+		if err := db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%' AND datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := db.ExecContext(within, write, 2); err != nil {
+		t.Errorf("a write while the index is created: %v", err)
+	}
+	if err := holder.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	var valid bool
+	if err := db.QueryRowContext(t.Context(), "SELECT indisvalid FROM pg_index WHERE indexrelid = 'jobs_aging'::regclass").Scan(&valid); err != nil || !valid {
+		t.Errorf("valid: %v, %v", valid, err)
+	}
+}
