@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-.PHONY: test test-quick build image page demo check fuzz bench fire soak generate ready
+.PHONY: test test-quick build image page demo check fuzz bench fire soak import generate ready
 
 test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
@@ -92,6 +92,10 @@ fire: ready
 # soak has thousands watch replicas that work, fail and recover, for some minutes; make test plays half a minute of it.
 soak: ready
 	CI=true go test -count=1 -timeout 20m -v -run TestWatchers_SeeEveryEnd ./test/crashes -full
+
+# import takes over 100,000 jobs from a real MariaDB and says how long that took; make test takes over 2,000.
+import: ready
+	CI=true go test -count=1 -timeout 20m -v -run TestImport_FromMariaDB ./test/real -records 100000
 
 generate:
 	$(SQLC) generate

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, a C compiler for the race detector,
+# Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, MariaDB's, a C compiler for the race detector,
 # a browser, a Python environment for each real server that the tests of this folder start and for each judge, Node where the system's is
 # older than 20, borders of countries, promtool, zsh, and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
 # Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}. apt-get checks the signatures of the distribution;
@@ -124,6 +124,7 @@ if [[ $# == 0 ]]; then
   package postgresql has_postgres
   package strace command -v strace
   package skopeo command -v skopeo
+  package mariadb-server-core test -x /usr/sbin/mariadbd
   package gcc command -v gcc
   package libc6-dev test -e /usr/include/stdlib.h
   package python3 command -v python3

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/apex"
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+type importCommand struct {
+	configFlags
+	From   string
+	DryRun bool
+}
+
+func importCommandLine(c console) *cobra.Command {
+	i := &importCommand{}
+	command := &cobra.Command{Use: "import", Short: "Take over the jobs and tasks of the APEx Dispatch API's database", Args: cobra.NoArgs,
+		Long: `Take over the jobs and tasks of the APEx Dispatch API's database, MySQL, MariaDB or PostgreSQL, which is only read. They keep their ids, owners,
+parameters, statuses and the ids of their platforms; the statuses of jobs that run are read from then on. Nothing is submitted. Stop the deployed service, and all
+brokers, before. If the command is interrupted, run it again: it takes over what is missing.`,
+		Example: `  eodispatch import --dry-run --config broker.yaml --from env:OLD_DATABASE_URL
+  eodispatch import --config broker.yaml --from env:OLD_DATABASE_URL`, RunE: func(*cobra.Command, []string) error { return i.Run(c) }}
+	i.flags(command)
+	command.Flags().StringVar(&i.From, "from", "", "the address of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH keep a password from other users of this machine")
+	command.Flags().BoolVar(&i.DryRun, "dry-run", false, "only say what would be taken over, and what cannot and why")
+	_ = command.MarkFlagRequired("from") // the flag exists
+	return command
+}
+
+// Run takes over, or counts.
+func (i *importCommand) Run(c console) error {
+	settings, err := i.load(c)
+	if err != nil {
+		return err
+	}
+	address, err := secretOf(i.From, c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := c.signals(context.Background())
+	defer stop()
+	from, err := apex.Open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	b := &dispatch.Broker{Backends: platforms(settings)}
+	work := apex.Import{Issuer: settings.Identity.Issuer, Adopt: b.Adopt}
+	if i.DryRun {
+		return i.count(ctx, settings, from, work, c)
+	}
+	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	if allowsSeveral(settings.Database.Reveal()) {
+		if err := checkUnattended(ctx, c.out, kept.LastServed); err != nil {
+			return err
+		}
+	}
+	work.Keeper = kept
+	r, err := work.Run(ctx, from, progressOf(c.err))
+	err = errors.Join(err, kept.SkipIDs(context.WithoutCancel(ctx)))
+	printReport(c.out, r, "taken over", err == nil)
+	return err
+}
+
+// count says what would be taken over.
+func (i *importCommand) count(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import, c console) error {
+	work.Keeper = emptyKeeper{}
+	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+	switch {
+	case err == nil:
+		defer kept.Close()
+		work.Keeper = reader{kept}
+	case dispatch.Is(err, dispatch.Misconfigured):
+		fmt.Fprintf(c.out, "The database of the broker counts as empty: %s\n", dispatch.TextFor(err))
+	default:
+		return err
+	}
+	r, err := work.Run(ctx, from, progressOf(c.err))
+	printReport(c.out, r, "would be taken over", err == nil)
+	return err
+}
+
+// reader is an apex.Keeper that stores nothing.
+type reader struct{ kept *store.Store }
+
+func (r reader) Import(ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft) (dispatch.Imported, error) {
+	return r.kept.WouldImport(ctx, t, jobs)
+}
+
+// emptyKeeper is an apex.Keeper without any jobs, that stores nothing.
+type emptyKeeper struct{}
+
+func (emptyKeeper) Import(_ context.Context, t *dispatch.Task, jobs []dispatch.Draft) (r dispatch.Imported, err error) {
+	for _, j := range jobs {
+		r.New = append(r.New, j.ID)
+	}
+	r.Task = t != nil
+	return r, nil
+}
+
+// progressOf returns a function that prints every 10,000 jobs how many were read.
+func progressOf(w io.Writer) func(apex.Report) {
+	const step = 10_000
+	last := 0
+	return func(r apex.Report) {
+		if n := r.Records() / step; n > last {
+			last = n
+			fmt.Fprintf(w, "%d jobs\n", r.Records())
+		}
+	}
+}
+
+// mostNamed is how many records a report names for each reason.
+const mostNamed = 5
+
+func printReport(w io.Writer, r apex.Report, did string, whole bool) {
+	jobs := 0
+	for _, s := range slices.Sorted(maps.Keys(r.Jobs)) {
+		jobs += r.Jobs[s]
+	}
+	fmt.Fprintf(w, "%d tasks and %d jobs %s; %d jobs are read from their platforms from then on\n", r.Tasks, jobs, did, r.Reading)
+	for _, s := range slices.Sorted(maps.Keys(r.Jobs)) {
+		fmt.Fprintf(w, "  %-10s %d\n", s, r.Jobs[s])
+	}
+	if r.Present > 0 {
+		fmt.Fprintf(w, "%d jobs had been taken over before\n", r.Present)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
+		what := r.Refused[reason]
+		more := ""
+		if len(what) > mostNamed {
+			more = fmt.Sprintf(" and %d more", len(what)-mostNamed)
+		}
+		fmt.Fprintf(w, "not as it is: %s%s: %s\n", strings.Join(what[:min(mostNamed, len(what))], ", "), more, reason)
+	}
+	if !whole {
+		fmt.Fprintln(w, "The import is not complete: run it again.")
+	}
+}
+
+// secretOf returns what a flag names: a variable, a file, or itself.
+func secretOf(text string, c console) (dispatch.Secret, error) {
+	if name, ok := strings.CutPrefix(text, "env:"); ok {
+		for _, variable := range c.environ {
+			if value, is := strings.CutPrefix(variable, name+"="); is && value != "" {
+				return dispatch.Secret(value), nil
+			}
+		}
+		return "", usageError{fmt.Errorf("the variable %s is not set", name), "eodispatch import"}
+	}
+	if path, ok := strings.CutPrefix(text, "file:"); ok {
+		value, err := os.ReadFile(path)
+		return dispatch.Secret(strings.TrimSpace(string(value))), err
+	}
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		if _, has := u.User.Password(); has {
+			fmt.Fprintln(c.err, "other users of this machine can see the password in --from: write env:NAME or file:PATH")
+		}
+	}
+	return dispatch.Secret(text), nil
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// Import stores foreign jobs under their ids and with their times, with their task unless it is nil, in one transaction. Jobs that were stored
+// before, which have the same owner and time of creation, are skipped. Conflict, and nothing stored, if the id of the task is that of another. Call
+// SkipIDs after the last.
+func (s *Store) Import(ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft) (r dispatch.Imported, err error) {
+	err = s.in(allow(ctx, upkeepWithin), s.write, "Import", func(q tx, now int64) error {
+		fresh, err := compareForeign(ctx, q, t, jobs, &r)
+		if err != nil {
+			return err
+		}
+		return insertForeign(ctx, q, t, fresh, r.Task, now)
+	})
+	return r, err
+}
+
+// WouldImport returns what Import would, and stores nothing.
+func (s *Store) WouldImport(ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft) (r dispatch.Imported, err error) {
+	err = s.in(allow(ctx, upkeepWithin), s.read, "WouldImport", func(q tx, _ int64) error {
+		_, err := compareForeign(ctx, q, t, jobs, &r)
+		return err
+	})
+	return r, err
+}
+
+// compareForeign returns the jobs that are not stored yet.
+func compareForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.Draft, r *dispatch.Imported) (fresh []dispatch.Draft, err error) {
+	*r = dispatch.Imported{}
+	if t != nil {
+		if r.Task, err = isNewTask(ctx, q, t); err != nil {
+			return nil, err
+		}
+	}
+	first, last := jobs[0].ID, jobs[0].ID
+	for _, j := range jobs {
+		first, last = min(first, j.ID), max(last, j.ID)
+	}
+	rows, err := q.ListBetween(ctx, first, last)
+	if err != nil {
+		return nil, err
+	}
+	stored := map[dispatch.JobID]query.ListBetweenRow{}
+	for _, row := range rows {
+		stored[row.ID] = row
+	}
+	for _, j := range jobs {
+		switch was, is := stored[j.ID]; {
+		case !is:
+			fresh = append(fresh, j)
+			r.New = append(r.New, j.ID)
+		case was.Owner == j.Owner && was.Created == micros(j.Created):
+			r.Present = append(r.Present, j.ID)
+		default:
+			r.Taken = append(r.Taken, j.ID)
+		}
+	}
+	return fresh, nil
+}
+
+func isNewTask(ctx context.Context, q tx, t *dispatch.Task) (bool, error) {
+	was, err := q.GetTaskOrigin(ctx, t.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, nil
+	}
+	if err == nil && (was.Owner != t.Owner || was.Created != micros(t.Created)) {
+		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Import", Text: "The id is that of another task of this broker."}
+	}
+	return false, err
+}
+
+func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.Draft, task bool, now int64) error {
+	if task {
+		shared, err := encode(t.Request)
+		if err != nil {
+			return err
+		}
+		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: t.ID, Owner: t.Owner, Account: t.Account, Request: storableText(shared), Dimension: storableText(t.Dimension),
+			Created: micros(t.Created)}); err != nil {
+			return err
+		}
+	}
+	live := map[dispatch.Account]bool{}
+	for _, j := range jobs {
+		live[j.Account] = live[j.Account] || j.Phase != dispatch.Ended
+	}
+	if err := errors.Join(insertForeignJobs(ctx, q, jobs), insertBodies(ctx, q, jobs)); err != nil {
+		return fmt.Errorf("foreign jobs from %d on: %w", jobs[0].ID, err)
+	}
+	for a, is := range live {
+		if err := q.AddAccount(ctx, a); err != nil {
+			return err
+		}
+		if is {
+			if err := q.Wake(ctx, a, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func insertForeignJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
+	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "service_hash", "desired", "phase", "ref_base", "ref_id", "status", "failure",
+		"awaited", "bytes", "due", "created", "updated", "moved", "checked")
+	defer b.close()
+	for _, j := range jobs {
+		if err := b.add(ctx, j.ID, j.Task, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, storableText(j.Ref.Base), storableText(j.Ref.ID), j.Status,
+			j.Failure, false, j.Bytes(), micros(j.Due), micros(j.Created), micros(j.Updated), micros(j.Moved), micros(j.Checked)); err != nil {
+			return err
+		}
+	}
+	return b.flush(ctx)
+}
+
+func insertBodies(ctx context.Context, q tx, jobs []dispatch.Draft) error {
+	b := newBulk(q, "requests", "job", "body")
+	defer b.close()
+	for _, j := range jobs {
+		if err := b.add(ctx, j.ID, storableText(string(j.Body))); err != nil {
+			return err
+		}
+	}
+	return b.flush(ctx)
+}
