@@ -81,6 +81,7 @@ cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
 log: {format: text, level: debug}
 telemetry: {listen: '10.0.0.1:9191'}
+retention: {results: 168h, requests: 720h, jobs: 8760h, keys: 48h}
 freshness: 3s
 shutdown_grace: 1m
 shutdown_delay: 4s
@@ -140,7 +141,8 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
 		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
-		Log: Log{Format: "text", Level: slog.LevelDebug}, Telemetry: Telemetry{Listen: "10.0.0.1:9191"}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, ShutdownDelay: 4 * time.Second, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
+		Log: Log{Format: "text", Level: slog.LevelDebug}, Telemetry: Telemetry{Listen: "10.0.0.1:9191"},
+		Retention: Retention{Results: 168 * time.Hour, Requests: 720 * time.Hour, Jobs: 8760 * time.Hour, Keys: 48 * time.Hour}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, ShutdownDelay: 4 * time.Second, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -728,6 +730,22 @@ func TestLoad_BaseMap(t *testing.T) {
 		_, err := load("x.yaml", []byte(minimal+"page: {base_map: "+given+"}\n"), nil)
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", given, err)
+		}
+	}
+}
+
+// TestLoad_Retention: parts are not kept longer than jobs, keys last a day at least, and a job lasts as long as the key that stands for it.
+func TestLoad_Retention(t *testing.T) {
+	for text, want := range map[string]string{
+		"{results: 48h, requests: 720h}":       "",
+		"{results: 48h, jobs: 47h, keys: 24h}": "retention.results: must not be longer than retention.jobs",
+		"{requests: 48h, jobs: 47h}":           "retention.requests: must not be longer than retention.jobs",
+		"{jobs: 23h}":                          "retention.jobs: must not be shorter than retention.keys",
+		"{keys: 23h}":                          "retention.keys: must be 24h or more",
+	} {
+		_, err := load("", []byte(minimal+"\nretention: "+text+"\n"), nil)
+		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type doctorCommand struct {
 	Timeout   time.Duration
 	Repair    bool
 	Catalogue bool
+	JSON      bool
 }
 
 func doctorCommandLine(c console) *cobra.Command {
@@ -33,6 +35,7 @@ func doctorCommandLine(c console) *cobra.Command {
 	command.Flags().DurationVar(&d.Timeout, "timeout", 15*time.Second, "time limit of each check")
 	command.Flags().BoolVar(&d.Repair, "repair", false, "correct the counts of jobs in the database if they differ from the jobs; on PostgreSQL brokers may go on meanwhile")
 	command.Flags().BoolVar(&d.Catalogue, "catalogue", false, "instead of the checks, read the sources of the catalogue and list its services, and the records that are not used with the reasons")
+	command.Flags().BoolVar(&d.JSON, "json", false, "print one JSON object: checks with their results, and notes")
 	return command
 }
 
@@ -80,19 +83,30 @@ func (d *doctorCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range settings.Notes {
-		fmt.Fprintln(c.out, "note", note)
-	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.Timeout)...)
-	findings = append(findings, d.counts(ctx, settings))
-	for _, f := range findings {
-		fmt.Fprintln(c.out, f)
-	}
-	for _, line := range unrecognized(ctx, settings) {
-		fmt.Fprintln(c.out, "note", line)
+	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.Timeout))
+	if err := d.print(c.out, settings.Notes, findings, unrecognized(ctx, settings)); err != nil {
+		return err
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
 		return errSaid
+	}
+	return nil
+}
+
+// print prints notes about the settings, findings, and notes about the database.
+func (d *doctorCommand) print(w io.Writer, before []string, findings []finding, after []string) error {
+	if d.JSON {
+		return printFindings(w, findings, slices.Concat(before, after))
+	}
+	for _, note := range before {
+		fmt.Fprintln(w, "note", note)
+	}
+	for _, f := range findings {
+		fmt.Fprintln(w, f)
+	}
+	for _, note := range after {
+		fmt.Fprintln(w, "note", note)
 	}
 	return nil
 }

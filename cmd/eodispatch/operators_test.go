@@ -231,3 +231,33 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 		t.Errorf("%q", printed)
 	}
 }
+
+// TestDoctor_JSON: the same findings as JSON, and one about what should have been deleted.
+func TestDoctor_JSON(t *testing.T) {
+	w := startWorld(t)
+	file := configuration(t, w)
+	dsn := databases["SQLite"](t)
+	fillForUsers(t, w, dsn)
+	change(t, dsn, fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = 'failed', moved = %d WHERE task = 0", time.Now().Add(-90*24*time.Hour).UnixMicro()))
+	for retention, want := range map[string]string{"": "ok", "720h": "failed"} {
+		_, printed := try(t, []string{"EODISPATCH_DATABASE=" + dsn, "EODISPATCH_RETENTION_JOBS=" + retention}, "doctor", "--json", "--config", file)
+		var all struct {
+			Checks []reportedFinding
+			Notes  []string
+		}
+		if err := json.Unmarshal([]byte(printed), &all); err != nil {
+			t.Fatalf("%v in %s", err, printed)
+		}
+		found := map[string]string{}
+		for _, c := range all.Checks {
+			name, _, _ := strings.Cut(c.Check, ":")
+			found[name] = c.Result
+			if c.Result == "failed" && (c.Detail == "" || c.Advice == "") {
+				t.Errorf("%+v", c)
+			}
+		}
+		if found["retention"] != want || found["configuration"] != "ok" || found["database"] != "ok" || found["counts of jobs"] != "ok" {
+			t.Errorf("retention.jobs %q: %v", retention, found)
+		}
+	}
+}

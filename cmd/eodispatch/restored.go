@@ -59,9 +59,9 @@ func (r *restoredCommand) Run(c console) error {
 }
 
 // unrecognized lists platform jobs that a restored database does not know, one line each. It returns nothing for a database
-// that cannot be opened, which the database check reports.
+// that cannot be opened, which the database check reports. A broker may be using the database.
 func unrecognized(ctx context.Context, settings *config.Config) (lines []string) {
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
+	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
 	if err != nil {
 		return nil
 	}
