@@ -158,7 +158,7 @@ func checkTask(t *testing.T, k *keeper) {
 		t.Errorf("task %+v", task)
 	}
 	first, second, third := k.jobs[1], k.jobs[2], k.jobs[3]
-	if first.Number != 2 || first.Task != 1 || string(first.Body) != `{"a": 1.50}` || first.Phase != dispatch.Ended || first.Status != dispatch.Finished || first.Ref.ID != "o1" ||
+	if first.Number != 2 || first.Task != 1 || string(first.Body) != `{"a":1.50}` || first.Phase != dispatch.Ended || first.Status != dispatch.Finished || first.Ref.ID != "o1" ||
 		first.Account != "cdse/"+issuer+" ann" || !first.Created.Equal(time.Date(2026, 1, 1, 10, 0, 0, 250_000_000, time.UTC)) {
 		t.Errorf("job 1: %+v", first)
 	}
@@ -168,7 +168,7 @@ func checkTask(t *testing.T, k *keeper) {
 	if third.Phase != dispatch.Ended || third.Status != dispatch.Failed || third.Failure != dispatch.NeverSubmitted {
 		t.Errorf("job 3: %+v", third)
 	}
-	if k.jobs[4].Task != 0 || !strings.Contains(string(k.jobs[4].Body), `"parameters":{"year": 2024, "tile": 1}`) {
+	if k.jobs[4].Task != 0 || !strings.Contains(string(k.jobs[4].Body), `"parameters":{"year":2024,"tile":1}`) {
 		t.Errorf("job 4: %s", k.jobs[4].Body)
 	}
 }
@@ -179,7 +179,7 @@ func checkSingles(t *testing.T, k *keeper) {
 	if ogc.Ref != (dispatch.Ref{Base: "https://gep.example.org/eo", ID: "x:1"}) || ogc.Account != "gep/shared" || ogc.Phase != dispatch.Started || ogc.Status != dispatch.Queued {
 		t.Errorf("job 10: %+v", ogc)
 	}
-	if unknown.Phase != dispatch.Started || unknown.Status != dispatch.Unknown || !strings.Contains(string(unknown.Body), `"parameters":{"a": null}`) {
+	if unknown.Phase != dispatch.Started || unknown.Status != dispatch.Unknown || !strings.Contains(string(unknown.Body), `"parameters":{"a":null}`) {
 		t.Errorf("job 11: %+v", unknown)
 	}
 	if canceled.Phase != dispatch.Ended || canceled.Desired != dispatch.WantCancel {

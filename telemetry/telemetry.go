@@ -67,6 +67,9 @@ func New(version string) *Telemetry {
 	t.tokens = counters("tokens_total", "Tokens for platforms that were requested from identity providers, by outcome.", "platform", "outcome")
 	t.visits = counters("visits_total", "Visits of accounts that have ended, by outcome.", "outcome")
 	t.removed = counters("removed_total", "What was deleted from the database because of its age, or after its users had deleted it.", "kind")
+	for _, kind := range []string{"results", "requests", "jobs", "tasks", "keys"} {
+		t.removed.WithLabelValues(kind)
+	}
 	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held", Help: "Accounts that this process visits now."})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The program; the value is 1."}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)

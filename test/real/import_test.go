@@ -34,7 +34,7 @@ const (
 		created DATETIME, updated DATETIME, upscaling_task_id INT NULL, FOREIGN KEY (upscaling_task_id) REFERENCES upscaling_tasks (id))`
 )
 
-// startMariaDB starts a MariaDB server with an empty database, and returns its address.
+// startMariaDB starts a MariaDB server with an empty database, and returns its address. It has no tables of users: whoever asks is root.
 func startMariaDB(t *testing.T) string {
 	t.Helper()
 	const program = "/usr/sbin/mariadbd"
@@ -51,8 +51,8 @@ func startMariaDB(t *testing.T) string {
 		self = "--user=root"
 	}
 	data := "--datadir=" + filepath.Join(folder, "data")
-	if out, err := exec.CommandContext(t.Context(), "mariadb-install-db", "--no-defaults", data, "--auth-root-authentication-method=normal", "--skip-test-db", "--force", self).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, tail(out, 2000))
+	if err := os.Mkdir(filepath.Join(folder, "data"), 0o700); err != nil {
+		t.Fatal(err)
 	}
 	port := freePort(t)
 	log, err := os.Create(filepath.Join(folder, "log"))
@@ -61,7 +61,7 @@ func startMariaDB(t *testing.T) string {
 	}
 	defer log.Close()
 	server := exec.Command(program, "--no-defaults", data, "--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(folder, "s"),
-		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M", self)
+		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M", "--skip-grant-tables", self)
 	server.Stdout, server.Stderr = log, log
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestImport_FromMariaDB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.Close)
+	t.Cleanup(func() { _ = w.Close() })
 	platform := httptest.NewServer(&simulator.OpenEO{Open: true})
 	t.Cleanup(platform.Close)
 	running := startAtPlatform(t, platform.URL, 6)
