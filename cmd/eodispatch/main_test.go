@@ -225,7 +225,7 @@ func startWorld(t *testing.T) *simulator.World {
 func TestDoctor_FindsNothing(t *testing.T) {
 	w := startWorld(t)
 	code, printed := try(t, nil, "doctor", "--config", configuration(t, w))
-	if code != exitDone || strings.Count(printed, "ok   ") != 6 || strings.Contains(printed, "FAIL") {
+	if code != exitDone || strings.Count(printed, "ok   ") != 7 || strings.Contains(printed, "FAIL") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 	if strings.Contains(printed, w.Credentials.ServiceSecret) {
