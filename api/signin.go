@@ -61,6 +61,7 @@ type page struct {
 	Title string
 	Text  []string
 	Form  *pageForm
+	Back  string // path of this service that the browser came from; "": none
 	Link  *pageLink
 	Note  string
 
@@ -111,11 +112,31 @@ func (a *api) pagePath(path string) string {
 	return public.EscapedPath() + path
 }
 
+// ownReturn returns the path of this service to which a request asks to come back in the end; "": none.
+func ownReturn(r *http.Request) string {
+	if back := r.URL.Query().Get("return"); isOwnPath(back) {
+		return back
+	}
+	return ""
+}
+
+// withReturn adds to a path where the browser comes back to in the end, see ownReturn.
+func withReturn(path, back string) string {
+	if back == "" {
+		return path
+	}
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return path + separator + "return=" + url.QueryEscape(back)
+}
+
 // linkPage starts the linking of an account if the user opened the page themselves. If another site sent them here, it
 // asks first.
 func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "none" || site == "same-origin" {
-		a.redirectToProvider(w, r, identity.Purpose{Platform: r.PathValue("platform")})
+		a.redirectToProvider(w, r, identity.Purpose{Platform: r.PathValue("platform"), Return: ownReturn(r)})
 		return
 	}
 	name := r.PathValue("platform")
@@ -126,16 +147,16 @@ func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 	a.showForm(w, r, page{Title: "Link your account at " + name + "?",
 		Text: []string{a.Title + " runs your jobs at " + name + " under your own account there. For that, sign in and link that account to yours.",
 			"You can remove the link at any time in your account at the identity provider."},
-		Form: &pageForm{Action: a.pagePath("/link/" + url.PathEscape(name)), Text: "Link my account"}})
+		Form: &pageForm{Action: withReturn(a.pagePath("/link/"+url.PathEscape(name)), ownReturn(r)), Text: "Link my account"}})
 }
 
 // startLink sends the browser to the identity provider to link an account.
 func (a *api) startLink(w http.ResponseWriter, r *http.Request) {
 	if err := a.checkOwnPage(r); err != nil {
-		a.showError(w, r, page{Title: "The account was not linked", Link: &pageLink{a.pagePath(r.URL.EscapedPath()), "Try again"}}, err)
+		a.showError(w, r, page{Title: "The account was not linked", Link: &pageLink{withReturn(a.pagePath(r.URL.EscapedPath()), ownReturn(r)), "Try again"}}, err)
 		return
 	}
-	a.redirectToProvider(w, r, identity.Purpose{Platform: r.PathValue("platform")})
+	a.redirectToProvider(w, r, identity.Purpose{Platform: r.PathValue("platform"), Return: ownReturn(r)})
 }
 
 // awayPage asks the user for permission to run jobs after they have signed out.
@@ -148,7 +169,7 @@ func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
 	a.showForm(w, r, page{Title: "Keep running your jobs after you sign out?",
 		Text: []string{"Jobs can take days. " + a.Title + " can keep running yours after you sign out. For that it needs your permission, which you give once.",
 			"The permission is stored encrypted and used for your own jobs only. It lasts until you withdraw it, here or in your account at the identity provider."},
-		Form: &pageForm{Action: a.pagePath("/away" + invitation), Text: "Give permission"},
+		Form: &pageForm{Action: withReturn(a.pagePath("/away"+invitation), ownReturn(r)), Text: "Give permission"},
 		Note: "If you do not want this, close this page. Your jobs then pause when your sign-in ends, until you sign in again."})
 }
 
@@ -159,10 +180,10 @@ func (a *api) sendToConsent(w http.ResponseWriter, r *http.Request) {
 		err = a.checkOwnPage(r)
 	}
 	if err != nil {
-		a.showError(w, r, page{Title: "Permission not given", Link: &pageLink{a.pagePath("/away" + invitation), "Try again"}}, err)
+		a.showError(w, r, page{Title: "Permission not given", Link: &pageLink{withReturn(a.pagePath("/away"+invitation), ownReturn(r)), "Try again"}}, err)
 		return
 	}
-	a.redirectToProvider(w, r, identity.Purpose{Away: true, User: user})
+	a.redirectToProvider(w, r, identity.Purpose{Away: true, User: user, Return: ownReturn(r)})
 }
 
 const (
@@ -302,13 +323,16 @@ func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 	}
 	title, done := titles(arrived)
 	if err != nil {
-		a.showError(w, r, page{Title: title, Link: a.tryAgain(arrived, err)}, err)
+		a.showError(w, r, page{Title: title, Back: arrived.Return, Link: a.tryAgain(arrived, err)}, err)
 		return
 	}
-	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name + ". Your jobs that waited for this continue now. You can close this page."}}
+	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name + ". Your jobs that waited for this continue now."}, Back: arrived.Return}
+	if p.Back == "" {
+		p.Text[0] += " You can close this page."
+	}
 	if arrived.Platform != "" && a.Away {
 		p.Text = append(p.Text, "Your jobs pause when your sign-in here ends, unless you permit them to run after you sign out.")
-		p.Link = &pageLink{a.pagePath("/away?for=" + url.QueryEscape(a.SignIns.Invite(arrived.User))), "Give permission"}
+		p.Link = &pageLink{withReturn(a.pagePath("/away?for="+url.QueryEscape(a.SignIns.Invite(arrived.User))), arrived.Return), "Give permission"}
 	}
 	a.show(w, r, http.StatusOK, p)
 }
@@ -330,11 +354,11 @@ func (a *api) tryAgain(arrived identity.Arrival, err error) *pageLink {
 	case dispatch.Is(err, dispatch.Misconfigured):
 		return nil
 	case arrived.Platform != "":
-		return &pageLink{a.pagePath("/link/" + url.PathEscape(arrived.Platform)), "Try again"}
+		return &pageLink{withReturn(a.pagePath("/link/"+url.PathEscape(arrived.Platform)), arrived.Return), "Try again"}
 	case arrived.Away:
-		return &pageLink{a.pagePath("/away"), "Try again"}
+		return &pageLink{withReturn(a.pagePath("/away"), arrived.Return), "Try again"}
 	case arrived.Session:
-		return &pageLink{a.pagePath(signInPath) + "?return=" + url.QueryEscape(arrived.Return), "Try again"}
+		return &pageLink{withReturn(a.pagePath(signInPath), arrived.Return), "Try again"}
 	}
 	return nil
 }

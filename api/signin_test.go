@@ -194,6 +194,45 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 	}
 }
 
+// The page for people names where it was when it sends its user to link an account or to give permission. The pages on the way keep that, and the
+// last one leads back there.
+func TestSignIn_LeadsBack(t *testing.T) {
+	_, d, h, _ := newSignInAPI("https://dispatch.example.org/broker")
+	const back = "/broker/#/tasks/7?status=failed"
+	asked := "return=" + url.QueryEscape(back)
+	for target, want := range map[string]identity.Purpose{
+		"/link/cdse?" + asked:         {Platform: "cdse", Return: back},
+		"/away?for=for-bert&" + asked: {Away: true, User: "bert", Return: back},
+		"/away?" + asked:              {Away: true, Return: back},
+	} {
+		shown := navigate(h, http.MethodGet, target, "", nil)
+		action, token := formOf(t, shown)
+		if !strings.HasPrefix(action, "/broker/") {
+			t.Errorf("the form goes to %s", action)
+		}
+		action = strings.TrimPrefix(action, "/broker") // as the proxy does
+		navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"}, shown.Result().Cookies()...)
+		if d.purpose != want {
+			t.Errorf("%s: %+v, want %+v", target, d.purpose, want)
+		}
+		d.purpose = identity.Purpose{}
+		shows(t, navigate(h, http.MethodPost, action, "token=wrong", map[string]string{"Sec-Fetch-Site": "same-origin"}), 403, html.EscapeString(asked))
+	}
+	if browse(h, "/link/cdse?"+asked); d.purpose != (identity.Purpose{Platform: "cdse", Return: back}) {
+		t.Errorf("opened by the user: %+v", d.purpose)
+	}
+
+	link := `href="` + html.EscapeString(back) + `">Go back`
+	d.arrived = identity.Arrival{Purpose: identity.Purpose{Platform: "cdse", Return: back}, User: anna, Name: "Anna"}
+	if a := browse(h, "/signed-in"); strings.Contains(a.Body.String(), "close this page") {
+		t.Errorf("the page says two things: %s", a.Body)
+	} else {
+		shows(t, a, 200, link, "/broker/away?for=for-", "&amp;"+asked)
+	}
+	d.fail = &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "You did not agree."}
+	shows(t, browse(h, "/signed-in"), 403, link, "/broker/link/cdse?"+asked)
+}
+
 // jar keeps cookies as a browser does.
 type jar map[string]*http.Cookie
 

@@ -46,7 +46,7 @@ type Purpose struct {
 	Platform string          // platform whose account is to be linked
 	Away     bool            // permission is to be given
 	Session  bool            // the browser is to stay signed in
-	Return   string          // path at which the browser continues in its session
+	Return   string          // path of this service at which the browser continues; "": none
 	User     dispatch.UserID // the user who must sign in; "": any
 }
 
