@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren, TargetedEvent } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { Refused } from "./api/client";
+import { comingBack } from "./api/session";
 import type { Attention, Status } from "./api/wire";
 import { share } from "./format";
 import { colour, fillOf, onSchemeChange, statuses } from "./status";
@@ -55,7 +56,7 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
   const reference = error instanceof Refused ? error.reference : null;
   return (
     <Notice kind="error" action={<>
-      {link && <a class="button" href={safe(link)}>{texts.resolve}</a>}
+      {link && <Resolve link={link} label={texts.resolve} />}
       {again && <button type="button" onClick={again}>{texts.tryAgain}</button>}
     </>}>
       <p>{errorText(error)}</p>
@@ -64,10 +65,19 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
   );
 }
 
+// Resolve leads to where the user resolves something, and then back.
+function Resolve({ link, label }: { link: string; label: string }) {
+  const to = safe(link);
+  return <a class="button primary resolve" href={to && comingBack(to)}>{label}</a>;
+}
+
+// labelOf returns what is done at the link of an attention.
+const labelOf = (code: string, link: string): string => (/\/away$/.test(link) ? texts.account.give : (texts.attention[code] ?? texts.resolve));
+
 export function AttentionNotice({ attention, action }: { attention: Attention; action?: ComponentChildren }) {
   return (
     <Notice kind="warning" action={<>
-      {attention.link && <a class="button primary" href={safe(attention.link)}>{texts.attention[attention.code] ?? texts.resolve}</a>}
+      {attention.link && <Resolve link={attention.link} label={labelOf(attention.code, attention.link)} />}
       {action}
     </>}>
       <p>{attention.message}</p>

@@ -1,7 +1,7 @@
 // Routes are in the fragment of the address: /#/tasks/7?status=failed
 import { computed, signal } from "@preact/signals";
 
-const hash = signal(location.hash);
+export const hash = signal(location.hash);
 window.addEventListener("hashchange", () => (hash.value = location.hash));
 
 const parts = computed(() => {

@@ -1,5 +1,6 @@
 // Who uses the page. The session is a cookie that scripts cannot read; the page knows only whether there is one.
 import { signal } from "@preact/signals";
+import { hash } from "../route";
 import { address, get, post, Refused } from "./client";
 import type { Session, Settings } from "./wire";
 
@@ -9,7 +10,7 @@ export type SignIn =
   | { state: "in"; session: Session };
 
 export const signIn = signal<SignIn>({ state: "unknown" });
-export const settings = signal<Settings>({ title: "eodispatch", version: "", sign_in: true, signed_in_needed: true, base_map: null, limits: {} });
+export const settings = signal<Settings>({ title: "eodispatch", version: "", sign_in: true, signed_in_needed: true, account: "", base_map: null, limits: {} });
 
 let userBefore: string | null = null;
 
@@ -37,11 +38,15 @@ export function sessionEnded(): void {
 }
 
 // signInAddress is where to sign in. The provider sends the browser back to what the page shows.
-export function signInAddress(): string {
+export const signInAddress = (): string => comingBack(address("session/sign-in").href);
+
+// comingBack returns an address at which the broker does something for its user, and then leads back to what the page shows. Addresses of
+// others stay as they are.
+export function comingBack(link: string): string {
   const at = new URL(document.baseURI);
-  const link = address("session/sign-in");
-  link.searchParams.set("return", at.pathname + location.hash);
-  return link.href;
+  const to = new URL(link, at);
+  if (to.href.startsWith(address("").href)) to.searchParams.set("return", at.pathname + hash.value);
+  return to.href;
 }
 
 // signOut ends the session in all tabs and goes to the page where the provider ends its own.

@@ -19,6 +19,7 @@ export interface Settings {
   version: string;
   sign_in: boolean; // users can sign in
   signed_in_needed: boolean; // to list services
+  account: string; // where the account at the identity provider is managed; "": not known
   base_map: { url: string; attribution: string } | null;
   limits: { values?: number; tiles?: number; body_bytes?: number };
   links?: { rel?: string; href: string; title?: string }[];
@@ -148,6 +149,7 @@ export interface TaskSummary {
   title: string;
   label: Label;
   status: Status;
+  paused?: boolean;
   counts?: Partial<Record<Status, number>>;
   progress?: number;
   attention?: Attention;

@@ -31,8 +31,31 @@ export function cornersOf(geometry: Polygon | MultiPolygon): Corners {
 export function boxOf({ west, south, east, north }: Corners): Area | null {
   const valid = [west, east].every((x) => Math.abs(x) <= 180) && [south, north].every((y) => Math.abs(y) <= 90) && south < north && west !== east;
   if (!valid) return null;
-  const end = west > east ? east + 360 : east;
-  return { isBox: true, geometry: { type: "Polygon", coordinates: [[[west, south], [end, south], [end, north], [west, north], [west, south]]] } };
+  const width = (west > east ? east + 360 : east) - west;
+  const steps = Math.ceil(width / 120); // an edge of more than 180 degrees would be ambiguous
+  const edge = Array.from({ length: steps + 1 }, (_, i) => west + (width * i) / steps);
+  const ring = [...edge.map((x): Position => [x, south]), ...[...edge].reverse().map((x): Position => [x, north]), [west, south]];
+  return { isBox: true, geometry: { type: "Polygon", coordinates: [ring] } };
+}
+
+const sides = ["west", "south", "east", "north"] as const;
+
+// CornerTexts are corners as they were typed, such as "5.".
+export type CornerTexts = Partial<Record<keyof Corners, string>>;
+
+// cornerTexts returns what the fields of the corners show: what was typed, and else the corners of the area.
+export function cornerTexts(typed: CornerTexts, area: Area | null): Record<keyof Corners, string> {
+  const corners = area && cornersOf(area.geometry);
+  const shown = (side: keyof Corners) => typed[side] ?? (corners ? String(corners[side]) : "");
+  return { west: shown("west"), south: shown("south"), east: shown("east"), north: shown("north") };
+}
+
+// readCorners returns the area within the corners in the fields, or why there is none.
+export function readCorners(texts: Record<keyof Corners, string>): Area | "empty" | "incomplete" | "invalid" {
+  const missing = sides.filter((side) => texts[side].trim() === "").length;
+  if (missing > 0) return missing === sides.length ? "empty" : "incomplete";
+  const { west, south, east, north } = texts;
+  return boxOf({ west: Number(west), south: Number(south), east: Number(east), north: Number(north) }) ?? "invalid";
 }
 
 // fromMap returns an area that was drawn on the map, whose longitudes may be of another copy of the world.

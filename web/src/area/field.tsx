@@ -1,31 +1,34 @@
 // The fields of an area: buttons to draw, coordinates, files and countries. They say the same as the map.
-import { useSignal, type Signal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useEffect, useId } from "preact/hooks";
 import { Field, Notice } from "../controls";
+import type { Draft } from "../form/draft";
 import { countries, type Country } from "../map/world";
 import { texts } from "../texts";
-import { boxOf, cornersOf, sizeOf, type Area, type Corners } from "./area";
+import { cornerTexts, readCorners, sizeOf, type Area, type Corners } from "./area";
 import { crossesItself } from "./crossing";
 import { readAreaFile, readAreaText } from "./files";
 
 export type Drawing = "box" | "polygon" | null;
 
 interface Given {
-  area: Area | null;
+  draft: Draft;
   fault: string | undefined;
   required: boolean;
   help: string;
   drawing: Drawing;
   draw: (kind: Drawing) => void;
   set: (area: Area | null, show: boolean) => void; // show: move the map there
+  type: (corner: keyof Corners, text: string) => void;
+  typeGeoJSON: (text: string) => void;
   message: { kind: "info" | "error"; text: string } | null;
-  unclear: Signal<boolean>; // whether the coordinates in the fields are not those of the area
   upload: (files: FileList) => void;
 }
 
 const sides = ["west", "south", "east", "north"] as const;
 
-export function AreaField({ area, fault, required, help, drawing, draw, set, message, unclear, upload }: Given) {
+export function AreaField({ draft, fault, required, help, drawing, draw, set, type, typeGeoJSON, message, upload }: Given) {
+  const { area } = draft;
   const file = useId();
   return (
     <Field group label={<>{texts.form.area} {area && <output class="soft" name="size">{sizeOf(area.geometry)}{area.name ? ` · ${area.name}` : ""}</output>}</>}
@@ -42,8 +45,8 @@ export function AreaField({ area, fault, required, help, drawing, draw, set, mes
           <CountryChoice choose={(c) => set({ geometry: c.geometry, isBox: false, name: c.name }, true)} />
         </div>
         <p class="small soft" aria-live="polite">{drawing === "box" ? texts.area.drawingBox : drawing === "polygon" ? texts.area.drawing : ""}</p>
-        <CornerFields area={area} unclear={unclear} set={(a) => set(a, true)} />
-        <GeometryText area={area} set={(a) => set(a, true)} />
+        <CornerFields draft={draft} type={type} />
+        <GeometryText draft={draft} type={typeGeoJSON} set={(a) => set(a, true)} />
         {message && <Notice kind={message.kind}><p>{message.text}</p></Notice>}
         {area && crossesItself(area.geometry) && <div data-crosses><Notice kind="warning"><p>{texts.area.crosses}</p></Notice></div>}
         {area && <button type="button" class="quiet" onClick={() => set(null, false)}>{texts.area.remove}</button>}
@@ -52,43 +55,15 @@ export function AreaField({ area, fault, required, help, drawing, draw, set, mes
   );
 }
 
-// Typed is what was typed into the fields of the corners; "5." stays there as it was typed. It holds for the area over which it was typed and
-// for the area that it made, but not for one that came from elsewhere.
-interface Typed {
-  texts: Partial<Record<keyof Corners, string>>;
-  bad: boolean;
-  over: Area | null;
-  made: Area | null;
-}
-
-const untyped: Typed = { texts: {}, bad: false, over: null, made: null };
-
-function CornerFields({ area, unclear, set }: { area: Area | null; unclear: Signal<boolean>; set: (area: Area) => void }) {
-  const typed = useSignal(untyped);
-  const corners = area ? cornersOf(area.geometry) : null;
-  // Keys may come faster than the area is set that the one before has made.
-  const current = (): Typed => (area === typed.value.over || area === typed.value.made ? typed.value : untyped);
-  useEffect(() => {
-    if (area && area === typed.value.made) typed.value = { ...typed.value, over: area };
-  }, [area]);
-  const change = (side: keyof Corners, text: string) => {
-    const texts = { ...current().texts, [side]: text };
-    const all = sides.map((s) => texts[s] ?? (corners ? String(corners[s]) : ""));
-    const empty = all.filter((t) => t.trim() === "").length;
-    const [west = NaN, south = NaN, east = NaN, north = NaN] = all.map(Number);
-    const box = empty > 0 ? null : boxOf({ west, south, east, north });
-    unclear.value = empty < all.length;
-    typed.value = { texts, bad: empty === 0 && !box, over: area, made: box ?? area };
-    if (box) set(box);
-  };
-  const { texts: written, bad } = current();
+function CornerFields({ draft: { area, typed }, type }: { draft: Draft; type: Given["type"] }) {
+  const shown = cornerTexts(typed?.corners ?? {}, area);
+  const bad = typed?.corners !== undefined && readCorners(shown) === "invalid";
   return <>
     <div class="corners">
       {sides.map((side) => (
         <label key={side}>{texts.area[side]}
-          <input type="text" inputMode="decimal" name={side} aria-invalid={bad || undefined}
-            value={written[side] ?? (corners ? String(corners[side]) : "")}
-            onInput={(e) => change(side, e.currentTarget.value.replace("−", "-").replace(",", "."))} />
+          <input type="text" inputMode="decimal" name={side} aria-invalid={bad || undefined} value={shown[side]}
+            onInput={(e) => type(side, e.currentTarget.value.replace("−", "-").replace(",", "."))} />
         </label>
       ))}
     </div>
@@ -96,25 +71,22 @@ function CornerFields({ area, unclear, set }: { area: Area | null; unclear: Sign
   </>;
 }
 
-function GeometryText({ area, set }: { area: Area | null; set: (area: Area) => void }) {
-  const text = useSignal("");
+function GeometryText({ draft: { area, typed }, type, set }: { draft: Draft; type: (text: string) => void; set: (area: Area) => void }) {
   const fault = useSignal("");
-  const shown = useSignal(false);
-  useEffect(() => {
-    if (shown.value) text.value = area ? JSON.stringify(area.geometry) : "";
-  }, [area, shown.value]);
+  const shown = useSignal(typed?.geojson !== undefined);
+  const text = !shown.value ? "" : (typed?.geojson ?? (area ? JSON.stringify(area.geometry) : ""));
   const apply = () => {
     try {
-      set(readAreaText(text.value));
+      set(readAreaText(text));
       fault.value = "";
     } catch (e) {
       fault.value = (e as Error).message;
     }
   };
   return (
-    <details onToggle={(e) => (shown.value = e.currentTarget.open)}>
+    <details open={shown.value} onToggle={(e) => (shown.value = e.currentTarget.open)}>
       <summary>{texts.area.geojson}</summary>
-      <textarea class="code" rows={4} spellcheck={false} aria-label={texts.area.geojson} aria-invalid={fault.value !== "" || undefined} value={text.value} onInput={(e) => (text.value = e.currentTarget.value)} />
+      <textarea class="code" rows={4} spellcheck={false} aria-label={texts.area.geojson} aria-invalid={fault.value !== "" || undefined} value={text} onInput={(e) => type(e.currentTarget.value)} />
       {fault.value && <div class="fault" role="alert">{texts.area.badFile(texts.area.geojson, fault.value)}</div>}
       <button type="button" onClick={apply}>{texts.area.apply}</button>
     </details>

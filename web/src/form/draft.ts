@@ -1,6 +1,6 @@
 // What was entered for a run. It is kept in the tab until its user signs out or starts over, also while the user signs in again.
 import { effect, signal, type Signal } from "@preact/signals";
-import { areaOfValue, type Area } from "../area/area";
+import { areaOfValue, type Area, type CornerTexts } from "../area/area";
 import type { Format, Service } from "../api/wire";
 import { areaOf, entryOf, type Entry } from "./parameters";
 
@@ -9,30 +9,24 @@ export interface Draft {
   format: Format | "";
   entries: Record<string, Entry>;
   area: Area | null;
+  typed?: { corners?: CornerTexts; geojson?: string }; // over the area; it may be no area yet
   split: boolean;
   grid: string;
   key: string; // Idempotency-Key of the submission
   started?: { path: "jobs" | "tasks"; id: number }; // the last run of these values
 }
 
-const open = new Map<string, { draft: Signal<Draft>; stop: () => void }>();
+const open = new Map<string, Signal<Draft>>();
 const place = (id: string): string => `eodispatch-run:${id}`;
 
 // draftFor returns the draft of a run of a service: what the tab has kept, or the service's defaults.
 export function draftFor(service: Service): Signal<Draft> {
   const known = open.get(service.id);
-  if (known) return known.draft;
+  if (known) return known;
   const draft = signal(kept(service.id) ?? fresh(service));
-  const stop = effect(() => keep(service.id, draft.value));
-  open.set(service.id, { draft, stop });
+  effect(() => keep(service.id, draft.value));
+  open.set(service.id, draft);
   return draft;
-}
-
-// forget drops the draft of a run that starts over.
-export function forget(id: string): void {
-  open.get(id)?.stop();
-  open.delete(id);
-  sessionStorage.removeItem(place(id));
 }
 
 // fresh returns a draft with the service's defaults, and the values of an example if there is one.
@@ -52,10 +46,10 @@ function kept(id: string): Draft | null {
   return text === null ? null : (JSON.parse(text) as Draft);
 }
 
-function keep(id: string, draft: Draft): void {
+function keep(id: string, { area, typed, ...others }: Draft): void {
   try {
-    sessionStorage.setItem(place(id), JSON.stringify(draft));
+    sessionStorage.setItem(place(id), JSON.stringify({ ...others, area, typed }));
   } catch { // an area too large for the storage is kept in memory only
-    sessionStorage.setItem(place(id), JSON.stringify({ ...draft, area: null }));
+    sessionStorage.setItem(place(id), JSON.stringify({ ...others, area: null }));
   }
 }

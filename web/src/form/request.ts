@@ -101,22 +101,26 @@ export function asCurl(request: JobRequest | TaskRequest, key: string): string {
   ].join("\n");
 }
 
-// asPython returns the request as a Python program.
+// asPython returns the request as a Python program that needs no package.
 export function asPython(request: JobRequest | TaskRequest, key: string): string {
   const body = JSON.stringify(request, null, 2);
   const inFile = body.length > longest;
   return [
-    "import json, os",
-    "import requests",
+    "import json, os, urllib.request",
     "",
-    inFile ? 'request = json.load(open("request.json"))' : `request = json.loads(r'''${body.replaceAll("'''", "'' '")}''')`,
-    "response = requests.post(",
+    inFile ? 'body = open("request.json", "rb").read()' : `body = r'''${body.replaceAll("'''", "'' '")}'''.encode()`,
+    "request = urllib.request.Request(",
     `    ${JSON.stringify(address(pathOf(request)).href)},`,
-    "    json=request,",
-    `    headers={"Authorization": "Bearer " + os.environ["TOKEN"], "Idempotency-Key": ${JSON.stringify(key)}},`,
+    "    data=body,",
+    "    headers={",
+    '        "Authorization": "Bearer " + os.environ["TOKEN"],',
+    '        "Content-Type": "application/json",',
+    `        "Idempotency-Key": ${JSON.stringify(key)},`,
+    "    },",
     ")",
-    "response.raise_for_status()",
-    'print(response.json()["id"], response.json()["status"])',
+    "with urllib.request.urlopen(request) as response:",
+    "    made = json.load(response)",
+    'print(made["id"], made["status"])',
   ].join("\n");
 }
 
@@ -134,8 +138,19 @@ export function asCommand(service: Service, draft: Draft, request: JobRequest | 
     const p = byName.get(name);
     if (p === area) continue;
     if (p && controlOf(p) === "interval" && Array.isArray(value)) words.push(`--time ${value.map((end) => String(end ?? "..")).join("/")}`);
-    else words.push(`-p ${shellQuoted(`${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)}`);
+    else words.push(`-p ${shellQuoted(`${name}=${isPlain(value) ? value : JSON.stringify(value)}`)}`);
   }
   words.push(`--format ${request.format}`, `--title ${shellQuoted(request.title)}`);
   return words.join(" \\\n  ");
+}
+
+// isPlain reports whether the command takes a value for the text that it is, and not for JSON or the name of a file.
+function isPlain(value: unknown): value is string {
+  if (typeof value !== "string" || value.startsWith("@")) return false;
+  try {
+    JSON.parse(value);
+    return false;
+  } catch {
+    return true;
+  }
 }

@@ -1,9 +1,9 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { address, get, post, Refused, remove } from "../api/client";
-import { signIn, signOut } from "../api/session";
+import { comingBack, settings, signIn, signOut } from "../api/session";
 import type { Grant, Platform, PlatformList, Usage } from "../api/wire";
-import { Act, AttentionNotice, Confirm, Failure, Loading, useTitle } from "../controls";
+import { Act, AttentionNotice, Confirm, Failure, Loading, Outward, useTitle } from "../controls";
 import { rounded, since } from "../format";
 import { texts } from "../texts";
 
@@ -42,7 +42,7 @@ export function Account() {
       {platforms.value && <>
         <h2>{t.platforms}</h2>
         {platforms.value.platforms.map((p) => <PlatformCard key={p.name} platform={p} />)}
-        <p class="soft small">{t.unlinkHelp}</p>
+        {settings.value.account && <p class="soft small">{t.unlinkHelp} <Outward href={settings.value.account}>{t.manage}</Outward></p>}
         <h2>{t.permissions}</h2>
         <Permissions grants={grants.value} again={again} />
         <h2>{t.usage}</h2>
@@ -60,7 +60,7 @@ function PlatformCard({ platform: p }: { platform: Platform }) {
       <p class="small">{t.access[p.access]} {t.waiting(p.jobs.waiting, p.jobs.active)} {p.slots.of !== null && t.slots(p.slots.used, p.slots.of)}</p>
       {p.attention ? <AttentionNotice attention={p.attention} /> : null}
       {p.failure && <p class="small warn">{t.failure(p.failure)}</p>}
-      {p.access === "user" && !p.attention?.link && <div><a class="button" href={address(`link/${encodeURIComponent(p.name)}`).href}>{p.state === "ok" ? t.linkAgain : t.link}</a></div>}
+      {p.access === "user" && !p.attention?.link && <div><a class="button" href={comingBack(address(`link/${encodeURIComponent(p.name)}`).href)}>{p.state === "ok" ? t.linkAgain : t.link}</a></div>}
     </section>
   );
 }
@@ -70,7 +70,7 @@ function Permissions({ grants, again }: { grants: Grant[]; again: () => void }) 
   const give = async () => {
     try {
       const { link } = await post<{ link: string }>("grants");
-      location.assign(link);
+      location.assign(comingBack(link));
     } catch (e) {
       if (!(e instanceof Refused && e.status === 501)) throw e;
       unsupported.value = e.message;

@@ -2,9 +2,11 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { address, ask, get, isMissing, post, Refused, remove } from "../api/client";
+import { runAgain } from "../api/jobs";
+import { changeJobs, changeTask } from "../api/tasks";
 import { signIn } from "../api/session";
 import type { Job, LogPage } from "../api/wire";
-import { AttentionNotice, Confirm, Failure, Loading, Notice, StatusWord, useTitle } from "../controls";
+import { Act, AttentionNotice, Confirm, Failure, Loading, Notice, StatusWord, useTitle } from "../controls";
 import { clockTime, duration, rounded, share, since, time } from "../format";
 import { label } from "../form/parameters";
 import { Shown } from "../form/shown";
@@ -65,20 +67,21 @@ export function JobPage({ id }: { id: number }) {
     return () => shown.dispose();
   }, [key, stage.value]);
   if (isMissing(error)) return <div class="page"><Notice kind="info" action={<a class="button" href={to(["jobs"])}>{texts.lists.jobs}</a>}><p>{t.gone}</p></Notice></div>;
+  const task = job?.task_id;
   if (!job) return <div class="page">{error ? <Failure error={error} again={again} /> : <Loading />}</div>;
   return (
     <div class="split" data-view="job" data-state="ready" data-status={job.status}>
       <div class="panel">
-        <p>{job.task_id ? <><a href={to(["tasks", String(job.task_id)])}>← {texts.task.task(job.task_id)}</a></> : <a href={to(["jobs"])}>← {texts.lists.jobs}</a>}</p>
+        <p>{task ? <a href={to(["tasks", String(task)])}>← {texts.task.task(task)}</a> : <a href={to(["jobs"])}>← {texts.lists.jobs}</a>}</p>
         <h1>{job.title}</h1>
         <p role="status"><StatusWord status={job.status} />{job.progress !== undefined && !ended(job.status) && <span class="soft num"> {share(job.progress / 100)}</span>} <span class="soft small">{t.job(job.id)}</span></p>
         {error !== null && <Failure error={error} again={again} />}
         {job.failure && <Notice kind="error" title={t.failed}><p>{job.failure}</p></Notice>}
-        {job.attention && <AttentionNotice attention={job.attention} />}
+        {job.attention && <AttentionNotice attention={job.attention} action={job.attention.code === "paused" && task ? <Act label={t.resume} act={() => changeTask(task, "resume")} /> : null} />}
         {job.warning && <Notice kind="info"><p>{job.warning}</p></Notice>}
         <Actions job={job} again={again} />
         <h2>{t.results}</h2>
-        {job.status === "finished" ? <JobResults id={id} rasters={rasters} /> : <p class="soft">{texts.results.notYet}</p>}
+        {job.status === "finished" ? <JobResults id={id} rasters={rasters} /> : <p class="soft">{ended(job.status) ? texts.results.noneOfJob : texts.results.notYet}</p>}
         <h2>{t.course}</h2>
         <Course job={job} />
         <h2>{t.parameters}</h2>
@@ -97,12 +100,17 @@ export function JobPage({ id }: { id: number }) {
 }
 
 function Actions({ job, again }: { job: Job; again: () => void }) {
+  const task = job.task_id;
   return (
     <div class="row">
+      {job.status === "failed" && task && <Act label={t.retry} class="retry" act={async () => { await changeJobs(task, "retry", [job.id]); again(); }} />}
+      {ended(job.status) && !task && (
+        <Confirm label={t.again} question={texts.lists.againQuestion([job.title])} confirm={t.again} act={async () => { go(to(["jobs", String(await runAgain(job.id))])); }} />
+      )}
       {!ended(job.status) && <Confirm label={t.cancel} question={t.cancelQuestion} confirm={t.cancel} danger act={async () => { await post(`unit_jobs/${job.id}/cancel`); again(); }} />}
       <Confirm label={t.delete} question={t.deleteQuestion(job.title, job.status)} confirm={t.delete} danger act={async () => {
         await remove(`unit_jobs/${job.id}`);
-        go(job.task_id ? to(["tasks", String(job.task_id)]) : to(["jobs"]));
+        go(task ? to(["tasks", String(task)]) : to(["jobs"]));
       }} />
     </div>
   );

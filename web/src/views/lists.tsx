@@ -2,14 +2,15 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { post, remove } from "../api/client";
+import { runAgain } from "../api/jobs";
 import { followJobs, followTasks } from "../api/live";
+import { changeTask } from "../api/tasks";
 import type { Job, Status, TaskSummary } from "../api/wire";
-import { Confirm, errorText, Loading, Notice, ProgressBar, StatusWord, Swatch, useTitle } from "../controls";
+import { Act, Confirm, errorText, Loading, Notice, ProgressBar, StatusWord, Swatch, useTitle } from "../controls";
 import { number, share } from "../format";
 import { query, setQuery, to } from "../route";
 import { ended, statuses } from "../status";
 import { texts } from "../texts";
-import { cancelJobs } from "./cancel";
 
 const t = texts.lists;
 
@@ -109,7 +110,7 @@ function Table({ kind, shown, selected, select }: { kind: "tasks" | "jobs"; show
               <td><input type="checkbox" aria-label={t.select(e.title)} checked={selected.has(e.id)} onChange={(c) => toggle(e.id, c.currentTarget.checked)} /></td>
               <td class="num">{e.id}</td>
               <th scope="row"><a href={to([kind, String(e.id)])}>{e.title}</a>{(e.attention || ("failure" in e && e.failure)) && <p class="small soft clamp">{("failure" in e && e.failure) || e.attention?.message}</p>}</th>
-              <td><StatusWord status={e.status} /></td>
+              <td><StatusWord status={e.status} />{isPaused(e) && <p class="soft small">{texts.paused}</p>}</td>
               <td><Progress entry={e} /></td>
               {kind === "jobs" && <td>{e.platform}</td>}
             </tr>
@@ -150,7 +151,10 @@ function Selection({ kind, chosen, found, select }: { kind: "tasks" | "jobs"; ch
   };
   if (chosen.length === 0) return null;
   const alive = chosen.filter((e) => !ended(e.status));
-  const failed = kind === "tasks" ? chosen.filter((e) => countOf(e, "failed") > 0) : [];
+  const failed = chosen.filter((e) => countOf(e, "failed") > 0);
+  const tasks = kind === "tasks";
+  const waiting = tasks ? alive.filter((e) => !isPaused(e) && countOf(e, "created") > 0) : [];
+  const paused = tasks ? chosen.filter(isPaused) : [];
   const titles = (list: Entry[]) => list.map((e) => e.title);
   const all = chosen.reduce((n, e) => n + statuses.reduce((sum, s) => sum + countOf(e, s), 0), 0);
   const sum = (...of: Status[]) => chosen.reduce((n, e) => n + of.reduce((k, s) => k + countOf(e, s), 0), 0);
@@ -158,11 +162,12 @@ function Selection({ kind, chosen, found, select }: { kind: "tasks" | "jobs"; ch
     <div class="row selection">
       <span role="status" data-selected={chosen.length}>{progress.value || t.selected(chosen.length)}</span>
       {found.length > chosen.length && <button type="button" class="quiet" onClick={() => select(new Set(found.map((e) => e.id)))}>{t.selectFound(found.length)}</button>}
-      {alive.length > 0 && (
-        <Confirm label={t.cancel} question={t.cancelQuestion(titles(alive))} confirm={t.cancel} danger
-          act={() => each(alive, (e) => (kind === "tasks" ? cancelJobs(e.id) : post(`${path}/${e.id}/cancel`)))} />
-      )}
-      {failed.length > 0 && <Confirm label={t.retry} question={texts.task.retryAll(sum("failed"))} confirm={t.retry} act={() => each(failed, (e) => post(`${path}/${e.id}/retry`))} />}
+      {waiting.length > 0 && <Act label={t.pause} act={() => each(waiting, (e) => changeTask(e.id, "pause"))} />}
+      {paused.length > 0 && <Act label={t.resume} act={() => each(paused, (e) => changeTask(e.id, "resume"))} />}
+      {alive.length > 0 && <Confirm label={t.cancel} question={t.cancelQuestion(titles(alive))} confirm={t.cancel} danger act={() => each(alive, (e) => post(`${path}/${e.id}/cancel`))} />}
+      {failed.length > 0 && (tasks
+        ? <Confirm label={t.retry} question={texts.task.retryAll(sum("failed"))} confirm={t.retry} act={() => each(failed, (e) => changeTask(e.id, "retry"))} />
+        : <Confirm label={t.again} question={t.againQuestion(titles(failed))} confirm={t.again} act={() => each(failed, (e) => runAgain(e.id))} />)}
       <Confirm label={t.delete} question={t.deleteQuestion(titles(chosen), all, sum("finished"), all - sum("finished", "failed", "canceled"))} confirm={t.delete} danger act={() => each(chosen, (e) => remove(`${path}/${e.id}`))} />
     </div>
     {failure.value && <Notice kind="error"><p>{failure.value}</p></Notice>}
@@ -171,3 +176,5 @@ function Selection({ kind, chosen, found, select }: { kind: "tasks" | "jobs"; ch
 
 // countOf returns how many jobs of an entry have a status.
 const countOf = (e: Entry, status: Status): number => ("counts" in e ? (e.counts?.[status] ?? 0) : Number(e.status === status));
+
+const isPaused = (e: Entry): boolean => "paused" in e && e.paused === true;

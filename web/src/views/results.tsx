@@ -169,7 +169,7 @@ export function JobResults({ id, rasters }: { id: number; rasters: Rasters | nul
 const itemsOfPage = 100;
 
 // TaskResults lists the files of the finished jobs, and goes on as more of them finish.
-export function TaskResults({ id, finished, rasters, place }: { id: number; finished: number; rasters: Rasters; place: (job: number) => number }) {
+export function TaskResults({ id, finished, over, rasters, place }: { id: number; finished: number; over: boolean; rasters: Rasters; place: (job: number) => number }) {
   const items = useMemo(() => new ItemReader(id), [id]);
   const known = useSignal<Item[]>([]);
   const error = useSignal<unknown>(null);
@@ -191,7 +191,7 @@ export function TaskResults({ id, finished, rasters, place }: { id: number; fini
   }, [finished, most.value, items]);
   const tiffs = known.value.flatMap((item) => Object.entries(item.assets).filter(([, a]) => isGeoTIFF(a)).map(([name, a]) => ({ name: `${item.id}/${name}`, href: a.href })));
   const hidden = tiffs.filter((f) => !rasters.shown.includes(f.name));
-  if (finished === 0) return <p class="soft">{t.notYet}</p>;
+  if (finished === 0) return <p class="soft">{over ? t.noneOfTask : t.notYet}</p>;
   return (
     <div data-items={known.value.length}>
       {error.value !== null && <Failure error={error.value} />}

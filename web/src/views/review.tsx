@@ -1,7 +1,7 @@
 // The last page before a run starts: what runs where, what it meets, and the same request for other tools.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { get } from "../api/client";
+import { address, get } from "../api/client";
 import { signIn, signInAddress } from "../api/session";
 import type { JobRequest, Platform, PlatformList, Service, TaskRequest } from "../api/wire";
 import { sizeInKm2, sizeOf } from "../area/area";
@@ -111,7 +111,7 @@ function Elsewhere({ service, draft, request }: { service: Service; draft: Draft
         <button type="button" class="quiet" onClick={() => save("request.json", JSON.stringify(request, null, 2), "application/json")}>{t.request}</button>
         {draft.area && <button type="button" class="quiet" onClick={() => save("area.geojson", JSON.stringify(draft.area!.geometry), "application/geo+json")}>{t.areaFile}</button>}
       </div>
-      {tool.value !== "command" && <p class="soft small">{t.token}</p>}
+      <p class="soft small">{tool.value === "command" ? t.login(address("").href) : t.token}</p>
     </section>
   );
 }

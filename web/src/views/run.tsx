@@ -5,10 +5,10 @@ import type { MultiPolygon, Polygon } from "geojson";
 import { get, post } from "../api/client";
 import { settings } from "../api/session";
 import type { Grid, Job, Service, TaskSummary, Tiles } from "../api/wire";
-import { fromMap, sizeInKm2, type Area } from "../area/area";
+import { cornerTexts, fromMap, readCorners, sizeInKm2, type Area, type Corners } from "../area/area";
 import { AreaField, readFirst, type Drawing } from "../area/field";
 import { errorText, Failure, Field, Loading, Notice, useTitle } from "../controls";
-import { draftFor, forget, fresh, type Draft } from "../form/draft";
+import { draftFor, fresh, type Draft } from "../form/draft";
 import { ParameterField } from "../form/fields";
 import { areaOf, label } from "../form/parameters";
 import { faultsOf, formatName, formatsOf, isTask, pathOf, prepare, type Faults } from "../form/request";
@@ -53,6 +53,7 @@ function Form({ service }: { service: Service }) {
   const split = useSplit(draft);
   const map = useAreaMap(draft);
   const summary = useRef<HTMLDivElement>(null);
+  const beginnings = useSignal(0);
   const tiles = split.value.state === "ready" ? split.value.tiles : [];
   const prepared = prepare(service, draft.value, tiles);
   const change = (part: Partial<Draft>) => (draft.value = { ...draft.value, ...part, key: crypto.randomUUID() });
@@ -70,11 +71,18 @@ function Form({ service }: { service: Service }) {
   };
   const review = () => {
     const found: Faults = { ...prepared.faults, ...splitFault(draft.value, split.value) };
-    if (map.unclear.value) found[":area"] = texts.area.badCoordinates;
+    if (isUnclear(draft.value)) found[":area"] = texts.area.badCoordinates;
     if (Object.keys(found).length > 0) return refuse(found);
     faults.value = {};
     general.value = [];
     setQuery({ step: "review" });
+  };
+  const begin = (example?: Service["example"]) => {
+    draft.value = fresh(service, example ?? {});
+    map.set(draft.value.area, true);
+    faults.value = {};
+    general.value = [];
+    beginnings.value++;
   };
   const submit = async () => {
     failure.value = null;
@@ -102,10 +110,11 @@ function Form({ service }: { service: Service }) {
             <p class="soft small"><Origin service={service} />{costOf(service) && <> · {costOf(service)}</>}</p>
             {draft.value.started && <Started run={draft.value.started} />}
             <FaultSummary faults={faults.value} general={general.value} focus={summary} />
-            <Fields service={service} draft={draft.value} faults={faults.value} change={change} map={map} split={split.value} />
+            {service.example && !draft.value.area && <p><button type="button" class="example" onClick={() => begin(service.example)}>{texts.form.example}</button></p>}
+            <Fields key={beginnings.value} service={service} draft={draft.value} faults={faults.value} change={change} map={map} split={split.value} />
             <div class="actions">
               <button type="submit" class="primary">{t.review}</button>
-              <button type="button" class="quiet" onClick={() => { forget(service.id); draft.value = fresh(service); }}>{texts.form.reset}</button>
+              <button type="button" class="quiet" onClick={() => begin()}>{texts.form.reset}</button>
             </div>
             <p class="soft small">{texts.form.kept}</p>
           </form>}
@@ -119,6 +128,12 @@ function Form({ service }: { service: Service }) {
 function Started({ run: { path, id } }: { run: NonNullable<Draft["started"]> }) {
   const name = path === "tasks" ? texts.task.task(id) : texts.job.job(id);
   return <div data-started={id}><Notice kind="done" action={<a class="button" href={to([path, String(id)])}>{name}</a>}><p>{t.started(name)}</p></Notice></div>;
+}
+
+// isUnclear reports whether what was typed into the fields of the corners is not the area.
+function isUnclear({ area, typed }: Draft): boolean {
+  const read = typed?.corners && readCorners(cornerTexts(typed.corners, area));
+  return read === "incomplete" || read === "invalid";
 }
 
 const tooMany = (tiles: number): boolean => tiles > (settings.value.limits.values ?? Infinity);
@@ -182,10 +197,11 @@ interface AreaMap {
   layer: Signal<AreaLayer | null>;
   drawing: Signal<Drawing>;
   message: Signal<{ kind: "info" | "error"; text: string } | null>;
-  unclear: Signal<boolean>;
   onStage: (stage: Stage) => () => void;
   draw: (kind: Drawing) => void;
   set: (area: Area | null, show: boolean) => void;
+  type: (corner: keyof Corners, text: string) => void;
+  typeGeoJSON: (text: string) => void;
   upload: (files: FileList) => void;
   fit: () => void;
 }
@@ -196,19 +212,26 @@ function useAreaMap(draft: Signal<Draft>): AreaMap {
   const layer = useSignal<AreaLayer | null>(null);
   const drawing = useSignal<Drawing>(null);
   const message = useSignal<AreaMap["message"]["value"]>(null);
-  const unclear = useSignal(false);
   const fit = () => {
     if (draft.value.area) stage.current?.fit(boxAround(draft.value.area.geometry));
   };
   const set = (area: Area | null, show: boolean) => {
     message.value = null;
-    unclear.value = false;
-    draft.value = { ...draft.value, area, key: crypto.randomUUID() };
+    const { typed: _, ...others } = draft.value;
+    draft.value = { ...others, area, key: crypto.randomUUID() };
     layer.value?.showArea(area?.geometry ?? null);
     if (show) fit();
   };
   return {
-    layer, drawing, message, unclear, set, fit,
+    layer, drawing, message, set, fit,
+    type: (corner, text) => {
+      const corners = { ...draft.value.typed?.corners, [corner]: text };
+      const read = readCorners(cornerTexts(corners, draft.value.area));
+      if (read === "empty") set(null, false);
+      else if (typeof read === "object") set(read, true);
+      draft.value = { ...draft.value, typed: { ...draft.value.typed, corners } };
+    },
+    typeGeoJSON: (text) => (draft.value = { ...draft.value, typed: { ...draft.value.typed, geojson: text } }),
     draw: (kind) => {
       drawing.value = kind;
       layer.value?.start(kind);
@@ -264,7 +287,7 @@ function Fields({ service, draft, faults, change, map, split }: {
     <Field label={texts.form.title} help={texts.form.titleHelp} required error={faults[":title"]}>
       {(a) => <input {...a} type="text" name="title" maxLength={200} required value={draft.title} onInput={(e) => change({ title: e.currentTarget.value })} />}
     </Field>
-    {area && <AreaField area={draft.area} fault={faults[":area"]} required={!area.optional} help={area.description} drawing={map.drawing.value} draw={map.draw} set={map.set} message={map.message.value} unclear={map.unclear} upload={map.upload} />}
+    {area && <AreaField draft={draft} fault={faults[":area"]} required={!area.optional} help={area.description} drawing={map.drawing.value} draw={map.draw} set={map.set} type={map.type} typeGeoJSON={map.typeGeoJSON} message={map.message.value} upload={map.upload} />}
     {service.parameters!.filter((p) => p !== area).map((p) => (
       <ParameterField key={p.name} parameter={p} entry={draft.entries[p.name]} fault={faults[p.name]} set={(entry) => change({ entries: { ...draft.entries, [p.name]: entry } })} />
     ))}

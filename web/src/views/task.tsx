@@ -1,11 +1,12 @@
 // A task: a map of its tiles beside a table that says the same, live.
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { post, remove } from "../api/client";
+import { remove } from "../api/client";
 import { followTask, type LiveTask } from "../api/live";
+import { changeJobs, changeTask } from "../api/tasks";
 import type { Job, Status, TaskSummary } from "../api/wire";
-import { Act, AttentionNotice, Confirm, Loading, Notice, ProgressBar, StatusWord, Swatch, useTitle } from "../controls";
-import { duration, number, rounded, share, since } from "../format";
+import { Act, AttentionNotice, Confirm, Loading, Notice, ProgressBar, Swatch, useTitle } from "../controls";
+import { share, since } from "../format";
 import { RasterLayer } from "../map/raster_layer";
 import type { Box, Stage } from "../map/stage";
 import { TileLayer } from "../map/tile_layer";
@@ -13,9 +14,9 @@ import { MapView } from "../map/view";
 import { go, query, setQuery, to } from "../route";
 import { ended, statuses } from "../status";
 import { texts } from "../texts";
-import { cancelJobs } from "./cancel";
 import { Live } from "./lists";
 import { RasterControls, TaskResults, useRasters } from "./results";
+import { Tiles } from "./tiles";
 
 const t = texts.task;
 
@@ -84,6 +85,7 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
   const counts = summary.counts ?? {};
   const all = statuses.reduce((n, s) => n + (counts[s] ?? 0), 0);
   const done = (counts.finished ?? 0) + (counts.failed ?? 0) + (counts.canceled ?? 0);
+  const live = all - done;
   const words = counts.failed ? t.doneWith(done, all, counts.failed) : t.done(done, all);
   return <>
     <div class="row between"><h1>{summary.title}</h1><Live live={task.live.value} /></div>
@@ -91,13 +93,14 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
     <div class="row between"><strong data-done={done} data-all={all}>{words}</strong><span class="soft num">{all ? share(done / all) : ""}</span></div>
     <ProgressBar counts={counts} label={t.progress} />
     <Announcer words={words} ended={ended(summary.status)} />
-    {summary.attention && <AttentionNotice attention={summary.attention} />}
+    {summary.paused && <Paused id={summary.id} waiting={counts.created ?? 0} />}
+    {summary.attention && summary.attention.code !== "paused" && <AttentionNotice attention={summary.attention} />}
     {summary.warning && <Notice kind="info"><p>{summary.warning}</p></Notice>}
     <Failures task={task} summary={summary} />
-    <Actions task={task} summary={summary} live={all - done} />
-    <Tiles task={task} counts={counts} selected={selected} />
+    <Actions task={task} summary={summary} live={live} />
+    <Tiles task={task} id={summary.id} counts={counts} shown={selected} />
     <h2>{t.results}</h2>
-    <TaskResults id={summary.id} finished={counts.finished ?? 0} rasters={rasters} place={task.place} />
+    <TaskResults id={summary.id} finished={counts.finished ?? 0} over={all > 0 && live === 0} rasters={rasters} place={task.place} />
   </>;
 }
 
@@ -138,73 +141,33 @@ function Failures({ task, summary }: { task: LiveTask; summary: TaskSummary }) {
             <strong>{t.failed(jobs.length)}</strong>
             {(first.failure || first.attention) && <p class="small">{first.failure ? <>{t.says} “{first.failure}”</> : first.attention?.message}</p>}
           </div>
+          {groups.size > 1 && <div class="row"><Act label={t.retrySome(jobs.length)} act={() => changeJobs(summary.id, "retry", jobs.map((j) => j.id))} /></div>}
         </div>
       );
     })}
-    <div class="row"><Act label={t.retryAll(summary.counts?.failed ?? 0)} class="retry" act={() => post(`upscale_tasks/${summary.id}/retry`)} /></div>
+    <div class="row"><Act label={t.retryAll(summary.counts?.failed ?? 0)} class="retry" act={() => changeTask(summary.id, "retry")} /></div>
   </>;
 }
 
-function Actions({ summary, live, task }: { task: LiveTask; summary: TaskSummary; live: number }) {
-  const progress = useSignal("");
+// Paused says that the task is paused, and ends that.
+function Paused({ id, waiting }: { id: number; waiting: number }) {
   return (
-    <div class="row">
-      {live > 0 && (
-        <Confirm label={t.cancel} question={progress.value || t.cancelQuestion(live)} confirm={t.cancel} danger
-          act={() => cancelJobs(summary.id, (n, all) => (progress.value = t.canceling(n, all))).finally(() => (progress.value = ""))} />
-      )}
-      <Confirm label={t.delete} question={t.deleteQuestion(summary.title, task.jobs.size, summary.counts?.finished ?? 0, live)} confirm={t.delete} danger act={async () => {
-        await remove(`upscale_tasks/${summary.id}`);
-        go(to(["tasks"]));
-      }} />
+    <div class="paused">
+      <Notice kind="warning" title={texts.paused} action={<Act label={t.resume} class="primary" act={() => changeTask(id, "resume")} />}><p>{t.pausedHelp(waiting)}</p></Notice>
     </div>
   );
 }
 
-const rows = 100; // of the table at once
-
-function Tiles({ task, counts, selected }: { task: LiveTask; counts: Partial<Record<Status, number>>; selected: number | null }) {
-  void task.version.value;
-  const wanted = query.value.get("status") as Status | null;
-  const most = useSignal(rows);
-  const found: Job[] = [];
-  let matching = 0;
-  for (const j of task.jobs.values()) {
-    if ((wanted && j.status !== wanted) || (selected && j.id !== selected)) continue;
-    matching++;
-    if (found.length < most.value) found.push(j);
-  }
-  return <>
-    <h2>{t.table}</h2>
-    <div class="chips" role="group" aria-label={t.status}>
-      <button type="button" class="chip" aria-pressed={!wanted && !selected} onClick={() => setQuery({ status: "", tile: "" })}>{t.all} <b class="num">{number(task.jobs.size)}</b></button>
-      {statuses.filter((s) => counts[s]).map((s) => (
-        <button key={s} type="button" class="chip" aria-pressed={wanted === s} onClick={() => setQuery({ status: wanted === s ? "" : s, tile: "" })}>
-          <Swatch status={s} />{texts.status[s]} <b class="num">{number(counts[s]!)}</b>
-        </button>
-      ))}
-    </div>
-    <div class="scroll" tabIndex={0} role="region" aria-label={t.table}>
-      <table class="tiles">
-        <thead><tr><th scope="col">{t.tile}</th><th scope="col">{t.status}</th><th scope="col">{t.duration}</th><th scope="col">{t.note}</th></tr></thead>
-        <tbody>{found.map((j) => <TileRow key={j.id} job={j} place={task.place(j.id)} selected={selected === j.id} />)}</tbody>
-      </table>
-    </div>
-    {matching > found.length && <div class="row"><span class="soft">{texts.lists.of(found.length, matching)}</span><button type="button" onClick={() => (most.value += rows)}>{texts.more}</button></div>}
-  </>;
-}
-
-function TileRow({ job: j, place, selected }: { job: Job; place: number; selected: boolean }) {
-  const note = j.failure ?? j.attention?.message ?? (j.queue_position !== undefined ? t.queue(j.queue_position) : "");
+function Actions({ task, summary, live }: { task: LiveTask; summary: TaskSummary; live: number }) {
+  const { id, counts } = summary;
   return (
-    <tr data-id={j.id} data-status={j.status}>
-      <th scope="row" class="num">
-        <a href={to(["jobs", String(j.id)])}>{number(place)}</a>
-        <button type="button" class="quiet small" aria-pressed={selected} onClick={() => setQuery({ tile: selected ? "" : String(j.id) })}>{t.showTile}<span class="visually-hidden"> {t.tile} {number(place)}</span></button>
-      </th>
-      <td><StatusWord status={j.status} />{j.status === "running" && j.progress !== undefined && <span class="soft num"> {share(j.progress / 100)}</span>}</td>
-      <td class="num">{j.duration ? duration(j.duration) : ""}{j.costs !== undefined && <span class="soft"> · {rounded(j.costs)}</span>}</td>
-      <td class="small soft"><span class="clamp">{note}</span></td>
-    </tr>
+    <div class="row">
+      {!summary.paused && (counts?.created ?? 0) > 0 && <Act label={t.pause} act={() => changeTask(id, "pause")} />}
+      {live > 0 && <Confirm label={t.cancel} question={t.cancelQuestion(live)} confirm={t.cancel} danger act={() => changeTask(id, "cancel")} />}
+      <Confirm label={t.delete} question={t.deleteQuestion(summary.title, task.jobs.size, counts?.finished ?? 0, live)} confirm={t.delete} danger act={async () => {
+        await remove(`upscale_tasks/${id}`);
+        go(to(["tasks"]));
+      }} />
+    </div>
   );
 }
