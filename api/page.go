@@ -23,6 +23,7 @@ type Page struct {
 	Files       fs.FS    // index.html, and the files that it loads below page/; nil: the program was built without them
 	BaseMap     *BaseMap // nil: outlines of countries, which are among the files
 	Development bool     // results may lie at addresses with http
+	Account     string   // URL at which users manage their account at the identity provider and its links to platforms; "": not known
 }
 
 // BaseMap is a map of tiles that the page shows below its own.
@@ -37,6 +38,7 @@ type pageSettings struct {
 	Version        string     `json:"version"`
 	SignIn         bool       `json:"sign_in"`          // users can sign in
 	SignedInNeeded bool       `json:"signed_in_needed"` // to list services
+	Account        string     `json:"account"`
 	BaseMap        *BaseMap   `json:"base_map"`
 	Limits         pageLimits `json:"limits"`
 	Links          []helpLink `json:"links"`
@@ -197,7 +199,7 @@ func acceptsGzip(r *http.Request) bool {
 // servePageSettings tells the page what it must know of this service.
 func (a *api) servePageSettings(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
-	a.writeJSON(w, r, pageSettings{Title: a.Title, Version: a.Version, SignIn: a.Sessions != nil, SignedInNeeded: !a.OpenCatalogue, BaseMap: a.Page.BaseMap,
+	a.writeJSON(w, r, pageSettings{Title: a.Title, Version: a.Version, SignIn: a.Sessions != nil, SignedInNeeded: !a.OpenCatalogue, Account: a.Page.Account, BaseMap: a.Page.BaseMap,
 		Limits: pageLimits{a.Limits.Values, a.Limits.Tiles, a.Limits.Body}, Links: []helpLink{{a.pagePath("/docs"), "Documentation of the interface"}}})
 }
 

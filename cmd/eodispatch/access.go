@@ -79,7 +79,7 @@ func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 	base := settings.PublicURL
 	switch {
 	case base == "" && linksAccounts(p) && settings.Identity.Issuer != "":
-		return strings.TrimSuffix(settings.Identity.Issuer, "/") + "/account"
+		return accountPage(settings)
 	case base == "":
 		return ""
 	case linksAccounts(p):
@@ -88,6 +88,11 @@ func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 		return base + "/away"
 	}
 	return ""
+}
+
+// accountPage returns the address of Keycloak's page where users manage their account and its links.
+func accountPage(settings *config.Config) string {
+	return strings.TrimSuffix(settings.Identity.Issuer, "/") + "/account"
 }
 
 // linksAccounts reports whether the platform's driver uses accounts that users link at the identity provider.

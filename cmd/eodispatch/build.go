@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -140,6 +141,9 @@ func facades(settings *config.Config, b *dispatch.Broker, kept *store.Store, off
 // pageOf returns the page that was built into the program, and its settings.
 func pageOf(settings *config.Config) api.Page {
 	p := api.Page{Files: web.Page(), Development: settings.Development}
+	if settings.Identity.Issuer != "" && slices.ContainsFunc(settings.Platforms, linksAccounts) {
+		p.Account = accountPage(settings)
+	}
 	if m := settings.Page.BaseMap; m != nil {
 		p.BaseMap = &api.BaseMap{URL: m.URL, Attribution: m.Attribution}
 	}
