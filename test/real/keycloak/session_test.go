@@ -11,21 +11,24 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// sessionBroker starts a broker at which browsers sign in, and sets up Keycloak for it as docs/identity.md describes. It returns the
-// broker's base URL.
-func sessionBroker(t *testing.T, s *Server) string {
+// sessionBroker starts a broker at which browsers sign in, with a platform P and more settings. It returns the broker's base URL.
+func sessionBroker(t *testing.T, s *Server, platform http.Handler, more ...string) string {
 	t.Helper()
-	address := executable.FreeAddress(t)
-	home := "http://" + address
+	address, at := executable.FreeAddress(t), httptest.NewServer(platform)
+	t.Cleanup(at.Close)
+	s.keepsSessions(t, "http://"+address)
+	serve(t, append(onPlatforms(t, address, map[string]string{"P": at.URL}), more...)...)
+	return "http://" + address
+}
+
+// keepsSessions sets Keycloak up for the sessions of the broker at an address, as docs/identity.md describes.
+func (s *Server) keepsSessions(t *testing.T, home string) {
+	t.Helper()
 	must(t, s.Client("eodispatch-api", Object{"post.logout.redirect.uris": home + "/", "backchannel.logout.session.required": "true",
 		"backchannel.logout.url": home + "/session/back-channel-sign-out"}, nil))
 	t.Cleanup(func() {
 		must(t, s.Client("eodispatch-api", Object{"post.logout.redirect.uris": "", "backchannel.logout.session.required": "", "backchannel.logout.url": ""}, nil))
 	})
-	platform := httptest.NewServer(&simulator.OpenEO{})
-	t.Cleanup(platform.Close)
-	serve(t, onPlatforms(t, address, map[string]string{"P": platform.URL})...)
-	return home
 }
 
 // fetches returns the status of a request of the page that the browser shows, with the cookies of its target; 0 if the page may not know.
@@ -54,7 +57,7 @@ const inJSON = `, headers: {"Content-Type": "application/json"}`
 // another port of the same host. A sign-out ends Keycloak's session, too, and Keycloak's sign-out ends the session.
 func TestSession_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
-	broker := sessionBroker(t, s)
+	broker := sessionBroker(t, s, &simulator.OpenEO{})
 	must(t, s.AddUser("apex", "nora"))
 	signIn := func() {
 		c.open(broker + "/session/sign-in?return=/docs%3Fhere")
