@@ -107,6 +107,7 @@ func TestPage_Areas(t *testing.T) {
 	b.drops("circle.geojson", circle(10_000))
 	b.corners("4.75,50.75,5.25,51.25")
 	b.presses("Split into tiles")
+	b.until(`document.querySelector("fieldset.box").innerText.includes("10,000 tiles at most")`) // before it is hit
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 3`)
 	b.drops("wedge.geojson", []byte(`{"type":"Polygon","coordinates":[[[4,50],[6,50],[6,50.5],[4,50]]]}`))
 	b.until(`Number(document.querySelector("[data-slivers]")?.dataset.slivers) > 0 && document.querySelector("[data-slivers]").innerText.includes("dashed")`)
@@ -123,8 +124,12 @@ func TestPage_Areas(t *testing.T) {
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 50 && !document.querySelector("[data-crosses]")`)
 	b.types("-170", "88", "170", "90") // no grid of metres reaches the pole: the page says why, and the view stays
 	b.until(`document.querySelector("fieldset.box .notice.error")?.innerText.length > 20`)
-	b.types("0", "40", "40", "60") // too large for one task
-	b.until(`document.querySelector("fieldset.box .notice.error")?.innerText.includes("more than") && !document.querySelector("fieldset.box").innerText.includes("a job for each")`)
+	for _, box := range [][]string{{"0", "40", "40", "60"}, {"-180", "-80", "180", "80"}} { // too large for one task; a million tiles
+		b.types(box...)
+		b.until(`/more than (the )?\d/.test(document.querySelector("fieldset.box .notice.error")?.innerText) && !document.querySelector("fieldset.box").innerText.includes("a job for each")`)
+		b.clicks("button[type=submit]")
+		b.until(`document.querySelector("[data-view=run] form > div .notice.error")?.innerText.includes("Area: ")`)
+	}
 	b.presses("One job")
 	b.types("179.9", "-17", "-179.9", "-16.9")
 	b.fills("[name=from]", "2024-06-01")

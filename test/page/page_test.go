@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,15 +78,22 @@ services:
 // script runs when a browser takes it for HTML.
 const script = `<img src=x onerror="window.ran=1"><script>window.ran=1</script><svg onload="window.ran=1"></svg>`
 
+// needPage skips the test if programs would have no page, or fails it in CI.
+func needPage(t *testing.T) {
+	t.Helper()
+	switch {
+	case web.Page() != nil:
+	case os.Getenv("CI") == "true":
+		t.Fatal("the page is not built: run make page")
+	default:
+		t.Skip("the page is not built: run make page")
+	}
+}
+
 // serve starts the program. It skips the test if the program would have no page, or fails it in CI.
 func serve(t *testing.T, life simulator.Life) site {
 	t.Helper()
-	if web.Page() == nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("the page is not built: run make page")
-		}
-		t.Skip("the page is not built: run make page")
-	}
+	needPage(t)
 	world, err := simulator.Start(simulator.Options{Life: life})
 	must(t, err)
 	t.Cleanup(func() { world.Close() })
@@ -127,16 +137,43 @@ func (b *tab) fillsRegion() {
 	}
 }
 
-// startsTiles starts a task of 14 tiles and returns once its view is shown.
-func (b *tab) startsTiles() {
+// reviewsTiles fills in a region and has it split into 14 tiles, up to the review.
+func (b *tab) reviewsTiles() {
 	b.t.Helper()
 	b.fillsRegion()
 	b.presses("Split into tiles")
 	b.sees(`[data-tiles="14"]`)
 	b.clicks("button[type=submit]")
 	b.sees(`[data-jobs="14"]`)
+}
+
+// startsTiles starts a task of 14 tiles and returns once its view is shown.
+func (b *tab) startsTiles() {
+	b.t.Helper()
+	b.reviewsTiles()
 	b.presses("Start 14 jobs")
 	b.shows("task")
+}
+
+// runs runs the request in a review as the page shows it for another tool (curl, command or python), and returns what that prints.
+func (s site) runs(b *tab, tool string) string {
+	b.t.Helper()
+	b.clicks(fmt.Sprintf(".elsewhere .segments button:nth-child(%d)", 1+slices.Index([]string{"curl", "command", "python"}, tool)))
+	b.sees("pre[data-tool=" + tool + "]")
+	text := b.read(`document.querySelector("pre[data-tool]").innerText`)
+	program, err := executable.Released()
+	must(b.t, err)
+	command := exec.Command("sh", "-c", text)
+	if tool == "python" {
+		command = exec.Command("python3", "-c", text)
+	}
+	token := s.world.IdP.Mint(simulator.BrokerRealm, "alice", "portal", simulator.TokenFaults{})
+	command.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "EODISPATCH_BROKER="+s.address, "EODISPATCH_TOKEN="+token, "TOKEN="+token)
+	said, err := command.CombinedOutput()
+	if err != nil {
+		b.t.Fatalf("%s\n%v: %s", text, err, said)
+	}
+	return string(said)
 }
 
 // TestPage_FromSignInToAMosaic goes the whole way on openEO: from the sign-in to the results of 14 tiles on the map, watched live.
@@ -150,6 +187,9 @@ func TestPage_FromSignInToAMosaic(t *testing.T) {
 	b.signsIn()
 
 	b.shows("services")
+	if first, err := evaluate[float64](b, `performance.getEntriesByType("resource").filter(e => e.name.includes("/page/")).reduce((sum, e) => sum + e.encodedBodySize, 0)`); err != nil || first < 10e3 || first > 160e3 {
+		t.Errorf("the first load has %.0f bytes, compressed: %v", first, err)
+	}
 	b.audit("services")
 	b.fills("[type=search]", "greenest")
 	b.until(`document.querySelectorAll(".card").length === 1 && location.hash.includes("q=greenest")`)
@@ -161,7 +201,12 @@ func TestPage_FromSignInToAMosaic(t *testing.T) {
 	b.clicks("button[type=submit]")
 	b.sees(".notice.error") // the area is missing
 	b.audit("run-with-faults")
-	b.startsTiles()
+	b.reviewsTiles()
+	if said := s.runs(b, "command"); !strings.Contains(said, "task-1") {
+		t.Errorf("the command that the page shows prints %s", said)
+	}
+	b.presses("Start 14 jobs")
+	b.shows("task")
 	b.audit("task")
 	b.sees(`[data-done="14"]`)
 	b.until(`[...document.querySelectorAll("table.tiles tbody tr")].filter(r => r.dataset.status === "finished").length === 14`)
@@ -224,8 +269,19 @@ func TestPage_OneJobOnOGC(t *testing.T) {
 	b.clicks("button[type=submit]")
 	b.shows("review")
 	b.audit("review")
+	job := s.runs(b, "command")
+	if !strings.Contains(job, "job-1") {
+		t.Errorf("the command that the page shows prints %s", job)
+	}
+	if said := s.runs(b, "curl"); !strings.Contains(said, `"id":2,`) {
+		t.Errorf("the curl command that the page shows prints %s", said)
+	}
+	if said := s.runs(b, "python"); !strings.HasPrefix(said, "2 ") { // the same key
+		t.Errorf("the program that the page shows prints %s", said)
+	}
 	b.presses("Start the job")
 	b.sees(`[data-view=job][data-status=finished]`)
+	b.until(`location.hash === "#/jobs/2"`) // the key is the same: nothing runs twice
 	b.sees("[data-file]")
 	b.previewsBands()
 	b.audit("job")
@@ -235,7 +291,8 @@ func TestPage_OneJobOnOGC(t *testing.T) {
 	b.audit("jobs")
 }
 
-// TestPage_RetriesFailedTiles shows why tiles failed, and retries them.
+// TestPage_RetriesFailedTiles shows why tiles failed, and retries one of them, then two that are selected, then the others. Jobs that failed
+// are run again, one from its view and both from the list.
 func TestPage_RetriesFailedTiles(t *testing.T) {
 	s := serve(t, simulator.Life{Fail: 1})
 	b := s.enter(t, "#/new/composite")
@@ -244,8 +301,38 @@ func TestPage_RetriesFailedTiles(t *testing.T) {
 	b.sees(`.failures[data-failed="14"]`)
 	b.audit("failures")
 	s.world.OpenEO.SetLife(simulator.Life{})
+	b.clicks("table.tiles th a")
+	b.shows("job")
 	b.clicks("button.retry")
-	b.until(`[...document.querySelectorAll("table.tiles tbody tr")].filter(r => r.dataset.status === "finished").length === 14`)
+	b.sees("[data-view=job][data-status=finished]")
+	b.read(`(history.back(), "")`)
+	b.sees(`.failures[data-failed="13"]`)
+	b.clicks("tr[data-status=failed] input")
+	b.clicks("tr[data-status=failed]:last-child input")
+	b.clicks("button.retry-selected")
+	b.sees(`.failures[data-failed="11"]`)
+	b.clicks("button.retry")
+	b.counts("finished", 14)
+
+	s.world.OpenEO.SetLife(simulator.Life{Fail: 1})
+	b.opens(s.address + "/#/new/composite")
+	b.shows("run")
+	b.presses("One job")
+	b.clicks("button[type=submit]")
+	b.presses("Start the job")
+	b.sees("[data-view=job][data-status=failed]")
+	first := b.read("location.hash")
+	b.presses("Run again")
+	b.confirms()
+	b.until(fmt.Sprintf(`location.hash !== %q`, first))
+	b.sees("[data-view=job][data-status=failed]")
+	s.world.OpenEO.SetLife(simulator.Life{})
+	b.presses("Jobs")
+	b.until(`document.querySelectorAll("table.runs tbody tr[data-status=failed]").length === 2`)
+	b.clicks("table.runs thead input")
+	b.presses("Run again")
+	b.confirms()
+	b.until(`document.querySelectorAll("table.runs tbody tr[data-status=finished]").length === 2`)
 }
 
 // TestPage_RunsNoScriptOfARecord opens a service with scripts in every field. The elements
@@ -295,11 +382,22 @@ func TestPage_RefusesBrokenAreas(t *testing.T) {
 	b.until(`window.before === undefined && document.querySelector("[data-view=run][data-state=ready] [name=south]")?.value === "89"`)
 }
 
-// TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled.
+// TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled, with coordinates and GeoJSON that
+// are no area yet, and again before the run is started.
 func TestPage_KeepsWhatWasTypedWhenTheSessionEnds(t *testing.T) {
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
+	b.fills("[name=west]", "5.")
+	b.fills("[name=until]", "2024-07-01")
+	b.presses("As GeoJSON")
+	b.fills("details textarea", `{"type":"Poly`)
+	call(b, network.ClearBrowserCookies, cdp.Empty{})
+	b.read(`(document.dispatchEvent(new Event("visibilitychange")), "")`) // somebody comes back to the tab
+	b.sees(".ended")
+	b.signsIn()
+	b.until(`["[name=west]", "[name=until]", "details textarea"].map(f => document.querySelector(f)?.value).join(" ") === '5. 2024-07-01 {"type":"Poly'`)
+
 	b.fillsRegion()
 	b.fills("[name=title]", "typed before")
 	call(b, network.ClearBrowserCookies, cdp.Empty{})
