@@ -18,7 +18,7 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (
 	ctx = allow(ctx, listWithin)
 	q := s.queries(s.read) // not a transaction, which takes longer than to find that there are none
 	for {
-		some, err := someTasks(ctx, q, u, p)
+		some, err := s.someTasks(ctx, q, u, p)
 		for _, t := range some {
 			if len(p.Statuses) == 0 || slices.Contains(p.Statuses, t.Counts.Status()) {
 				records = append(records, t)
@@ -36,7 +36,7 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (
 }
 
 // someTasks returns a page of tasks of any status.
-func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
+func (s *Store) someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
 	created, before := from(p.After)
 	rows, err := q.ListTasks(ctx, query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: joinList(p.Accounts),
 		Since: micros(p.Since), Most: int64(p.Most), N: most(p.Limit)})
@@ -51,6 +51,12 @@ func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispa
 	if err != nil {
 		return nil, err
 	}
+	now := int64(0)
+	if slices.ContainsFunc(rows, func(r query.ListTasksRow) bool { return r.Hold > 0 }) {
+		if now, err = s.now(ctx, s.read); err != nil {
+			return nil, err
+		}
+	}
 	of := map[dispatch.TaskID][]query.CountTaskRow{}
 	for _, c := range counts {
 		of[c.Task] = append(of[c.Task], query.CountTaskRow(c))
@@ -60,7 +66,7 @@ func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispa
 		if records[i], err = taskOf(query.GetTaskRow(row), p.Most, of[row.ID]); err != nil {
 			return nil, err
 		}
-		records[i].Attention = dispatch.TaskAttention(append(attentions[row.ID], records[i].Attention)...)
+		showAttention(&records[i], attentions[row.ID], row.Hold, row.HoldAttention, now)
 	}
 	return records, nil
 }
@@ -77,14 +83,14 @@ func attentionsOf(ctx context.Context, q *query.Queries, u dispatch.UserID, firs
 
 // Task returns a task of its owner.
 func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRecord, err error) {
-	err = s.in(ctx, s.read, "Task", func(q tx, _ int64) error {
-		r, err = readTask(ctx, q, u, id)
+	err = s.in(ctx, s.read, "Task", func(q tx, now int64) error {
+		r, err = readTask(ctx, q, u, id, now)
 		return err
 	})
 	return r, err
 }
 
-func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, now int64) (dispatch.TaskRecord, error) {
 	row, err := q.GetTask(ctx, 0, id, u)
 	if err != nil {
 		return dispatch.TaskRecord{}, err
@@ -98,8 +104,18 @@ func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID) 
 		return r, err
 	}
 	attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
-	r.Attention = dispatch.TaskAttention(append(attentions[id], r.Attention)...)
+	showAttention(&r, attentions[id], row.Hold, row.HoldAttention, now)
 	return r, err
+}
+
+// showAttention sets the attention of a task of which some jobs have the given ones. That of its account counts if the account submits nothing
+// at present, and jobs of the task wait for that.
+func showAttention(r *dispatch.TaskRecord, of []dispatch.Attention, hold int64, why dispatch.Attention, now int64) {
+	of = append(of, r.Attention)
+	if hold > now && !r.Paused && r.Counts[dispatch.Accepted] > 0 {
+		of = append(of, why)
+	}
+	r.Attention = dispatch.TaskAttention(of...)
 }
 
 // TaskRevision returns a task's revision. Apart from the started jobs, it reads a few rows, however many jobs the task has.
@@ -138,7 +154,7 @@ func (s *Store) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.
 		if c.Revision, err = revise(ctx, q, u, id, late, now); err != nil {
 			return err
 		}
-		if c.Task, err = readTask(ctx, q, u, id); err != nil {
+		if c.Task, err = readTask(ctx, q, u, id, now); err != nil {
 			return err
 		}
 		c.Jobs, err = readTaskJobs(ctx, q, u, id, p, now)

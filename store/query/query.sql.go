@@ -2255,23 +2255,26 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE tasks.id = $2 AND tasks.owner = $3 AND NOT tasks.hidden
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed,
+	accounts.hold, accounts.hold_attention
+FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.id = $2 AND tasks.owner = $3 AND NOT tasks.hidden
 `
 
 type GetTaskRow struct {
-	ID        dispatch.TaskID
-	Owner     dispatch.UserID
-	Account   dispatch.Account
-	Dimension string
-	Hidden    bool
-	Created   int64
-	Edited    int64
-	Paused    bool
-	Request   string
-	Size      int64
-	Updated   int64
-	Changed   bool
+	ID            dispatch.TaskID
+	Owner         dispatch.UserID
+	Account       dispatch.Account
+	Dimension     string
+	Hidden        bool
+	Created       int64
+	Edited        int64
+	Paused        bool
+	Request       string
+	Size          int64
+	Updated       int64
+	Changed       bool
+	Hold          int64
+	HoldAttention dispatch.Attention
 }
 
 func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, owner dispatch.UserID) (GetTaskRow, error) {
@@ -2290,6 +2293,8 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 		&i.Size,
 		&i.Updated,
 		&i.Changed,
+		&i.Hold,
+		&i.HoldAttention,
 	)
 	return i, err
 }
@@ -4770,8 +4775,9 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed
-FROM tasks WHERE tasks.owner = $2 AND NOT tasks.hidden AND tasks.created <= CAST($3 AS BIGINT)
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed,
+	accounts.hold, accounts.hold_attention
+FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.owner = $2 AND NOT tasks.hidden AND tasks.created <= CAST($3 AS BIGINT)
 	AND (tasks.created < CAST($3 AS BIGINT) OR tasks.id < CAST($4 AS BIGINT))
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || tasks.account || '|', '') <> CAST($5 AS TEXT))
 	AND (CAST($6 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
@@ -4790,18 +4796,20 @@ type ListTasksParams struct {
 }
 
 type ListTasksRow struct {
-	ID        dispatch.TaskID
-	Owner     dispatch.UserID
-	Account   dispatch.Account
-	Dimension string
-	Hidden    bool
-	Created   int64
-	Edited    int64
-	Paused    bool
-	Request   string
-	Size      int64
-	Updated   int64
-	Changed   bool
+	ID            dispatch.TaskID
+	Owner         dispatch.UserID
+	Account       dispatch.Account
+	Dimension     string
+	Hidden        bool
+	Created       int64
+	Edited        int64
+	Paused        bool
+	Request       string
+	Size          int64
+	Updated       int64
+	Changed       bool
+	Hold          int64
+	HoldAttention dispatch.Attention
 }
 
 func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTasksRow, error) {
@@ -4834,6 +4842,8 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 			&i.Size,
 			&i.Updated,
 			&i.Changed,
+			&i.Hold,
+			&i.HoldAttention,
 		); err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ func (s *MemStore) TaskChanges(_ context.Context, u dispatch.UserID, id dispatch
 	if c.Revision, err = s.revision(u, id, late, now); err != nil {
 		return c, err
 	}
-	c.Task = s.counted(s.tasks[id])
+	c.Task = s.counted(s.tasks[id], now)
 	c.Jobs, err = s.taskJobs(u, id, p, now)
 	return c, err
 }

@@ -21,12 +21,12 @@ func (s *MemStore) task(u dispatch.UserID, id dispatch.TaskID) (dispatch.Task, e
 }
 
 func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
-	_, unlock := s.lock()
+	now, unlock := s.lock()
 	defer unlock()
 	records := []dispatch.TaskRecord{}
 	for id := range s.tasks {
-		if t, err := s.task(u, id); err == nil && s.wanted(t, p) {
-			record := s.counted(t)
+		if t, err := s.task(u, id); err == nil && s.wanted(t, p, now) {
+			record := s.counted(t, now)
 			record.Request = head(record.Request, p)
 			records = append(records, record)
 		}
@@ -38,24 +38,24 @@ func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) 
 }
 
 // wanted reports whether a page selects a task.
-func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page) bool {
+func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page, now time.Time) bool {
 	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
 	return p.After.Before(t.Created, int64(t.ID)) && (p.Since.IsZero() || changed || t.Edited.After(p.Since)) &&
-		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t).Counts.Status())) &&
+		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t, now).Counts.Status())) &&
 		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account))
 }
 
 func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-	_, unlock := s.lock()
+	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.task(u, id)
 	if err != nil {
 		return dispatch.TaskRecord{}, err
 	}
-	return s.counted(t), nil
+	return s.counted(t, now), nil
 }
 
-func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
+func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 	counts, live := dispatch.Counts{}, 0.0
 	var attentions []dispatch.Attention
 	for _, r := range s.jobs {
@@ -72,6 +72,9 @@ func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
 	r := dispatch.TaskRecord{Task: t, Counts: counts, Progress: counts.Progress(live)}
 	if d := s.defined[owned{task: t.ID}]; d != nil && d.told != "" {
 		r.Attention = dispatch.ServiceChanged
+	}
+	if acc := s.of(t.Account); acc.hold.After(now) && !t.Paused && counts[dispatch.Accepted] > 0 {
+		attentions = append(attentions, acc.why)
 	}
 	r.Attention = dispatch.TaskAttention(append(attentions, r.Attention)...)
 	return r

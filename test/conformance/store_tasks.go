@@ -63,8 +63,29 @@ func (t storeTest) tasks() {
 	if records[3].Attention != dispatch.NeedsSignIn || records[2].Attention != dispatch.None {
 		t.Errorf("attentions %q, %q", records[3].Attention, records[2].Attention)
 	}
+	t.attentions(dispatch.NeedsSignIn, first.ID, second.ID)
+	_, err = t.s.PauseTask(ctx, ann, second.ID)
+	t.must(err)
+	t.attentions(dispatch.Paused, second.ID) // not what its jobs would wait for then
+	t.db.Pass(2 * time.Minute)
+	t.attentions(dispatch.None, first.ID)
 	t.noTask(ann, hers.ID)
 	t.noTask(ann, hers.ID+1e6)
+}
+
+// attentions checks what tasks show as their attention, alone and in a list.
+func (t storeTest) attentions(want dispatch.Attention, ids ...dispatch.TaskID) {
+	t.Helper()
+	list, err := t.s.Tasks(t.Context(), ann, dispatch.Page{})
+	t.must(err)
+	for _, id := range ids {
+		one, err := t.s.Task(t.Context(), ann, id)
+		t.must(err)
+		i := slices.IndexFunc(list, func(r dispatch.TaskRecord) bool { return r.ID == id })
+		if i < 0 || one.Attention != want || list[i].Attention != want {
+			t.Errorf("task %d shows %q, and in the list %v; want %q", id, one.Attention, list, want)
+		}
+	}
 }
 
 // noTask checks that u cannot find or change the task by any method.
