@@ -87,6 +87,9 @@ func TestPage_NewUser(t *testing.T) {
 	b.startsTiles()
 	b.until(`document.querySelector("[data-items]")?.dataset.items >= 5`)
 	b.clicks("button.mosaic")
-	b.until(`document.querySelector(".rasters")?.dataset.shown >= 5`)
+	b.until(`document.querySelector(".rasters")?.dataset.shown >= 5 && !document.querySelector(".rasters [aria-live] p")`)
+	b.looksLike(look{scheme: "light", width: 1440})
+	b.clicks(".tools button:last-child") // show everything
+	b.until(`new Promise(painted => requestAnimationFrame(() => requestAnimationFrame(() => painted(true))))`)
 	b.screenshot("readme")
 }

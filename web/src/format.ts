@@ -1,4 +1,6 @@
 // Numbers, dates and sizes in the browser's language.
+import { signal } from "@preact/signals";
+
 const plain = new Intl.NumberFormat();
 const short = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const place = new Intl.NumberFormat(undefined, { maximumFractionDigits: 5 });
@@ -20,8 +22,13 @@ export const date = (text: string): string => day.format(new Date(text));
 // count returns "1 job", "2 jobs".
 export const count = (n: number, one: string, many: string): string => `${number(n)} ${plurals.select(n) === "one" ? one : many}`;
 
-export function since(text: string, now = Date.now()): string {
-  const seconds = (new Date(text).getTime() - now) / 1000;
+const passed = signal(0); // changes as time passes
+setInterval(() => passed.value++, 20_000);
+
+// since returns how long ago a time was. Views that show it are drawn again as time passes.
+export function since(text: string): string {
+  void passed.value;
+  const seconds = (new Date(text).getTime() - Date.now()) / 1000;
   for (const [unit, size] of [["day", 86_400], ["hour", 3_600], ["minute", 60]] as const) {
     if (Math.abs(seconds) >= size) return ago.format(Math.round(seconds / size), unit);
   }

@@ -235,7 +235,7 @@ export const texts = {
     dayLimit: (used: number, of: number) => `You submitted ${jobs(used)} in the last 24 hours; you may submit ${number(of)}.`,
     overLimit: "This is more than your limits allow. The service would refuse it.",
     queue: (n: number) => `${jobs(n)} of all users wait for this platform now.`,
-    notWorking: (state: string) => `The platform ${state} at the moment. The jobs are accepted and wait.`,
+    notWorking: (state: string) => `The platform now: ${state}. Jobs are accepted and wait.`,
     same: "The same request from elsewhere",
     curl: "curl",
     command: "eodispatch",

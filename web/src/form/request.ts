@@ -103,7 +103,7 @@ export function asCurl(request: JobRequest | TaskRequest, key: string): string {
 
 // asPython returns the request as a Python program that needs no package.
 export function asPython(request: JobRequest | TaskRequest, key: string): string {
-  const body = JSON.stringify(request, null, 2);
+  const body = JSON.stringify(request); // byte for byte, because its key stands for it
   const inFile = body.length > longest;
   return [
     "import json, os, urllib.request",

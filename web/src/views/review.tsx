@@ -108,7 +108,7 @@ function Elsewhere({ service, draft, request }: { service: Service; draft: Draft
       </div>
       <pre tabIndex={0} data-tool={tool.value}>{text}</pre>
       <div class="row small">
-        <button type="button" class="quiet" onClick={() => save("request.json", JSON.stringify(request, null, 2), "application/json")}>{t.request}</button>
+        <button type="button" class="quiet" onClick={() => save("request.json", JSON.stringify(request), "application/json")}>{t.request}</button>
         {draft.area && <button type="button" class="quiet" onClick={() => save("area.geojson", JSON.stringify(draft.area!.geometry), "application/geo+json")}>{t.areaFile}</button>}
       </div>
       <p class="soft small">{tool.value === "command" ? t.login(address("").href) : t.token}</p>
