@@ -124,11 +124,11 @@ func TestPage_Areas(t *testing.T) {
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 50 && !document.querySelector("[data-crosses]")`)
 	b.types("-170", "88", "170", "90")
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 100 && document.querySelector("[data-view=run]")`)
-	for _, box := range [][]string{{"0", "40", "40", "60"}, {"-180", "-80", "180", "80"}} { // too large for one task; a million tiles
+	for said, box := range map[string][]string{"16,055 tiles are more than the 10,000": {"0", "40", "40", "60"}, "about 1195829 tiles": {"-180", "-80", "180", "80"}} {
 		b.types(box...)
-		b.until(`/more than (the )?\d/.test(document.querySelector("fieldset.box .notice.error")?.innerText) && !document.querySelector("fieldset.box").innerText.includes("a job for each")`)
+		b.until(fmt.Sprintf(`document.querySelector("fieldset.box .notice.error")?.innerText.includes(%q) && !document.querySelector("fieldset.box").innerText.includes("a job for each")`, said))
 		b.clicks("button[type=submit]")
-		b.until(`document.querySelector("[data-view=run] form > div .notice.error")?.innerText.includes("Area: ")`)
+		b.until(fmt.Sprintf(`document.querySelector("[data-view=run] form > div .notice.error")?.innerText.includes(%q)`, said))
 	}
 	b.presses("One job")
 	b.types("179.9", "-17", "-179.9", "-16.9")

@@ -2,7 +2,7 @@
 import { useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { MultiPolygon, Polygon } from "geojson";
-import { get, post, Refused } from "../api/client";
+import { get, post } from "../api/client";
 import { settings } from "../api/session";
 import type { Grid, Job, Service, TaskSummary, Tiles } from "../api/wire";
 import { cornerTexts, fromMap, readCorners, sizeInKm2, type Area, type Corners } from "../area/area";
@@ -152,14 +152,11 @@ const splitReady = (draft: Draft, split: Split): boolean => !draft.split || (spl
 
 function splitFault(draft: Draft, split: Split): Faults {
   if (!draft.split || !draft.area) return {};
-  if (split.state === "failed") return { ":area": reasonOf(split.error) };
+  if (split.state === "failed") return { ":area": errorText(split.error) };
   if (split.state !== "ready") return { ":area": texts.split.counting };
   if (split.tiles.length === 0) return { ":area": texts.split.none };
   return tooMany(split.tiles.length) ? { ":area": texts.split.over(split.tiles.length, settings.value.limits.values ?? 0) } : {};
 }
-
-// reasonOf says why an area cannot be split: what is wrong with it, or why nobody knows.
-const reasonOf = (error: unknown): string => (error instanceof Refused && error.errors.length > 0 ? error.errors.map((e) => e.msg).join(" ") : errorText(error));
 
 // useSplit asks for the tiles of the area while the run is to be split.
 function useSplit(draft: Signal<Draft>): Signal<Split> {
@@ -339,7 +336,7 @@ function SplitCount({ split, hasArea }: { split: Split; hasArea: boolean }) {
     <div aria-live="polite" data-tiles={split.state === "ready" ? count : undefined} data-slivers={split.state === "ready" ? split.slivers.length : undefined}>
       {!hasArea && <p class="soft">{texts.split.needsArea}</p>}
       {split.state === "counting" && <p class="soft">{texts.split.counting}</p>}
-      {split.state === "failed" && <Notice kind="error"><p>{reasonOf(split.error)}</p></Notice>}
+      {split.state === "failed" && <Notice kind="error"><p>{errorText(split.error)}</p></Notice>}
       {split.state === "ready" && tooMany(count) && <Notice kind="error"><p>{texts.split.over(count, limit ?? 0)}</p></Notice>}
       {split.state === "ready" && !tooMany(count) && <>
         <p><strong>{count > 0 ? texts.split.count(count) : texts.split.none}</strong></p>
