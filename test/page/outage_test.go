@@ -67,7 +67,7 @@ func TestPage_PlatformsThatAreDown(t *testing.T) {
 	b.until(`document.querySelector("[data-view=job] .notice.warning")?.innerText.includes("as soon as it accepts jobs again")`)
 	job := b.read("location.hash")
 	b.opens(s.address + "/#/new/composite?step=review")
-	b.until(`document.querySelector("[data-view=review] .notice.warning")?.innerText.includes("Jobs are accepted and wait")`)
+	b.until(`document.querySelector("[data-view=review] .notice.warning")?.innerText.includes("as soon as it accepts jobs again")`)
 	s.world.OpenEO.Faults.Set()
 	b.opens(s.address + "/" + job)
 	b.sees("[data-view=job][data-status=finished]")

@@ -16,6 +16,7 @@ import { texts } from "../texts";
 import { costOf } from "./service";
 
 const t = texts.run;
+const again = 5_000; // ms between two reads of the platforms' states
 
 export function Review({ service, draft, request, submit, failure, back }: {
   service: Service;
@@ -31,7 +32,11 @@ export function Review({ service, draft, request, submit, failure, back }: {
   const user = signIn.value.state;
   useEffect(() => heading.current?.focus(), []);
   useEffect(() => {
-    if (user === "in") void get<PlatformList>("platforms").then((found) => (list.value = found)).catch(() => undefined);
+    if (user !== "in") return;
+    const read = () => void get<PlatformList>("platforms").then((found) => (list.value = found)).catch(() => undefined);
+    read();
+    const timer = setInterval(read, again);
+    return () => clearInterval(timer);
   }, [user]);
   const area = areaOf(service.parameters ?? []);
   const jobs = isTask(request) ? request.dimension.values.length : 1;
@@ -86,7 +91,7 @@ function Limits({ list, platform: p, jobs }: { list: PlatformList; platform: Pla
   const troubled = p.state === "unreachable" || p.state === "busy" || p.state === "misconfigured" || p.state === "forbidden";
   return <>
     {p.attention && <AttentionNotice attention={p.attention} />}
-    {troubled && <Notice kind="warning"><p>{t.notWorking(texts.state[p.state])}</p></Notice>}
+    {troubled && !p.attention && <Notice kind="warning"><p>{t.notWorking(texts.state[p.state])}</p></Notice>}
     {over && <Notice kind="error"><p>{t.overLimit}</p></Notice>}
     {lines.length > 0 && <><h2>{t.limits}</h2><ul class="soft small">{lines.map((l) => <li key={l}>{l}</li>)}</ul></>}
   </>;
