@@ -108,7 +108,7 @@ export function asPython(request: JobRequest | TaskRequest, key: string): string
   return [
     "import json, os, urllib.request",
     "",
-    inFile ? 'body = open("request.json", "rb").read()' : `body = r'''${body.replaceAll("'''", "'' '")}'''.encode()`,
+    inFile ? 'body = open("request.json", "rb").read()' : `body = r'''${body.replaceAll("'''", "\\u0027\\u0027\\u0027")}'''.encode()`,
     "request = urllib.request.Request(",
     `    ${JSON.stringify(address(pathOf(request)).href)},`,
     "    data=body,",

@@ -78,7 +78,7 @@ function Form({ service }: { service: Service }) {
     setQuery({ step: "review" });
   };
   const begin = (example?: Service["example"]) => {
-    draft.value = fresh(service, example ?? {});
+    draft.value = { ...fresh(service, example ?? {}), ...(example && { title: draft.value.title }) };
     map.set(draft.value.area, true);
     faults.value = {};
     general.value = [];
