@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,6 +71,28 @@ func (f *Facade) callAt(b *dispatch.Backend, process json.RawMessage) (call, boo
 	}
 	c, is := f.callIn(process)
 	return c, is && c.service.Platform == b.Name
+}
+
+// checkServices refuses a graph that calls services of other platforms than its own.
+func (f *Facade) checkServices(b *dispatch.Backend, members map[string]json.RawMessage) error {
+	if !mayCallServices(members["process"]) {
+		return nil
+	}
+	u := newUses()
+	u.walk(graphOf(members))
+	for _, id := range slices.Sorted(maps.Keys(u.services)) {
+		if s, known := f.service(id); known && s.Platform != b.Name {
+			return refused(http.StatusBadRequest, "ProcessUnsupported", "The service "+quoted(id)+" is at the platform "+s.Platform+", and this batch job at "+b.Name+
+				". Create a new one at the back-end of all platforms.")
+		}
+	}
+	return nil
+}
+
+// noGraphs returns the error of a graph for a platform that runs its services only.
+func noGraphs(b *dispatch.Backend) error {
+	return refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+b.Name+" does not run process graphs. Its services can be called by a graph that "+
+		"has no other nodes, but for one save_result without options; their arguments must be values.")
 }
 
 // isPlainObject reports whether arguments are an object of values: they refer to no node and no parameter.

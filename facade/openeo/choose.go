@@ -18,7 +18,7 @@ var platformOptions = []string{"eodispatch:platform", "federation:force-backend"
 // choose returns the platform to which a process of the merged view goes: the one that job options name; else the first that has the services
 // and namespaces that the graph calls; else the first that has all its collections and processes.
 func (f *Facade) choose(r *request, members map[string]json.RawMessage) (*dispatch.Backend, error) {
-	u := uses{collections: map[string]bool{}, processes: map[string]bool{}, namespaces: map[string]bool{}, services: map[string]bool{}}
+	u := newUses()
 	u.walk(graphOf(members))
 	needs, err := f.needsOf(r, u)
 	if err != nil {
@@ -137,6 +137,10 @@ func graphOf(members map[string]json.RawMessage) (graph any) {
 
 // uses is what a process graph refers to.
 type uses struct{ collections, processes, namespaces, services map[string]bool }
+
+func newUses() uses {
+	return uses{collections: map[string]bool{}, processes: map[string]bool{}, namespaces: map[string]bool{}, services: map[string]bool{}}
+}
 
 // walk notes what a value refers to: the nodes of graphs at any depth.
 func (u uses) walk(v any) {

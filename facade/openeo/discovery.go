@@ -147,6 +147,9 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if c, is := f.callAt(backend, text); is {
 		return f.validateCall(r, c)
 	}
+	if backend.Label != dispatch.OpenEO {
+		return validationFailure(noGraphs(backend))
+	}
 	if text, err = f.inlined(r.Context(), r.user, backend, text); err != nil {
 		return validationFailure(err)
 	}

@@ -182,9 +182,11 @@ func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.R
 		maps.Copy(options, own)
 		return c.request(members, options)
 	}
+	if err := f.checkServices(backend, members); err != nil {
+		return r, err
+	}
 	if backend.Label != dispatch.OpenEO {
-		return r, refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+backend.Name+" does not run process graphs. Its services can be called by a graph that "+
-			"has no other nodes, but for one save_result without options; their arguments must be values.")
+		return r, noGraphs(backend)
 	}
 	r = dispatch.Request{Label: backend.Label, Service: dispatch.Service{Endpoint: backend.Endpoint}, Process: members["process"], Title: titleOf(members)}
 	rest := maps.Clone(members)

@@ -55,6 +55,24 @@ func TestMerged_ListsWhatAllPlatformsHave(t *testing.T) {
 	}
 }
 
+// Editors make a form of the job options: one of them names the platform, where there is a choice.
+func TestMerged_OffersThePlatforms(t *testing.T) {
+	w := twoPlatforms(t)
+	for view, offered := range map[string]string{"/openeo/1.2": "east west", "/openeo/west/1.2": ""} {
+		var names []string
+		for _, p := range w.get(view + "/processing_parameters")["create_job_parameters"].([]any) {
+			if p := p.(map[string]any); p["name"] == "eodispatch:platform" {
+				for _, name := range p["schema"].(map[string]any)["enum"].([]any) {
+					names = append(names, name.(string))
+				}
+			}
+		}
+		if got := strings.Join(names, " "); got != offered {
+			t.Errorf("%s offers %q, want %q", view, got, offered)
+		}
+	}
+}
+
 // A platform that does not respond is missing, and named. The others go on.
 func TestMerged_WithoutAPlatform(t *testing.T) {
 	w := twoPlatforms(t)

@@ -3,6 +3,8 @@ package openeo
 import (
 	"encoding/json"
 	"errors"
+
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // parameterLists are the lists of the processing parameters extension.
@@ -15,6 +17,13 @@ func (f *Facade) processingParameters(r *request) (*answer, error) {
 		lists[name] = []json.RawMessage{}
 	}
 	lists[parameterLists[0]] = append(lists[parameterLists[0]], f.jobParameters()...)
+	if r.view.merged() {
+		option, err := f.platformParameter()
+		if err != nil {
+			return nil, err
+		}
+		lists[parameterLists[0]] = append(lists[parameterLists[0]], option)
+	}
 	for _, one := range f.readAll(r, f.backendsOf(r.view), "/processing_parameters") {
 		var offered map[string][]json.RawMessage
 		if one.err != nil || json.Unmarshal(one.At(r.root), &offered) != nil {
@@ -31,6 +40,16 @@ func (f *Facade) processingParameters(r *request) (*answer, error) {
 		}
 	}
 	return &answer{body: lists}, nil
+}
+
+// platformParameter describes the job option that names a platform.
+func (f *Facade) platformParameter() (json.RawMessage, error) {
+	var names []string
+	for _, b := range f.backends() {
+		names = append(names, b.Name)
+	}
+	return dispatch.Encode(map[string]any{"name": platformOptions[0], "schema": map[string]any{"type": "string", "enum": names}, "optional": true,
+		"description": "The platform that runs the batch job. Without it, the first that has all that the process graph uses."})
 }
 
 // validationFailure returns an error of a process as the result of its validation; any other error stays an error.

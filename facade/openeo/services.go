@@ -167,7 +167,9 @@ func processOf(r *request, s catalogue.Service, parameters []dispatch.Parameter)
 		p.Examples = []example{{s.Example}}
 	}
 	for _, l := range s.Links {
-		p.Links = append(p.Links, link{Rel: l.Rel, Href: l.Href, Type: l.Type, Title: l.Title})
+		if l.Rel != "self" { // that of its record
+			p.Links = append(p.Links, link{Rel: l.Rel, Href: l.Href, Type: l.Type, Title: l.Title})
+		}
 	}
 	return p
 }

@@ -162,6 +162,18 @@ func TestServices_Refused(t *testing.T) {
 	}
 }
 
+// A batch job stays at its platform, so it cannot be changed to call a service of another one.
+func TestServices_OfOtherPlatforms(t *testing.T) {
+	w := withServices(t)
+	got := w.ask("POST", "/openeo/east/1.2/jobs", calling("doubled", `{"x": 1}`), "Authorization", anna)
+	refusedWith(t, got, http.StatusBadRequest, "ProcessUnsupported")
+	path := w.createAt(calling("eastern", `{"spatial_extent": `+someBox+`, "temporal_extent": ["2024-06-01", "2024-07-01"]}`), "east")
+	for _, service := range []string{"doubled", "ndvi"} {
+		got := w.ask("PATCH", path, calling(service, `{"x": 1}`), "Authorization", anna)
+		refusedWith(t, got, http.StatusBadRequest, "ProcessUnsupported")
+	}
+}
+
 func TestServices_AreValidated(t *testing.T) {
 	w := withServices(t)
 	validate := func(service, arguments string) []any {
@@ -178,6 +190,9 @@ func TestServices_AreValidated(t *testing.T) {
 		t.Errorf("%v", faults)
 	}
 	if faults := validate("ndvi", `{}`); len(faults) != 1 {
+		t.Errorf("%v", faults)
+	}
+	if faults := validate("ndvi", `{"bbox": {"from_parameter": "p"}}`); len(faults) != 1 || faults[0].(map[string]any)["code"] != "ProcessUnsupported" {
 		t.Errorf("%v", faults)
 	}
 }
