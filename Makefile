@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-.PHONY: test test-quick build image page demo check fuzz bench fire soak import generate ready
+.PHONY: test test-quick build image page demo check fuzz bench fire soak import upgrade generate ready
 
 test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
@@ -96,6 +96,10 @@ soak: ready
 # import takes over 100,000 jobs from a real MariaDB and says how long that took; make test takes over 2,000.
 import: ready
 	CI=true go test -count=1 -timeout 20m -v -run TestImport_FromMariaDB ./test/real -records 100000
+
+# upgrade migrates 1,000,000 jobs from the last version in CHANGELOG.md while a replica of it works, and says how long that took; make test migrates 5,000.
+upgrade: ready
+	CI=true go test -count=1 -timeout 20m -v -run TestUpgrade_UnderLoad ./test/crashes -full
 
 generate:
 	$(SQLC) generate

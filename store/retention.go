@@ -26,7 +26,8 @@ func (s *Store) OnRemoved(report func(kind string, n int64)) { s.removed = repor
 // KeepKeys sets for how long idempotency keys are kept, instead of [dispatch.KeyLife]. Call it before the store is used.
 func (s *Store) KeepKeys(d time.Duration) { s.keyLife = d }
 
-// horizon returns the time before which something has aged; 0, which nothing is before, if it is kept for ever.
+// horizon returns the time before which something has aged; 0, which nothing is before, if it is kept for ever. Jobs are then looked for all the same:
+// their index shows at once that there are none.
 func horizon(now int64, keep time.Duration) int64 {
 	if keep == 0 {
 		return 0
@@ -63,6 +64,9 @@ func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged
 }
 
 func (s *Store) pruneResults(ctx context.Context, before int64) error {
+	if before == 0 {
+		return nil
+	}
 	return purgeFound(ctx, s, removedResults,
 		func(n int64) ([]dispatch.JobID, error) { return s.queries(s.read).ListAgedResults(ctx, before, n) },
 		func(q tx, id dispatch.JobID) (int64, error) { return q.DeleteAgedResult(ctx, id, before) })
@@ -106,6 +110,9 @@ const prunedValue = "null"
 
 // pruneTasks prunes the tasks of which all jobs have aged: first the values of their jobs, then what these share.
 func (s *Store) pruneTasks(ctx context.Context, before int64) error {
+	if before == 0 {
+		return nil
+	}
 	return s.eachAgedTask(ctx, before, true, func(id dispatch.TaskID) error {
 		err := s.eachJobOf(ctx, id, removedRequests, func(q tx, job dispatch.JobID) (int64, error) {
 			n, err := q.MarkPruned(ctx, job, before)

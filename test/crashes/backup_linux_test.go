@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,23 +20,28 @@ import (
 // restores the copy as docs/operations.md says, and starts the broker again: no job runs a second time.
 func TestBackup_UnderLoad(t *testing.T) {
 	t.Parallel()
-	const jobs = 30
-	s := crash{life: simulator.Life{Run: time.Second}}.scene(t)
+	const values = 30
+	s := crash{life: simulator.Life{Run: 10 * time.Second}}.scene(t)
 	folder := t.TempDir()
 	file, copied := filepath.Join(folder, "fire.db"), filepath.Join(folder, "copy.db")
 	environ := environment(t, "sqlite:"+file, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
 		"limits": map[string]any{"jobs": 3, "min_poll": "100ms"}}})
 	p := launch(t, released, environ)
-	s.overMany(jobs)
+	s.overMany(values)
 	if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !until(3*time.Minute, func() bool { return s.oracle.Sum().Runs >= 5 }) {
+	if !until(3*time.Minute, func() bool { return s.oracle.Sum().Runs >= 3 }) {
 		t.Fatalf("at the platform: %+v", s.oracle.Sum())
 	}
+	s.setLife(simulator.Life{Run: 100 * time.Millisecond})
+	s.overMany(5)
+	stop, tasks := submitting(t, p, s.job)
 	if said := command(t, environ, "backup", copied); !strings.Contains(said, "verified") {
 		t.Fatalf("output of backup: %s", said)
 	}
+	stop()
+	jobs := values + 5*int(tasks.Load())
 	if said := command(t, environ, "backup", copied); !strings.Contains(said, "exists already") {
 		t.Errorf("output of a second backup: %s", said)
 	}
@@ -71,6 +78,32 @@ func TestBackup_UnderLoad(t *testing.T) {
 	if n := s.oracle.Sum(); n.Runs != jobs || n.Starts != jobs {
 		t.Errorf("at the platform: %+v", n)
 	}
+}
+
+// submitting submits tasks, 20 at most, until stop is called. It counts them.
+func submitting(t *testing.T, p *program, task map[string]any) (stop func(), tasks *atomic.Int64) {
+	t.Helper()
+	tasks = new(atomic.Int64)
+	ending := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for range 20 {
+			if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", task, nil); err != nil {
+				t.Error(err)
+				return
+			}
+			tasks.Add(1)
+			select {
+			case <-ending:
+				return
+			default:
+			}
+		}
+	})
+	return func() {
+		close(ending)
+		done.Wait()
+	}, tasks
 }
 
 // TestBackup_OntoAFullDisk: the command says that the disk is full, and leaves no file.

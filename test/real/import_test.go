@@ -198,6 +198,9 @@ func TestImport_FromMariaDB(t *testing.T) {
 	if got := statusesIn(t, file); !maps.Equal(got, want) {
 		t.Errorf("statuses %v, not %v", got, want)
 	}
+	if said = commanding(t, environ, "doctor"); !strings.Contains(said, "ok   counts of jobs\n") {
+		t.Errorf("doctor: %s", said)
+	}
 	readToTheirEnds(t, environ, file, want["finished"]+len(running))
 }
 
@@ -226,18 +229,24 @@ func startAtPlatform(t *testing.T, platform string, n int) (ids []string) {
 	return ids
 }
 
-// importing runs the command to its end, and returns what it said.
+// importing runs the import to its end, and returns what it said.
 func importing(t *testing.T, environ []string, more ...string) string {
+	t.Helper()
+	return commanding(t, environ, append([]string{"import", "--from", "env:OLD"}, more...)...)
+}
+
+// commanding runs a command that must succeed, and returns what it said.
+func commanding(t *testing.T, environ []string, args ...string) string {
 	t.Helper()
 	path, err := executable.Released()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), path, append([]string{"import", "--from", "env:OLD"}, more...)...)
-	c.Env = environ
+	c := exec.CommandContext(t.Context(), path, args...)
+	c.Env, c.Dir = environ, t.TempDir()
 	said, err := c.CombinedOutput()
 	if err != nil {
-		t.Errorf("import %v: %v", more, err)
+		t.Errorf("%v: %v\n%s", args, err, said)
 	}
 	return string(said)
 }
