@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
@@ -148,33 +149,34 @@ type api struct {
 	huma      huma.API
 	mux       *http.ServeMux
 	handler   http.Handler
-	tiling    concurrency // /tiles requests and responses that are in memory
-	splitting concurrency // areas that are being split
+	tiling    concurrency            // /tiles requests and responses that are in memory
+	splitting *budget.Places[string] // areas that are being split
 
-	cursorKey []byte
-	ticketKey []byte
-	snapshots snapshotReads
-	revisions revisions
-	followers followers
-	readers   *readers
-	sockets   sockets
-	waits     sockets      // requests that wait for a change
-	refusals  reasonCounts // why tokens were refused
-	noSignIn  reasonCounts // why the documentation page did not offer a sign-in
-	byUser    rates[dispatch.UserID]
-	byTicket  rates[dispatch.UserID] // ticket requests of each user
-	byAddress rates[netip.Prefix]
-	bySignIn  rates[netip.Prefix] // requests of each address to the sign-in pages
-	ofUser    requestsAtOnce[dispatch.UserID]
-	ofAddress requestsAtOnce[netip.Prefix]
-	outage    outage
-	signIn    signInDocument
-	rendering *rendering
-	heavy     *heavyWork
-	heldNow   *atomic.Int64 // bytes of all held snapshots, bounded by heldTogether
-	streaming group
-	life      context.Context
-	stop      context.CancelCauseFunc
+	cursorKey          []byte
+	ticketKey          []byte
+	snapshots          snapshotReads
+	revisions          revisions
+	followers          followers
+	readers            *readers
+	sockets            sockets
+	waits              sockets      // requests that wait for a change
+	refusals           reasonCounts // why tokens were refused
+	noSignIn           reasonCounts // why the documentation page did not offer a sign-in
+	byUser             rates[dispatch.UserID]
+	byTicket           rates[dispatch.UserID] // ticket requests of each user
+	byAddress          rates[netip.Prefix]
+	bySignIn           rates[netip.Prefix] // requests of each address to the sign-in pages
+	ofUser             requestsAtOnce[dispatch.UserID]
+	ofAddress          requestsAtOnce[netip.Prefix]
+	bodies, openBodies budget.Shares[dispatch.UserID] // bytes of bodies that façades hold: of each user, and of all strangers together
+	outage             outage
+	signIn             signInDocument
+	rendering          *rendering
+	heavy              *heavyWork
+	heldNow            *atomic.Int64 // bytes of all held snapshots, bounded by heldTogether
+	streaming          group
+	life               context.Context
+	stop               context.CancelCauseFunc
 }
 
 // group counts running functions and open streams. After close it admits no more.
@@ -225,13 +227,14 @@ type API interface {
 
 // New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(concurrency, tilingAtOnce), splitting: newSplitConcurrency(), readers: newReaders(),
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(concurrency, tilingAtOnce), splitting: newSplitPlaces(), readers: newReaders(),
 		heldNow: new(atomic.Int64)}
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
 	a.byTicket.pace, a.byTicket.most = ticketLasts/time.Duration(a.Limits.Sockets), a.Limits.Sockets
 	a.byUser.pace, a.byAddress.pace, a.bySignIn.pace = a.Limits.UserPace, a.Limits.AddressPace, a.Limits.SignInPace
-	a.ofUser.most, a.ofAddress.most = int64(a.Limits.UserRequests), int64(a.Limits.AddressRequests)
+	a.bodies.Most, a.openBodies.Most = bodiesOfUser*a.Limits.Body, bodiesOfOthers*budget.OpenBody.Most
+	a.ofUser.Most, a.ofAddress.Most = int64(a.Limits.UserRequests), int64(a.Limits.AddressRequests)
 	a.rendering, a.heavy = newRendering(a.Limits.Rendering), newHeavyWork(runtime.GOMAXPROCS(0))
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
@@ -259,7 +262,7 @@ func register[O any](a *api, op huma.Operation, handle func(context.Context, *re
 	huma.Register(a.huma, op, func(ctx context.Context, in *request) (*O, error) {
 		limited, cancel := withDeadline[O](ctx)
 		out, err := handle(limited, in)
-		if err != nil && errors.Is(context.Cause(limited), errTooSlow) {
+		if err != nil && errors.Is(context.Cause(limited), facade.ErrTooSlow) {
 			err = tooSlow
 		}
 		if err != nil {
@@ -275,11 +278,8 @@ func register[O any](a *api, op huma.Operation, handle func(context.Context, *re
 // timeout, so that the client still gets a response.
 const requestWithin = facade.Within
 
-var (
-	errTooSlow = errors.New("the request took too long")
-	tooSlow    = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE",
-		message: "The request was stopped because it took longer than 110 seconds. Repeat it later.", header: retryAfter(30 * time.Second)}
-)
+var tooSlow = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE",
+	message: "The request was stopped because it took longer than 110 seconds. Repeat it later.", header: retryAfter(30 * time.Second)}
 
 // withDeadline returns ctx with the deadline of a request. The deadline ends with the HTTP request, not when the
 // handler returns, because a body may be written, and read from the database, after that.
@@ -287,7 +287,7 @@ func withDeadline[O any](ctx context.Context) (context.Context, context.CancelFu
 	if _, streamed := any(new(O)).(*huma.StreamResponse); streamed {
 		return ctx, func() {}
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, requestWithin, errTooSlow)
+	limited, cancel := facade.WithDeadline(ctx)
 	context.AfterFunc(ctx, cancel)
 	return limited, cancel
 }

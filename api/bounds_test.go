@@ -126,8 +126,8 @@ func TestTiles_KeepTheirPlaceUntilWritten(t *testing.T) {
 		a.ServeHTTP(w, httptest.NewRequest("POST", "/tiles", strings.NewReader(brussels)))
 	}()
 	<-w.writing
-	if len(a.tiling) != 1 || len(a.splitting) != 0 {
-		t.Errorf("%d places and %d cores are taken", len(a.tiling), len(a.splitting))
+	if len(a.tiling) != 1 || a.splitting.Clients() != 0 {
+		t.Errorf("%d places and %d cores are taken", len(a.tiling), a.splitting.Clients())
 	}
 	close(w.allowed)
 	<-done

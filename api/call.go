@@ -32,6 +32,15 @@ type call struct {
 	status  int              // 0: no response yet
 	facade  facade.Facade    // that serves the request; nil: the API does
 	turn    *turn            // the request's place among those served at once; nil: the request is not counted
+	atEnd   []func()         // release what the request holds until its end
+}
+
+// end releases what the request held.
+func (c *call) end() {
+	for _, release := range c.atEnd {
+		release()
+	}
+	c.atEnd = nil
 }
 
 func (c *call) WriteHeader(status int) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 )
 
 // stalled is a broker whose database returns no more jobs of a list after its outline was read.
@@ -64,7 +65,7 @@ func TestDeadline_OfLists(t *testing.T) {
 		}()
 		select {
 		case cause := <-broker.freed:
-			if took := time.Since(began); took != requestWithin || cause != errTooSlow {
+			if took := time.Since(began); took != requestWithin || cause != facade.ErrTooSlow {
 				t.Errorf("given up after %v: %v", took, cause)
 			}
 			if err := <-read; err == nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 	"github.com/eodispatch/eodispatch/identity"
@@ -21,8 +22,10 @@ import (
 func (a *api) facadeAt(path string) facade.Facade {
 	path = "/" + strings.TrimLeft(path, "/") // clients join URLs with doubled slashes
 	for _, f := range a.Facades {
-		if rest, below := strings.CutPrefix(path, f.Path()); below && (rest == "" || rest[0] == '/') {
-			return f
+		for _, root := range f.Paths() {
+			if rest, below := strings.CutPrefix(path, root); below && (rest == "" || rest[0] == '/') {
+				return f
+			}
 		}
 	}
 	return nil
@@ -31,7 +34,9 @@ func (a *api) facadeAt(path string) facade.Facade {
 // serveFacades serves the paths of façades, which do without the rules of the API for other origins, and passes on the rest.
 func (a *api) serveFacades(next http.Handler) http.Handler {
 	limited := a.limitRate(a.countAddress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		callIn(r.Context()).facade.Serve(facadeServer{a}, w, r)
+		c := callIn(r.Context())
+		defer c.end()
+		c.facade.Serve(facadeServer{a}, w, r)
 	})))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callIn(r.Context()).facade != nil {
@@ -48,6 +53,9 @@ type facadeServer struct{ a *api }
 func (s facadeServer) BaseURL(r *http.Request) string { return s.a.baseURL(r.Host, r.TLS != nil) }
 
 func (s facadeServer) SignIn(r *http.Request, token dispatch.Secret) (identity.Caller, error) {
+	if token == "" {
+		return identity.Caller{}, errNoToken
+	}
 	caller, err := s.a.verifyToken(r.Context(), token.Reveal())
 	if err != nil {
 		return identity.Caller{}, err
@@ -59,7 +67,11 @@ func (s facadeServer) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, 
 	if r.ContentLength == 0 {
 		return nil, nil
 	}
-	body, err := s.a.readWithin(w, r, s.a.Limits.Body, "")
+	most, reason, err := s.a.reserveBody(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.a.readWithin(w, r, most, reason)
 	if err != nil || len(body) == 0 {
 		return nil, err
 	}
@@ -86,7 +98,71 @@ func (s facadeServer) Stream(w http.ResponseWriter, r *http.Request, status int,
 	return s.a.pass(w, from)
 }
 
+const (
+	bodiesOfUser   = 4 // of the largest size: the bodies of one user's requests to façades that are being served
+	bodiesOfOthers = 8 // of the size of [budget.OpenBody]: those of all who have not signed in
+)
+
+// reserveBody waits until a body fits among those of the user's requests, or of strangers' requests, and returns its limit in bytes. It is
+// counted until the request ends, because a request that waits for a platform keeps its body.
+func (a *api) reserveBody(r *http.Request) (most int64, reason string, err error) {
+	c, whose := callIn(r.Context()), &a.bodies
+	if most = a.Limits.Body; c.caller.User == "" {
+		most, whose, reason = min(most, budget.OpenBody.Most), &a.openBodies, " without a sign-in (bound "+budget.OpenBody.Name+")"
+	}
+	size := most
+	if r.ContentLength > 0 {
+		size = min(r.ContentLength, most)
+	}
+	waiting, cancel := context.WithTimeout(r.Context(), turnOfRequest)
+	defer cancel()
+	release, err := whose.Acquire(waiting, c.caller.User, size)
+	if err != nil {
+		return 0, "", tooManyBodies
+	}
+	c.atEnd = append(c.atEnd, release)
+	return most, reason, nil
+}
+
+var tooManyBodies = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(turnOfRequest),
+	message: "Too many large requests are being served. Repeat this one in a few seconds."}
+
+func (s facadeServer) Key(r *http.Request, body []byte) (dispatch.Key, error) {
+	key, faults := keyOf(r, body)
+	if len(faults) > 0 {
+		return key, invalid(faults)
+	}
+	return key, nil
+}
+
+func (s facadeServer) BeginWait(ctx context.Context) (waiting context.Context, end func(), err error) {
+	release, err := s.a.waits.enter(user(ctx), s.a.Limits.Sockets)
+	if err != nil {
+		return nil, nil, errTooManyWaits
+	}
+	resume := callIn(ctx).pauseTurn()
+	waiting, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.a.life, cancel)
+	return waiting, func() {
+		stop()
+		cancel()
+		resume(ctx)
+		release()
+	}, nil
+}
+
+func (s facadeServer) SignInLink(platform string) string {
+	if s.a.SignInLink == nil {
+		return ""
+	}
+	return s.a.SignInLink(platform)
+}
+
+// Problem implements [facade.Server]. A request that took too long is told so and logged, whatever it was doing.
 func (s facadeServer) Problem(ctx context.Context, err error) facade.Problem {
+	if errors.Is(context.Cause(ctx), facade.ErrTooSlow) {
+		return s.a.problem(context.WithoutCancel(ctx), errors.Join(tooSlow, err))
+	}
 	return s.a.problem(ctx, err)
 }
 

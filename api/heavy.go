@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -25,16 +26,16 @@ const (
 // wait, the user's turns take up a third of the time.
 type heavyWork struct {
 	all *semaphore.Weighted
-	own shares[dispatch.UserID]
+	own budget.Shares[dispatch.UserID]
 }
 
 func newHeavyWork(cores int) *heavyWork {
-	return &heavyWork{all: semaphore.NewWeighted(int64(max(1, cores-1))), own: shares[dispatch.UserID]{most: 1}}
+	return &heavyWork{all: semaphore.NewWeighted(int64(max(1, cores-1))), own: budget.Shares[dispatch.UserID]{Most: 1}}
 }
 
 // acquire waits for a turn, first among those of the user: a user who waits for their own holds no common turn.
 func (h *heavyWork) acquire(ctx context.Context, u dispatch.UserID) (release func(), err error) {
-	own, err := h.own.acquire(ctx, u, 1)
+	own, err := h.own.Acquire(ctx, u, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (h *heavyWork) acquire(ctx context.Context, u dispatch.UserID) (release fun
 	began := time.Now()
 	return func() {
 		h.all.Release(1)
-		if !h.own.awaited(u) {
+		if !h.own.Awaited(u) {
 			own()
 			return
 		}

@@ -168,7 +168,7 @@ func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
 		}
 		close(left)
 		all.Wait()
-		if n := len(h.(*api).heavy.own.of); n != 0 {
+		if n := h.(*api).heavy.own.Clients(); n != 0 {
 			t.Errorf("%d users still have a turn", n)
 		}
 	})

@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/eodispatch/eodispatch/grid"
 	"github.com/eodispatch/eodispatch/stac"
@@ -18,26 +17,19 @@ type place struct {
 // placeOf reads the value of a parameter that is a bounding box in longitude and latitude, or GeoJSON. It returns the
 // zero place for any other value.
 func placeOf(value json.RawMessage) place {
-	var v struct {
-		Type                     string
-		Geometry                 json.RawMessage
-		Coordinates              json.RawMessage
-		West, South, East, North *float64
-		Bbox                     []float64
-		CRS                      json.RawMessage
-		Value                    json.RawMessage
+	if b, ok := grid.ParseBox(value); ok {
+		return boxed(b)
 	}
-	if json.Unmarshal(value, &v.Bbox) == nil {
-		return boxed(v.Bbox)
+	var v struct {
+		Type        string
+		Geometry    json.RawMessage
+		Coordinates json.RawMessage
+		Value       json.RawMessage
 	}
 	if json.Unmarshal(value, &v) != nil {
 		return place{}
 	}
 	switch {
-	case v.West != nil && v.South != nil && v.East != nil && v.North != nil && geographic(v.CRS, "4326", "CRS84"):
-		return boxed([]float64{*v.West, *v.South, *v.East, *v.North})
-	case v.Bbox != nil && v.Type == "" && geographic(v.CRS, "CRS84"): // in EPSG:4326 the order would be latitude, longitude
-		return boxed(v.Bbox)
 	case v.Type == "Polygon", v.Type == "MultiPolygon", v.Type == "FeatureCollection":
 		return polygonal(value)
 	case v.Type == "Feature":
@@ -53,33 +45,22 @@ func placeOf(value json.RawMessage) place {
 	return place{}
 }
 
-// geographic reports whether a reference system is absent or contains one of the names.
-func geographic(crs json.RawMessage, names ...string) bool {
-	for _, name := range names {
-		if len(crs) == 0 || string(crs) == "null" || strings.Contains(strings.ToUpper(string(crs)), name) && len(crs) < 80 {
-			return true
-		}
+// boxed returns the place of a bounding box.
+func boxed(b grid.Box) place {
+	area, err := b.Area()
+	if err != nil {
+		return place{}
 	}
-	return false
+	return place{area.Polygons().AppendJSON(nil), []float64{b.West, b.South, b.East, b.North}}
 }
 
-// boxed returns the place of a bounding box of four or six numbers.
-func boxed(b []float64) place {
-	if len(b) != 4 && len(b) != 6 {
+// around returns the place of a bounding box of four or six numbers; zero if there is none.
+func around(box []float64) place {
+	n := len(box)
+	if n != 4 && n != 6 {
 		return place{}
 	}
-	n := len(b) / 2
-	west, south, east, north := b[0], b[1], b[n], b[n+1]
-	end := east
-	if west > east {
-		end += 360
-	}
-	ring := grid.Ring{{west, south}, {end, south}, {end, north}, {west, north}, {west, south}}
-	area, err := grid.NewArea(grid.MultiPolygon{{ring}})
-	if err != nil || west < -180 || east > 180 || south >= north {
-		return place{}
-	}
-	return place{area.Polygons().AppendJSON(nil), []float64{west, south, east, north}}
+	return boxed(grid.Box{West: box[0], South: box[1], East: box[n/2], North: box[n/2+1]})
 }
 
 // polygonal returns the place of GeoJSON polygons. If they are not valid, it returns the box around them.
@@ -87,7 +68,7 @@ func polygonal(raw json.RawMessage) place {
 	box := boxOf(raw)
 	area, err := grid.ParseArea(raw)
 	if err != nil {
-		return boxed(box)
+		return around(box)
 	}
 	geometry := area.Polygons().AppendJSON(nil)
 	return place{geometry, boxOf(geometry)}

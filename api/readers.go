@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -13,20 +14,15 @@ const (
 
 // readers bounds the snapshots that are read at once, in total and for each user.
 type readers struct {
-	all chan struct{}
-	own shares[dispatch.UserID]
+	*budget.Places[dispatch.UserID]
 }
 
 func newReaders() *readers {
-	return &readers{all: make(chan struct{}, readsAtOnce), own: shares[dispatch.UserID]{most: readsOfUser}}
+	return &readers{budget.NewPlaces[dispatch.UserID](readsAtOnce, readsOfUser)}
 }
 
-// enter waits for a place, first among those of the user: a user who waits for their own holds no common place.
+// enter waits for a place.
 func (r *readers) enter(u dispatch.UserID) (release func()) {
-	part, _ := r.own.acquire(context.Background(), u, 1) // the context cannot end
-	r.all <- struct{}{}
-	return func() {
-		<-r.all
-		part()
-	}
+	release, _ = r.Acquire(context.Background(), u, 1) // the context cannot end
+	return release
 }

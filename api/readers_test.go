@@ -44,7 +44,7 @@ func TestReaders_OneUserDelaysNobodyElse(t *testing.T) {
 			<-done
 		}
 		synctest.Wait()
-		if n := len(a.readers.own.of); n > 0 {
+		if n := a.readers.Clients(); n > 0 {
 			t.Errorf("%d users are kept", n)
 		}
 	})

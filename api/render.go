@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 )
 
 const (
@@ -182,7 +183,7 @@ func (a *api) body(write func(ctx context.Context, w io.Writer) error) func(huma
 		_, w := humago.Unwrap(hc)
 		ctx, cancel := context.WithCancelCause(hc.Context())
 		defer cancel(nil)
-		out := newPieces(w, func() { cancel(errTooSlow) })
+		out := newPieces(w, func() { cancel(facade.ErrTooSlow) })
 		defer out.late.Stop()
 		if err := errors.Join(write(ctx, out), out.flush()); err != nil {
 			a.Log.WarnContext(ctx, "response broken off", "error", cmp.Or(context.Cause(ctx), err))

@@ -57,8 +57,8 @@ func TestRendering_OneUserDelaysNobodyElse(t *testing.T) {
 			<-done
 		}
 		synctest.Wait()
-		if of := h.(*api).rendering.bytes.of; len(of)+len(h.(*api).rendering.lists.of) != 0 {
-			t.Errorf("%d users are kept", len(of))
+		if of := h.(*api).rendering; of.bytes.Clients()+of.lists.Clients() != 0 {
+			t.Errorf("%d users are kept", of.bytes.Clients()+of.lists.Clients())
 		}
 	})
 }
@@ -148,8 +148,8 @@ func TestRendering_OfAUser(t *testing.T) {
 		first()
 		(<-got)()
 		other()
-		if len(r.bytes.of)+len(r.lists.of) != 0 || !r.all.TryAcquire(whole) {
-			t.Errorf("%d users are kept", len(r.bytes.of)+len(r.lists.of))
+		if kept := r.bytes.Clients() + r.lists.Clients(); kept != 0 || r.tryAcquire(anna, whole/2) == nil || r.tryAcquire(bert, whole/2) == nil {
+			t.Errorf("%d users are kept", kept)
 		}
 	})
 }

@@ -87,9 +87,13 @@ func unreadable(err error, reason string) error {
 	return invalid([]dispatch.Fault{{Loc: []any{"body"}, Type: "unreadable", Msg: "The body is shorter than its Content-Length"}})
 }
 
-// key reads the header Idempotency-Key. The key stands for the method, the path and the bytes of the body.
 func (r *request) key(body []byte) (dispatch.Key, []dispatch.Fault) {
 	req, _ := humago.Unwrap(r.http)
+	return keyOf(req, body)
+}
+
+// keyOf reads the header Idempotency-Key. The key stands for the method, the path and the bytes of the body.
+func keyOf(req *http.Request, body []byte) (dispatch.Key, []dispatch.Fault) {
 	texts := req.Header.Values("Idempotency-Key")
 	if len(texts) == 0 {
 		return dispatch.Key{}, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 )
 
 // writeSnapshot writes the body of a snapshot: the held one, or the current state from the database.
@@ -15,7 +16,7 @@ func (a *api) writeSnapshot(ctx context.Context, w io.Writer, p *snapshot) error
 		_, err := w.Write(p.message[p.begin:p.end])
 		return err
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, requestWithin, errTooSlow)
+	waiting, cancel := context.WithTimeoutCause(ctx, requestWithin, facade.ErrTooSlow)
 	defer cancel()
 	release, err := a.rendering.enterList(waiting, p.topic.user)
 	if err != nil {

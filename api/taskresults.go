@@ -224,7 +224,7 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 	properties := map[string]any{"title": p.Request.Title, "created": p.Created.UTC(), "updated": p.Updated.UTC()}
 	if where.geometry == nil {
 		properties["dimension"] = map[string]json.RawMessage{t.Dimension: value}
-		where = boxed(extent.Box())
+		where = around(extent.Box())
 	}
 	datetimes(properties, extent, p.Moved)
 	if p.Err != nil {

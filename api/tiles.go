@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -76,12 +75,11 @@ func (a *api) listGrids(context.Context, *request) (*grids, error) {
 	return &grids{all}, nil
 }
 
-// tilesWithin bounds three times of a request to /tiles: receiving the body, splitting the area, and writing the
-// response.
+// tilesWithin bounds two times of a request to /tiles: receiving the body, and writing the response.
 const tilesWithin = 20 * time.Second
 
 // createTiles splits an area. It needs no sign-in, so everything is bounded: the number of requests and responses in
-// memory, and the number of areas that are split at once, which is less than the number of cores.
+// memory, and the areas that are split at once.
 func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamResponse, error) {
 	release, err := a.tiling.acquire(ctx)
 	if err != nil {
@@ -112,29 +110,19 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	release, err := a.splitting.acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, tilesWithin)
-	defer cancel()
-	m := budget.TilesSteps.Meter(ctx)
-	g, area, clip, faults := a.parseTiles(m, body)
-	switch {
-	case ctx.Err() != nil:
-		return nil, splitTimedOut(ctx.Err())
-	case len(faults) > 0:
-		return nil, invalid(faults)
-	}
-	if n := g.Estimate(area, a.Limits.Tiles); n > a.Limits.Tiles {
-		return nil, a.tooManyTiles(fmt.Sprintf("about %d", n))
-	}
-	return a.tiles(m, g, area, clip)
-}
-
-func splitTimedOut(err error) error {
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.tiles", Text: "Splitting the area took too long. Simplify it, or take a part of it.", Err: err}
+	var tiles []byte
+	err = a.splitInTurn(ctx, func(m *budget.Meter) error {
+		g, area, clip, faults := a.parseTiles(m, body)
+		if len(faults) > 0 {
+			return invalid(faults)
+		}
+		if n := g.Estimate(area, a.Limits.Tiles); n > a.Limits.Tiles {
+			return tooManyTiles(fmt.Sprintf("about %d", n), a.Limits.Tiles)
+		}
+		tiles, err = a.tiles(g, area, clip)
+		return err
+	})
+	return tiles, err
 }
 
 func (a *api) parseTiles(m *budget.Meter, body []byte) (g *grid.Grid, area *grid.Area, clip bool, faults []dispatch.Fault) {
@@ -161,11 +149,11 @@ func gridNames() (names []string) {
 }
 
 // tiles writes the GeometryCollection.
-func (a *api) tiles(m *budget.Meter, g *grid.Grid, area *grid.Area, clip bool) ([]byte, error) {
+func (a *api) tiles(g *grid.Grid, area *grid.Area, clip bool) ([]byte, error) {
 	out, ids, n := []byte(`{"type":"GeometryCollection","geometries":[`), []byte(`],"ids":[`), 0
 	for cell, piece := range g.Tiles(area) {
 		if n++; n > a.Limits.Tiles {
-			return nil, a.tooManyTiles(fmt.Sprintf("more than %d", a.Limits.Tiles))
+			return nil, tooManyTiles(fmt.Sprintf("more than %d", a.Limits.Tiles), a.Limits.Tiles)
 		}
 		if n > 1 {
 			out, ids = append(out, ','), append(ids, ',')
@@ -178,9 +166,6 @@ func (a *api) tiles(m *budget.Meter, g *grid.Grid, area *grid.Area, clip bool) (
 			return nil, tooCostly(err)
 		}
 	}
-	if err := m.Err(); err != nil {
-		return nil, tooCostly(err)
-	}
 	return append(append(out, ids...), `]}`...), nil
 }
 
@@ -192,40 +177,20 @@ func areaFaultText(err error) string {
 	return err.Error()
 }
 
-// tooCostly returns the error for an area that exceeds a bound or the time limit.
-func tooCostly(err error) error {
-	if _, over := errors.AsType[*budget.Exceeded](err); !over {
-		return splitTimedOut(err)
-	}
-	return dispatch.InvalidBody("api.tiles", "Splitting the area costs too much: "+err.Error()+
-		". Simplify it, take a smaller area, or a coarser grid.", "aoi")
-}
-
-func (a *api) tooManyTiles(n string) error {
-	return dispatch.InvalidBody("api.tiles", fmt.Sprintf(
-		"The area has %s tiles; at most %d are allowed. Take a smaller area or a coarser grid.", n, a.Limits.Tiles), "aoi")
-}
-
 // concurrency bounds how many may be inside at once.
 type concurrency chan struct{}
 
 // tilingAtOnce bounds the requests and responses of /tiles that are in memory at once, each about 33 MiB.
 const tilingAtOnce = 8
 
-// newSplitConcurrency returns the limit on areas that are split at once. It leaves one core for other work.
-func newSplitConcurrency() concurrency { return make(concurrency, max(1, runtime.GOMAXPROCS(0)-1)) }
-
-const turnWithin = 5 * time.Second
-
 func (t concurrency) acquire(ctx context.Context) (release func(), err error) {
-	timer := time.NewTimer(turnWithin)
+	timer := time.NewTimer(splitTurn)
 	defer timer.Stop()
 	select {
 	case t <- struct{}{}:
 		return func() { <-t }, nil
 	case <-timer.C:
-		return nil, refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(turnWithin),
-			message: "Too many areas are being split at the moment. Repeat the request in a few seconds."}
+		return nil, tooManySplits
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -101,13 +101,13 @@ func TestTiles_RefusesTooMany(t *testing.T) {
 // When all places are taken, further requests are told when to come back.
 func TestTiles_BoundsConcurrentSplits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		places := newSplitConcurrency()
-		for range cap(places) {
-			if _, err := places.acquire(t.Context()); err != nil {
-				t.Fatal(err)
+		a := New(newWorld().config()).(*api)
+		for client := 0; ; client++ {
+			if a.splitting.TryAcquire(fmt.Sprint(client), 1) == nil {
+				break
 			}
 		}
-		_, err := places.acquire(t.Context())
+		err := a.splitInTurn(t.Context(), nil)
 		if r := refusalFor(err); r.status != 429 || r.header["Retry-After"] == "" {
 			t.Errorf("%v", err)
 		}

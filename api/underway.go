@@ -6,23 +6,25 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/eodispatch/eodispatch/budget"
 )
 
 // turnOfRequest bounds how long a request waits for earlier requests of its user or address.
 const turnOfRequest = 10 * time.Second
 
 // requestsAtOnce bounds how many requests of each client are served at once. Further ones wait in the order of their arrival.
-type requestsAtOnce[K comparable] struct{ shares[K] }
+type requestsAtOnce[K comparable] struct{ budget.Shares[K] }
 
 // acquireInTime waits for a turn of the client, for turnOfRequest at most. It returns the error of ctx or
 // [context.DeadlineExceeded].
 func (u *requestsAtOnce[K]) acquireInTime(ctx context.Context, client K) (release func(), err error) {
-	if release = u.tryAcquire(client, 1); release != nil {
+	if release = u.TryAcquire(client, 1); release != nil {
 		return release, nil
 	}
 	waiting, cancel := context.WithTimeout(ctx, turnOfRequest)
 	defer cancel()
-	return u.acquire(waiting, client, 1)
+	return u.Acquire(waiting, client, 1)
 }
 
 // turn is a request's place among those that are served at once. It is released while the request waits for something
@@ -116,7 +118,7 @@ func (a *api) countAddress(next http.Handler) http.Handler {
 		if r.URL.Path != "/health" {
 			t, err := newTurn(r.Context(), &a.ofAddress, network(c.address))
 			if err != nil {
-				a.refuse(w, r, errTooManyAtOnce("your address", "limits.address_requests", a.ofAddress.most))
+				a.refuse(w, r, errTooManyAtOnce("your address", "limits.address_requests", a.ofAddress.Most))
 				return
 			}
 			c.turn = t
@@ -132,7 +134,7 @@ func (a *api) countUser(ctx context.Context) error {
 	c.turn.end()
 	t, err := newTurn(ctx, &a.ofUser, c.caller.User)
 	if err != nil {
-		return errTooManyAtOnce("yours", "limits.user_requests", a.ofUser.most)
+		return errTooManyAtOnce("yours", "limits.user_requests", a.ofUser.Most)
 	}
 	c.turn = t
 	return nil

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -103,8 +104,8 @@ func TestUnderWay_OfAUser(t *testing.T) {
 				t.Errorf("%q %s", a.Header().Get("Retry-After"), a.Body)
 			}
 		}
-		if a := h.(*api); len(a.ofUser.of)+len(a.ofAddress.of) != 0 {
-			t.Errorf("%v, %v are kept", a.ofUser.of, a.ofAddress.of)
+		if a := h.(*api); a.ofUser.Clients()+a.ofAddress.Clients() != 0 {
+			t.Errorf("%d, %d are kept", a.ofUser.Clients(), a.ofAddress.Clients())
 		}
 	})
 }
@@ -112,7 +113,7 @@ func TestUnderWay_OfAUser(t *testing.T) {
 // Requests are served in the order of arrival, and canceled ones stop waiting.
 func TestUnderWay_InTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := requestsAtOnce[int]{shares[int]{most: 1}}
+		u := requestsAtOnce[int]{budget.Shares[int]{Most: 1}}
 		release, err := u.acquireInTime(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
@@ -133,8 +134,8 @@ func TestUnderWay_InTheirOrder(t *testing.T) {
 		synctest.Wait()
 		release()
 		synctest.Wait()
-		if first, second := <-order, <-order; first != 0 || second != 2 || len(order) != 0 || len(u.of) != 0 {
-			t.Errorf("%d before %d, %d more, %d kept", first, second, len(order), len(u.of))
+		if first, second := <-order, <-order; first != 0 || second != 2 || len(order) != 0 || u.Clients() != 0 {
+			t.Errorf("%d before %d, %d more, %d kept", first, second, len(order), u.Clients())
 		}
 	})
 }
@@ -208,7 +209,7 @@ func TestUnderWay_IdleRequestsAreNotCounted(t *testing.T) {
 			}
 			sent.Wait()
 		}
-		if n := len(h.(*api).ofUser.of); n != 0 {
+		if n := h.(*api).ofUser.Clients(); n != 0 {
 			t.Errorf("%d users are kept", n)
 		}
 	})

@@ -43,6 +43,11 @@ var (
 	// GraphBytes is the size of one process graph after its parameters have been put in.
 	GraphBytes = Bound{"graph_bytes", 32 << 20, "bytes"}
 
+	// OpenBody is the size of one request body of somebody who has not signed in.
+	OpenBody = Bound{"open_body", 1 << 20, "bytes"}
+	// TaskResults is the size of the results of one task in one document.
+	TaskResults = Bound{"task_results", 32 << 20, "bytes"}
+
 	// UserProcess is the size of one process that a user stores.
 	UserProcess = Bound{"user_process", 2 << 20, "bytes"}
 	// UserProcesses is the number of processes that one user stores.
@@ -87,7 +92,7 @@ var (
 // All gives every bound, in the order of docs/security.md.
 func All() []Bound {
 	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, ServiceParameters, CheckSteps, GraphBytes,
-		UserProcess, UserProcesses, UserProcessesBytes,
+		OpenBody, TaskResults, UserProcess, UserProcesses, UserProcessesBytes,
 		AnswerBytes, AnswerError, AnswerValues, AnswersHeld, PagesBytes, ResultsBytes, ResultsEntries,
 		TilesBody, TilesPositions, TilesSteps, TilesBytes,
 		CatalogueDocument, CatalogueDocuments, CatalogueBytes, CatalogueRecords}

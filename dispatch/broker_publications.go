@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"io"
 	"time"
 )
 
@@ -17,6 +18,29 @@ type Publication struct {
 
 // At returns the document with links that begin with the given address.
 func (p Publication) At(address string) []byte { return bytes.Join(p.Parts, []byte(address)) }
+
+// Size returns the length of the document with links that begin with the given address, in bytes.
+func (p Publication) Size(address string) (n int) {
+	for _, part := range p.Parts {
+		n += len(part) + len(address)
+	}
+	return n - min(n, len(address))
+}
+
+// Write writes the document with links that begin with the given address, without collecting it.
+func (p Publication) Write(w io.Writer, address string) error {
+	for i, part := range p.Parts {
+		if i > 0 {
+			if _, err := io.WriteString(w, address); err != nil {
+				return err
+			}
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Publisher is a platform that publishes what it offers.
 type Publisher interface {
@@ -75,7 +99,21 @@ func (b *Broker) Validate(ctx context.Context, u UserID, platform string, proces
 	if err := backend.checkEntitled(ctx); err != nil {
 		return nil, err
 	}
+	if err := backend.permittedProcess(ctx, process); err != nil {
+		return nil, err
+	}
 	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]byte, error) { return v.Validate(ctx, t, process) })
+}
+
+// permittedProcess checks a process that is sent with the token of an account that users share, as if it were to be run: to validate it, a
+// platform may read what the process refers to.
+func (b *Backend) permittedProcess(ctx context.Context, process []byte) error {
+	runner, can := b.Platform.(GraphRunner)
+	if !can || b.Access != AccessShared {
+		return nil
+	}
+	r := Request{Label: b.Label, Service: Service{Endpoint: b.Endpoint}, Process: process}.complete()
+	return runner.CheckGraph(ctx, r, nil)
 }
 
 // validateOpenly validates a process without a token. All strangers together have the limit of one user.

@@ -4,22 +4,33 @@ package facade
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/grid"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
 // Within bounds the time in which a façade answers a request whose response is not streamed.
 const Within = 110 * time.Second
 
+// ErrTooSlow is the cause of the end of a request's context after Within.
+var ErrTooSlow = errors.New("the request took too long")
+
+// WithDeadline returns ctx with the deadline of a request whose response is not streamed.
+func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, Within, ErrTooSlow)
+}
+
 // Facade is a further HTTP interface of the broker.
 type Facade interface {
-	// Path is the path below which the façade serves, for example "/openeo". It has no slash at its end.
-	Path() string
-	// Serve answers every request to Path and below it, of any method. The server has already limited the rate of the client's
+	// Paths are the paths at and below which the façade serves, for example "/openeo". They have no slash at their end.
+	Paths() []string
+	// Serve answers every request to Paths and below them, of any method. The server has already limited the rate of the client's
 	// address, sets a correlation id, logs the request with its Pattern, and recovers from panics. CORS and authentication are the
 	// façade's; it serves paths with doubled slashes without a redirect.
 	Serve(s Server, w http.ResponseWriter, r *http.Request)
@@ -32,15 +43,26 @@ type Server interface {
 	// BaseURL returns the absolute URL at which clients reach the server, without a slash at its end: the configured one or, if
 	// there is none, that of the request.
 	BaseURL(*http.Request) string
-	// SignIn verifies a token: what follows "Bearer ", without a prefix of the façade's standard. It applies the rate limits of the
+	// SignIn verifies a token: what follows "Bearer ", without a prefix of the façade's standard; "": the request has none. It applies the rate limits of the
 	// user and counts the request among the user's. Afterwards the context of r tells who the caller is.
 	SignIn(r *http.Request, token dispatch.Secret) (identity.Caller, error)
 	// ReadBody reads a body that is JSON in UTF-8, within the limits of the server on its size, time, nesting and members; nil if
-	// the request has none.
+	// the request has none. Bodies of all requests that are being served are bounded together: those of one user, and those of all who
+	// have not signed in.
 	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	// Stream writes a response of any length as it can be read, and waits for neither more than a minute. The request no longer counts among
 	// those that are served at once. An error means that the response is incomplete, or was not begun because the server stops.
 	Stream(w http.ResponseWriter, r *http.Request, status int, from io.Reader) error
+	// Key reads the header Idempotency-Key, with which a client repeats a request without effect.
+	Key(r *http.Request, body []byte) (dispatch.Key, error)
+	// BeginWait counts a request among those of its user that wait, and no longer among those that are served at once, until end is called.
+	// The returned context also ends when the server stops.
+	BeginWait(context.Context) (waiting context.Context, end func(), err error)
+	// Split returns the pieces of an area in the cells of a grid, most of them at most. The area is a bounding box in longitude and latitude,
+	// which isBox reports, or GeoJSON. Requests of one user, or without one of one address, take turns.
+	Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (pieces []grid.MultiPolygon, isBox bool, err error)
+	// SignInLink returns the page where a user signs in to a platform, or links an account there; "" if there is none.
+	SignInLink(platform string) string
 	// Problem returns what a client may know of an error, and logs what it may not.
 	Problem(ctx context.Context, err error) Problem
 	// Seal signs a text for a user and a purpose. Unseal returns it if it was sealed for the same user and purpose. The text can be

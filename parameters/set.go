@@ -127,7 +127,7 @@ func (p parameter) checkAndConvert(m *budget.Meter, value json.RawMessage, loc [
 	for _, candidate := range p.shapes(value) {
 		found := p.check(m, candidate, loc)
 		if found == nil {
-			return candidate, nil
+			return candidate, p.implausible(m, candidate, loc)
 		}
 		if faults == nil {
 			faults = found

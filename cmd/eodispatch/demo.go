@@ -204,7 +204,8 @@ func newDemoServers(ctx context.Context, c console, documents map[string][]byte,
 		return s, err
 	}
 	for _, line := range [][2]string{
-		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"page", pageAddress(s.broker)}, {"openEO back-end", s.world.OpenEOURL},
+		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"page", pageAddress(s.broker)}, {"openEO API", s.broker + "/openeo"}, {"OGC API", s.broker + "/ogcapi"},
+		{"openEO back-end", s.world.OpenEOURL},
 		{"OGC server", s.world.OGCURL}, {"identity provider", s.world.IdPURL}, {"database and log", s.folder},
 	} {
 		fmt.Fprintf(c.out, "  %-18s %s\n", line[0], line[1])

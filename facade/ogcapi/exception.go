@@ -38,6 +38,7 @@ const (
 )
 
 var (
+	errNoPath    = exception{Status: http.StatusNotFound, Detail: "There is nothing at this address."}
 	errNoProcess = exception{Type: typeNoProcess, Status: http.StatusNotFound, Detail: textNoSuchProcess}
 	errNoJob     = exception{Type: typeNoJob, Status: http.StatusNotFound, Detail: "There is no such job."}
 	errNotReady  = exception{Type: typeNotReady, Status: http.StatusNotFound, Detail: "The job has not ended. Read its status until it is successful."}

@@ -1,9 +1,6 @@
 package ogcapi
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -69,11 +66,11 @@ func (f *Facade) execute(in *request) (*answer, error) {
 	if f.isEcho(s.ID) && !want.async {
 		return f.echo(in, e)
 	}
-	key, err := keyOf(in, body)
+	key, err := in.Key(in.Request, body)
 	if err != nil {
 		return nil, err
 	}
-	if grid := e.Inputs[inputTiles]; grid != nil {
+	if e.has(inputTiles) {
 		return f.submitTask(in, s, e, key)
 	}
 	return f.submitJob(in, s, e, key, want)
@@ -144,21 +141,6 @@ func parsePreferences(h http.Header) (p preferences) {
 	return p
 }
 
-// keyOf reads the header Idempotency-Key, with which a client repeats an execution without running it twice.
-func keyOf(in *request, body []byte) (dispatch.Key, error) {
-	text := in.Header.Get("Idempotency-Key")
-	if text == "" {
-		return dispatch.Key{}, nil
-	}
-	if len(text) > 255 || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return dispatch.Key{}, badRequest("Idempotency-Key must have 1 to 255 printable ASCII characters.")
-	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%s %s\n", in.Method, in.URL.Path)
-	h.Write(body)
-	return dispatch.Key{Text: text, Fingerprint: hex.EncodeToString(h.Sum(nil))}, nil
-}
-
 // request returns the request for a service.
 func (f *Facade) request(s catalogue.Service, e execution) (dispatch.Request, error) {
 	inputs, err := inputsFor(e.Inputs, s.Label != dispatch.OGCProcess || f.isEcho(s.ID))
@@ -207,7 +189,7 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 		return nil, submissionError(err)
 	}
 	if want.wait > 0 {
-		job = f.awaitEnd(in.Context(), in.user, job, want.wait)
+		job = f.awaitEnd(in, job, want.wait)
 	}
 	if want.wait > 0 && job.Status == dispatch.Finished {
 		if results, err := f.jobResults(in, job); err == nil {
@@ -232,17 +214,22 @@ func created(in *request, info statusInfo) *answer {
 }
 
 // awaitEnd returns a job when it has ended, or as it was last read after a wait or when it cannot be read.
-func (f *Facade) awaitEnd(ctx context.Context, u dispatch.UserID, job dispatch.Record, wait time.Duration) dispatch.Record {
-	changed, stop := f.Broker.WatchJob(u, job.ID)
+func (f *Facade) awaitEnd(in *request, job dispatch.Record, wait time.Duration) dispatch.Record {
+	ctx, end, err := in.BeginWait(in.Context())
+	if err != nil {
+		return job // the user has too many requests that wait; this one is answered as if it did not
+	}
+	defer end()
+	changed, stop := f.Broker.WatchJob(in.user, job.ID)
 	defer stop()
-	end, fresh, id := time.Now().Add(wait), f.Freshness, job.ID
+	until, fresh, id := time.Now().Add(wait), f.Freshness, job.ID
 	for {
-		now, err := f.Broker.Read(ctx, u, id, fresh)
+		now, err := f.Broker.Read(ctx, in.user, id, fresh)
 		if err != nil {
 			return job
 		}
 		job = now
-		left := time.Until(end)
+		left := time.Until(until)
 		if job.Status.Final() || left <= 0 {
 			return job
 		}
@@ -257,4 +244,9 @@ func (f *Facade) awaitEnd(ctx context.Context, u dispatch.UserID, job dispatch.R
 		}
 		timer.Stop()
 	}
+}
+
+// has reports whether an execution has an input. An input that is null is absent.
+func (e execution) has(input string) bool {
+	return len(e.Inputs[input]) > 0 && string(e.Inputs[input]) != "null"
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,13 +77,12 @@ type Config struct {
 // Facade implements [facade.Facade].
 type Facade struct {
 	Config
-	mux       *http.ServeMux
-	splitting chan struct{} // held while an area is split
+	mux *http.ServeMux
 }
 
 // New returns the façade.
 func New(c Config) *Facade {
-	f := &Facade{Config: c, mux: http.NewServeMux(), splitting: make(chan struct{}, 1)}
+	f := &Facade{Config: c, mux: http.NewServeMux()}
 	f.Freshness, f.MostTiles = cmp.Or(f.Freshness, 10*time.Second), cmp.Or(f.MostTiles, 10_000)
 	for _, op := range f.operations() {
 		f.mux.Handle(op.method+" "+root+op.path, f.handler(op))
@@ -90,8 +90,8 @@ func New(c Config) *Facade {
 	return f
 }
 
-// Path returns the path below which the façade serves.
-func (*Facade) Path() string { return root }
+// Paths returns the path at and below which the façade serves.
+func (*Facade) Paths() []string { return []string{root} }
 
 // access says who may use an operation.
 type access int
@@ -150,6 +150,10 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	allowOrigins(w.Header())
 	plain := r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
 	plain.URL = plainURL(r.URL)
+	if slices.ContainsFunc(strings.Split(plain.URL.Path, "/"), isDots) { // the mux would redirect
+		f.refuse(w, r, errNoPath, nil)
+		return
+	}
 	handler, pattern := f.mux.Handler(plain)
 	if pattern == "" {
 		f.unrouted(w, plain, handler)
@@ -158,6 +162,9 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	defer func() { r.Pattern = plain.Pattern }() // for the log
 	f.mux.ServeHTTP(w, plain)
 }
+
+// isDots reports whether a segment of a path would lead elsewhere.
+func isDots(segment string) bool { return segment == "." || segment == ".." }
 
 var slashes = regexp.MustCompile("//+")
 
@@ -192,7 +199,7 @@ func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handl
 	allow := said.header.Get("Allow")
 	switch {
 	case said.status != http.StatusMethodNotAllowed:
-		f.refuse(w, r, exception{Status: http.StatusNotFound, Detail: "There is nothing at this address."}, nil)
+		f.refuse(w, r, errNoPath, nil)
 	case r.Method == http.MethodOptions:
 		h := w.Header()
 		h.Set("Allow", allow+", OPTIONS")
@@ -220,7 +227,7 @@ func (d *discarded) WriteHeader(status int)      { d.status = status }
 func (f *Facade) handler(op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := r.Context().Value(serverKey{}).(facade.Server)
-		ctx, cancel := context.WithTimeout(r.Context(), facade.Within)
+		ctx, cancel := facade.WithDeadline(r.Context())
 		defer cancel()
 		in := &request{Request: r.WithContext(ctx), Server: s, w: w, root: s.BaseURL(r) + root}
 		a, err := f.serve(op, in)

@@ -52,21 +52,6 @@ func TestPlainValue(t *testing.T) {
 	}
 }
 
-func TestPolygonOf(t *testing.T) {
-	for given, want := range map[string]string{
-		`[1,2,3,4]`: `{"type":"Polygon","coordinates":[[[1,2],[3,2],[3,4],[1,4],[1,2]]]}`,
-		`{"west":1,"south":2,"east":3,"north":4}`:             `{"type":"Polygon","coordinates":[[[1,2],[3,2],[3,4],[1,4],[1,2]]]}`,
-		`{"bbox":[1,2,0,3,4,0]}`:                              `{"type":"Polygon","coordinates":[[[1,2],[3,2],[3,4],[1,4],[1,2]]]}`,
-		`[179,2,-179,4]`:                                      `{"type":"MultiPolygon","coordinates":[[[[179,2],[180,2],[180,4],[179,4],[179,2]]],[[[-180,2],[-179,2],[-179,4],[-180,4],[-180,2]]]]}`,
-		`{"type":"Polygon","bbox":[1,2,3,4]}`:                 `{"type":"Polygon","bbox":[1,2,3,4]}`,
-		`{"west":1,"south":2,"east":3,"north":4,"crs":31370}`: `{"west":1,"south":2,"east":3,"north":4,"crs":31370}`,
-	} {
-		if got := polygonOf(json.RawMessage(given)); string(got) != want {
-			t.Errorf("%s: %s", given, got)
-		}
-	}
-}
-
 // TestStatusOf: every status of the broker has a word of the standard.
 func TestStatusOf(t *testing.T) {
 	for given, want := range map[dispatch.Status]string{dispatch.Accepted: accepted, dispatch.Submitted: accepted, dispatch.Queued: accepted, dispatch.Running: running,
@@ -121,9 +106,6 @@ func FuzzExecution(f *testing.F) {
 			plain, err := plainValue(name, value)
 			if err == nil && !json.Valid(plain) {
 				t.Errorf("%s: %s", value, plain)
-			}
-			if !json.Valid(polygonOf(value)) {
-				t.Errorf("%s: %s", value, polygonOf(value))
 			}
 		}
 	})

@@ -27,47 +27,54 @@ func inputsFor(inputs map[string]json.RawMessage, plain bool) (json.RawMessage, 
 	return dispatch.Encode(parameters)
 }
 
-// plainValue returns an input without the standard's wrappings: the value of a qualified value, the URL of a link, and a bounding box
-// without the reference system that longitudes and latitudes have anyway.
+// plainValue returns an input without the standard's wrappings (inlineOrRefData.yaml), which do not nest: the value of a qualified value, the
+// URL of a link, and a bounding box without the reference system that longitudes and latitudes have anyway. The elements of a list may
+// be wrapped, too.
 func plainValue(name string, value json.RawMessage) (json.RawMessage, error) {
 	value = bytes.TrimSpace(value)
-	if len(value) > 0 && value[0] == '[' {
-		return plainList(name, value)
+	if !bytes.HasPrefix(value, []byte("[")) {
+		return plainElement(name, value)
 	}
-	var m map[string]json.RawMessage
-	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &m) != nil {
-		return value, nil
-	}
-	switch {
-	case hasOnly(m, "value", "mediaType", "encoding", "schema", "format"):
-		return plainValue(name, m["value"])
-	case hasOnly(m, "href", "rel", "type", "hreflang", "title"):
-		return m["href"], nil
-	case m["bbox"] != nil && hasOnly(m, "bbox", "crs"):
-		return plainBox(name, m)
-	}
-	return value, nil
-}
-
-// plainList unwraps the elements of a list.
-func plainList(name string, value json.RawMessage) (json.RawMessage, error) {
 	var list []json.RawMessage
-	if json.Unmarshal(value, &list) != nil {
+	if !bytes.Contains(value, []byte("{")) || json.Unmarshal(value, &list) != nil {
 		return value, nil
 	}
 	changed := false
 	for i, element := range list {
-		plain, err := plainValue(name, element)
+		plain, err := plainElement(name, element)
 		if err != nil {
 			return nil, err
 		}
-		changed, list[i] = changed || !bytes.Equal(plain, bytes.TrimSpace(element)), plain
+		changed, list[i] = changed || len(plain) != len(element), plain
 	}
 	if !changed {
 		return value, nil
 	}
 	return dispatch.Encode(list)
 }
+
+// plainElement unwraps a value that is no list of wrapped values.
+func plainElement(name string, value json.RawMessage) (json.RawMessage, error) {
+	var m map[string]json.RawMessage
+	if !bytes.HasPrefix(value, []byte("{")) || json.Unmarshal(value, &m) != nil {
+		return value, nil
+	}
+	switch {
+	case hasOnly(m, "value", "mediaType", "encoding", "schema", "format"):
+		var inside map[string]json.RawMessage
+		if json.Unmarshal(m["value"], &inside) == nil && isBox(inside) {
+			return plainBox(name, inside)
+		}
+		return m["value"], nil
+	case hasOnly(m, "href", "rel", "type", "hreflang", "title"):
+		return m["href"], nil
+	case isBox(m):
+		return plainBox(name, m)
+	}
+	return value, nil
+}
+
+func isBox(m map[string]json.RawMessage) bool { return m["bbox"] != nil && hasOnly(m, "bbox", "crs") }
 
 // plainBox drops the reference system of a bounding box in longitude and latitude. The order of coordinates in others differs between
 // standards.

@@ -144,17 +144,33 @@ func (f *Facade) echo(in *request, e execution) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-in.Context().Done():
-		return nil, in.Context().Err()
+	if err := in.pause(pause); err != nil {
+		return nil, err
 	}
 	if e.Response == raw {
 		return &answer{body: message}, nil
 	}
 	return &answer{body: map[string]any{outputEcho: message}}, nil
+}
+
+// pause waits.
+func (in *request) pause(d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	ctx, end, err := in.BeginWait(in.Context())
+	if err != nil {
+		return err
+	}
+	defer end()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "ogcapi.pause", Text: "The request was ended because the server stops. Repeat it.", Err: ctx.Err()}
+	}
 }
 
 // pauseOf reads the pause of an echo in seconds.

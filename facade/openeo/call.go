@@ -199,7 +199,7 @@ func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage, 
 	if request.Parameters, err = dispatch.Encode(arguments); err != nil {
 		return request, nil, err
 	}
-	values, err := f.split(r.Context(), g, area)
+	values, err := split(r, g, area)
 	return request, &dispatch.Dimension{Name: parameter, Values: values}, err
 }
 

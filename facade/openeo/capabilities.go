@@ -16,7 +16,7 @@ type SignIn struct {
 	Pages    []string // URLs to which that client may lead users back, without a slash at the end: pages such as an editor's
 }
 
-// providerID is the name of the identity provider in bearer tokens. Any other name is accepted, too.
+// providerID is the name of the identity provider in bearer tokens.
 const providerID = "eodispatch"
 
 // grantTypes are those of the default client. The Python client uses a client only if it has the last two.

@@ -1,10 +1,10 @@
 package openeo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -60,11 +60,15 @@ func (f *Facade) published(r *request) (*answer, error) {
 	if r.view.merged() {
 		return f.mergedPublication(r)
 	}
-	p, err := f.read(r, r.view.backend, withQuery(r.URL))
+	path, err := r.publishedPath()
 	if err != nil {
 		return nil, err
 	}
-	return publicationAnswer(p, r.root, mediaTypeOf(r.URL.Path)), nil
+	p, err := f.read(r, r.view.backend, path)
+	if err != nil {
+		return nil, err
+	}
+	return publicationAnswer(p, r.root, r.URL.Path), nil
 }
 
 // read reads a document that a platform publishes.
@@ -79,11 +83,18 @@ func (f *Facade) read(r *request, b *dispatch.Backend, path string) (dispatch.Pu
 	return p, err
 }
 
-func withQuery(u *url.URL) string {
-	if u.RawQuery == "" {
-		return u.EscapedPath()
+// publishedPath returns the path of a published document with its query. Everybody may cause requests for documents, so a query is that of a user
+// who has signed in. The parameter limit does not count: the platform's lists are passed on in the pages that it makes.
+func (r *request) publishedPath() (string, error) {
+	query := r.URL.Query()
+	query.Del("limit")
+	switch {
+	case len(query) == 0:
+		return r.URL.EscapedPath(), nil
+	case r.user == "":
+		return "", errNoToken
 	}
-	return u.EscapedPath() + "?" + u.RawQuery
+	return r.URL.EscapedPath() + "?" + query.Encode(), nil
 }
 
 func mediaTypeOf(path string) string {
@@ -93,22 +104,21 @@ func mediaTypeOf(path string) string {
 	return ""
 }
 
-// publicationAnswer returns a document with links to the root of a view. If it is old, it says so in itself, because clients do not show
-// headers, and in the headers Age (RFC 9111) and Warning.
-func publicationAnswer(p dispatch.Publication, root, mediaType string) *answer {
-	out := &answer{mediaType: mediaType, header: http.Header{}}
+// publicationAnswer returns a document with links to the root of a view. If it is old, or a part of it, it says so in itself, because clients do
+// not show headers, and in the headers Age (RFC 9111) and Warning. The members of /udf_runtimes are the runtimes, so there only headers say so.
+func publicationAnswer(p dispatch.Publication, root, path string) *answer {
+	out := &answer{mediaType: mediaTypeOf(path), header: http.Header{}}
 	if p.Stale {
 		out.header.Set("Age", strconv.Itoa(int(time.Since(p.Read).Seconds())))
 		out.header.Set("Warning", `110 eodispatch "Response is Stale"`)
-		p.Parts = append([][]byte{markOld(p.Parts[0], p.Read)}, p.Parts[1:]...)
+		if path != "/udf_runtimes" {
+			p.Parts = append([][]byte{markOld(p.Parts[0], p.Read)}, p.Parts[1:]...)
+		}
 	}
-	body := p.At(root) // valid JSON, which need not be encoded again
+	out.header.Set("Content-Length", strconv.Itoa(p.Size(root)))
 	out.write = func(w http.ResponseWriter) error {
-		out.setType(w.Header())
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		w.WriteHeader(http.StatusOK)
-		_, _ = w.Write(body) // fails if the client is gone
-		return nil
+		return p.Write(w, root)
 	}
 	return out
 }
@@ -116,11 +126,11 @@ func publicationAnswer(p dispatch.Publication, root, mediaType string) *answer {
 // markOld adds to the beginning of a JSON object when it was read.
 func markOld(begin []byte, read time.Time) []byte {
 	member := `{"eodispatch:stale_since":"` + read.UTC().Format(time.RFC3339) + `"`
-	rest := strings.TrimLeft(string(begin[1:]), " \t\r\n")
-	if !strings.HasPrefix(rest, "}") {
+	rest := bytes.TrimLeft(begin[1:], " \t\r\n")
+	if !bytes.HasPrefix(rest, []byte("}")) {
 		member += ","
 	}
-	return []byte(member + rest)
+	return append([]byte(member), rest...)
 }
 
 // serviceTypes lists no types of secondary web services, because none are offered.
@@ -154,6 +164,9 @@ func (f *Facade) validate(r *request) (*answer, error) {
 		return validationFailure(err)
 	}
 	said, err := f.Broker.Validate(r.Context(), r.user, backend.Name, text)
+	if dispatch.Is(err, dispatch.Invalid) || dispatch.Is(err, dispatch.DocumentInvalid) {
+		return validationFailure(graphError(err))
+	}
 	if dispatch.Is(err, dispatch.SignInRequired) && r.user == "" {
 		err = errNoToken
 	}

@@ -152,7 +152,7 @@ func TestIdentityProviders(t *testing.T) {
 func TestTokens_InBothForms(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	const me = "/openeo/cdse/1.2/me"
-	for header, name := range map[string]string{anna: "anna", bert: "bert", "bearer oidc/CDSE/token-o'neil@example.org": "o~27neil~40example.org"} {
+	for header, name := range map[string]string{anna: "anna", bert: "bert", "bearer oidc/eodispatch/token-o'neil@example.org": "o~27neil~40example.org"} {
 		if got := w.get(me, "Authorization", header); got["user_id"] != name {
 			t.Errorf("%s: %v", header, got)
 		}

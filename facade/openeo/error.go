@@ -2,7 +2,9 @@ package openeo
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
@@ -25,8 +27,14 @@ var (
 	errNoToken = refused(http.StatusUnauthorized, "AuthenticationRequired", "The request needs an access token: sign in first.")
 	errScheme  = refused(http.StatusForbidden, "AuthenticationSchemeInvalid",
 		"Send an access token of the identity provider at /credentials/oidc, as Bearer oidc/{provider}/{token}. User name and password are not accepted.")
+	errProvider    = refused(http.StatusForbidden, "TokenInvalid", "There is no such identity provider. The one at /credentials/oidc is "+providerID+": send its tokens as Bearer oidc/"+providerID+"/{token}.")
 	errUnsupported = refused(http.StatusNotImplemented, "FeatureUnsupported", "This part of the openEO API is not offered here.")
 )
+
+// badParameter returns the error of a query parameter. The standard has no code for those alone.
+func badParameter(name, why string) error {
+	return refused(http.StatusBadRequest, "ProcessParameterInvalid", "The query parameter "+name+" "+why+".")
+}
 
 // missing is the error of something that does not exist, with its openEO code.
 type missing struct {
@@ -94,14 +102,17 @@ func (f *Facade) Refuse(w http.ResponseWriter, _ *http.Request, p facade.Problem
 
 // refusalFor returns a problem in the words of openEO. A token that is not valid or has expired is 403 there: clients then get a new one.
 func refusalFor(p facade.Problem) refusal {
-	answer := refusal{p.Status, ownCodes[p.Status], p.Message}
+	answer := refusal{p.Status, ownCodes[p.Status], withFaults(p)}
 	if !p.Own {
 		known := codes[p.Kind]
 		answer.status, answer.code = known.status, known.code
-		for _, fault := range p.Faults {
-			if fault.Type == "json_invalid" || fault.Type == "unreadable" {
-				answer.code = "ContentTypeInvalid"
-			}
+	}
+	for _, fault := range p.Faults {
+		switch fault.Type {
+		case "json_invalid", "unreadable":
+			answer.status, answer.code = http.StatusBadRequest, "ContentTypeInvalid"
+		case "json_too_deep", "too_many_members", "number_too_large":
+			answer.status, answer.code = http.StatusBadRequest, "ProcessGraphComplexity"
 		}
 	}
 	switch {
@@ -112,6 +123,24 @@ func refusalFor(p facade.Problem) refusal {
 	}
 	return answer
 }
+
+// withFaults returns the text of a problem, with what is wrong in the request, which openEO has no further members for.
+func withFaults(p facade.Problem) string {
+	text := p.Message
+	for _, fault := range p.Faults {
+		if strings.Contains(text, strings.TrimSuffix(fault.Msg, ".")) {
+			continue
+		}
+		var at []string
+		for _, part := range fault.Loc {
+			at = append(at, fmt.Sprint(part))
+		}
+		text += fmt.Sprintf(" %.300s: %s.", strings.Join(at, "."), strings.TrimSuffix(fault.Msg, "."))
+	}
+	return text
+}
+
+const signInTitle = "Sign in, or link an account"
 
 // write writes an error response.
 func (f *Facade) write(w http.ResponseWriter, answer refusal, p facade.Problem) {
@@ -126,7 +155,7 @@ func (f *Facade) write(w http.ResponseWriter, answer refusal, p facade.Problem) 
 	w.WriteHeader(answer.status)
 	links := []link{}
 	if p.Link != "" {
-		links = append(links, link{Rel: "related", Href: p.Link, Title: "Sign in, or link an account"})
+		links = append(links, link{Rel: "related", Href: p.Link, Title: signInTitle})
 	}
 	text, err := dispatch.Encode(errorBody{p.RequestID, answer.code, answer.message, links})
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -96,37 +95,9 @@ func areaOfValue(ctx context.Context, value json.RawMessage) (km2 float64, ok bo
 	if value == nil {
 		return 0, false
 	}
-	if b, isBox := parseBox(value); isBox {
-		polygons, err := b.polygons()
-		if err != nil {
-			return 0, false
-		}
-		value = polygons
-	}
-	area, err := grid.ParseWithin(budget.TilesSteps.Meter(ctx), value)
+	area, _, err := grid.ParseAnyWithin(budget.TilesSteps.Meter(ctx), value)
 	if err != nil {
 		return 0, false
 	}
-	for _, polygon := range area.Polygons() {
-		for i, ring := range polygon {
-			if i == 0 {
-				km2 += ringArea(ring)
-			} else {
-				km2 -= ringArea(ring) // a hole
-			}
-		}
-	}
-	return km2, true
-}
-
-const earthRadius = 6371.0072 // km, of the sphere with the area of the Earth
-
-// ringArea returns the area of a ring of longitudes and latitudes on the sphere. Its sides are straight in longitude and latitude.
-func ringArea(ring grid.Ring) float64 {
-	sum, radian := 0.0, math.Pi/180
-	for i := range ring {
-		a, b := ring[i], ring[(i+1)%len(ring)]
-		sum += (b[0] - a[0]) * radian * (2 + math.Sin(a[1]*radian) + math.Sin(b[1]*radian))
-	}
-	return math.Abs(sum) / 2 * earthRadius * earthRadius
+	return area.SquareMetres() / 1e6, true
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 )
@@ -59,13 +60,14 @@ type Facade struct {
 	table []operation
 	mux   *http.ServeMux
 
-	splitting    chan struct{} // holds one entry while an area is split
 	mergedBefore mergedDocuments
+	collecting   *budget.Places[dispatch.UserID] // results of tasks that are being collected
+	inlining     *budget.Places[dispatch.UserID] // process graphs that are being rewritten
 }
 
 // New returns the façade.
 func New(c Config) *Facade {
-	f := &Facade{Config: c, mux: http.NewServeMux(), splitting: make(chan struct{}, 1)}
+	f := &Facade{Config: c, mux: http.NewServeMux(), collecting: budget.NewPlaces[dispatch.UserID](8, 1), inlining: budget.NewPlaces[dispatch.UserID](2, 1)}
 	f.table = f.operations()
 	for _, o := range f.table {
 		pattern := o.method + " " + o.path
@@ -77,8 +79,9 @@ func New(c Config) *Facade {
 	return f
 }
 
-// Path returns the path below which the façade serves.
-func (f *Facade) Path() string { return path }
+// Paths returns the paths at and below which the façade serves. Clients that are given the address of the server alone look for the versions of the
+// API there.
+func (f *Facade) Paths() []string { return []string{path, wellKnownPath} }
 
 // view is the part of the broker that a client sees: one platform, or all of them.
 type view struct {

@@ -117,12 +117,20 @@ type inliner struct {
 }
 
 const (
-	nodeBytes = 64   // that a node counts, besides its text
-	callBytes = 1024 // that reading a process counts, besides its text
+	nodeBytes  = 64   // that a node counts, besides its text
+	valueBytes = 32   // that any value counts each time it is copied: about what it takes in memory besides its text
+	callBytes  = 1024 // that reading a process counts, besides its text
 )
 
 func tooComplex(format string, args ...any) error {
 	return refused(http.StatusBadRequest, "ProcessGraphComplexity", fmt.Sprintf(format, args...))
+}
+
+func (in *inliner) exceeded() error { return exceeded(in.meter) }
+
+// exceeded returns the error of a graph that costs too much.
+func exceeded(m *budget.Meter) error {
+	return tooComplex("With the processes that it calls, the process graph has %v.", m.Err())
 }
 
 // graph returns a process graph with its nodes replaced, and those of the graphs in their arguments.
@@ -158,6 +166,9 @@ func (in *inliner) graph(graph map[string]any) (map[string]any, error) {
 
 // value returns an argument with the process graphs in it replaced.
 func (in *inliner) value(v any) (any, error) {
+	if !in.meter.Spend(valueBytes) {
+		return nil, in.exceeded()
+	}
 	switch v := v.(type) {
 	case []any:
 		list := slices.Clone(v)
@@ -244,7 +255,7 @@ func (in *inliner) replace(out map[string]any, id string, node map[string]any, p
 		Graph map[string]any `json:"process_graph"`
 	}
 	if !in.meter.Spend(len(p.body) + callBytes) {
-		return tooComplex("With the processes that it calls, the process graph has %v.", in.meter.Err())
+		return in.exceeded()
 	}
 	if err := decodeNumbers(p.body, &definition); err != nil {
 		return refused(http.StatusBadRequest, "ProcessInvalid", "The process "+name+" cannot be read.")
@@ -258,14 +269,14 @@ func (in *inliner) replace(out map[string]any, id string, node map[string]any, p
 		return refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process "+name+" has no result node.")
 	}
 	if !in.meter.Spend(nodeBytes * len(inner)) { // they are copied once more
-		return tooComplex("With the processes that it calls, the process graph has %v.", in.meter.Err())
+		return in.exceeded()
 	}
 	ids := freshIDs(out, id, inner, result)
 	values, err := bind(name, p.parameters, node["arguments"])
 	if err != nil {
 		return err
 	}
-	s := &substitution{ids: ids, values: values, sizes: map[string]int{}, meter: in.meter, process: name}
+	s := &substitution{ids: ids, values: values, sizes: map[string]int{}, hidden: map[string]int{}, meter: in.meter, process: name}
 	for own, n := range inner {
 		fresh, err := s.value(n, 0)
 		if err != nil {
@@ -348,7 +359,7 @@ type substitution struct {
 	values  map[string]any
 	sizes   map[string]int // of the values, in bytes
 	meter   *budget.Meter
-	hidden  []string // names of the parameters of the callbacks around the value
+	hidden  map[string]int // how many callbacks around the value have a parameter of this name
 }
 
 // callbackNames are the parameters that predefined processes pass to a process graph among their arguments
@@ -357,6 +368,9 @@ var callbackNames = []string{"data", "context", "x", "y", "value", "index", "lab
 
 // value copies a value; depth is the number of callbacks around it, whose nodes have ids of their own.
 func (s *substitution) value(v any, depth int) (any, error) {
+	if !s.meter.Spend(valueBytes) {
+		return nil, exceeded(s.meter)
+	}
 	switch v := v.(type) {
 	case []any:
 		list := make([]any, len(v))
@@ -384,9 +398,7 @@ func (s *substitution) value(v any, depth int) (any, error) {
 func (s *substitution) object(v map[string]any, depth int) (any, error) {
 	object := make(map[string]any, len(v))
 	if _, callback := v["process_graph"].(map[string]any); callback {
-		before := len(s.hidden)
-		s.hidden = append(append(s.hidden, callbackNames...), declared(v["parameters"])...)
-		defer func() { s.hidden = s.hidden[:before] }()
+		defer s.hide(slices.Concat(callbackNames, declared(v["parameters"])))()
 		depth++
 	}
 	for name, member := range v {
@@ -396,6 +408,18 @@ func (s *substitution) object(v map[string]any, depth int) (any, error) {
 		}
 	}
 	return object, nil
+}
+
+// hide hides parameters until show is called.
+func (s *substitution) hide(names []string) (show func()) {
+	for _, name := range names {
+		s.hidden[name]++
+	}
+	return func() {
+		for _, name := range names {
+			s.hidden[name]--
+		}
+	}
 }
 
 // declared returns the names of parameters that a callback declares.
@@ -413,7 +437,7 @@ func declared(parameters any) (names []string) {
 // parameter returns the value of a parameter in place of a reference to it.
 func (s *substitution) parameter(reference map[string]any, name string, depth int) (any, error) {
 	value, known := s.values[name]
-	if !known || slices.Contains(s.hidden, name) {
+	if !known || s.hidden[name] > 0 {
 		return reference, nil
 	}
 	if depth > 0 && refers(value) {
@@ -430,7 +454,7 @@ func (s *substitution) parameter(reference map[string]any, name string, depth in
 		s.sizes[name] = size
 	}
 	if !s.meter.Spend(size) {
-		return nil, tooComplex("With the processes that it calls, the process graph has %v.", s.meter.Err())
+		return nil, exceeded(s.meter)
 	}
 	return value, nil
 }

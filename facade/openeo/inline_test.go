@@ -90,6 +90,25 @@ func TestInline(t *testing.T) {
 	}
 }
 
+// What inlining costs in memory and in time is counted, not only bytes of text.
+func TestInline_CountsWhatItCosts(t *testing.T) {
+	lists := "[" + strings.Repeat("[],", 1<<18) + "[]]"
+	var hidden, uses []string
+	for n := range 5_000 {
+		hidden, uses = append(hidden, fmt.Sprintf(`{"name":"h%d"}`, n)), append(uses, `{"from_parameter":"c"}`)
+	}
+	own := map[string]string{
+		"lists":  `{"process_graph":{"a":{"process_id":"first","arguments":{"data":` + lists + `},"result":true}}}`,
+		"hidden": `{"parameters":[{"name":"c"}],"process_graph":{"a":{"process_id":"apply","arguments":{"process":{"parameters":[` + strings.Join(hidden, ",") + `],"process_graph":{"m":{"process_id":"sum","arguments":{"data":[` + strings.Join(uses, ",") + `]},"result":true}}}},"result":true}}}`,
+	}
+	if _, err := inline(t, `{"a":{"process_id":"lists","arguments":{}},"b":{"process_id":"lists","arguments":{},"result":true}}`, own); err == nil {
+		t.Error("twice 256 Ki lists are inlined, of which each takes more memory than text")
+	}
+	if _, err := inline(t, `{"a":{"process_id":"hidden","arguments":{"c":1},"result":true}}`, own); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInline_Refused(t *testing.T) {
 	doubling := map[string]string{
 		"loop":  `{"process_graph":{"a":{"process_id":"pool","arguments":{},"result":true}}}`,

@@ -2,10 +2,13 @@ package openeo
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -110,12 +113,30 @@ var errChanged = refused(http.StatusBadRequest, "JobLocked", "The batch job was 
 
 // jobMembers are the members of a batch job besides its process whose form is checked.
 var jobMembers = map[string]func(json.RawMessage) bool{
-	"title": isText, "description": isText, "plan": isText, "log_level": isLevel,
-	"budget":      func(v json.RawMessage) bool { var n float64; return json.Unmarshal(v, &n) == nil && n >= 0 },
-	"job_options": func(v json.RawMessage) bool { var o map[string]json.RawMessage; return json.Unmarshal(v, &o) == nil },
+	"title": isTextUpTo(mostTitle), "description": isTextUpTo(mostDescription), "plan": isTextUpTo(mostTitle), "log_level": isLevel,
+	"max_duration": isDuration,
+	"budget":       func(v json.RawMessage) bool { var n float64; return json.Unmarshal(v, &n) == nil && n >= 0 },
+	"job_options":  func(v json.RawMessage) bool { var o map[string]json.RawMessage; return json.Unmarshal(v, &o) == nil },
 }
 
-func isText(v json.RawMessage) bool { var s string; return json.Unmarshal(v, &s) == nil }
+const (
+	mostTitle       = 1_000 // characters, as in the broker's own interface
+	mostDescription = 20_000
+	longestJob      = 366 * 24 * time.Hour // likewise
+)
+
+func isTextUpTo(most int) func(json.RawMessage) bool {
+	return func(v json.RawMessage) bool {
+		var s string
+		return json.Unmarshal(v, &s) == nil && utf8.RuneCountInString(s) <= most
+	}
+}
+
+// isDuration reports whether a value is a number of seconds that a job can take.
+func isDuration(v json.RawMessage) bool {
+	var seconds int64
+	return json.Unmarshal(v, &seconds) == nil && seconds >= 1 && seconds <= int64(longestJob.Seconds())
+}
 
 func isLevel(v json.RawMessage) bool {
 	var s string
@@ -126,8 +147,13 @@ func isLevel(v json.RawMessage) bool {
 func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[string]json.RawMessage) error {
 	for _, name := range slices.Sorted(maps.Keys(jobMembers)) {
 		if v, there := members[name]; there && !jobMembers[name](v) {
-			return refused(http.StatusBadRequest, "ProcessParameterInvalid", "The member "+name+" of the batch job has the wrong form.")
+			return refused(http.StatusBadRequest, "ProcessParameterInvalid", fmt.Sprintf("The member %s of the batch job has the wrong form, or is too large. Titles and plans have at most %d characters, descriptions %d.", name, mostTitle, mostDescription))
 		}
+	}
+	var options map[string]json.RawMessage
+	_ = json.Unmarshal(members["job_options"], &options) // an object: checked above
+	if v := options[optionDuration]; v != nil && !isNull(v) && !isDuration(v) {
+		return refused(http.StatusBadRequest, "ProcessParameterInvalid", fmt.Sprintf("The job option %s must be a whole number of seconds, at most %.0f.", optionDuration, longestJob.Seconds()))
 	}
 	var process map[string]json.RawMessage
 	if json.Unmarshal(members["process"], &process) != nil || process == nil {
@@ -163,7 +189,7 @@ func (f *Facade) withDimension(r *request, members map[string]json.RawMessage, r
 	case request.Process == nil:
 		return f.serviceTaskFor(r, members, request)
 	}
-	return f.taskFor(r.Context(), members, request)
+	return f.taskFor(r, members, request)
 }
 
 // graphError gives the error of a process graph its code.
@@ -222,14 +248,17 @@ func optionsIn(members map[string]json.RawMessage) (options, own map[string]json
 	return options, own
 }
 
-// startJob starts a batch job. One that was started before does not change.
+// startJob starts a batch job. One that was started and has not ended goes on.
 func (f *Facade) startJob(r *request) (*answer, error) {
 	is, err := f.find(r, dispatch.AsKnown)
 	if err != nil {
 		return nil, err
 	}
 	started := &answer{status: http.StatusAccepted}
-	if is.unstarted == nil {
+	switch {
+	case is.unstarted == nil && ended(is.status()):
+		return nil, refused(http.StatusBadRequest, "JobLocked", "This batch job was started before and has ended. A batch job runs once: create a new one with the same process.")
+	case is.unstarted == nil:
 		return started, nil
 	}
 	var members map[string]json.RawMessage

@@ -3,7 +3,6 @@ package openeo
 import (
 	"encoding/json"
 	"iter"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -11,12 +10,6 @@ import (
 )
 
 const longestPage = 1000 // batch jobs
-
-// jobPage is a page of the list of batch jobs.
-type jobPage struct {
-	Jobs  []batchJob `json:"jobs"`
-	Links []link     `json:"links"`
-}
 
 // jobPlace is a position in the list of batch jobs: what was listed last of each kind.
 type jobPlace struct {
@@ -38,32 +31,44 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 	if query.Has("cursor") {
 		text, ok := r.Unseal(r.user, purpose, query.Get("cursor"))
 		if !ok || json.Unmarshal(text, &at) != nil {
-			return nil, refused(http.StatusBadRequest, "NotFound", "The cursor is not one that this list returned to you. Follow the links of the list.")
+			return nil, badParameter("cursor", "is not one that this list returned to you. Follow the links of the list")
 		}
 	}
-	page := jobPage{Jobs: []batchJob{}, Links: []link{}}
 	more := false
-	for is, err := range f.batchJobs(r, at, limit) {
-		if err != nil {
-			return nil, err
+	jobs := func(yield func(any, error) bool) {
+		n := 0
+		for is, err := range f.batchJobs(r, at, limit) {
+			if more = err == nil && limit > 0 && n == limit; more {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			at = at.after(is)
+			j := f.batchJob(r, is)
+			j.JobOptions, j.Links = nil, nil
+			if n++; !yield(j, nil) {
+				return
+			}
 		}
-		if more = limit > 0 && len(page.Jobs) == limit; more {
-			break
-		}
-		at = at.after(is)
-		j := f.batchJob(r, is)
-		j.JobOptions, j.Links = nil, nil
-		page.Jobs = append(page.Jobs, j)
 	}
-	if more {
-		text, err := json.Marshal(at)
-		if err != nil {
-			return nil, err
+	return listAnswer("jobs", jobs, func() (links []link) {
+		if more {
+			links = append(links, f.nextJobs(r, purpose, at, limit))
 		}
-		next := url.Values{"limit": {strconv.Itoa(limit)}, "cursor": {r.Seal(r.user, purpose, text)}}
-		page.Links = append(page.Links, link{Rel: "next", Href: r.root + "/jobs?" + next.Encode(), Type: "application/json"})
+		return links
+	})
+}
+
+// nextJobs returns the link to the batch jobs after a position.
+func (f *Facade) nextJobs(r *request, purpose string, at jobPlace, limit int) link {
+	text, err := json.Marshal(at)
+	if err != nil {
+		panic(err) // times and numbers
 	}
-	return &answer{body: page}, nil
+	next := url.Values{"limit": {strconv.Itoa(limit)}, "cursor": {r.Seal(r.user, purpose, text)}}
+	return link{Rel: "next", Href: r.root + "/jobs?" + next.Encode(), Type: "application/json"}
 }
 
 // pageLimit returns the limit of a query; 0 for none.
@@ -73,7 +78,7 @@ func pageLimit(query url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(query.Get("limit"))
 	if err != nil || n < 1 {
-		return 0, refused(http.StatusBadRequest, "ProcessParameterInvalid", "The query parameter limit must be a whole number greater than 0.")
+		return 0, badParameter("limit", "must be a whole number greater than 0")
 	}
 	return min(n, longestPage), nil
 }

@@ -3,7 +3,7 @@ package openeo
 import (
 	"cmp"
 	"fmt"
-	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +21,7 @@ type logEntry struct {
 	Level   string     `json:"level"`
 	Message string     `json:"message"`
 	Time    *time.Time `json:"time,omitempty"`
+	Links   []link     `json:"links,omitempty"`
 }
 
 // logPage is a part of a log.
@@ -40,7 +41,11 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	}
 	level := cmp.Or(query.Get("level"), "debug")
 	if !slices.Contains(levels, level) {
-		return nil, refused(http.StatusBadRequest, "ProcessParameterInvalid", "The query parameter level must be error, warning, info or debug.")
+		return nil, badParameter("level", "must be error, warning, info or debug")
+	}
+	after, ok := parsePlace(query.Get("offset"))
+	if query.Has("offset") && !ok {
+		return nil, badParameter("offset", "is not the id of an entry of this log")
 	}
 	is, err := f.find(r, dispatch.AsKnown)
 	if err != nil {
@@ -50,9 +55,8 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	after := placeOf(query.Get("offset"))
 	all = slices.DeleteFunc(all, func(e logEntry) bool {
-		return query.Has("offset") && !after.before(placeOf(e.ID)) || slices.Index(levels, e.Level) > slices.Index(levels, level)
+		return query.Has("offset") && after.compare(placeOf(e.ID)) >= 0 || slices.Index(levels, e.Level) > slices.Index(levels, level)
 	})
 	page := logPage{Level: level, Logs: all, Links: []link{}}
 	if page.Logs == nil {
@@ -70,16 +74,27 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 // after them; in the log of a task the numbers are the time of a failure and the job.
 type logPlace struct{ first, second int64 }
 
-// placeOf parses the id of an entry; any other text is the beginning of the log.
-func placeOf(id string) (p logPlace) {
-	first, second, _ := strings.Cut(id, ".")
-	p.first, _ = strconv.ParseInt(first, 10, 64)
-	p.second, _ = strconv.ParseInt(second, 10, 64)
+var placePattern = regexp.MustCompile(`^([0-9]{1,18})(?:\.([0-9]{1,18}))?$`)
+
+// parsePlace parses the id of an entry.
+func parsePlace(id string) (p logPlace, ok bool) {
+	m := placePattern.FindStringSubmatch(id)
+	if m == nil {
+		return p, false
+	}
+	p.first, _ = strconv.ParseInt(m[1], 10, 64) // digits
+	p.second, _ = strconv.ParseInt(cmp.Or(m[2], "0"), 10, 64)
+	return p, true
+}
+
+// placeOf returns the place of an entry.
+func placeOf(id string) logPlace {
+	p, _ := parsePlace(id)
 	return p
 }
 
-func (p logPlace) before(q logPlace) bool {
-	return cmp.Or(cmp.Compare(p.first, q.first), cmp.Compare(p.second, q.second)) < 0
+func (p logPlace) compare(q logPlace) int {
+	return cmp.Or(cmp.Compare(p.first, q.first), cmp.Compare(p.second, q.second))
 }
 
 func (p logPlace) id() string {
@@ -103,9 +118,24 @@ func (f *Facade) logOf(r *request, is entry) ([]logEntry, error) {
 	}
 	var all []logEntry
 	for i, e := range logged {
-		all = append(all, logEntry{logPlace{int64(i) + 1, 0}.id(), knownLevel(e.Level), e.Message, known(e.Time)})
+		all = append(all, logEntry{ID: logPlace{int64(i) + 1, 0}.id(), Level: knownLevel(e.Level), Message: e.Message, Time: known(e.Time)})
 	}
-	return append(all, ownEntries(*is.job, int64(len(all)))...), nil
+	for _, own := range ownEntries(*is.job, logged) {
+		if is.job.Attention == dispatch.NeedsSignIn {
+			own.Links = signInLinks(r.SignInLink(is.job.Account.Platform()))
+		}
+		all = append(all, own)
+	}
+	slices.SortStableFunc(all, func(a, b logEntry) int { return placeOf(a.ID).compare(placeOf(b.ID)) })
+	return all, nil
+}
+
+// signInLinks returns the link to a page where the user signs in; "": there is none.
+func signInLinks(href string) []link {
+	if href == "" {
+		return nil
+	}
+	return []link{{Rel: "related", Href: href, Title: signInTitle}}
 }
 
 func knownLevel(level string) string {
@@ -123,23 +153,34 @@ func known(t time.Time) *time.Time {
 	return &t
 }
 
-// ownEntries returns what the broker has to say about a job after n entries of its platform: why it failed, or why it makes no progress.
-func ownEntries(j dispatch.Record, n int64) (all []logEntry) {
-	add := func(level, message string) {
-		all = append(all, logEntry{logPlace{n, int64(len(all)) + 1}.id(), level, message, known(j.Updated)})
+// ownEntries returns what the broker has to say about a job among the entries of its platform: why it failed, or why it makes no progress. An entry
+// stands after those that the platform wrote before it, and each kind has a number, so that ids do not change while the log grows.
+func ownEntries(j dispatch.Record, logged []dispatch.LogEntry) (all []logEntry) {
+	add := func(kind int64, level, message string, at time.Time) {
+		all = append(all, logEntry{ID: logPlace{writtenBefore(logged, at), kind}.id(), Level: level, Message: message, Time: known(at)})
 	}
 	if j.Request.Warning != "" {
-		add("warning", j.Request.Warning)
+		add(1, "warning", j.Request.Warning, j.Created)
 	}
 	switch {
 	case j.Status == dispatch.Failed:
-		add("error", cmp.Or(j.Failure, "The batch job failed."))
+		add(2, "error", cmp.Or(j.Failure, "The batch job failed."), j.Moved)
 	case j.Attention != dispatch.None:
-		add("warning", strings.TrimSpace(string(j.Attention)+". "+j.Notice))
+		add(3, "warning", strings.TrimSpace(string(j.Attention)+". "+j.Notice), j.Updated)
 	case j.Status == dispatch.Unknown:
-		add("warning", "The platform does not tell the status of this batch job at present. The last known one is shown.")
+		add(4, "warning", "The platform does not tell the status of this batch job at present. The last known one is shown.", j.Updated)
 	}
 	return all
+}
+
+// writtenBefore returns how many entries of a platform's log come before a time. Entries without a time come with the next one that has one.
+func writtenBefore(logged []dispatch.LogEntry, at time.Time) int64 {
+	for i, e := range logged {
+		if e.Time.After(at) {
+			return int64(i)
+		}
+	}
+	return int64(len(logged))
 }
 
 // failuresOf returns the failures of the jobs of a task.
@@ -148,14 +189,9 @@ func (f *Facade) failuresOf(r *request, id dispatch.TaskID) (all []logEntry, err
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, logEntry{logPlace{j.Moved.UnixMicro(), int64(j.ID)}.id(), "error",
-			fmt.Sprintf("Tile %d failed: %s", j.Number, cmp.Or(j.Failure, "no reason is known.")), known(j.Moved)})
+		all = append(all, logEntry{ID: logPlace{j.Moved.UnixMicro(), int64(j.ID)}.id(), Level: "error",
+			Message: fmt.Sprintf("Tile %d failed: %s", j.Number, cmp.Or(j.Failure, "no reason is known.")), Time: known(j.Moved)})
 	}
-	slices.SortFunc(all, func(a, b logEntry) int {
-		if placeOf(a.ID).before(placeOf(b.ID)) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b logEntry) int { return placeOf(a.ID).compare(placeOf(b.ID)) })
 	return all, nil
 }

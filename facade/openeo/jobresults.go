@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 )
@@ -79,7 +80,7 @@ func (f *Facade) failureOf(r *request, is entry) (*answer, error) {
 		logEntry
 		Code  string `json:"code"`
 		Links []link `json:"links"`
-	}{last, "JobFailed", []link{}}}, nil
+	}{last, "JobFailed", append([]link{}, last.Links...)}}, nil
 }
 
 // collectionOf returns the results of a batch job as far as there are any.
@@ -155,19 +156,27 @@ func (f *Facade) followResults(r *request) (*answer, error) {
 const (
 	resultsAtOnce = 100
 	resultsMargin = 15 * time.Second // of the request's time, for writing the response
+	collectTurn   = 30 * time.Second // how long a request for the results of a task waits for those of other tasks
 )
 
 // taskCollection returns the results of the finished jobs of a task as one Collection. The names of its assets begin with the number of the
 // job.
 func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.Time) (stac.Object, error) {
 	ctx := r.Context()
+	waiting, cancelWait := context.WithTimeout(ctx, collectTurn)
+	defer cancelWait()
+	leave, err := f.collecting.Acquire(waiting, r.user, 1)
+	if err != nil {
+		return nil, refused(http.StatusServiceUnavailable, "InfrastructureBusy", "The results of other tasks are being read. Request these again later.")
+	}
+	defer leave()
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-resultsMargin))
 		defer cancel()
 	}
 	var extent stac.Extent
-	assets, after := stac.Object{}, dispatch.ResultPosition{}
+	assets, after, size := stac.Object{}, dispatch.ResultPosition{}, int64(0)
 	for more := true; more; {
 		part, err := f.Broker.TaskResults(ctx, r.user, t.ID, after, resultsAtOnce)
 		if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
@@ -178,10 +187,15 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 			return nil, err
 		}
 		for _, j := range part.Jobs {
-			if err := f.addTile(r, assets, &extent, j, expires); err != nil {
+			n, err := f.addTile(r, assets, &extent, j, expires)
+			if err != nil {
 				return nil, err
 			}
+			size += n
 			after = j.ResultPosition()
+		}
+		if err := budget.TaskResults.Check(size); err != nil {
+			return nil, refused(http.StatusRequestEntityTooLarge, "FileSizeExceeded", fmt.Sprintf("The results in one document have %v. Read them in pages: %s/upscale_tasks/%d/results/items", err, r.BaseURL(r.outer), t.ID))
 		}
 		more = part.More
 	}
@@ -198,17 +212,18 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 	return c, nil
 }
 
-// addTile adds the assets of a job to those of its task, and widens the extent.
-func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j dispatch.JobResult, expires time.Time) error {
+// addTile adds the assets of a job to those of its task, and widens the extent. It returns the size of the assets in bytes.
+func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j dispatch.JobResult, expires time.Time) (size int64, err error) {
 	var own stac.Object
 	c := stac.Object{}
 	_ = json.Unmarshal(j.Collection, &c) // no results: no assets
 	if err := f.passFiles(r, c, j.Job, expires); err != nil {
-		return err
+		return 0, err
 	}
 	_ = json.Unmarshal(c["assets"], &own)
 	for name, a := range own {
 		assets[fmt.Sprintf("tile-%d/%s", j.Number, name)] = a
+		size += int64(len(name) + len(a))
 	}
 	var of stac.Extent
 	of.Collection(c)
@@ -216,5 +231,5 @@ func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j 
 		extent.AddBox(of.Box())
 	}
 	extent.AddTimes(of.Times())
-	return nil
+	return size, nil
 }

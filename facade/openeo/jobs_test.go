@@ -99,7 +99,7 @@ func TestJobs_FromCreateToResults(t *testing.T) {
 	if sent := w.sims["cdse"].Oracle.Requests("POST /jobs"); sent != 1 {
 		t.Errorf("%d jobs at the platform", sent)
 	}
-	w.is(http.StatusAccepted, "POST", path+"/results", "")
+	refusedWith(t, w.ask("POST", path+"/results", "", "Authorization", anna), http.StatusBadRequest, "JobLocked") // a batch job runs once
 
 	got := w.ask("GET", path+"/results", "", "Authorization", anna)
 	c := object(t, got, http.StatusOK)

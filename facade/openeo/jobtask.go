@@ -2,16 +2,11 @@ package openeo
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
 )
@@ -20,11 +15,11 @@ import (
 const (
 	optionGrid      = ownOption + "tile_grid"       // name of a grid
 	optionParameter = ownOption + "split_parameter" // name of the argument that has the area
+	optionDuration  = ownOption + "max_duration"    // seconds that the job may take at its platform
 )
 
 const (
 	usualParameter = "spatial_extent"
-	splitWithin    = 20 * time.Second
 	mostTiles      = 10_000
 )
 
@@ -36,7 +31,7 @@ func asksForTask(members map[string]json.RawMessage) bool {
 }
 
 // taskFor returns the request and the dimension of a task: where the nodes of the graph have the area that is split, the request has a parameter.
-func (f *Facade) taskFor(ctx context.Context, members map[string]json.RawMessage, r dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
+func (f *Facade) taskFor(in *request, members map[string]json.RawMessage, r dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
 	g, parameter, err := splitOptions(members)
 	if err != nil {
 		return r, nil, err
@@ -54,7 +49,7 @@ func (f *Facade) taskFor(ctx context.Context, members map[string]json.RawMessage
 	if r.Process, err = dispatch.Encode(process); err != nil {
 		return r, nil, err
 	}
-	values, err := f.split(ctx, g, area)
+	values, err := split(in, g, area)
 	return r, &dispatch.Dimension{Name: parameter, Values: values}, err
 }
 
@@ -122,97 +117,22 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 	return area, graph, err
 }
 
-// boundingBox is openEO's form of a box in longitude and latitude.
-type boundingBox struct {
-	West  *float64        `json:"west"`
-	South *float64        `json:"south"`
-	East  *float64        `json:"east"`
-	North *float64        `json:"north"`
-	CRS   json.RawMessage `json:"crs,omitempty"`
-}
-
-// parseBox returns the box that a value is; ok is false for any other value, and for a box in another reference system.
-func parseBox(value json.RawMessage) (b boundingBox, ok bool) {
-	if json.Unmarshal(value, &b) != nil || b.West == nil || b.South == nil || b.East == nil || b.North == nil {
-		return b, false
+// split returns the tiles of an area, in its own form: boxes of a box, GeoJSON of GeoJSON.
+func split(in *request, g *grid.Grid, value json.RawMessage) ([]json.RawMessage, error) {
+	pieces, isBox, err := in.Split(in.Context(), g, value, mostTiles)
+	if dispatch.Is(err, dispatch.Invalid) {
+		return nil, refused(http.StatusBadRequest, "ProcessParameterInvalid", "The area cannot be split into tiles. "+dispatch.TextFor(err))
 	}
-	crs := string(b.CRS)
-	return b, crs == "" || crs == "null" || crs == "4326" || crs == `"EPSG:4326"`
-}
-
-// polygons returns a box as GeoJSON. One across the antimeridian becomes two polygons.
-func (b boundingBox) polygons() (json.RawMessage, error) {
-	ring := func(west, east float64) [][][]float64 {
-		s, n := *b.South, *b.North
-		return [][][]float64{{{west, s}, {east, s}, {east, n}, {west, n}, {west, s}}}
-	}
-	all := [][][][]float64{ring(*b.West, *b.East)}
-	if *b.East < *b.West {
-		all = [][][][]float64{ring(*b.West, 180), ring(-180, *b.East)}
-	}
-	return dispatch.Encode(map[string]any{"type": "MultiPolygon", "coordinates": all})
-}
-
-// split returns the tiles of an area, in its own form: boxes of a box, GeoJSON of GeoJSON. One area is split at a time.
-func (f *Facade) split(ctx context.Context, g *grid.Grid, value json.RawMessage) (tiles []json.RawMessage, err error) {
-	ctx, cancel := context.WithTimeout(ctx, splitWithin)
-	defer cancel()
-	select {
-	case f.splitting <- struct{}{}:
-		defer func() { <-f.splitting }()
-	case <-ctx.Done():
-		return nil, &dispatch.Error{Kind: dispatch.LimitReached, Op: "openeo.split", Text: "Too many areas are being split. Repeat the request in a few seconds.", RetryAfter: 5 * time.Second}
-	}
-	b, isBox := parseBox(value)
-	if isBox {
-		if value, err = b.polygons(); err != nil {
+	tiles := make([]json.RawMessage, len(pieces))
+	for i, piece := range pieces {
+		if tiles[i] = piece.AppendJSON(nil); !isBox {
+			continue
+		}
+		if tiles[i], err = dispatch.Encode(piece.Box()); err != nil {
 			return nil, err
 		}
 	}
-	m := budget.TilesSteps.Meter(ctx)
-	area, err := grid.ParseWithin(m, value)
-	if err != nil {
-		return nil, refused(http.StatusBadRequest, "ProcessParameterInvalid", "The area cannot be split into tiles: "+err.Error()+".")
-	}
-	if n := g.Estimate(area, mostTiles); n > mostTiles {
-		return nil, errTooManyTiles
-	}
-	for _, piece := range g.Tiles(area) {
-		if len(tiles) == mostTiles {
-			return nil, errTooManyTiles
-		}
-		tile := json.RawMessage(piece.AppendJSON(nil))
-		if isBox {
-			if tile, err = dispatch.Encode(boxAround(piece)); err != nil {
-				return nil, err
-			}
-		}
-		tiles = append(tiles, tile)
-	}
-	return tiles, splitError(m.Err())
-}
-
-var errTooManyTiles = refused(http.StatusBadRequest, "ProcessParameterInvalid",
-	fmt.Sprintf("The area has more than %d tiles. Take a smaller area or a coarser grid.", mostTiles))
-
-func splitError(err error) error {
-	if _, over := errors.AsType[*budget.Exceeded](err); over {
-		return refused(http.StatusBadRequest, "ProcessParameterInvalid", "Splitting the area costs too much: "+err.Error()+". Simplify it, take a smaller area, or a coarser grid.")
-	}
-	return err
-}
-
-// boxAround returns the box around a tile. The tiles of a box are boxes.
-func boxAround(tile grid.MultiPolygon) boundingBox {
-	first := tile[0][0][0]
-	west, south, east, north := first[0], first[1], first[0], first[1]
-	for _, polygon := range tile {
-		for _, p := range polygon[0] {
-			west, east = min(west, p[0]), max(east, p[0])
-			south, north = min(south, p[1]), max(north, p[1])
-		}
-	}
-	return boundingBox{West: &west, South: &south, East: &east, North: &north}
+	return tiles, err
 }
 
 // jobParameters are the broker's own job options, in the form of the processing parameters extension.
@@ -227,7 +147,7 @@ func (f *Facade) jobParameters() []json.RawMessage {
 			"schema": map[string]any{"type": "string", "enum": names}, "optional": true},
 		{"name": optionParameter, "description": "The argument of the process graph that has the area.",
 			"schema": map[string]any{"type": "string"}, "optional": true, "default": usualParameter},
-		{"name": ownOption + "max_duration", "description": "Seconds that the batch job may take at its platform, from its start. It is canceled after that.",
+		{"name": optionDuration, "description": "Seconds that the batch job may take at its platform, from its start. It is canceled after that.",
 			"schema": map[string]any{"type": "integer", "minimum": 1}, "optional": true},
 	} {
 		text, err := dispatch.Encode(p)

@@ -1,11 +1,14 @@
 package openeo
 
 import (
+	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -28,10 +31,11 @@ func (f *Facade) readAll(r *request, backends []*dispatch.Backend, path string) 
 }
 
 // shared is the member of the federation extension that names the platforms which have a resource; missingOf names in lists those that did
-// not respond.
+// not respond, and oldOf those whose part is old.
 const (
 	shared    = "federation:backends"
 	missingOf = "federation:missing"
+	oldOf     = "eodispatch:stale"
 )
 
 // mergedPublication returns what all platforms publish at the path of a request. Platforms that do not respond are left out, and named in
@@ -46,20 +50,11 @@ func (f *Facade) mergedPublication(r *request) (*answer, error) {
 	if len(m.names) == 0 {
 		return nil, m.failure()
 	}
-	mediaType := mediaTypeOf(path)
-	if body := f.mergedBefore.find(path, r.root, m); body != nil {
-		return &answer{body: json.RawMessage(body), mediaType: mediaType}, nil
-	}
-	merged, err := m.merge(path, r.root)
+	p, err := f.mergedBefore.publication(path, m)
 	if err != nil {
 		return nil, err
 	}
-	body, err := dispatch.Encode(merged)
-	if err != nil {
-		return nil, err
-	}
-	f.mergedBefore.keep(path, r.root, m, body)
-	return &answer{body: json.RawMessage(body), mediaType: mediaType}, nil
+	return publicationAnswer(p, r.root, path), nil
 }
 
 // merging collects the documents of platforms.
@@ -67,18 +62,32 @@ type merging struct {
 	names   []string // of the platforms that have a document
 	docs    []dispatch.Publication
 	missing []string // of the platforms that did not respond
-	absent  error    // of a platform that has no such document
-	failed  error    // of a platform that did not respond
+	old     []string // of the platforms whose document is old
+	oldest  time.Time
+	absent  error // of a platform that has no such document
+	failed  error // of a platform that did not respond
 }
 
 func (m *merging) add(name string, one found) {
 	switch {
 	case one.err == nil:
 		m.names, m.docs = append(m.names, name), append(m.docs, one.Publication)
+		m.note(name, one.Publication)
 	case dispatch.Is(one.err, dispatch.NotFound) || dispatch.Is(one.err, dispatch.Unsupported):
 		m.absent = one.err
 	default:
 		m.missing, m.failed = append(m.missing, name), one.err
+	}
+}
+
+// note keeps in mind what is old.
+func (m *merging) note(name string, p dispatch.Publication) {
+	if !p.Stale {
+		return
+	}
+	m.old = append(m.old, name)
+	if m.oldest.IsZero() || p.Read.Before(m.oldest) {
+		m.oldest = p.Read
 	}
 }
 
@@ -155,14 +164,15 @@ func (m *merging) lists(docs []object, member, self string) (object, error) {
 
 func (m *merging) listOf(member string, all []object, self string) (object, error) {
 	out := object{}
-	for name, v := range map[string]any{member: all, "links": []link{{Rel: "self", Href: self, Type: "application/json"}}, missingOf: m.missing} {
+	for name, v := range map[string]any{member: all, "links": []link{{Rel: "self", Href: self, Type: "application/json"}}, missingOf: m.missing, oldOf: m.old} {
+		if names, is := v.([]string); is && len(names) == 0 {
+			continue
+		}
 		text, err := dispatch.Encode(v)
 		if err != nil {
 			return nil, err
 		}
-		if name != missingOf || len(m.missing) > 0 {
-			out[name] = text
-		}
+		out[name] = text
 	}
 	return out, nil
 }
@@ -216,19 +226,20 @@ func (m *merging) byName(docs []object) (object, error) {
 	return out, nil
 }
 
-// mostMerged is the number of merged documents that are kept.
-const mostMerged = 256
-
-// mergedDocuments keeps merged documents, as long as what they were merged from does not change. The zero value is ready.
+// mergedDocuments keeps the merged lists, as long as what they were merged from does not change. They are kept in pieces, like what they were
+// merged from: the address by which a client reaches the broker is none of their parts. The zero value is ready.
 type mergedDocuments struct {
 	mu  sync.Mutex
-	all map[string]mergedDocument
+	all map[string]mergedDocument // by path
 }
 
 type mergedDocument struct {
-	from string
-	body []byte
+	from  string
+	parts [][]byte
 }
+
+// mergedLists are the paths of the documents that are kept. They are few, and merging one takes long.
+var mergedLists = []string{"/collections", "/processes", "/file_formats", "/udf_runtimes"}
 
 // identity tells the documents of a merging from others.
 func (m *merging) identity() string {
@@ -236,23 +247,36 @@ func (m *merging) identity() string {
 	for i, name := range m.names {
 		id.WriteString(name + " " + m.docs[i].Version + "\n")
 	}
-	return id.String() + "missing " + strings.Join(m.missing, " ")
+	return id.String() + "missing " + strings.Join(m.missing, " ") + "\nold " + strings.Join(m.old, " ")
 }
 
-func (k *mergedDocuments) find(path, root string, m *merging) []byte {
+// publication returns the merged document at a path.
+func (k *mergedDocuments) publication(path string, m *merging) (dispatch.Publication, error) {
+	p := dispatch.Publication{Read: m.oldest, Stale: len(m.old) > 0}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if kept := k.all[root+path]; kept.from == m.identity() {
-		return kept.body
+	kept := k.all[path]
+	k.mu.Unlock()
+	if kept.from == m.identity() {
+		p.Parts = kept.parts
+		return p, nil
 	}
-	return nil
-}
-
-func (k *mergedDocuments) keep(path, root string, m *merging, body []byte) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.all == nil || len(k.all) >= mostMerged {
-		k.all = map[string]mergedDocument{}
+	root := "https://" + rand.Text() + ".invalid" // occurs in no document
+	merged, err := m.merge(path, root)
+	if err != nil {
+		return p, err
 	}
-	k.all[root+path] = mergedDocument{m.identity(), body}
+	body, err := dispatch.Encode(merged)
+	if err != nil {
+		return p, err
+	}
+	p.Parts = bytes.Split(body, []byte(root))
+	if slices.Contains(mergedLists, path) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.all == nil {
+			k.all = map[string]mergedDocument{}
+		}
+		k.all[path] = mergedDocument{m.identity(), p.Parts}
+	}
+	return p, nil
 }

@@ -1,7 +1,6 @@
 package openeo
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -45,6 +44,7 @@ type request struct {
 	user   dispatch.UserID // "": not signed in
 	caller identity.Caller
 	w      http.ResponseWriter
+	outer  *http.Request // as it came
 }
 
 // object reads the body, which must be a JSON object.
@@ -69,7 +69,8 @@ type answer struct {
 	header    http.Header
 	body      any    // as JSON; nil: none
 	mediaType string // "": application/json
-	// write writes the body in place of body, after the headers have been set; it calls WriteHeader.
+	// write writes the body in place of body, after the headers have been set; it calls WriteHeader. If it fails the connection is cut, so
+	// that the client does not take a part for the whole.
 	write func(http.ResponseWriter) error
 }
 
@@ -78,11 +79,11 @@ func (f *Facade) perform(o operation, w http.ResponseWriter, r *http.Request) {
 	e := r.Context().Value(exchangeKey{}).(*exchange)
 	e.outer.Pattern = o.method + " " + strings.Replace(e.view.path, "/"+e.view.name()+"/", "/{platform}/", 1) + o.path
 	if !o.streams {
-		ctx, cancel := context.WithTimeout(r.Context(), facade.Within)
+		ctx, cancel := facade.WithDeadline(r.Context())
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	in := &request{Request: r, Server: e.server, view: e.view, root: e.server.BaseURL(e.outer) + e.view.path, w: w}
+	in := &request{Request: r, Server: e.server, view: e.view, root: e.server.BaseURL(e.outer) + e.view.path, w: w, outer: e.outer}
 	err := in.authenticate(o.access)
 	var out *answer
 	if err == nil {
@@ -103,6 +104,7 @@ func (r *request) send(out *answer) {
 	}
 	switch {
 	case out.write != nil:
+		out.setType(h)
 		if err := out.write(r.w); err != nil {
 			panic(http.ErrAbortHandler) // a part of the response may have been sent
 		}
@@ -157,7 +159,7 @@ func (r *request) authenticate(needs access) error {
 }
 
 // tokenIn returns the access token of an Authorization header, in either form: "Bearer oidc/{provider}/{token}", or "Bearer {token}" as
-// the conformance class for plain tokens allows. The provider is not looked at, since the token itself names its issuer.
+// the conformance class for plain tokens allows.
 func tokenIn(headers []string) (dispatch.Secret, error) {
 	if len(headers) == 0 {
 		return "", errNoToken
@@ -171,10 +173,13 @@ func tokenIn(headers []string) (dispatch.Secret, error) {
 	if !prefixed {
 		return secretOr(text)
 	}
-	if method != "oidc" {
+	provider, token, _ := strings.Cut(rest, "/")
+	switch {
+	case method != "oidc":
 		return "", errScheme
+	case provider != providerID:
+		return "", errProvider
 	}
-	_, token, _ := strings.Cut(rest, "/")
 	return secretOr(token)
 }
 

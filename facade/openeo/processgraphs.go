@@ -2,6 +2,7 @@ package openeo
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -41,8 +42,9 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 		return nil, refused(http.StatusBadRequest, "ProcessGraphMissing", "The process has no process_graph.")
 	case json.Unmarshal(members["process_graph"], &graph) != nil || len(graph) == 0:
 		return nil, refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process_graph must be an object of nodes.")
-	case f.isPredefined(r, id):
-		return nil, refused(http.StatusBadRequest, "PredefinedProcessExists", "There is a predefined process with the id "+id+". Choose another id.")
+	}
+	if err := f.notPredefined(r, id); err != nil {
+		return nil, err
 	}
 	members["id"] = json.RawMessage(strconv.Quote(id)) // of ASCII characters
 	text, err := dispatch.Encode(members)
@@ -56,23 +58,29 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 	return &answer{}, err
 }
 
-// isPredefined reports whether a platform of the view is known to have a predefined process with the id.
-func (f *Facade) isPredefined(r *request, id string) bool {
+// notPredefined returns an error if a platform of the view has a predefined process with the id, or if that cannot be found out.
+func (f *Facade) notPredefined(r *request, id string) error {
 	for _, one := range f.readAll(r, f.backendsOf(r.view), "/processes") {
 		var list struct {
 			Processes []struct {
 				ID string `json:"id"`
 			} `json:"processes"`
 		}
-		if one.err == nil && json.Unmarshal(one.At(""), &list) == nil {
-			for _, p := range list.Processes {
-				if p.ID == id {
-					return true
-				}
+		switch {
+		case dispatch.Is(one.err, dispatch.NotFound), dispatch.Is(one.err, dispatch.Unsupported): // a platform that lists none has none
+			continue
+		case one.err != nil:
+			return one.err
+		case json.Unmarshal(one.At(""), &list) != nil:
+			continue
+		}
+		for _, p := range list.Processes {
+			if p.ID == id {
+				return refused(http.StatusBadRequest, "PredefinedProcessExists", "There is a predefined process with the id "+id+". Choose another id.")
 			}
 		}
 	}
-	return false
+	return nil
 }
 
 func (f *Facade) showProcess(r *request) (*answer, error) {
@@ -95,52 +103,70 @@ const (
 // listedMembers are those of a process that lists show, as the standard recommends.
 var listedMembers = []string{"id", "summary", "description", "categories", "parameters", "returns", "deprecated", "experimental"}
 
+// processesAtOnce bounds how many processes are read at once for a list, because each is read with its graph.
+const processesAtOnce = 16
+
 // listProcesses lists the user's processes, all or in pages.
 func (f *Facade) listProcesses(r *request) (*answer, error) {
 	most, after, err := r.page(processCursor)
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.Processes.Processes(r.Context(), r.user, string(after), most+1)
-	if err != nil {
-		return nil, err
-	}
-	links := []link{}
-	if len(all) > most {
-		all = all[:most]
-		links = append(links, r.next(processCursor, most, []byte(all[most-1].ID)))
-	}
-	listed := make([]map[string]json.RawMessage, len(all))
-	for i, p := range all {
-		if err := json.Unmarshal(p.Body, &listed[i]); err != nil {
-			return nil, err
-		}
-		for name := range listed[i] {
-			if !slices.Contains(listedMembers, name) {
-				delete(listed[i], name)
+	more := false
+	processes := func(yield func(any, error) bool) {
+		for n := 0; ; {
+			some, err := f.Processes.Processes(r.Context(), r.user, after, processesAtOnce)
+			for _, p := range some {
+				if more = n == most; more {
+					return
+				}
+				n, after = n+1, p.ID
+				if shown, err := listed(p); !yield(shown, err) {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+			}
+			if err != nil || len(some) < processesAtOnce {
+				return
 			}
 		}
 	}
-	return &answer{body: map[string]any{"processes": listed, "links": links}}, nil
+	return listAnswer("processes", processes, func() (links []link) {
+		if more {
+			links = append(links, r.next(processCursor, most, []byte(after)))
+		}
+		return links
+	})
 }
 
-// page returns how many entries of a list a request asks for and the position after which they begin; nil: at the start. Without a limit
+// listed returns a process as lists show it.
+func listed(p dispatch.StoredProcess) (members map[string]json.RawMessage, err error) {
+	if err := json.Unmarshal(p.Body, &members); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return !slices.Contains(listedMembers, name) })
+	return members, nil
+}
+
+// page returns how many entries of a list a request asks for and the id after which they begin; "": at the start. Without a limit
 // all of the user's are asked for, whose number is bounded.
-func (r *request) page(list string) (most int, after []byte, err error) {
+func (r *request) page(list string) (most int, after string, err error) {
 	query := r.URL.Query()
-	most = int(budget.UserProcesses.Most)
-	if text := query.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return 0, nil, refused(http.StatusBadRequest, "ParameterInvalid", "The parameter limit must be an integer of at least 1.")
-		}
-		most = min(n, most)
+	limit, err := pageLimit(query)
+	if err != nil {
+		return 0, "", err
+	}
+	if most = int(budget.UserProcesses.Most); limit > 0 {
+		most = min(most, limit)
 	}
 	if cursor := query.Get("cursor"); cursor != "" {
-		var ok bool
-		if after, ok = r.Unseal(r.user, list, cursor); !ok {
-			return 0, nil, refused(http.StatusBadRequest, "ParameterInvalid", "The parameter cursor is not one of a link of this list.")
+		text, ok := r.Unseal(r.user, list, cursor)
+		if !ok {
+			return 0, "", badParameter("cursor", "is not one that this list returned to you. Follow the links of the list")
 		}
+		after = string(text)
 	}
 	return most, after, nil
 }

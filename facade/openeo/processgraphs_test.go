@@ -46,7 +46,7 @@ func TestProcessGraphs_BelongToTheirOwner(t *testing.T) {
 	}
 	w.save("page-1", sum)
 	next := w.get(graphs+"?limit=1", "Authorization", anna)["links"].([]any)[0].(map[string]any)["href"].(string)
-	refusedWith(t, w.ask("GET", strings.TrimPrefix(next, publicURL), "", "Authorization", bert), http.StatusBadRequest, "ParameterInvalid")
+	refusedWith(t, w.ask("GET", strings.TrimPrefix(next, publicURL), "", "Authorization", bert), http.StatusBadRequest, "ProcessParameterInvalid")
 }
 
 func TestProcessGraphs_InPages(t *testing.T) {
@@ -81,7 +81,7 @@ func TestProcessGraphs_InPages(t *testing.T) {
 		t.Errorf("%d without a limit", len(all))
 	}
 	for _, query := range []string{"?limit=0", "?limit=x", "?cursor=abc"} {
-		refusedWith(t, w.ask("GET", graphs+query, "", "Authorization", anna), http.StatusBadRequest, "ParameterInvalid")
+		refusedWith(t, w.ask("GET", graphs+query, "", "Authorization", anna), http.StatusBadRequest, "ProcessParameterInvalid")
 	}
 }
 

@@ -25,7 +25,10 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-const publicURL = "https://broker.example.org/dispatch"
+const (
+	publicURL  = "https://broker.example.org/dispatch"
+	signInPage = "https://broker.example.org/access/"
+)
 
 // world is the façade in the server of the API, with a broker and simulated platforms.
 type world struct {
@@ -81,6 +84,7 @@ func newWorldWith(t *testing.T, names []string, configure func(name string, s *s
 		offered = catalogue.New(catalogue.Config{Services: services(w), Platforms: b})
 	}
 	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
+		SignInLink: func(platform string) string { return signInPage + platform },
 		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store, Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
 			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs", Pages: []string{"https://editor.example.org"}}})}})
 	t.Cleanup(h.Close)
@@ -96,6 +100,17 @@ func (w *world) ogcPlatform() *dispatch.Backend {
 	w.urls["ogc"] = server.URL
 	return &dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: server.URL, Access: dispatch.AccessOpen,
 		Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})}
+}
+
+// share makes the users of a platform share an account there, without permissions.
+func (w *world) share(name string) {
+	for _, b := range w.backends {
+		if b.Name == name {
+			b.Access = dispatch.AccessShared
+			b.Platform = openeo.New(openeo.Config{Name: name, Endpoint: w.urls[name], Permits: dispatch.NewPermits(nil), Now: func() time.Time { return w.now },
+				Client: upstream.New(upstream.Config{Development: true, Trust: []string{w.urls[name]}})})
+		}
+	}
 }
 
 // userTokens gives each account of a user a token of its own.

@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/grid"
+)
+
+const (
+	splitTurn   = 5 * time.Second  // how long a request waits for its turn to split an area
+	splitWithin = 20 * time.Second // for splitting an area
+)
+
+// newSplitPlaces returns the bound on areas that are split at once: one of each user or, without one, of each address, and together one less
+// than there are cores.
+func newSplitPlaces() *budget.Places[string] {
+	return budget.NewPlaces[string](int64(max(1, runtime.GOMAXPROCS(0)-1)), 1)
+}
+
+// splitInTurn calls split when it is the turn of the request's user or address, with a meter that ends in time. It returns an error if split
+// returns one, or cost too much.
+func (a *api) splitInTurn(ctx context.Context, split func(*budget.Meter) error) error {
+	waiting, cancel := context.WithTimeout(ctx, splitTurn)
+	defer cancel()
+	leave, err := a.splitting.Acquire(waiting, clientOf(ctx), 1)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return tooManySplits
+	}
+	defer leave()
+	limited, cancel := context.WithTimeout(ctx, splitWithin)
+	defer cancel()
+	m := budget.TilesSteps.Meter(limited)
+	err = split(m)
+	switch {
+	case limited.Err() != nil:
+		return tooCostly(limited.Err())
+	case err != nil:
+		return err
+	case m.Err() != nil:
+		return tooCostly(m.Err())
+	}
+	return nil
+}
+
+var tooManySplits = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(splitTurn),
+	message: "Too many areas are being split at the moment. Repeat the request in a few seconds."}
+
+// clientOf returns the name under which a request counts: its user or, if that is not known, its address.
+func clientOf(ctx context.Context) string {
+	c := callIn(ctx)
+	if c.caller.User != "" {
+		return "user " + string(c.caller.User)
+	}
+	return "address " + network(c.address).String()
+}
+
+// tooCostly returns the error for an area that exceeds a bound or the time limit.
+func tooCostly(err error) error {
+	if over, is := errors.AsType[*budget.Exceeded](err); is {
+		return dispatch.InvalidBody("api.split", "Splitting the area costs too much: "+over.Error()+
+			". Simplify it, take a smaller area, or a coarser grid.", "aoi")
+	}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.split", Text: "Splitting the area took too long. Simplify it, or take a part of it.", Err: err}
+}
+
+func tooManyTiles(n string, most int) error {
+	return dispatch.InvalidBody("api.split", fmt.Sprintf(
+		"The area has %s tiles; at most %d are allowed. Take a smaller area or a coarser grid.", n, most), "aoi")
+}
+
+// Split implements [facade.Server].
+func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (pieces []grid.MultiPolygon, isBox bool, err error) {
+	err = s.a.splitInTurn(ctx, func(m *budget.Meter) error {
+		var whole *grid.Area
+		if whole, isBox, err = grid.ParseAnyWithin(m, area); err != nil {
+			return dispatch.InvalidBody("api.split", "It is no area that can be split: "+areaFaultText(err)+".", "aoi")
+		}
+		if n := g.Estimate(whole, most); n > most {
+			return tooManyTiles(fmt.Sprintf("about %d", n), most)
+		}
+		for _, piece := range g.Tiles(whole) {
+			if len(pieces) == most {
+				return tooManyTiles(fmt.Sprintf("more than %d", most), most)
+			}
+			pieces = append(pieces, piece)
+		}
+		return nil
+	})
+	return pieces, isBox, err
+}

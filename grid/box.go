@@ -1,0 +1,104 @@
+package grid
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/budget"
+)
+
+// Box is a bounding box in degrees. One whose West is greater than its East crosses the antimeridian.
+type Box struct {
+	West  float64 `json:"west"`
+	South float64 `json:"south"`
+	East  float64 `json:"east"`
+	North float64 `json:"north"`
+}
+
+// ParseBox reads a bounding box in longitude and latitude: an object with west, south, east and north as in openEO, an object with bbox as in
+// OGC API - Processes, or an array of four or six numbers. ok is false for any other value, and for a box in another reference system.
+func ParseBox(raw []byte) (b Box, ok bool) {
+	var v struct {
+		West, South, East, North *float64
+		Bbox                     []float64
+		CRS                      json.RawMessage
+		Type                     string
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("[")) {
+		if json.Unmarshal(raw, &v.Bbox) != nil {
+			return b, false
+		}
+	} else if json.Unmarshal(raw, &v) != nil || v.Type != "" { // GeoJSON may have a bbox, too
+		return b, false
+	}
+	switch n := len(v.Bbox); {
+	case v.West != nil && v.South != nil && v.East != nil && v.North != nil:
+		return Box{*v.West, *v.South, *v.East, *v.North}, isGeographic(v.CRS, "4326", "CRS84")
+	case n == 4 || n == 6: // in EPSG:4326 the order would be latitude, longitude
+		return Box{v.Bbox[0], v.Bbox[1], v.Bbox[n/2], v.Bbox[n/2+1]}, isGeographic(v.CRS, "CRS84")
+	}
+	return b, false
+}
+
+// isGeographic reports whether a reference system is absent or contains one of the names.
+func isGeographic(crs json.RawMessage, names ...string) bool {
+	if len(crs) == 0 || string(crs) == "null" {
+		return true
+	}
+	text := strings.ToUpper(string(crs))
+	return len(text) < 80 && slices.ContainsFunc(names, func(name string) bool { return strings.Contains(text, name) })
+}
+
+// Check returns why a box is none on the Earth; nil if it is one.
+func (b Box) Check() error {
+	switch {
+	case b.South < -90 || b.North > 90:
+		return errors.New("the latitudes of a box lie between -90 and 90 degrees")
+	case b.West < -180 || b.East > 180 || b.West > 180 || b.East < -180:
+		return errors.New("the longitudes of a box lie between -180 and 180 degrees")
+	case b.South >= b.North:
+		return errors.New("the south of a box must be less than its north")
+	case b.West == b.East:
+		return errors.New("the west and the east of a box must differ")
+	}
+	return nil
+}
+
+// Area returns the area of a box.
+func (b Box) Area() (*Area, error) { return b.areaWithin(nil) }
+
+func (b Box) areaWithin(m *budget.Meter) (*Area, error) {
+	if err := b.Check(); err != nil {
+		return nil, err
+	}
+	end := b.East
+	if b.West > b.East {
+		end += 360
+	}
+	return newArea(MultiPolygon{{{{b.West, b.South}, {end, b.South}, {end, b.North}, {b.West, b.North}, {b.West, b.South}}}}, m)
+}
+
+// ParseAnyWithin is [ParseWithin] for a value that may also be a bounding box, which isBox reports.
+func ParseAnyWithin(m *budget.Meter, raw []byte) (a *Area, isBox bool, err error) {
+	if b, ok := ParseBox(raw); ok {
+		a, err = b.areaWithin(m)
+		return a, true, err
+	}
+	a, err = ParseWithin(m, raw)
+	return a, false, err
+}
+
+// Box returns the box around polygons that do not cross the antimeridian.
+func (m MultiPolygon) Box() (b Box) {
+	for i, p := range m {
+		west, south, east, north := p[0].box()
+		if i == 0 {
+			b = Box{west, south, east, north}
+		}
+		b = Box{min(b.West, west), min(b.South, south), max(b.East, east), max(b.North, north)}
+	}
+	return b
+}

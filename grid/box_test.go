@@ -1,0 +1,66 @@
+package grid_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/grid"
+)
+
+func TestParseBox(t *testing.T) {
+	square := grid.Box{West: 1, South: 2, East: 3, North: 4}
+	for given, want := range map[string]*grid.Box{
+		`[1,2,3,4]`: &square, ` [1,2,3,4]`: &square, `[1,2,0,3,4,9]`: &square,
+		`{"west":1,"south":2,"east":3,"north":4}`:                                 &square,
+		`{"west":1,"south":2,"east":3,"north":4,"crs":4326}`:                      &square,
+		`{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:4326"}`:               &square,
+		`{"bbox":[1,2,3,4],"crs":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}`: &square,
+		`{"bbox":[1,2,0,3,4,0]}`:                                                  &square,
+		`{"bbox":[2,1,4,3],"crs":"http://www.opengis.net/def/crs/EPSG/0/4326"}`:   nil,
+		`{"west":1,"south":2,"east":3,"north":4,"crs":31370}`:                     nil,
+		`{"type":"Polygon","bbox":[1,2,3,4]}`:                                     nil,
+		`[1,2,3]`:                                                                 nil,
+		`["2026-01-01","2026-02-01"]`:                                             nil,
+		`{"west":1,"south":2,"east":3}`:                                           nil,
+		`7`:                                                                       nil,
+		``:                                                                        nil,
+	} {
+		got, ok := grid.ParseBox([]byte(given))
+		if ok != (want != nil) || ok && got != *want {
+			t.Errorf("%s: %v, %v", given, got, ok)
+		}
+	}
+}
+
+// A box becomes an area, across the antimeridian in two parts, and its tiles are boxes; what is no box on the Earth is refused.
+func TestBox_Area(t *testing.T) {
+	g, _ := grid.Named("20x20km")
+	for _, b := range []grid.Box{{West: 179.9, South: -0.1, East: -179.9, North: 0.1}, {West: 4, South: 50, East: 4.5, North: 50.5}} {
+		raw, err := json.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		area, isBox, err := grid.ParseAnyWithin(nil, raw)
+		if err != nil || !isBox {
+			t.Fatalf("%+v: %v, %v", b, isBox, err)
+		}
+		n := 0
+		for _, piece := range g.Tiles(area) {
+			n++
+			around, err := piece.Box().Area()
+			if err != nil || !slices.EqualFunc(around.Polygons(), piece, func(a, b grid.Polygon) bool { return len(a) == 1 && len(b) == 1 }) || piece.Box().West >= piece.Box().East {
+				t.Errorf("%+v has the tile %v", b, piece)
+			}
+		}
+		if n < 2 {
+			t.Errorf("%+v: %d tiles", b, n)
+		}
+	}
+	for _, sides := range [][4]float64{{1, 2, 3, 91}, {1, -91, 3, 4}, {-181, 2, 3, 4}, {1, 2, 181, 4}, {1, 4, 3, 2}, {1, 2, 1, 4}, {1, 2, 3, 2}} {
+		b := grid.Box{West: sides[0], South: sides[1], East: sides[2], North: sides[3]}
+		if _, err := b.Area(); err == nil {
+			t.Errorf("%+v is accepted", b)
+		}
+	}
+}

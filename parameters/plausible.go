@@ -1,0 +1,93 @@
+package parameters
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// implausible returns the fault of a value that its schema allows, and that no place or time can have: services accept jobs with such values and fail
+// later, or return nothing.
+func (p parameter) implausible(m *budget.Meter, value json.RawMessage, loc []any) []dispatch.Fault {
+	why := ""
+	switch p.Type {
+	case dispatch.BoundingBox, dispatch.Polygon:
+		if m.Spend(1 + len(value)/bytesPerStep) {
+			why = badPlace(value)
+		}
+	case dispatch.DateInterval:
+		why = badInterval(value)
+	}
+	if why == "" {
+		return nil
+	}
+	return []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: why}}
+}
+
+// badPlace says why an area in longitude and latitude lies nowhere on the Earth; "" if it may, or is in another reference system.
+func badPlace(value json.RawMessage) string {
+	b, _, isBox := boxOf(value)
+	if !isBox {
+		area, _, ok := extent(value)
+		if !ok {
+			return ""
+		}
+		b = area
+	}
+	south, errSouth := b.South.Float64()
+	north, errNorth := b.North.Float64()
+	switch {
+	case errSouth != nil || errNorth != nil || !inDegrees(b.crs):
+		return ""
+	case south < -90 || north > 90:
+		return "Latitudes lie between -90 and 90 degrees"
+	case south > north:
+		return "The south of the area is greater than its north"
+	}
+	return ""
+}
+
+// inDegrees reports whether a reference system is absent, or is longitude and latitude.
+func inDegrees(crs json.RawMessage) bool {
+	text := strings.ToUpper(string(crs))
+	return text == "" || text == "NULL" || text == "4326" || text == `"EPSG:4326"` || strings.Contains(text, "CRS84")
+}
+
+// timeForms are the forms of the times that are compared.
+var timeForms = []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05"}
+
+// badInterval says why an interval, an array of two times or a text with a slash between them, contains no time. Open ends and other forms are left
+// to the service.
+func badInterval(value json.RawMessage) string {
+	var ends []any
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		for part := range strings.SplitSeq(text, "/") {
+			ends = append(ends, part)
+		}
+	} else if json.Unmarshal(value, &ends) != nil {
+		return ""
+	}
+	if len(ends) != 2 {
+		return ""
+	}
+	first, ok := timeOf(ends[0])
+	last, also := timeOf(ends[1])
+	if ok && also && last.Before(first) {
+		return "The time span ends before it begins"
+	}
+	return ""
+}
+
+func timeOf(v any) (t time.Time, ok bool) {
+	text, _ := v.(string)
+	return t, slices.ContainsFunc(timeForms, func(form string) bool {
+		var err error
+		t, err = time.Parse(form, text)
+		return err == nil
+	})
+}
