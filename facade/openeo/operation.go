@@ -104,7 +104,9 @@ func (r *request) send(out *answer) {
 	}
 	switch {
 	case out.write != nil:
-		out.setType(h)
+		if h.Get("Content-Type") == "" {
+			out.setType(h)
+		}
 		if err := out.write(r.w); err != nil {
 			panic(http.ErrAbortHandler) // a part of the response may have been sent
 		}

@@ -74,7 +74,7 @@ func TestServices_AreProcessesOfANamespace(t *testing.T) {
 		t.Errorf("%v", one)
 	}
 	refusedWith(t, w.ask("GET", "/openeo/1.2/processes/catalogue/none", ""), http.StatusNotFound, "ProcessUnsupported")
-	refusedWith(t, w.ask("GET", "/openeo/1.2/processes/catalogue?cursor=none", ""), http.StatusBadRequest, "ParameterInvalid")
+	refusedWith(t, w.ask("GET", "/openeo/1.2/processes/catalogue?cursor=none", ""), http.StatusBadRequest, "ProcessParameterInvalid")
 }
 
 // A graph that calls a service runs it where it is, whatever the protocol of its platform.
