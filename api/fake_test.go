@@ -544,7 +544,8 @@ func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, e
 		return nil, err
 	}
 	costs := 1.5
-	return []dispatch.Usage{{Account: "cdse/shared", Quota: dispatch.Quota{Live: 4}, Live: 1, Lately: 2, Jobs: 3, Costs: &costs}, {Account: "open/open", Jobs: 1}}, nil
+	return []dispatch.Usage{{Account: "cdse/shared", Quota: dispatch.Quota{Live: 4}, Live: 1, Lately: 2, Jobs: 3, Costs: &costs,
+		Charges: []dispatch.Charge{{Month: "2026-11", Unit: "credits", Costs: 4.5, Runs: 3}}}, {Account: "open/open", Jobs: 1}}, nil
 }
 
 func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.PlatformInfo, overall dispatch.AccountInfo, within dispatch.Quota, err error) {

@@ -46,8 +46,18 @@ type Usage struct {
 	LiveOf   *int     `json:"live_limit" nullable:"true" doc:"Maximum of such jobs at this platform; null: only the limit for all platforms applies"`
 	LastDay  int      `json:"last_day" doc:"Jobs submitted in the last 24 hours"`
 	DayOf    *int     `json:"last_day_limit" nullable:"true" doc:"Maximum of such jobs at this platform; null: only the limit for all platforms applies"`
+	CostsOf  *float64 `json:"month_costs_limit" nullable:"true" doc:"What your jobs at this platform may cost in a month, in its unit, see charges; null: any"`
 	Jobs     int      `json:"jobs" doc:"All stored jobs. Deleted jobs are stored for a week after their end"`
 	Costs    *float64 `json:"costs" nullable:"true" doc:"Costs of these jobs as far as the platform reported them, in its own unit"`
+	Charges  []Charge `json:"charges" nullable:"false" doc:"What all your jobs there cost, month by month, beginning with the latest, also jobs that you deleted and attempts before a retry"`
+}
+
+// Charge is what a user's jobs cost at a platform in a month.
+type Charge struct {
+	Month string  `json:"month" example:"2026-11" doc:"The month, in UTC, in which the platform reported the costs"`
+	Unit  string  `json:"unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none. Costs in different units cannot be added"`
+	Costs float64 `json:"costs"`
+	Runs  int     `json:"runs" doc:"Number of runs of jobs with costs"`
 }
 
 type (
@@ -109,13 +119,21 @@ func (a *api) usage(ctx context.Context, _ *request) (*usageTable, error) {
 	use, err := a.Broker.Usage(ctx, user(ctx))
 	table := usageTable{[]Usage{}}
 	for _, u := range use {
-		table.Body = append(table.Body, Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately, limitOf(u.Quota.Daily), u.Jobs, u.Costs})
+		table.Body = append(table.Body, Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately, limitOf(u.Quota.Daily), limitOf(u.Quota.Costs), u.Jobs, u.Costs, charges(u.Charges)})
 	}
 	return &table, err
 }
 
+func charges(all []dispatch.Charge) []Charge {
+	shown := make([]Charge, len(all))
+	for i, c := range all {
+		shown[i] = Charge(c)
+	}
+	return shown
+}
+
 // limitOf returns nil for a limit of 0, which means none.
-func limitOf(n int) *int {
+func limitOf[N int | float64](n N) *N {
 	if n == 0 {
 		return nil
 	}

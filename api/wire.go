@@ -86,8 +86,39 @@ type ProcessingJobSummary struct {
 	Platform      string        `json:"platform,omitempty" doc:"Name of the platform"`
 	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"Id of the job on the platform"`
 	Format        string        `json:"format,omitempty" doc:"The requested format of the result"`
-	Costs         *float64      `json:"costs,omitempty" doc:"Costs in the platform's own unit"`
+	Costs         *float64      `json:"costs,omitempty" doc:"What the platform charged for the job, with attempts before a retry, in cost_unit. Platforms may report it hours after the end; the broker asks for it for a day"`
+	CostUnit      string        `json:"cost_unit,omitempty" doc:"The unit in which the platform charges, in its own words. Costs in different units cannot be added"`
+	Usage         *JobUsage     `json:"usage,omitempty" doc:"What the last attempt used, as far as the platform reported it"`
 	Duration      float64       `json:"duration,omitempty" doc:"Run time in seconds, if the platform reported the end"`
+}
+
+// JobUsage is what a job used at its platform, in the platform's units.
+type JobUsage struct {
+	CPU    *Amount `json:"cpu,omitempty"`
+	Memory *Amount `json:"memory,omitempty"`
+	Input  *Amount `json:"input,omitempty" doc:"Data that was read"`
+}
+
+// Amount is a quantity in a unit of a platform.
+type Amount struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit,omitempty"`
+}
+
+// costUnit returns the unit of a job's costs; "" if there are none.
+func costUnit(j dispatch.Job) string {
+	if j.AllCosts() == nil {
+		return ""
+	}
+	return j.Unit
+}
+
+// usageOf returns what a job used; nil if nothing is known.
+func usageOf(m dispatch.Metered) *JobUsage {
+	if m == (dispatch.Metered{}) {
+		return nil
+	}
+	return &JobUsage{(*Amount)(m.CPU), (*Amount)(m.Memory), (*Amount)(m.Input)}
 }
 
 // ProcessingJob is one job.
@@ -189,7 +220,9 @@ func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 		Platform:          r.Account.Platform(),
 		PlatformJobID:     r.Ref.ID,
 		Format:            r.Request.Format,
-		Costs:             r.Costs,
+		Costs:             r.AllCosts(),
+		CostUnit:          costUnit(r.Job),
+		Usage:             usageOf(r.Metered),
 		Duration:          r.Duration.Seconds(),
 	}
 }

@@ -149,7 +149,7 @@ func (a *app) printUnless(err error, v any) error {
 
 func (a *app) usageCommand() *cobra.Command {
 	return &cobra.Command{Use: "usage", GroupID: "access", Args: cobra.NoArgs,
-		Short:   "Show what you use of each platform, and your limits",
+		Short:   "Show what you use of each platform, your limits, and what your jobs cost",
 		Example: "  eodispatch usage",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			c, err := a.client()
@@ -160,16 +160,30 @@ func (a *app) usageCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, all))
 			}
-			return a.table("PLATFORM\tLIVE JOBS\tLAST DAY\tALL JOBS\tCOSTS", func(row func(...any)) {
-				for _, u := range all {
-					costs := "-"
-					if u.Costs != nil {
-						costs = fmt.Sprintf("%.2f", *u.Costs)
-					}
-					row(u.Platform, share(u.Live, u.LiveOf), share(u.LastDay, u.DayOf), u.Jobs, costs)
-				}
-			})
+			return a.usageTables(all)
 		})}
+}
+
+// usageTables prints what a user uses of each platform, and what that cost in each month.
+func (a *app) usageTables(all []client.Usage) error {
+	charged := false
+	err := a.table("PLATFORM\tLIVE JOBS\tLAST DAY\tALL JOBS", func(row func(...any)) {
+		for _, u := range all {
+			row(u.Platform, share(u.Live, u.LiveOf), share(u.LastDay, u.DayOf), u.Jobs)
+			charged = charged || len(u.Charges) > 0
+		}
+	})
+	if err != nil || !charged {
+		return err
+	}
+	fmt.Fprintln(a.Out)
+	return a.table("MONTH\tPLATFORM\tRUNS\tCOSTS", func(row func(...any)) {
+		for _, u := range all {
+			for _, c := range u.Charges {
+				row(c.Month, u.Platform, c.Runs, strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Costs, c.Unit)))
+			}
+		}
+	})
 }
 
 func share(n int, of *int) string {

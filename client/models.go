@@ -81,10 +81,25 @@ type Job struct {
 	Platform      string          `json:"platform,omitempty"`
 	PlatformJobID string          `json:"platform_job_id,omitempty"`
 	Format        string          `json:"format,omitempty"`
-	Costs         *float64        `json:"costs,omitempty"`
+	Costs         *float64        `json:"costs,omitempty"`     // of all attempts, in CostUnit
+	CostUnit      string          `json:"cost_unit,omitempty"` // in the platform's words
+	Usage         *JobUsage       `json:"usage,omitempty"`
 	Duration      float64         `json:"duration,omitempty"` // seconds
 	Created       time.Time       `json:"created,omitzero"`   // zero in lists
 	Updated       time.Time       `json:"updated,omitzero"`   // zero in lists
+}
+
+// JobUsage is what a job used at its platform, in the platform's units.
+type JobUsage struct {
+	CPU    *Amount `json:"cpu,omitempty"`
+	Memory *Amount `json:"memory,omitempty"`
+	Input  *Amount `json:"input,omitempty"`
+}
+
+// Amount is a quantity in a unit of a platform.
+type Amount struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit,omitempty"`
 }
 
 // Attention says why a job makes no progress, and what its owner can do.
@@ -220,8 +235,18 @@ type Usage struct {
 	LiveOf   *int     `json:"live_limit"`
 	LastDay  int      `json:"last_day"`
 	DayOf    *int     `json:"last_day_limit"`
+	CostsOf  *float64 `json:"month_costs_limit"`
 	Jobs     int      `json:"jobs"`
 	Costs    *float64 `json:"costs"`
+	Charges  []Charge `json:"charges"` // newest month first
+}
+
+// Charge is what a user's jobs cost at a platform in a month. Costs in different units cannot be added.
+type Charge struct {
+	Month string  `json:"month"` // 2026-11, in UTC
+	Unit  string  `json:"unit"`
+	Costs float64 `json:"costs"`
+	Runs  int     `json:"runs"`
 }
 
 // Grant is a permission to act for the user.

@@ -190,10 +190,11 @@ type ServiceAccount struct {
 
 // Users limits who may use a shared account, and how much of it one user may use.
 type Users struct {
-	Jobs  int      `yaml:"jobs"`         // jobs of one user that have not ended; absent: limits.user_jobs
-	Daily int      `yaml:"jobs_per_day"` // jobs that one user submits in 24 hours; absent: limits.user_jobs_per_day
-	Claim string   `yaml:"claim"`        // claim of a user's token, see identity.Caller.Has; absent: every user may use the account
-	AnyOf []string `yaml:"any_of"`       // the claim must have one of these values
+	Jobs  int      `yaml:"jobs"`            // jobs of one user that have not ended; absent: limits.user_jobs
+	Daily int      `yaml:"jobs_per_day"`    // jobs that one user submits in 24 hours; absent: limits.user_jobs_per_day
+	Costs int      `yaml:"costs_per_month"` // what the jobs of one user may cost in a month, in the platform's unit; absent: any
+	Claim string   `yaml:"claim"`           // claim of a user's token, see identity.Caller.Has; absent: every user may use the account
+	AnyOf []string `yaml:"any_of"`          // the claim must have one of these values
 }
 
 // PlatformLimits limits what the broker sends to a platform.

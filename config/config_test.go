@@ -56,7 +56,7 @@ platforms:
     endpoint: https://ogc.example.org/api
     access: shared
     service_account: {token_url: https://auth.example.org/token, client_id: broker, client_secret: file:SECRETFILE}
-    users: {jobs: 20, jobs_per_day: 200, claim: realm_access.roles, any_of: [eo-users, admins]}
+    users: {jobs: 20, jobs_per_day: 200, costs_per_month: 500, claim: realm_access.roles, any_of: [eo-users, admins]}
   - {name: open, endpoint: https://open.example.org, access: open}
 applications: {allow_hosts: [raw.githubusercontent.com]}
 tls: {cert: /tls/cert.pem, key: /tls/key.pem}
@@ -125,7 +125,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		}, {
 			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,
 			ServiceAccount: &ServiceAccount{TokenURL: "https://auth.example.org/token", ClientID: "broker", ClientSecret: "from a file"},
-			Users:          &Users{Jobs: 20, Daily: 200, Claim: "realm_access.roles", AnyOf: []string{"eo-users", "admins"}},
+			Users:          &Users{Jobs: 20, Daily: 200, Costs: 500, Claim: "realm_access.roles", AnyOf: []string{"eo-users", "admins"}},
 			Limits:         defaults, Submit: AtMostOnce, Assets: DirectAssets,
 		}, {
 			Name: "open", Protocol: OpenEO, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,

@@ -12,6 +12,7 @@ type Quota struct {
 	Account Account // the account that it limits; "": all accounts together
 	Live    int     // jobs that have not ended; 0: any number
 	Daily   int     // jobs submitted within a [Day], including deleted ones; 0: any number
+	Costs   float64 // that the platform reported in the present month (UTC), in each of its units; 0: any; set only with Account
 	Bytes   int64   // of the requests of jobs that have not ended, the shared part of a task once; 0: any number; set only without Account
 }
 
@@ -19,6 +20,7 @@ type Quota struct {
 type QuotaUse struct {
 	Live, Lately int
 	Bytes        int64
+	Charge       Charge // of the unit with the highest costs of the month
 }
 
 // Day is the period in which submitted jobs count for Quota.Daily.
@@ -42,6 +44,10 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 	case q.Daily > 0 && has.Lately+n > q.Daily:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
 			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily, where, has.Lately, n)}
+	case q.Costs > 0 && has.Charge.Costs >= q.Costs:
+		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
+			Text: fmt.Sprintf("A user's jobs%s may cost %v%s in a month. Yours have cost %v since the first of %s (UTC). Submit again next month, or ask the operator of this service.",
+				where, q.Costs, spaced(has.Charge.Unit), has.Charge.Costs, has.Charge.Month)}
 	case q.Bytes > 0 && has.Bytes+bytes > q.Bytes:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
 			Text: fmt.Sprintf("The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and you ask for %d more.", q.Bytes, has.Bytes, bytes)}
@@ -49,11 +55,19 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 	return nil
 }
 
+// spaced returns a unit as it follows an amount.
+func spaced(unit string) string {
+	if unit == "" {
+		return ""
+	}
+	return " " + unit
+}
+
 // quotas returns the quotas that apply to a user's jobs at an account.
 func (b *Broker) quotas(a Account) []Quota {
 	all := []Quota{b.overallQuota()}
 	if backend := b.backendNamed(a.Platform()); backend != nil && backend.Quota != (Quota{}) {
-		all = append(all, Quota{Account: a, Live: backend.Quota.Live, Daily: backend.Quota.Daily})
+		all = append(all, Quota{Account: a, Live: backend.Quota.Live, Daily: backend.Quota.Daily, Costs: backend.Quota.Costs})
 	}
 	return all
 }

@@ -169,8 +169,12 @@ type Job struct {
 	Status    Status
 	Seen      Status // the last reported status, believed or not
 	Progress  *float64
-	Costs     *float64
+	Costs     *float64      // of this attempt, in Unit
+	Unit      string        // in which the platform charges; "": it does not, or does not name one
+	Spent     float64       // what attempts before a retry cost
 	Duration  time.Duration // the run time that the platform reported; 0: none was reported
+	Metered   Metered       // likewise
+	Unmetered []Unmetered   // runs whose costs or usage are still to be read
 	Attention Attention
 	Notice    string // text about Attention, often the platform's; safe to show
 	Failure   string // why it failed; safe to show
@@ -237,10 +241,14 @@ func (j Job) Retry(now time.Time) Job {
 	if j.Ref != (Ref{}) {
 		j.Past = append(slices.Clone(j.Past), j.Ref)
 	}
+	if j.Costs != nil {
+		j = j.forgetMetering(j.Ref)
+	}
 	again := Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Desired: j.Desired, Hidden: j.Hidden,
 		Paused: j.Paused, MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
 		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
+		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered,
 	}
 	return again.idlePaused()
 }

@@ -28,6 +28,7 @@ const (
 	AskSearch  Question = "search" // search the listing for this attempt
 	AskCancel  Question = "cancel"
 	AskOrphan  Question = "orphan" // cancel an orphan
+	AskMeter   Question = "meter"  // read what a run that has ended cost
 	AskNothing Question = ""       // no request was sent: the job is set aside
 )
 
@@ -68,8 +69,11 @@ func (o Outcome) attention() Attention {
 // queued) are valid only in the epoch in which the request was made, and are dropped in any other epoch.
 func next(j Job, o Outcome, now time.Time) Job {
 	o.Timing = o.Timing.complete()
-	if o.Asked == AskOrphan {
+	switch o.Asked {
+	case AskOrphan:
 		return applyOrphanCancel(j, o, now)
+	case AskMeter:
+		return applyMetering(j, o, now)
 	}
 	was := j
 	if o.Asked == AskSubmit && !o.Unsent && !o.Panicked {
@@ -79,7 +83,7 @@ func next(j Job, o Outcome, now time.Time) Job {
 	if o.Epoch == was.Epoch && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
 		j = applyVerdict(j, o, now)
 	}
-	j = applyConsequences(was, j, o.Timing, now)
+	j = applyConsequences(was, planMetering(was, j, o, now), o.Timing, now)
 	j.Awaited = was.Awaited && j.Phase == Started && o.Attempt != j.Attempt
 	return j
 }
@@ -307,7 +311,8 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 		return j
 	}
 	j.Seen, j.Checked, j.Tries = s, now, 0
-	j.Progress, j.Costs = cmp.Or(o.Report.Progress, j.Progress), cmp.Or(o.Report.Costs, j.Costs)
+	j.Progress = cmp.Or(o.Report.Progress, j.Progress)
+	j = j.noteReport(o.Report)
 	switch {
 	case j.Phase == Starting && s == Accepted:
 		return applyStartNotShown(j, o, seen, now)
@@ -560,10 +565,13 @@ type shown struct {
 	attention       Attention
 	notice, failure string
 	progress, costs float64
+	spent           float64
+	duration        time.Duration
+	metered         [3]float64
 }
 
 func (j Job) shown() shown {
-	return shown{j.Status, j.Ref, j.Attention, j.Notice, j.Failure, value(j.Progress), value(j.Costs)}
+	return shown{j.Status, j.Ref, j.Attention, j.Notice, j.Failure, value(j.Progress), value(j.Costs), j.Spent, j.Duration, j.Metered.values()}
 }
 
 func value(f *float64) float64 {

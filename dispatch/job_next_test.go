@@ -285,11 +285,12 @@ func with2(o Outcome, change func(*Outcome)) Outcome { change(&o); return o }
 func TestRetry(t *testing.T) {
 	cost := 3.0
 	j := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Ended, Epoch: 4, Attempt: 2,
-		SendBy: t0, Ref: p, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed, Costs: &cost, Failure: "no data",
-		Tries: 2, Refused: t0, Checked: t0, Created: t0.Add(-time.Hour), Version: 9}
+		SendBy: t0, Ref: p, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed, Costs: &cost, Spent: 2, Unit: "credits",
+		Unmetered: []Unmetered{{Ref: p}, {Ref: Ref{ID: "first"}}}, Failure: "no data", Tries: 2, Refused: t0, Checked: t0, Created: t0.Add(-time.Hour), Version: 9}
 	got := j.Retry(t0)
 	want := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Waiting, Epoch: 5, Attempt: 3,
-		Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}, Status: Accepted, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0, Version: 9}
+		Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}, Status: Accepted, Spent: 5, Unit: "credits",
+		Unmetered: []Unmetered{{Ref: Ref{ID: "first"}}}, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0, Version: 9}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -400,7 +401,10 @@ func TestStepQueue_NoClassWaitsLong(t *testing.T) {
 			q.due[c] = []Job{{}}
 		}
 		_, took, _ := q.take(all)
-		for c := range classCount {
+		if took == classMeter {
+			t.Fatal("costs are read before what is more urgent")
+		}
+		for c := range classMeter {
 			waited[c]++
 			if c == took {
 				waited[c] = 0

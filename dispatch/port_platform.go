@@ -87,8 +87,11 @@ type Report struct {
 	Status   Status        // "": no report
 	Progress *float64      // percent
 	Message  string        // the platform's words, plain text, bounded
-	Costs    *float64      // in the platform's own unit
+	Costs    *float64      // in Unit
+	Unit     string        // in which the platform charges; "": it does not, or does not name one
 	Duration time.Duration // run time of a job that has ended; 0: not reported
+	Metered  Metered       // what a job that has ended used
+	Partial  bool          // a read of the job by itself may report more usage
 }
 
 // Listed is one job in a listing.

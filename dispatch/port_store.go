@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -333,6 +334,28 @@ type Usage struct {
 	Lately  int      // jobs submitted within the time given to Records.Usage
 	Jobs    int      // all jobs that are stored
 	Costs   *float64 // of the jobs whose costs the platform reported, in its own unit; nil: it reported none
+	Charges []Charge // what all the owner's runs there cost, those of deleted jobs and of attempts before a retry too; newest month first
+}
+
+// Charge is what runs of a user cost at an account in a month. Charges in different units are not comparable and never added.
+type Charge struct {
+	Month string // of the report, in UTC: 2026-11
+	Unit  string // of the platform; "": it names none
+	Costs float64
+	Runs  int // whose costs the platform reported
+}
+
+// AddCharge adds a charge to the usage of an account.
+func AddCharge(all []Usage, a Account, c Charge) []Usage {
+	i := slices.IndexFunc(all, func(u Usage) bool { return u.Account == a })
+	if i < 0 {
+		i, all = len(all), append(all, Usage{Account: a})
+	}
+	all[i].Charges = append(all[i].Charges, c)
+	slices.SortFunc(all[i].Charges, func(a, b Charge) int {
+		return cmp.Or(cmp.Compare(b.Month, a.Month), cmp.Compare(a.Unit, b.Unit))
+	})
+	return all
 }
 
 // Room is how many accounts a process can visit now.
@@ -369,11 +392,15 @@ type Agenda struct {
 	Settle []Job     // in doubt
 	Start  []Job     // created, wanted
 	Poll   []Job     // started
+	Meter  []Job     // whose costs are to be read, see [Job.MeterDue]
 	Lines  []Line    // lines with waiting jobs that are due
 
 	// When the first waiting job is due, the first created and wanted one, the first one to be canceled or settled, and the first one whose
 	// status is to be read. Zero: there is none.
 	NextWaiting, NextStart, Next, NextPoll time.Time
+
+	// When the costs of the first job are to be read. Zero: of none.
+	NextMeter time.Time
 
 	// When the first waiting job with the attention [ApplicationUnreachable] is due. Zero: there is none.
 	NextUnprepared time.Time
@@ -389,7 +416,7 @@ func (a Agenda) done() bool {
 
 // due returns when the next step other than a status read is due within the limits; zero: none is until something changes.
 func (a Agenda) due(l Limits) time.Time {
-	due := a.Next
+	due := earlier(a.Next, a.NextMeter)
 	if !a.NextStart.IsZero() {
 		due = earlier(due, later(a.NextStart, a.Hold))
 	}

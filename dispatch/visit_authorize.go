@@ -26,12 +26,22 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	}
 	v.blockedBy, v.noToken = v.backend.tokenError(err), true
 	v.unsaved = append(v.unsaved, platformResponse{outcomes: v.blockedOutcomes()})
-	return t, false, firstOf(v.saveAll(ctx), v.blockAccount(ctx))
+	err = v.saveAll(ctx)
+	if v.queue.onlyMeters() { // nobody has to act for that
+		v.blockedBy, v.noToken = nil, false
+		return t, false, err
+	}
+	return t, false, firstOf(err, v.blockAccount(ctx))
 }
 
 // blockedOutcomes returns, when no request can be sent, an outcome with the reason for each due job that is or may be at the platform and
 // is not busy.
 func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
+	for _, j := range v.agenda.Meter {
+		if !v.busy[j.ID] {
+			outcomes = append(outcomes, jobOutcome{j, Outcome{Asked: AskMeter, Ref: j.unmetered().Ref, Err: v.blockedBy}})
+		}
+	}
 	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Poll) {
 		if v.busy[j.ID] {
 			continue

@@ -21,6 +21,7 @@ const (
 	stepNotListed                    // send nothing: the platform cannot list, so a create in doubt counts as not found
 	stepCancel                       // cancel one job
 	stepCancelOrphan                 // cancel the first orphan of one job
+	stepMeter                        // read what a run of one job that has ended cost
 	stepLeaveInert                   // send nothing: the job was created and not started, and the platform cannot remove it
 )
 
@@ -47,6 +48,8 @@ func (v *visit) stepFor(ctx context.Context, c class, j Job) (step, error) {
 
 func (v *visit) singleStep(c class, j Job) step {
 	switch {
+	case c == classMeter:
+		return one(stepMeter, j)
 	case c == classCancel, j.overdue():
 		return one(v.cancelKind(j), j)
 	case j.Phase == Waiting || j.Phase == Created:
@@ -103,6 +106,9 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 		o = Outcome{Asked: AskCancel, Err: v.cancel(ctx, t, j.Ref)}
 	case stepCancelOrphan:
 		o = Outcome{Asked: AskOrphan, Ref: j.Orphans[0], Err: v.cancel(ctx, t, j.Orphans[0])}
+	case stepMeter:
+		o = Outcome{Asked: AskMeter, Ref: j.unmetered().Ref}
+		o.Report, o.Err = v.backend.Platform.Status(ctx, t, o.Ref)
 	case stepLeaveInert:
 		o = Outcome{Asked: AskCancel}
 	}
@@ -131,7 +137,7 @@ func (s step) op() string {
 	switch s.kind {
 	case stepList:
 		return "list"
-	case stepStatus:
+	case stepStatus, stepMeter:
 		return "status"
 	case stepCancel, stepCancelOrphan:
 		return "cancel"
@@ -188,6 +194,8 @@ func (s step) failed(err error) (outcomes []jobOutcome) {
 		switch {
 		case s.submits():
 			o.Asked = AskSubmit
+		case s.kind == stepMeter:
+			o.Asked, o.Ref = AskMeter, j.unmetered().Ref
 		case j.Phase == Ended && len(j.Orphans) > 0:
 			o.Asked, o.Ref = AskOrphan, j.Orphans[0]
 		case j.Phase == Creating:

@@ -9,12 +9,13 @@ const (
 	classAwaited              // a status that a client awaits
 	classSubmit               // a waiting job while a slot is free
 	classPoll                 // a status that is due
+	classMeter                // costs of a job that has ended; only while nothing else is due
 	classCount
 )
 
 // purpose returns the purpose of the send time that a step of the class needs.
 func (c class) purpose() Purpose {
-	if c == classAwaited || c == classPoll {
+	if c == classAwaited || c == classPoll || c == classMeter {
 		return Reading
 	}
 	return Acting
@@ -23,7 +24,7 @@ func (c class) purpose() Purpose {
 const patience = 4 // how often a class is passed over before it goes first
 
 // stepQueue chooses the next step. A class that was passed over four times goes first, the most urgent such class before the others, so
-// that none waits longer than patience + classCount - 2 steps.
+// that none waits longer than patience + classCount - 3 steps. Only classMeter waits until no other class has a step.
 type stepQueue struct {
 	due    [classCount][]Job
 	passed [classCount]int
@@ -47,6 +48,16 @@ func (t *stepQueue) take(open func(class) bool) (Job, class, bool) {
 
 func (t *stepQueue) empty(open func(class) bool) bool { return t.nextClass(open) == classCount }
 
+// onlyMeters reports whether nothing is due but reads of costs.
+func (t *stepQueue) onlyMeters() bool {
+	for c := range classMeter {
+		if len(t.due[c]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func (t *stepQueue) nextClass(open func(class) bool) class {
 	first := classCount
 	for c := classCount - 1; c >= 0; c-- {
@@ -54,7 +65,7 @@ func (t *stepQueue) nextClass(open func(class) bool) class {
 			first = c
 		}
 	}
-	for c := range classCount {
+	for c := range classMeter {
 		if len(t.due[c]) > 0 && t.passed[c] >= patience && open(c) {
 			return c
 		}

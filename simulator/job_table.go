@@ -32,6 +32,17 @@ func (j *job) at(t time.Time) phase {
 	return j.course.at(t)
 }
 
+// ended returns when the job had run to its end, or was stopped; zero if it has not run, or runs at t.
+func (j *job) ended(t time.Time) time.Time {
+	switch {
+	case !j.at(t).final():
+		return time.Time{}
+	case !j.course.stopped.IsZero() && j.course.stopped.Before(j.course.end):
+		return j.course.stopped
+	}
+	return j.course.end
+}
+
 // seen returns the phase that a status request reports, which by l may lag or be wrong at first.
 func (j *job) seen(now time.Time, l Life) phase {
 	p := j.at(now.Add(-l.Lag))

@@ -18,6 +18,7 @@ type Life struct {
 
 	Lag      time.Duration `json:"lag"`      // delay of statuses
 	Unlisted time.Duration `json:"unlisted"` // time until a new job appears in listings
+	Billing  time.Duration `json:"billing"`  // time from the end of a job until its costs are known
 	Flicker  time.Duration `json:"flicker"`  // time after its start during which a healthy job reports an error
 }
 

@@ -224,7 +224,7 @@ func (s *OpenEO) capabilities(w http.ResponseWriter, c call) *problem {
 	writeJSON(w, 200, object{
 		"type": "Catalog", "id": "simulator", "title": "openEO simulator", "description": "A back-end for demonstrations and tests.",
 		"api_version": strings.TrimPrefix(api, origin(c.Request)+"/openeo/") + ".0", "backend_version": "1.0.0", "stac_version": "1.0.0",
-		"production": true, "conformsTo": s.classes(), "endpoints": endpoints, "billing": object{"currency": nil},
+		"production": true, "conformsTo": s.classes(), "endpoints": endpoints, "billing": object{"currency": "credits"},
 		"links": []object{
 			{"rel": "version-history", "href": origin(c.Request) + "/.well-known/openeo", "type": "application/json"},
 			{"rel": "conformance", "href": api + "/conformance", "type": "application/json"},

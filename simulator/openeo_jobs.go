@@ -121,11 +121,16 @@ func (s *OpenEO) describe(w http.ResponseWriter, c call, j *job) *problem {
 	json.Unmarshal(j.body, &sent)
 	doc := s.metadata(j)
 	doc["process"] = sent.Process
+	if end := j.ended(nowFrom(s.Now)); !end.IsZero() {
+		ran := end.Sub(j.course.run).Seconds()
+		doc["usage"] = object{"duration": object{"value": ran, "unit": "seconds"}, "cpu": object{"value": 4 * ran, "unit": "cpu-seconds"},
+			"memory": object{"value": 8 * ran, "unit": "gb-seconds"}, "input_pixel": object{"value": 1.5, "unit": "mega-pixel"}}
+	}
 	writeJSON(w, 200, doc)
 	return nil
 }
 
-// metadata returns a job as listings show it. s.mu is held.
+// metadata returns a job as listings show it: without its usage, like those of real back-ends. s.mu is held.
 func (s *OpenEO) metadata(j *job) object {
 	now := nowFrom(s.Now)
 	at := j.seen(now, s.Life)
@@ -134,15 +139,17 @@ func (s *OpenEO) metadata(j *job) object {
 	if j.title != "" {
 		doc["title"] = j.title
 	}
-	if at == finished {
-		doc["costs"] = 2
-		doc["usage"] = object{"duration": object{"value": j.course.end.Sub(j.course.run).Seconds(), "unit": "seconds"}}
+	if end := j.ended(now.Add(-s.Life.Lag)); at.final() && !end.IsZero() && !end.Add(s.Life.Billing).After(now) {
+		doc["costs"] = costs[at]
 	}
 	if j.word != "" {
 		doc["status"] = j.word
 	}
 	return doc
 }
+
+// costs are what a run costs, however long it took.
+var costs = map[phase]int{finished: 2, failed: 1, canceled: 1}
 
 // list returns all jobs, newest first, or with a limit a page of them.
 func (s *OpenEO) list(w http.ResponseWriter, c call) *problem {

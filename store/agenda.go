@@ -58,7 +58,7 @@ func (l accountReader) row(ctx context.Context, g *dispatch.Agenda) error {
 func (l accountReader) nextDue(ctx context.Context, g *dispatch.Agenda) (query.NextDueRow, error) {
 	row, err := l.q.NextDue(ctx, l.account)
 	g.NextWaiting, g.NextStart, g.NextPoll = ever(row.Waiting), at(row.Start), at(row.Learn)
-	g.Next, g.NextUnprepared = at(row.Cancel), at(row.Unprepared)
+	g.Next, g.NextUnprepared, g.NextMeter = at(row.Cancel), at(row.Unprepared), at(row.Meter)
 	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
 		g.Next = settle
 	}
@@ -90,7 +90,10 @@ func (l accountReader) steps(ctx context.Context, n int, next query.NextDueRow, 
 			return err
 		}
 	}
-	return nil
+	if next.Meter > 0 && next.Meter <= l.now {
+		g.Meter, err = jobsOf(l.q.ListUnmetered(ctx, l.account, l.now, int64(n)))
+	}
+	return err
 }
 
 // lines reads the slots in use, and the lines that have due waiting jobs.

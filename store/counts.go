@@ -105,6 +105,8 @@ var sharded = []struct {
 	{"account_counts", []string{"account"}, []string{"waiting", "held", "started"}},
 	{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs", "costs", "priced"}},
 	{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}},
+	{"ledger", []string{"owner", "account", "month", "unit"}, []string{"costs", "runs"}},
+	{"task_costs", []string{"task", "unit"}, []string{"costs", "runs"}},
 	{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second", "epochs"}},
 }
 

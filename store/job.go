@@ -22,7 +22,8 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
 	}
 	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
-	return j, errors.Join(refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past))
+	j.Unit, j.Spent = r.Unit, r.Spent
+	return j, errors.Join(meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past))
 }
 
 func refs(text string, into *[]dispatch.Ref) error {

@@ -219,7 +219,7 @@ func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (
 	for i, r := range rows {
 		usage[i] = dispatch.Usage{Account: r.Account, Live: int(r.Live), Jobs: int(r.Jobs)}
 		if r.Priced > 0 {
-			costs := math.Round(r.Costs*1e6) / 1e6 // without the rounding errors of the sum
+			costs := rounded(r.Costs)
 			usage[i].Costs = &costs
 		}
 		if err == nil {
@@ -227,6 +227,9 @@ func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (
 			has, err = q.CountOwned(ctx, owned(u, r.Account, now-d.Microseconds()))
 			usage[i].Lately = int(has.Lately)
 		}
+	}
+	if err == nil {
+		usage, err = withLedger(ctx, q, usage, u)
 	}
 	if err == nil {
 		usage, err = s.withSyncRuns(ctx, usage, u, now, now-d.Microseconds())

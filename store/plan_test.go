@@ -52,6 +52,8 @@ var plans = map[string]struct{ lite, postgres string }{
 	"countWaitingBefore": {"jobs USING INDEX jobs_line (account=? AND line=? AND (due,id)<(?,?))", "jobs_line"},
 	"listRunning":        {"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step"},
 	"nextDue":            {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},
+	"listUnmetered":      {"jobs USING INDEX jobs_meter (account=? AND meter_due>? AND meter_due<?)", "jobs_meter"},
+	"listMonth":          {"ledger USING INDEX sqlite_autoindex_ledger_1 (owner=? AND account=? AND month=?)", ""},
 	"listUnprepared":     {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},
 }
 

@@ -124,7 +124,7 @@ func (s *Store) purgeTasks(ctx context.Context) error {
 			if err != nil || deleted == 0 {
 				return 0, err
 			}
-			return deleted, q.PurgeDefinition(ctx, int64(id), 0)
+			return deleted, errors.Join(q.PurgeDefinition(ctx, int64(id), 0), q.PurgeTaskCosts(ctx, int64(id)))
 		})
 }
 

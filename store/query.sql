@@ -514,12 +514,17 @@ SELECT
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS settle,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait' AND j.attention = 'application_unreachable'
-		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared;
+		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared,
+	CAST(COALESCE((SELECT j.meter_due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.meter_due > 0 ORDER BY j.meter_due LIMIT 1), 0) AS BIGINT) AS meter;
 
 -- name: ListDue :many
 -- The cast keeps SQLite from comparing the parameter with the step of jobs_unprepared: it would prepare the statement anew for each other step.
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = CAST(sqlc.arg(step) AS TEXT) AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListUnmetered :many
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND meter_due > 0 AND meter_due <= sqlc.arg(now)
+ORDER BY meter_due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListUnprepared :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = 'wait' AND attention = 'application_unreachable' AND due <= sqlc.arg(now)
@@ -903,6 +908,21 @@ ORDER BY a.id;
 SELECT account, CAST(SUM(waiting + held) AS BIGINT) AS live, CAST(SUM(jobs) AS BIGINT) AS jobs,
 	CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(priced) AS BIGINT) AS priced
 FROM owner_counts WHERE owner = sqlc.arg(owner) GROUP BY account HAVING SUM(jobs) > 0 ORDER BY account;
+
+-- name: ListLedger :many
+SELECT account, month, unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(runs) AS BIGINT) AS runs
+FROM ledger WHERE owner = sqlc.arg(owner) GROUP BY account, month, unit ORDER BY month DESC, account, unit LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListMonth :many
+SELECT unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs FROM ledger
+WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account) AND month = sqlc.arg(month) GROUP BY unit ORDER BY unit;
+
+-- name: SumTaskCosts :many
+SELECT unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(runs) AS BIGINT) AS runs FROM task_costs
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) GROUP BY unit ORDER BY unit;
+
+-- name: PurgeTaskCosts :exec
+DELETE FROM task_costs WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 
 -- name: BeginSyncRun :exec
 INSERT INTO sync_runs (id, owner, account, request, status, lapses, created) VALUES ($1, $2, $3, $4, $5, $6, $7);

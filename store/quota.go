@@ -56,6 +56,11 @@ func holding(ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota,
 		}
 		has.Bytes += unstarted.Bytes
 	}
+	if quota.Costs > 0 {
+		if has.Charge, err = highestCharge(ctx, q, u, quota.Account, now); err != nil {
+			return has, err
+		}
+	}
 	if quota.Live == 0 && quota.Daily == 0 {
 		return has, nil
 	}

@@ -57,6 +57,11 @@ var columns = []column{
 	often("seen", "TEXT", func(j dispatch.Job) string { return string(j.Seen) }),
 	rare("progress", "DOUBLE PRECISION", func(j dispatch.Job) *float64 { return j.Progress }),
 	rare("costs", "DOUBLE PRECISION", func(j dispatch.Job) *float64 { return j.Costs }),
+	rare("unit", "TEXT", func(j dispatch.Job) string { return j.Unit }),
+	rare("spent", "DOUBLE PRECISION", func(j dispatch.Job) float64 { return j.Spent }),
+	rare("metered", "TEXT", func(j dispatch.Job) string { return meteredText(j.Metered) }),
+	rare("unmetered", "TEXT", func(j dispatch.Job) string { return unmeteredText(j.Unmetered) }),
+	rare("meter_due", "BIGINT", func(j dispatch.Job) int64 { return micros(j.MeterDue()) }),
 	rare("attention", "TEXT", func(j dispatch.Job) string { return string(j.Attention) }),
 	rare("notice", "TEXT", func(j dispatch.Job) string { return j.Notice }),
 	rare("failure", "TEXT", func(j dispatch.Job) string { return j.Failure }),
@@ -265,8 +270,12 @@ func storedAs(j dispatch.Job) dispatch.Job {
 	for _, t := range []*time.Time{&j.SendBy, &j.Refused, &j.Deadline, &j.Due, &j.Updated, &j.Checked, &j.Moved} {
 		*t = at(micros(*t))
 	}
-	for _, text := range []*string{&j.Ref.Base, &j.Ref.ID, &j.Notice, &j.Failure} {
+	for _, text := range []*string{&j.Ref.Base, &j.Ref.ID, &j.Notice, &j.Failure, &j.Unit} {
 		*text = storableText(*text)
+	}
+	j.Unmetered = slices.Clone(j.Unmetered)
+	for i, u := range j.Unmetered {
+		j.Unmetered[i].Ended, j.Unmetered[i].Due = at(micros(u.Ended)), at(micros(u.Due))
 	}
 	j.Duration, j.Unmoved = j.Duration.Truncate(time.Microsecond), j.Unmoved.Truncate(time.Microsecond)
 	return j

@@ -118,15 +118,28 @@ func (t *Telemetry) JobSaved(was, is dispatch.Job) {
 	if is.Phase == dispatch.Ended && was.Phase != dispatch.Ended {
 		t.ended.WithLabelValues(platform, string(is.Status)).Inc()
 		t.jobDuration.WithLabelValues(platform, "total").Observe(since)
-		if is.Costs != nil && *is.Costs > 0 {
-			t.costs.WithLabelValues(platform).Add(*is.Costs)
-		}
+	}
+	if is.Phase == dispatch.Ended {
+		t.addCosts(platform, was, is)
 	}
 	if is.Tries > was.Tries {
 		t.retries.WithLabelValues(platform, orNone(string(is.Attention))).Inc()
 	}
 	if is.Attention == dispatch.SubmissionUnknown && was.Attention != dispatch.SubmissionUnknown {
 		t.uncertain.WithLabelValues(platform).Inc()
+	}
+}
+
+// addCosts counts what a job that has ended cost, whenever the platform reports it.
+func (t *Telemetry) addCosts(platform string, was, is dispatch.Job) {
+	more := dispatch.Bookable(is.AllCosts())
+	if was.Phase == dispatch.Ended {
+		more -= dispatch.Bookable(was.AllCosts())
+	} else {
+		more -= is.Spent // counted when the attempts before ended
+	}
+	if more > 0 {
+		t.costs.WithLabelValues(platform).Add(more)
 	}
 }
 

@@ -308,7 +308,7 @@ func quota(u *config.Users) dispatch.Quota {
 	if u == nil {
 		return dispatch.Quota{}
 	}
-	return dispatch.Quota{Live: u.Jobs, Daily: u.Daily}
+	return dispatch.Quota{Live: u.Jobs, Daily: u.Daily, Costs: float64(u.Costs)}
 }
 
 // entitlementCheck returns a check whether the token of a request has the configured entitlement.

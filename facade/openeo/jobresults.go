@@ -50,8 +50,8 @@ func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time
 		return nil, err
 	}
 	header := http.Header{}
-	if is.job != nil && is.job.Costs != nil {
-		header["Openeo-Costs"] = []string{strconv.FormatFloat(*is.job.Costs, 'f', -1, 64)}
+	if is.job != nil && is.job.AllCosts() != nil {
+		header["Openeo-Costs"] = []string{strconv.FormatFloat(*is.job.AllCosts(), 'f', -1, 64)}
 	}
 	return &answer{body: c, header: header}, nil
 }

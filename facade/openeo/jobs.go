@@ -232,12 +232,27 @@ type batchJob struct {
 
 // usage is what a batch job used.
 type usage struct {
+	CPU      *metric `json:"cpu,omitempty"`
+	Memory   *metric `json:"memory,omitempty"`
 	Duration *metric `json:"duration,omitempty"`
+	Input    *metric `json:"input_pixel,omitempty"`
 }
 
 type metric struct {
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
+}
+
+// usageOf returns what a job used; nil if its platform reported nothing.
+func usageOf(j dispatch.Job) *usage {
+	u := usage{CPU: (*metric)(j.Metered.CPU), Memory: (*metric)(j.Metered.Memory), Input: (*metric)(j.Metered.Input)}
+	if j.Duration > 0 {
+		u.Duration = &metric{j.Duration.Seconds(), "s"}
+	}
+	if u == (usage{}) {
+		return nil
+	}
+	return &u
 }
 
 // batchJob returns the metadata of a batch job, without its process.
@@ -253,10 +268,8 @@ func (f *Facade) batchJob(r *request, is entry) batchJob {
 		j.describe(is.task.Request.Options, is.task.Request.Facade)
 	default:
 		j.Title, j.Created, j.Updated = is.job.Request.Title, is.job.Created, is.job.Updated
-		j.Progress, j.Costs = progress(j.Status, is.job.Progress), is.job.Costs
-		if is.job.Duration > 0 {
-			j.Usage = &usage{&metric{is.job.Duration.Seconds(), "s"}}
-		}
+		j.Progress, j.Costs = progress(j.Status, is.job.Progress), is.job.AllCosts()
+		j.Usage = usageOf(is.job.Job)
 		j.describe(is.job.Request.Options, is.job.Request.Facade)
 	}
 	if is.unstarted == nil {

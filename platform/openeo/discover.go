@@ -21,6 +21,7 @@ type facts struct {
 	jwt    bool   // accepts a token without a prefix
 	remote bool   // accepts process definitions by URL
 	batch  bool   // has batch jobs
+	unit   string // in which it charges; "": it does not
 }
 
 // version is one entry of /.well-known/openeo.
@@ -194,6 +195,7 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 			Path    string   `json:"path"`
 			Methods []string `json:"methods"`
 		} `json:"endpoints"`
+		Billing json.RawMessage `json:"billing"`
 	}
 	if err := upstream.JSON(a, op, &doc); err != nil {
 		return facts{}, err
@@ -201,13 +203,32 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 	if v, ok := parseSemVer(doc.Version); !ok || v.core[0] != 1 {
 		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform does not implement version 1 of the openEO API."}
 	}
-	f := facts{url: base, batch: len(doc.Endpoints) == 0}
+	f := facts{url: base, batch: len(doc.Endpoints) == 0, unit: currency(doc.Billing)}
 	f.jwt = slices.ContainsFunc(doc.Classes, jwtClass.MatchString)
 	f.remote = slices.ContainsFunc(doc.Classes, remoteClass.MatchString)
 	for _, e := range doc.Endpoints {
 		f.batch = f.batch || e.Path == "/jobs" && slices.Contains(e.Methods, "POST")
 	}
 	return f, nil
+}
+
+// maxUnit limits the name of a unit in characters.
+const maxUnit = 40
+
+// currency returns the unit in which a back-end charges; "" if it says that it does not support costs, or nothing.
+func currency(billing json.RawMessage) string {
+	var b map[string]json.RawMessage
+	_ = json.Unmarshal(billing, &b)
+	return unitName(b["currency"])
+}
+
+// unitName returns the name of a unit that a platform sent; "" for none, and for a text that is no name.
+func unitName(raw json.RawMessage) string {
+	name := upstream.Text(text(raw))
+	if len(name) > maxUnit {
+		return ""
+	}
+	return name
 }
 
 // provider is one identity provider of GET /credentials/oidc.

@@ -144,8 +144,9 @@ var statusWords = map[string]dispatch.Status{
 	"canceled": dispatch.Canceled, "error": dispatch.Failed,
 }
 
-func (j job) report() dispatch.Report {
-	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress, 0, 100), Duration: j.duration()}
+func (j job) report(f facts) dispatch.Report {
+	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress, 0, 100), Unit: f.unit}
+	r.Duration, r.Metered = j.metered()
 	if status, ok := statusWords[strings.ToLower(text(j.Status))]; ok {
 		r.Status = status
 	}
@@ -156,20 +157,31 @@ var timeUnits = map[string]time.Duration{"ms": time.Millisecond, "milliseconds":
 	"second": time.Second, "seconds": time.Second, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
 	"h": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour}
 
-// duration returns how long the job ran; 0 if that is missing, or has no unit of time.
-func (j job) duration() time.Duration {
-	var usage, told map[string]json.RawMessage
+// metered returns how long the job ran and what it used. The run time is 0 if that is missing, or has no unit of time.
+func (j job) metered() (d time.Duration, m dispatch.Metered) {
+	var usage map[string]json.RawMessage
 	_ = json.Unmarshal(j.Usage, &usage)
-	_ = json.Unmarshal(usage["duration"], &told)
+	m = dispatch.Metered{CPU: amount(usage["cpu"]), Memory: amount(usage["memory"]), Input: amount(usage["input_pixel"])}
+	ran := amount(usage["duration"])
+	if ran == nil {
+		return 0, m
+	}
+	span := ran.Value * float64(timeUnits[strings.ToLower(ran.Unit)])
+	if span > math.MaxInt64/2 {
+		return 0, m
+	}
+	return time.Duration(span), m
+}
+
+// amount returns a metric of a job's usage; nil if it has no number.
+func amount(raw json.RawMessage) *dispatch.Amount {
+	var told map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &told)
 	value := number(told["value"], 0, math.MaxFloat64)
 	if value == nil {
-		return 0
+		return nil
 	}
-	d := *value * float64(timeUnits[strings.ToLower(text(told["unit"]))])
-	if d < 0 || d > math.MaxInt64/2 {
-		return 0
-	}
-	return time.Duration(d)
+	return &dispatch.Amount{Value: *value, Unit: unitName(told["unit"])}
 }
 
 // number returns v if it is a number within the bounds, and nil otherwise.
@@ -200,7 +212,11 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	if _, err := p.get(ctx, op, path, bearer, &j); err != nil {
 		return dispatch.Report{}, err
 	}
-	r := j.report()
+	f, err := p.backendFacts(ctx)
+	if err != nil {
+		return dispatch.Report{}, err
+	}
+	r := j.report(f)
 	if r.Status == dispatch.Failed {
 		r.Message = p.loggedErrors(ctx, path, bearer)
 		if r.Message == "" {
@@ -258,7 +274,7 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	if _, err := p.get(ctx, op, path, bearer, &j); err != nil {
 		return unlessGone(err)
 	}
-	switch status := j.report().Status; {
+	switch status := j.report(facts{}).Status; {
 	case status.Final():
 		return nil
 	case status != dispatch.Accepted:
@@ -287,6 +303,11 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 	return func(yield func(dispatch.Listed, error) bool) {
 		ctx, end := p.answers.Begin(ctx)
 		defer end()
+		f, err := p.backendFacts(ctx)
+		if err != nil {
+			yield(dispatch.Listed{}, err)
+			return
+		}
 		missing := false
 		for page, err := range pages[jobPage](ctx, p, op, "/jobs?limit="+strconv.Itoa(listPage), t) {
 			if err != nil {
@@ -299,7 +320,7 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 					yield(dispatch.Listed{}, err)
 					return
 				}
-				if validID(j.ID) && !yield(j.listed(), nil) { // the broker never stored an invalid id
+				if validID(j.ID) && !yield(j.listed(f), nil) { // the broker never stored an invalid id
 					return
 				}
 			}
@@ -383,8 +404,11 @@ func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, u
 	return page, next, len(a.Body), nil
 }
 
-func (j job) listed() dispatch.Listed {
-	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(text(j.Title)), Created: moment(j.Created), Report: j.report()}
+// listed returns a job of a listing. Listings of real back-ends have no usage.
+func (j job) listed(f facts) dispatch.Listed {
+	r := j.report(f)
+	r.Partial = j.Usage == nil
+	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(text(j.Title)), Created: moment(j.Created), Report: r}
 }
 
 // moment parses an RFC 3339 time; zero if it is not one.

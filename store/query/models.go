@@ -68,6 +68,11 @@ type Job struct {
 	Counted     bool
 	ServiceHash dispatch.ServiceHash
 	Paused      bool
+	Unit        string
+	Spent       float64
+	Metered     string
+	Unmetered   string
+	MeterDue    int64
 	Pruned      bool
 }
 

@@ -301,12 +301,20 @@ func (p *pair) save(r *rapid.T) {
 	if j.Phase == dispatch.Ended {
 		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Finished, dispatch.Failed}).Draw(r, "status")
 	}
+	j.Costs = rapid.SampledFrom([]*float64{nil, j.Costs, new(float64), amountOf(1.5), amountOf(-1), amountOf(2e12)}).Draw(r, "costs")
+	j.Unit, j.Spent = rapid.SampledFrom([]string{"", "credits"}).Draw(r, "unit"), j.Spent+rapid.SampledFrom([]float64{0, 0, 2.5}).Draw(r, "spent")
+	j.Unmetered = nil
+	if rapid.Bool().Draw(r, "unmetered") {
+		j.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "x"}, Ended: j.Created, Due: j.Created.Add(spans.Draw(r, "meter"))}}
+	}
 	j.Awaited, j.Orphans = rapid.Bool().Draw(r, "awaited"), nil
 	if rapid.IntRange(0, 5).Draw(r, "orphan") == 0 {
 		j.Orphans = []dispatch.Ref{{ID: "x"}}
 	}
 	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Save(p.Context(), []dispatch.Job{j}) })...)
 }
+
+func amountOf(f float64) *float64 { return &f }
 
 func (p *pair) hold(r *rapid.T) {
 	a, d := accounts.Draw(r, "account"), spans.Draw(r, "time")

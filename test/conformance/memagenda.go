@@ -27,7 +27,10 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 		}
 		enter(&g, j)
 	}
-	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Poll} {
+	slices.SortFunc(g.Meter, func(a, b dispatch.Job) int {
+		return cmp.Or(a.MeterDue().Compare(b.MeterDue()), cmp.Compare(a.ID, b.ID))
+	})
+	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Poll, &g.Meter} {
 		*list = (*list)[:min(n, len(*list))]
 	}
 	g.Lines = s.lines(a, func(j dispatch.Job) bool { return !j.Due.After(now) })
@@ -50,6 +53,14 @@ func (s *MemStore) byDue(a dispatch.Account) (jobs []dispatch.Job) {
 
 // enter adds j to its list of the agenda. Jobs must come ordered by due time.
 func enter(g *dispatch.Agenda, j dispatch.Job) {
+	if due := j.MeterDue(); !due.IsZero() {
+		if g.NextMeter.IsZero() || due.Before(g.NextMeter) {
+			g.NextMeter = due
+		}
+		if !due.After(g.Now) {
+			g.Meter = append(g.Meter, j)
+		}
+	}
 	orphans, canceled := len(j.Orphans) > 0, j.Desired == dispatch.WantCancel
 	next, list := &g.NextPoll, &g.Poll
 	switch {

@@ -25,5 +25,7 @@ func (s *MemStore) Clone() *MemStore {
 	maps.Copy(c.defined, s.defined)
 	maps.Copy(c.heard, s.heard)
 	maps.Copy(c.ran, s.ran)
+	maps.Copy(c.ledger, s.ledger)
+	maps.Copy(c.spent, s.spent)
 	return c
 }

@@ -34,6 +34,20 @@ type MemStore struct {
 	sources   map[string]*source
 	processes map[dispatch.UserID]map[string]dispatch.StoredProcess
 	ran       map[runService]runTimes
+	ledger    map[charged]dispatch.Charge
+	spent     map[taskUnit]dispatch.Charge // of tasks
+}
+
+// charged identifies an entry of the ledger.
+type charged struct {
+	owner       dispatch.UserID
+	account     dispatch.Account
+	month, unit string
+}
+
+type taskUnit struct {
+	task dispatch.TaskID
+	unit string
 }
 
 // owned identifies a task, or a job without one.
@@ -84,7 +98,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{}, processes: map[dispatch.UserID]map[string]dispatch.StoredProcess{},
-		ran: map[runService]runTimes{},
+		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{},
 	}
 }
 

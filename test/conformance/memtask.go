@@ -3,7 +3,6 @@ package conformance
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -250,7 +249,13 @@ func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatc
 		}
 		running, begun := s.countRuns(u, q, now)
 		unstarted, unstartedBytes := s.countUnstarted(u, q.Account, now)
-		has := dispatch.QuotaUse{Live: live + running + unstarted, Lately: lately + begun, Bytes: s.bytes(u, now) + unstartedBytes}
+		month := dispatch.Charge{Month: now.UTC().Format("2006-01")}
+		for k, c := range s.ledger {
+			if k.owner == u && k.account == q.Account && k.month == month.Month && c.Costs > month.Costs {
+				month.Costs, month.Unit = c.Costs, k.unit
+			}
+		}
+		has := dispatch.QuotaUse{Charge: month, Live: live + running + unstarted, Lately: lately + begun, Bytes: s.bytes(u, now) + unstartedBytes}
 		if err := q.Admit(has, n, bytes); err != nil {
 			return err
 		}
@@ -277,7 +282,7 @@ func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) 
 		if r.Created.After(now.Add(-d)) {
 			use.Lately++
 		}
-		if r.Costs != nil {
+		if r.Costs != nil && *r.Costs >= 0 && *r.Costs <= dispatch.HighestCosts {
 			if use.Costs == nil {
 				use.Costs = new(float64)
 			}
@@ -285,9 +290,16 @@ func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) 
 		}
 	}
 	s.addRuns(by, u, now, d)
-	for _, a := range slices.Sorted(maps.Keys(by)) {
-		all = append(all, *by[a])
+	for _, use := range by {
+		all = append(all, *use)
 	}
+	for k, c := range s.ledger {
+		if k.owner == u {
+			c.Costs = math.Round(c.Costs*1e6) / 1e6
+			all = dispatch.AddCharge(all, k.account, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b dispatch.Usage) int { return cmp.Compare(a.Account, b.Account) })
 	return all, nil
 }
 

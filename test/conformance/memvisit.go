@@ -250,8 +250,35 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved} {
 		*t = micros(*t)
 	}
+	j.Unmetered = slices.Clone(j.Unmetered)
+	for i, u := range j.Unmetered {
+		j.Unmetered[i].Ended, j.Unmetered[i].Due = micros(u.Ended), micros(u.Due)
+	}
+	s.book(r.Job, j)
 	r.Job = j
 	return r.job(), true
+}
+
+// book adds to the ledger what a change of a job says about costs.
+func (s *MemStore) book(was, is dispatch.Job) {
+	reported := is.Costs != nil && (was.Costs == nil || *was.Costs != *is.Costs)
+	late := is.Spent != was.Spent && (is.Costs == nil) == (was.Costs == nil)
+	if !reported && !late {
+		return
+	}
+	c := dispatch.Charge{Month: is.Updated.UTC().Format("2006-01"), Unit: is.Unit, Costs: dispatch.Bookable(is.Costs) - dispatch.Bookable(was.Costs) + is.Spent - was.Spent}
+	if was.Costs == nil || is.Spent != was.Spent {
+		c.Runs = 1
+	}
+	s.ledger[charged{is.Owner, is.Account, c.Month, c.Unit}] = plus(s.ledger[charged{is.Owner, is.Account, c.Month, c.Unit}], c)
+	if is.Task != 0 {
+		s.spent[taskUnit{is.Task, c.Unit}] = plus(s.spent[taskUnit{is.Task, c.Unit}], c)
+	}
+}
+
+func plus(a, b dispatch.Charge) dispatch.Charge {
+	b.Costs, b.Runs = a.Costs+b.Costs, a.Runs+b.Runs
+	return b
 }
 
 func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {

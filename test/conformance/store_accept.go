@@ -48,6 +48,12 @@ func fill(v reflect.Value, name string, n int, base time.Time) {
 	case **float64:
 		f := float64(n) + 0.1
 		*x = &f
+	case *float64:
+		*x = float64(n) + 0.1
+	case *dispatch.Metered:
+		*x = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"}, Input: &dispatch.Amount{Value: 1}}
+	case *[]dispatch.Unmetered:
+		*x = []dispatch.Unmetered{{Ref: dispatch.Ref{Base: "b c", ID: "y\"z"}, Ended: base, Due: base.Add(time.Duration(n) * time.Microsecond)}, {Ended: base, Due: base.Add(time.Hour)}}
 	case *[]byte:
 		*x = []byte(`{"type":"Collection"}`)
 	case *[]dispatch.Ref:

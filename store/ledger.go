@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// ledgerMigration installs the triggers that book what runs cost, and books what is known already. A trigger books whatever program changes the
+// job, also one of the version before, which clears the costs of a job that is retried. The program itself cannot do it, because it does not know
+// what the row held before.
+func ledgerMigration(dialect goose.Dialect) *goose.Migration {
+	statements := sqliteLedger
+	if dialect == goose.DialectPostgres {
+		statements = postgresLedger
+	}
+	install := func(ctx context.Context, tx *sql.Tx) error {
+		for _, statement := range statements {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return goose.NewGoMigration(60, &goose.GoFunc{RunTx: install}, nil)
+}
+
+// booked is the condition under which an update of a job is booked: the platform reported other costs of the present attempt, or costs of an
+// attempt before. A retry moves costs to spent, which is neither.
+const booked = `(NEW.costs IS NOT NULL AND NEW.costs IS DISTINCT FROM OLD.costs OR NEW.spent <> OLD.spent AND NEW.costs IS NOT DISTINCT FROM OLD.costs)`
+
+// booking is what a booked update adds, see dispatch.Bookable.
+const booking = `CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END - CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
+	CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END`
+
+var sqliteLedger = []string{`
+CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs WHEN ` + booked + ` BEGIN
+	INSERT INTO ledger (owner, account, month, unit, costs, runs)
+	VALUES (NEW.owner, NEW.account, strftime('%Y-%m', NEW.updated / 1000000, 'unixepoch'), NEW.unit, ` + booking + `)
+	ON CONFLICT (owner, account, month, unit, shard) DO UPDATE SET costs = costs + excluded.costs, runs = runs + excluded.runs;
+	INSERT INTO task_costs (task, unit, costs, runs) SELECT NEW.task, NEW.unit, ` + booking + ` WHERE NEW.task <> 0
+	ON CONFLICT (task, unit, shard) DO UPDATE SET costs = costs + excluded.costs, runs = runs + excluded.runs;
+END`,
+	strings.ReplaceAll(bookKnown, "$MONTH", "strftime('%Y-%m', updated / 1000000, 'unixepoch')"),
+	bookKnownTasks,
+}
+
+var postgresLedger = []string{
+	"ALTER TABLE ledger ALTER COLUMN shard SET DEFAULT pg_backend_pid()",
+	"ALTER TABLE task_costs ALTER COLUMN shard SET DEFAULT pg_backend_pid()", `
+CREATE FUNCTION book_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN
+	INSERT INTO ledger AS c (owner, account, month, unit, costs, runs)
+	VALUES (NEW.owner, NEW.account, ` + strings.ReplaceAll(postgresMonth, "updated", "NEW.updated") + `, NEW.unit, ` + booking + `)
+	ON CONFLICT (owner, account, month, unit, shard) DO UPDATE SET costs = c.costs + excluded.costs, runs = c.runs + excluded.runs;
+	INSERT INTO task_costs AS c (task, unit, costs, runs) SELECT NEW.task, NEW.unit, ` + booking + ` WHERE NEW.task <> 0
+	ON CONFLICT (task, unit, shard) DO UPDATE SET costs = c.costs + excluded.costs, runs = c.runs + excluded.runs;
+	RETURN NULL;
+END $body$`, `
+CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW WHEN ` + booked + ` EXECUTE FUNCTION book_costs()`,
+	strings.ReplaceAll(bookKnown, "$MONTH", postgresMonth),
+	bookKnownTasks,
+}
+
+const postgresMonth = `to_char(to_timestamp(updated / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM')`
+
+// bookKnown books the costs that jobs have when the triggers are installed. On PostgreSQL their installation keeps others from changing jobs until
+// it is committed.
+const bookKnown = `
+INSERT INTO ledger (owner, account, month, unit, shard, costs, runs)
+SELECT owner, account, $MONTH, unit, 0, SUM(costs), count(*) FROM jobs WHERE costs BETWEEN 0 AND 1e12 GROUP BY 1, 2, 3, 4`
+
+const bookKnownTasks = `
+INSERT INTO task_costs (task, unit, shard, costs, runs)
+SELECT task, unit, 0, SUM(costs), count(*) FROM jobs WHERE task <> 0 AND costs BETWEEN 0 AND 1e12 GROUP BY 1, 2`
+
+// ledgerRows is how many rows Usage reads at most: those of some years.
+const ledgerRows = 1000
+
+// withLedger adds what an owner's runs cost to the usage of each account.
+func withLedger(ctx context.Context, q *query.Queries, usage []dispatch.Usage, u dispatch.UserID) ([]dispatch.Usage, error) {
+	rows, err := q.ListLedger(ctx, u, ledgerRows)
+	for _, r := range rows {
+		usage = dispatch.AddCharge(usage, r.Account, dispatch.Charge{Month: r.Month, Unit: r.Unit, Costs: rounded(r.Costs), Runs: int(r.Runs)})
+	}
+	return usage, err
+}
+
+// highestCharge returns what an owner's runs at an account cost in the month of now, in the unit in which they cost most.
+func highestCharge(ctx context.Context, q tx, u dispatch.UserID, a dispatch.Account, now int64) (dispatch.Charge, error) {
+	c := dispatch.Charge{Month: at(now).Format("2006-01")}
+	rows, err := q.ListMonth(ctx, u, a, c.Month)
+	for _, r := range rows {
+		if costs := rounded(r.Costs); costs > c.Costs {
+			c.Costs, c.Unit = costs, r.Unit
+		}
+	}
+	return c, err
+}
+
+// rounded returns a sum of costs without its rounding errors.
+func rounded(costs float64) float64 { return math.Round(costs*1e6) / 1e6 }
+
+// unmetered is a dispatch.Unmetered in the database.
+type unmetered struct {
+	Base  string `json:"base,omitempty"`
+	ID    string `json:"id"`
+	Ended int64  `json:"ended"`
+	Due   int64  `json:"due"`
+}
+
+func unmeteredText(all []dispatch.Unmetered) string {
+	if len(all) == 0 {
+		return ""
+	}
+	kept := make([]unmetered, len(all))
+	for i, u := range all {
+		kept[i] = unmetered{u.Ref.Base, u.Ref.ID, micros(u.Ended), micros(u.Due)}
+	}
+	text, _ := encode(kept) // cannot fail: strings and numbers only
+	return text
+}
+
+// unmeteredOf is the inverse of unmeteredText.
+func unmeteredOf(text string, into *[]dispatch.Unmetered) error {
+	if text == "" {
+		return nil
+	}
+	var kept []unmetered
+	err := json.Unmarshal([]byte(text), &kept)
+	for _, u := range kept {
+		*into = append(*into, dispatch.Unmetered{Ref: dispatch.Ref{Base: u.Base, ID: u.ID}, Ended: at(u.Ended), Due: at(u.Due)})
+	}
+	return err
+}
+
+func meteredText(m dispatch.Metered) string {
+	if m == (dispatch.Metered{}) {
+		return ""
+	}
+	text, _ := encode(m) // cannot fail: adapters report finite numbers only
+	return text
+}
+
+// meteredOf is the inverse of meteredText.
+func meteredOf(text string, into *dispatch.Metered) error {
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), into)
+}

@@ -1,0 +1,99 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// ledger checks that what runs cost stays booked by month and unit through retries and deletion, and that corrections are.
+func (t storeTest) ledger() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 2)
+	cost := func(c float64, unit string) func(*dispatch.Job) {
+		return func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &c, unit, t.look().Now }
+	}
+	months := func(want ...dispatch.Charge) {
+		t.Helper()
+		got, err := t.s.Usage(ctx, ann, time.Hour)
+		t.must(err)
+		if len(got) != 1 {
+			t.Fatalf("usage %+v", got)
+		}
+		t.equal(got[0].Charges, want)
+	}
+	this := t.look().Now.UTC().Format("2006-01")
+	t.end(jobs[0].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase = dispatch.Started })
+	t.end(jobs[0].ID, dispatch.Failed, cost(2.5, "credits"))
+	t.end(jobs[1].ID, dispatch.Finished, cost(0.25, "€"))
+	months(dispatch.Charge{Month: this, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: this, Unit: "€", Costs: 0.25, Runs: 1})
+	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
+	t.must(err)
+	again := t.load(jobs[0].ID)
+	if n != 1 || again.Spent != 2.5 || again.Costs != nil || again.Unit != "credits" {
+		t.Errorf("%d retried, spent %v, costs %v %s", n, again.Spent, again.Costs, again.Unit)
+	}
+	t.end(jobs[0].ID, dispatch.Finished, cost(4, "credits"))
+	months(dispatch.Charge{Month: this, Unit: "credits", Costs: 6.5, Runs: 2}, dispatch.Charge{Month: this, Unit: "€", Costs: 0.25, Runs: 1})
+	t.end(jobs[0].ID, dispatch.Finished, cost(3, "credits")) // corrected
+	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Spent += 1 })
+	t.db.Pass(40 * 24 * time.Hour)
+	t.end(jobs[0].ID, dispatch.Finished, cost(-1, "credits")) // nonsense counts as 0
+	next := t.look().Now.UTC().Format("2006-01")
+	want := []dispatch.Charge{{Month: next, Unit: "credits", Costs: -3}, {Month: this, Unit: "credits", Costs: 6.5, Runs: 3}, {Month: this, Unit: "€", Costs: 0.25, Runs: 1}}
+	months(want...)
+	_, err = t.s.CancelTask(ctx, ann, task.ID, true)
+	t.must(err)
+	t.db.Pass(time.Hour)
+	t.must(t.s.Purge(ctx, time.Minute))
+	months(want...)
+}
+
+// costQuota checks that a quota on the costs of a month counts what was reported in it, at its account, and not what others cost.
+func (t storeTest) costQuota() {
+	ctx := t.Context()
+	within := dispatch.Quota{Account: shared, Costs: 5}
+	ask := func(u dispatch.UserID, a dispatch.Account, q dispatch.Quota) error {
+		_, err := t.s.Accept(ctx, dispatch.Key{}, nil, []dispatch.Draft{draft(u, a)}, q)
+		return err
+	}
+	for _, costs := range []float64{4.5, 0.5} {
+		t.must(ask(ann, shared, within))
+		j := t.accept()
+		j.Phase, j.Status, j.Costs, j.Unit, j.Updated = dispatch.Ended, dispatch.Finished, &costs, "credits", t.look().Now
+		t.save(j)
+	}
+	month := t.look().Now.UTC().Format("2006-01")
+	err := ask(ann, shared, within)
+	t.kind(err, dispatch.LimitReached)
+	t.equal(dispatch.TextFor(err), "A user's jobs at p may cost 5 credits in a month. Yours have cost 5 since the first of "+month+
+		" (UTC). Submit again next month, or ask the operator of this service.")
+	t.must(ask(bob, shared, within))
+	t.must(ask(ann, "q/shared", dispatch.Quota{Account: "q/shared", Costs: 5}))
+	t.db.Pass(31 * 24 * time.Hour)
+	t.must(ask(ann, shared, within))
+}
+
+// unmetered checks that jobs whose costs are still to be read come back, and are on the agenda when they are due, whatever their phase.
+func (t storeTest) unmetered() {
+	first, second := t.accept(), t.accept()
+	now, three := t.look().Now, 3.0
+	first.Metered = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"}, Input: &dispatch.Amount{Value: 1}}
+	first.Phase, first.Status, first.Costs, first.Spent, first.Unit = dispatch.Ended, dispatch.Finished, &three, 1.5, "credits"
+	first.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "b"}, Ended: now, Due: now.Add(2 * time.Hour)},
+		{Ref: dispatch.Ref{Base: "https://p.example/b", ID: "a"}, Ended: now, Due: now.Add(time.Hour)}}
+	first = t.save(first)
+	t.equal(t.load(first.ID), first)
+	second.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "c"}, Ended: now, Due: now.Add(time.Minute)}}
+	second = t.save(second)
+	if g := t.look(); !g.NextMeter.Equal(now.Add(time.Minute)) || len(g.Meter) != 0 || g.NextWaiting.IsZero() {
+		t.Errorf("agenda %+v", g)
+	}
+	t.db.Pass(time.Hour)
+	t.equal(t.look().Meter, []dispatch.Job{second, first})
+	second.Unmetered = nil
+	t.save(second)
+	if g := t.look(); len(g.Meter) != 1 || !g.NextMeter.Equal(now.Add(time.Hour)) {
+		t.Errorf("agenda %+v", g)
+	}
+}
