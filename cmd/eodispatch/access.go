@@ -97,7 +97,7 @@ func accountPage(settings *config.Config) string {
 
 // linksAccounts reports whether the platform's driver uses accounts that users link at the identity provider.
 func linksAccounts(p config.Platform) bool {
-	return p.Exchange.Driver == config.KeycloakBroker || p.Exchange.Driver == config.KeycloakRequestedIssuer
+	return p.Exchange != nil && (p.Exchange.Driver == config.KeycloakBroker || p.Exchange.Driver == config.KeycloakRequestedIssuer)
 }
 
 // serve adds the sign-in pages, grants and links to the configuration of the API.
