@@ -19,7 +19,6 @@ func TestPage_GoesOn(t *testing.T) {
 	b.shows("run")
 	b.startsTiles()
 	b.until(`document.querySelector("a.resolve")?.innerText === "Sign in and link your account"`)
-	b.audit("attention")
 	task := b.read("location.hash")
 	b.clicks("a.resolve")
 	b.clicks(asAlice)
@@ -35,7 +34,6 @@ func TestPage_GoesOn(t *testing.T) {
 	s.world.IdP.Logout(simulator.BrokerRealm, "alice")
 	b.sees(".ended")
 	b.until(`document.querySelectorAll("table.tiles tbody tr").length === 1`) // what was shown stays
-	b.audit("ended")
 	b.signsIn()
 	b.until(fmt.Sprintf(`location.hash === %q && document.querySelectorAll("table.tiles tbody tr").length === 1 && !document.querySelector(".ended")`, shown))
 	b.sees(".live.on")
