@@ -154,6 +154,7 @@ func (w *world) ask(method, target, body string, headers ...string) *httptest.Re
 	if strings.HasPrefix(strings.TrimLeft(target, "/"), "openeo") && got.Header().Get("Access-Control-Allow-Origin") != "*" {
 		w.t.Errorf("%s %s: no CORS header in the response %d", method, target, got.Code)
 	}
+	checkContract(w.t, r, got)
 	return got
 }
 
