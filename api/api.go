@@ -66,6 +66,10 @@ type Config struct {
 	AsUser          []string      // names of the platforms for which that permission is used
 	Linked          []string      // names of the platforms at which users link an account
 
+	Hooks dispatch.Hooks // tells users' servers when jobs end; nil: it does not, because there is no vault for their secrets
+	// CreateHook stores a hook and returns its secret.
+	CreateHook func(ctx context.Context, u dispatch.UserID, url string, of []dispatch.Status) (dispatch.Hook, dispatch.Secret, error)
+
 	Facades []facade.Facade // further interfaces, each below its own path
 
 	Services      Services // the catalogue; nil: it is empty
@@ -241,6 +245,7 @@ func New(c Config) API {
 	a.huma.UseMiddleware(a.authenticate)
 	a.routes()
 	a.accessRoutes()
+	a.hookRoutes()
 	a.ticketRoutes()
 	a.sessionRoutes()
 	a.streams()

@@ -54,6 +54,11 @@ func (r *reader) finish(c *Config) {
 			r.failAt(fmt.Sprintf("applications.allow_hosts[%d]", i), "write a host without scheme and path: raw.githubusercontent.com")
 		}
 	}
+	for i, origin := range c.Hooks.Trusted {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || u.Scheme != "http" && u.Scheme != "https" {
+			r.failAt(fmt.Sprintf("hooks.trusted[%d]", i), "write SCHEME://HOST[:PORT] without a path: http://receiver.internal:8080")
+		}
+	}
 	if len(c.Platforms) == 0 && !r.failedBelow("platforms") && !r.failedIn("BACKENDS") {
 		r.failAt("platforms", "no platform is configured: list at least one under platforms, or set BACKENDS")
 	}

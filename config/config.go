@@ -27,6 +27,7 @@ type Config struct {
 	Services      []Service       `yaml:"services"`
 	OGCAPI        OGCAPI          `yaml:"ogcapi"`
 	Applications  Applications    `yaml:"applications"`
+	Hooks         Hooks           `yaml:"hooks"`
 	Development   bool            `yaml:"development" default:"false"` // allows http, private addresses and literal secrets
 	Limits        Limits          `yaml:"limits"`
 	Streams       Streams         `yaml:"streams"`
@@ -234,6 +235,11 @@ const EchoName = "echo"
 // OGCAPI configures the interface that is an OGC API - Processes server.
 type OGCAPI struct {
 	Echo bool `yaml:"echo" default:"false"` // offer the process that suites test servers with
+}
+
+// Hooks limits where users' hooks may be.
+type Hooks struct {
+	Trusted []string `yaml:"trusted"` // origins, which may have private addresses and use http; any other URL needs https and a public address
 }
 
 // Applications limits which documents users may name by URL.

@@ -185,3 +185,19 @@ func (s *SealedTokens) Find(ctx context.Context, name string) (dispatch.Secret, 
 func (s *SealedTokens) Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error {
 	return s.vault.KeepToken(ctx, name, s.ring.seal(token, "tokens", name), expires)
 }
+
+// HookSecrets encrypts the secrets by which deliveries to hooks are signed. A hook whose key was removed from the keyring cannot be served.
+type HookSecrets struct{ keys *Keyring }
+
+// NewHookSecrets derives the keys from those of the vault.
+func NewHookSecrets(r *Keyring) *HookSecrets { return &HookSecrets{r.derived("secrets of hooks")} }
+
+// Seal encrypts the secret of a hook.
+func (s *HookSecrets) Seal(h dispatch.Hook, secret dispatch.Secret) dispatch.Sealed {
+	return s.keys.seal(secret, "hooks", h.ID, string(h.Owner))
+}
+
+// Open decrypts the secret of a hook.
+func (s *HookSecrets) Open(h dispatch.Hook) (dispatch.Secret, error) {
+	return s.keys.open(h.Sealed, "hooks", h.ID, string(h.Owner))
+}

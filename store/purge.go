@@ -37,6 +37,9 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error
 		func(q tx, now int64) (int64, error) { return q.PurgeSessions(ctx, now, purgedAtOnce) },
 		func(q tx, now int64) (int64, error) { return q.PurgeUnstarted(ctx, now, purgedAtOnce) },
 		func(q tx, now int64) (int64, error) {
+			return q.PurgeDeliveries(ctx, now-dispatch.DeliveryLife.Microseconds(), purgedAtOnce)
+		},
+		func(q tx, now int64) (int64, error) {
 			return q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds(), purgedAtOnce)
 		},
 		func(q tx, now int64) (int64, error) {

@@ -1176,3 +1176,67 @@ FROM accounts WHERE due > 0 AND due <= sqlc.arg(now) AND lease_until <= sqlc.arg
 
 -- name: CensusBooked :many
 SELECT platform, free FROM timetables;
+
+-- name: AddHook :execrows
+-- Nothing is added if the owner has too many.
+INSERT INTO hooks (id, owner, url, statuses, key, sealed, created)
+SELECT sqlc.arg(id), sqlc.arg(owner), sqlc.arg(url), sqlc.arg(statuses), sqlc.arg(key), sqlc.arg(sealed), CAST(sqlc.arg(now) AS BIGINT)
+WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = sqlc.arg(owner)) < CAST(sqlc.arg(most) AS BIGINT);
+
+-- name: GetHook :one
+SELECT * FROM hooks WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner);
+
+-- name: ListHooks :many
+SELECT * FROM hooks WHERE owner = $1 ORDER BY created, id;
+
+-- name: DeleteHook :execrows
+DELETE FROM hooks WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner);
+
+-- name: DeleteDeliveries :exec
+DELETE FROM deliveries WHERE hook = $1;
+
+-- name: ListDueHooks :many
+-- Those that were served longest ago first.
+SELECT * FROM hooks WHERE NOT gone AND hold <= CAST(sqlc.arg(now) AS BIGINT)
+	AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT))
+ORDER BY ran, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ClaimDeliveries :many
+-- An event of a job waits until those before it are settled. due is compared again for the second of two processes that claim at once.
+UPDATE deliveries SET due = sqlc.arg(lease), tries = tries + 1, tried = CAST(sqlc.arg(now) AS BIGINT)
+WHERE due > 0 AND due <= CAST(sqlc.arg(now) AS BIGINT) AND (hook, job, epoch, status) IN (
+	SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
+	WHERE d.hook = sqlc.arg(hook) AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT)
+		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due > 0)
+	ORDER BY d.due, d.job, d.epoch LIMIT CAST(sqlc.arg(n) AS BIGINT))
+RETURNING *;
+
+-- name: SettleDelivery :exec
+-- Of a try that is still the last.
+UPDATE deliveries SET state = sqlc.arg(state), due = sqlc.arg(due), answer = sqlc.arg(answer), notice = sqlc.arg(notice)
+WHERE hook = sqlc.arg(hook) AND job = sqlc.arg(job) AND epoch = sqlc.arg(epoch) AND status = sqlc.arg(status) AND tries = sqlc.arg(tries) AND due > 0;
+
+-- name: SettleHook :exec
+UPDATE hooks SET failures = sqlc.arg(failures), hold = sqlc.arg(hold), gone = sqlc.arg(gone), ran = sqlc.arg(now) WHERE id = sqlc.arg(id);
+
+-- name: EndDeliveries :exec
+UPDATE deliveries SET state = 'failed', due = 0, notice = sqlc.arg(notice) WHERE hook = sqlc.arg(hook) AND due > 0;
+
+-- name: AddTestDelivery :exec
+INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+VALUES (sqlc.arg(hook), 0, sqlc.arg(now), 'test', 0, 0, sqlc.arg(now), sqlc.arg(now), sqlc.arg(now));
+
+-- name: SendAgain :execrows
+UPDATE deliveries SET state = 'waiting', due = sqlc.arg(now), queued = sqlc.arg(now)
+WHERE hook = sqlc.arg(hook) AND job = sqlc.arg(job) AND epoch = sqlc.arg(epoch) AND status = sqlc.arg(status);
+
+-- name: ReleaseHook :exec
+-- Its receiver is tried at once.
+UPDATE hooks SET hold = 0, gone = FALSE WHERE id = $1;
+
+-- name: ListDeliveries :many
+SELECT * FROM deliveries WHERE hook = sqlc.arg(hook) ORDER BY happened DESC, job DESC, epoch DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: PurgeDeliveries :execrows
+DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
+	WHERE d.queued <= CAST(sqlc.arg(before) AS BIGINT) ORDER BY d.queued LIMIT CAST(sqlc.arg(n) AS BIGINT));

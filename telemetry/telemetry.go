@@ -36,6 +36,7 @@ type Telemetry struct {
 	asked         *prometheus.CounterVec
 	askedDuration *prometheus.HistogramVec
 	tokens        *prometheus.CounterVec
+	hookTries     *prometheus.CounterVec
 
 	visits  *prometheus.CounterVec
 	removed *prometheus.CounterVec
@@ -65,6 +66,7 @@ func New(version string) *Telemetry {
 	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op", "outcome")
 	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.", requestBuckets, "platform", "op")
 	t.tokens = counters("tokens_total", "Tokens for platforms that were requested from identity providers, by outcome.", "platform", "outcome")
+	t.hookTries = counters("hook_tries_total", "Messages that were sent to hooks of users, by whether they arrived.", "outcome")
 	t.visits = counters("visits_total", "Visits of accounts that have ended, by outcome.", "outcome")
 	t.removed = counters("removed_total", "What was deleted from the database because of its age, or after its users had deleted it.", "kind")
 	for _, kind := range []string{"results", "requests", "jobs", "tasks", "keys"} {
@@ -73,7 +75,7 @@ func New(version string) *Telemetry {
 	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held", Help: "Accounts that this process visits now."})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The program; the value is 1."}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain, t.costs, t.asked, t.askedDuration, t.tokens,
+	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain, t.costs, t.asked, t.askedDuration, t.tokens, t.hookTries,
 		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return t
 }
@@ -163,6 +165,15 @@ func (t *Telemetry) TokenRequested(platform string, err error) {
 
 // Removed counts what was deleted from the database.
 func (t *Telemetry) Removed(kind string, n int64) { t.removed.WithLabelValues(kind).Add(float64(n)) }
+
+// HookTried counts a message to a hook.
+func (t *Telemetry) HookTried(arrived bool) {
+	outcome := "failed"
+	if arrived {
+		outcome = "ok"
+	}
+	t.hookTries.WithLabelValues(outcome).Inc()
+}
 
 // outcome returns "ok", or the kind of the error.
 func outcome(err error) string {

@@ -73,6 +73,7 @@ func full() *Telemetry {
 	seen.RequestEnded("p", "create", time.Second, nil)
 	seen.RequestEnded("p", "status", time.Second, &dispatch.Error{Kind: dispatch.Unavailable})
 	seen.TokenRequested("p", nil)
+	seen.HookTried(true)
 	_ = seen.Visits(func(context.Context, dispatch.Lease) error { return &dispatch.Error{Kind: dispatch.Conflict} })(context.Background(), dispatch.Lease{})
 	seen.Observe(Process{Unsaved: func() int { return 7 }, Streams: func() int { return 8 }, Notifications: func() bool { return true },
 		Pools:    func() []Pool { return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}} },
@@ -100,6 +101,7 @@ func TestMetrics_SayWhatHappened(t *testing.T) {
 		`eodispatch_platform_requests_total{op="create",outcome="ok",platform="p"} 1`,
 		`eodispatch_platform_requests_total{op="status",outcome="unavailable",platform="p"} 1`,
 		`eodispatch_tokens_total{outcome="ok",platform="p"} 1`,
+		`eodispatch_hook_tries_total{outcome="ok"} 1`,
 		`eodispatch_visits_total{outcome="conflict"} 1`,
 		`eodispatch_lease_held 0`,
 		`eodispatch_unsaved_responses 7`,

@@ -18,6 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/events"
 	"github.com/eodispatch/eodispatch/facade"
 	facadeogcapi "github.com/eodispatch/eodispatch/facade/ogcapi"
 	facadeopeneo "github.com/eodispatch/eodispatch/facade/openeo"
@@ -46,6 +47,7 @@ type broker struct {
 	offered   *catalogue.Catalogue
 	retention dispatch.Retention
 	seen      *telemetry.Telemetry
+	sender    *events.Sender // nil: nobody is told of ends of jobs
 	handler   api.API
 	log       *slog.Logger
 }
@@ -114,6 +116,10 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 		Proxies:      proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
 	}
+	sender := senderOf(settings, access, kept, installation, seen, log)
+	if sender != nil {
+		served.Hooks, served.CreateHook = kept, sender.Create
+	}
 	served.Facades = facades(settings, b, kept, offered)
 	if err := access.serve(&served); err != nil {
 		kept.Close()
@@ -122,7 +128,7 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	handler := api.New(served)
 	process.Streams = handler.Streams
 	seen.Observe(process)
-	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings), seen: seen, log: log, handler: handler}, nil
+	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings), seen: seen, sender: sender, log: log, handler: handler}, nil
 }
 
 // facades returns the broker's interfaces in the words of standards.
@@ -216,6 +222,9 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 	all.Go(func() { b.cleanUpRegularly(ctx) })
 	all.Go(func() { b.access.refreshRegularly(ctx, b.runGuarded) })
 	all.Go(func() { b.offered.Run(ctx) })
+	if b.sender != nil {
+		all.Go(func() { b.sender.Run(ctx) })
+	}
 	all.Go(func() {
 		b.runGuarded(ctx, "counting for the metrics", func() error { b.seen.RunCensus(ctx, b.store, b.jobs.Backends, b.log); return nil })
 	})

@@ -8,6 +8,23 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+type Delivery struct {
+	Hook     string
+	Job      dispatch.JobID
+	Epoch    int
+	Status   dispatch.Status
+	Task     dispatch.TaskID
+	Number   int
+	Happened int64
+	Queued   int64
+	Due      int64
+	State    string
+	Tries    int
+	Tried    int64
+	Answer   int
+	Notice   string
+}
+
 type Grant struct {
 	ID      string
 	Owner   dispatch.UserID
@@ -19,6 +36,20 @@ type Grant struct {
 	Renewed int64
 	Expires int64
 	Version int64
+}
+
+type Hook struct {
+	ID       string
+	Owner    dispatch.UserID
+	Url      string
+	Statuses string
+	Key      string
+	Sealed   string
+	Gone     bool
+	Hold     int64
+	Failures int64
+	Ran      int64
+	Created  int64
 }
 
 type Job struct {

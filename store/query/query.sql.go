@@ -20,6 +20,41 @@ func (q *Queries) AddAccount(ctx context.Context, id dispatch.Account) error {
 	return err
 }
 
+const addHook = `-- name: AddHook :execrows
+INSERT INTO hooks (id, owner, url, statuses, key, sealed, created)
+SELECT $1, $2, $3, $4, $5, $6, CAST($7 AS BIGINT)
+WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = $2) < CAST($8 AS BIGINT)
+`
+
+type AddHookParams struct {
+	ID       string
+	Owner    dispatch.UserID
+	Url      string
+	Statuses string
+	Key      string
+	Sealed   string
+	Now      int64
+	Most     int64
+}
+
+// Nothing is added if the owner has too many.
+func (q *Queries) AddHook(ctx context.Context, arg AddHookParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, addHook,
+		arg.ID,
+		arg.Owner,
+		arg.Url,
+		arg.Statuses,
+		arg.Key,
+		arg.Sealed,
+		arg.Now,
+		arg.Most,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const addSession = `-- name: AddSession :exec
 INSERT INTO sessions (id, owner, issuer, sid, key, sealed, created, ends)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -56,6 +91,16 @@ INSERT INTO sources (name) VALUES ($1) ON CONFLICT (name) DO NOTHING
 
 func (q *Queries) AddSource(ctx context.Context, name string) error {
 	_, err := q.db.ExecContext(ctx, addSource, name)
+	return err
+}
+
+const addTestDelivery = `-- name: AddTestDelivery :exec
+INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+VALUES ($1, 0, $2, 'test', 0, 0, $2, $2, $2)
+`
+
+func (q *Queries) AddTestDelivery(ctx context.Context, hook string, now int) error {
+	_, err := q.db.ExecContext(ctx, addTestDelivery, hook, now)
 	return err
 }
 
@@ -636,6 +681,67 @@ func (q *Queries) ClaimCensus(ctx context.Context, arg ClaimCensusParams) (int64
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const claimDeliveries = `-- name: ClaimDeliveries :many
+UPDATE deliveries SET due = $1, tries = tries + 1, tried = CAST($2 AS BIGINT)
+WHERE due > 0 AND due <= CAST($2 AS BIGINT) AND (hook, job, epoch, status) IN (
+	SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
+	WHERE d.hook = $3 AND d.due > 0 AND d.due <= CAST($2 AS BIGINT)
+		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due > 0)
+	ORDER BY d.due, d.job, d.epoch LIMIT CAST($4 AS BIGINT))
+RETURNING hook, job, epoch, status, task, number, happened, queued, due, state, tries, tried, answer, notice
+`
+
+type ClaimDeliveriesParams struct {
+	Lease int64
+	Now   int64
+	Hook  string
+	N     int64
+}
+
+// An event of a job waits until those before it are settled. due is compared again for the second of two processes that claim at once.
+func (q *Queries) ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]Delivery, error) {
+	rows, err := q.db.QueryContext(ctx, claimDeliveries,
+		arg.Lease,
+		arg.Now,
+		arg.Hook,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Delivery
+	for rows.Next() {
+		var i Delivery
+		if err := rows.Scan(
+			&i.Hook,
+			&i.Job,
+			&i.Epoch,
+			&i.Status,
+			&i.Task,
+			&i.Number,
+			&i.Happened,
+			&i.Queued,
+			&i.Due,
+			&i.State,
+			&i.Tries,
+			&i.Tried,
+			&i.Answer,
+			&i.Notice,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const claimSource = `-- name: ClaimSource :one
@@ -1382,6 +1488,27 @@ func (q *Queries) DeleteAgedResult(ctx context.Context, job dispatch.JobID, befo
 	return result.RowsAffected()
 }
 
+const deleteDeliveries = `-- name: DeleteDeliveries :exec
+DELETE FROM deliveries WHERE hook = $1
+`
+
+func (q *Queries) DeleteDeliveries(ctx context.Context, hook string) error {
+	_, err := q.db.ExecContext(ctx, deleteDeliveries, hook)
+	return err
+}
+
+const deleteHook = `-- name: DeleteHook :execrows
+DELETE FROM hooks WHERE id = $1 AND owner = $2
+`
+
+func (q *Queries) DeleteHook(ctx context.Context, iD string, owner dispatch.UserID) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteHook, iD, owner)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const deleteProcess = `-- name: DeleteProcess :execrows
 DELETE FROM processes WHERE owner = $1 AND id = $2
 `
@@ -1546,6 +1673,15 @@ UPDATE census SET ends = 0 WHERE holder = $1
 
 func (q *Queries) EndCensus(ctx context.Context, holder string) error {
 	_, err := q.db.ExecContext(ctx, endCensus, holder)
+	return err
+}
+
+const endDeliveries = `-- name: EndDeliveries :exec
+UPDATE deliveries SET state = 'failed', due = 0, notice = $1 WHERE hook = $2 AND due > 0
+`
+
+func (q *Queries) EndDeliveries(ctx context.Context, notice string, hook string) error {
+	_, err := q.db.ExecContext(ctx, endDeliveries, notice, hook)
 	return err
 }
 
@@ -1893,6 +2029,29 @@ func (q *Queries) GetGrant(ctx context.Context, owner dispatch.UserID, issuer st
 		&i.Renewed,
 		&i.Expires,
 		&i.Version,
+	)
+	return i, err
+}
+
+const getHook = `-- name: GetHook :one
+SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created FROM hooks WHERE id = $1 AND owner = $2
+`
+
+func (q *Queries) GetHook(ctx context.Context, iD string, owner dispatch.UserID) (Hook, error) {
+	row := q.db.QueryRowContext(ctx, getHook, iD, owner)
+	var i Hook
+	err := row.Scan(
+		&i.ID,
+		&i.Owner,
+		&i.Url,
+		&i.Statuses,
+		&i.Key,
+		&i.Sealed,
+		&i.Gone,
+		&i.Hold,
+		&i.Failures,
+		&i.Ran,
+		&i.Created,
 	)
 	return i, err
 }
@@ -3177,6 +3336,48 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 	return items, nil
 }
 
+const listDeliveries = `-- name: ListDeliveries :many
+SELECT hook, job, epoch, status, task, number, happened, queued, due, state, tries, tried, answer, notice FROM deliveries WHERE hook = $1 ORDER BY happened DESC, job DESC, epoch DESC LIMIT CAST($2 AS BIGINT)
+`
+
+func (q *Queries) ListDeliveries(ctx context.Context, hook string, n int64) ([]Delivery, error) {
+	rows, err := q.db.QueryContext(ctx, listDeliveries, hook, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Delivery
+	for rows.Next() {
+		var i Delivery
+		if err := rows.Scan(
+			&i.Hook,
+			&i.Job,
+			&i.Epoch,
+			&i.Status,
+			&i.Task,
+			&i.Number,
+			&i.Happened,
+			&i.Queued,
+			&i.Due,
+			&i.State,
+			&i.Tries,
+			&i.Tried,
+			&i.Answer,
+			&i.Notice,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listDue = `-- name: ListDue :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
@@ -3257,6 +3458,48 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listDueHooks = `-- name: ListDueHooks :many
+SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created FROM hooks WHERE NOT gone AND hold <= CAST($1 AS BIGINT)
+	AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST($1 AS BIGINT))
+ORDER BY ran, id LIMIT CAST($2 AS BIGINT)
+`
+
+// Those that were served longest ago first.
+func (q *Queries) ListDueHooks(ctx context.Context, now int64, n int64) ([]Hook, error) {
+	rows, err := q.db.QueryContext(ctx, listDueHooks, now, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Hook
+	for rows.Next() {
+		var i Hook
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Url,
+			&i.Statuses,
+			&i.Key,
+			&i.Sealed,
+			&i.Gone,
+			&i.Hold,
+			&i.Failures,
+			&i.Ran,
+			&i.Created,
 		); err != nil {
 			return nil, err
 		}
@@ -3668,6 +3911,45 @@ func (q *Queries) ListHiddenTasks(ctx context.Context) ([]dispatch.TaskID, error
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listHooks = `-- name: ListHooks :many
+SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created FROM hooks WHERE owner = $1 ORDER BY created, id
+`
+
+func (q *Queries) ListHooks(ctx context.Context, owner dispatch.UserID) ([]Hook, error) {
+	rows, err := q.db.QueryContext(ctx, listHooks, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Hook
+	for rows.Next() {
+		var i Hook
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Url,
+			&i.Statuses,
+			&i.Key,
+			&i.Sealed,
+			&i.Gone,
+			&i.Hold,
+			&i.Failures,
+			&i.Ran,
+			&i.Created,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -5860,6 +6142,19 @@ func (q *Queries) PurgeDefinition(ctx context.Context, task int64, job dispatch.
 	return err
 }
 
+const purgeDeliveries = `-- name: PurgeDeliveries :execrows
+DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
+	WHERE d.queued <= CAST($1 AS BIGINT) ORDER BY d.queued LIMIT CAST($2 AS BIGINT))
+`
+
+func (q *Queries) PurgeDeliveries(ctx context.Context, before int64, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeDeliveries, before, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const purgeDocument = `-- name: PurgeDocument :exec
 DELETE FROM documents WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
 `
@@ -6074,6 +6369,16 @@ func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (int64, error)
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const releaseHook = `-- name: ReleaseHook :exec
+UPDATE hooks SET hold = 0, gone = FALSE WHERE id = $1
+`
+
+// Its receiver is tried at once.
+func (q *Queries) ReleaseHook(ctx context.Context, id string) error {
+	_, err := q.db.ExecContext(ctx, releaseHook, id)
+	return err
 }
 
 const renew = `-- name: Renew :execrows
@@ -6317,6 +6622,33 @@ func (q *Queries) SaveSource(ctx context.Context, arg SaveSourceParams) (int64, 
 	return result.RowsAffected()
 }
 
+const sendAgain = `-- name: SendAgain :execrows
+UPDATE deliveries SET state = 'waiting', due = $1, queued = $1
+WHERE hook = $2 AND job = $3 AND epoch = $4 AND status = $5
+`
+
+type SendAgainParams struct {
+	Now    int64
+	Hook   string
+	Job    dispatch.JobID
+	Epoch  int
+	Status dispatch.Status
+}
+
+func (q *Queries) SendAgain(ctx context.Context, arg SendAgainParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, sendAgain,
+		arg.Now,
+		arg.Hook,
+		arg.Job,
+		arg.Epoch,
+		arg.Status,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const setDocumentHash = `-- name: SetDocumentHash :many
 UPDATE definitions SET told = CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
 WHERE platform = $2 AND service = $3
@@ -6349,6 +6681,62 @@ func (q *Queries) SetDocumentHash(ctx context.Context, hash string, platform str
 		return nil, err
 	}
 	return items, nil
+}
+
+const settleDelivery = `-- name: SettleDelivery :exec
+UPDATE deliveries SET state = $1, due = $2, answer = $3, notice = $4
+WHERE hook = $5 AND job = $6 AND epoch = $7 AND status = $8 AND tries = $9 AND due > 0
+`
+
+type SettleDeliveryParams struct {
+	State  string
+	Due    int64
+	Answer int
+	Notice string
+	Hook   string
+	Job    dispatch.JobID
+	Epoch  int
+	Status dispatch.Status
+	Tries  int
+}
+
+// Of a try that is still the last.
+func (q *Queries) SettleDelivery(ctx context.Context, arg SettleDeliveryParams) error {
+	_, err := q.db.ExecContext(ctx, settleDelivery,
+		arg.State,
+		arg.Due,
+		arg.Answer,
+		arg.Notice,
+		arg.Hook,
+		arg.Job,
+		arg.Epoch,
+		arg.Status,
+		arg.Tries,
+	)
+	return err
+}
+
+const settleHook = `-- name: SettleHook :exec
+UPDATE hooks SET failures = $1, hold = $2, gone = $3, ran = $4 WHERE id = $5
+`
+
+type SettleHookParams struct {
+	Failures int64
+	Hold     int64
+	Gone     bool
+	Now      int64
+	ID       string
+}
+
+func (q *Queries) SettleHook(ctx context.Context, arg SettleHookParams) error {
+	_, err := q.db.ExecContext(ctx, settleHook,
+		arg.Failures,
+		arg.Hold,
+		arg.Gone,
+		arg.Now,
+		arg.ID,
+	)
+	return err
 }
 
 const skipIDs = `-- name: SkipIDs :exec

@@ -1,0 +1,225 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// HookRequest asks to be told when jobs end.
+type HookRequest struct {
+	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address"`
+	Events []string `json:"events,omitempty" enum:"finished,failed,canceled" doc:"Ends of which you are told; absent: all"`
+}
+
+// Hook is a URL that is told when jobs of its owner end.
+type Hook struct {
+	ID      string     `json:"id"`
+	URL     string     `json:"url"`
+	Events  []string   `json:"events" nullable:"false" enum:"finished,failed,canceled"`
+	State   string     `json:"state" enum:"active,failing,gone" doc:"failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it is told nothing until you send a test or send a delivery again"`
+	NextTry *time.Time `json:"next_try" nullable:"true" doc:"If it is failing: nothing is sent before"`
+	Created time.Time  `json:"created"`
+}
+
+// NewHook is a hook with its secret.
+type NewHook struct {
+	Hook
+	Secret string `json:"secret" doc:"Verifies the signature of deliveries, see Standard Webhooks. It is shown only here"`
+}
+
+// Delivery is an event that a hook is told.
+type Delivery struct {
+	ID       string     `json:"id" doc:"The id of the event, and webhook-id of each try"`
+	Job      *int64     `json:"job_id" nullable:"true" doc:"null: a test"`
+	Event    string     `json:"event" enum:"finished,failed,canceled,test"`
+	Happened time.Time  `json:"happened"`
+	State    string     `json:"state" enum:"waiting,delivered,failed" doc:"failed: it did not arrive within a day, and is not repeated"`
+	Tries    int        `json:"tries"`
+	Tried    *time.Time `json:"tried" nullable:"true" doc:"When the last try began"`
+	Answer   *int       `json:"answer" nullable:"true" doc:"HTTP status of the last try; null: none arrived"`
+	Notice   string     `json:"notice,omitempty" doc:"Why the last try failed"`
+	NextTry  *time.Time `json:"next_try" nullable:"true"`
+}
+
+type (
+	newHook      struct{ Body NewHook }
+	oneHook      struct{ Body Hook }
+	hookList     struct{ Body []Hook }
+	deliveryList struct{ Body []Delivery }
+)
+
+// mostDeliveries is how many deliveries the log of a hook shows.
+const mostDeliveries = 100
+
+var ends = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}
+
+var (
+	hookIDParam     = &huma.Param{Name: "hook_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	deliveryIDParam = &huma.Param{Name: "delivery_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	errNoHook       = refusal{status: 404, code: "HOOK_NOT_FOUND", message: "There is no such hook or delivery."}
+)
+
+// hookRoutes registers the operations on hooks.
+func (a *api) hookRoutes() {
+	one := []*huma.Param{hookIDParam}
+	register(a, huma.Operation{OperationID: "create_hook", Method: http.MethodPost, Path: "/hooks", Tags: []string{"hooks"},
+		Summary: "Be told when jobs end",
+		Description: "From now on the URL receives a POST for each of your jobs that ends, also for jobs of tasks. The body is a CloudEvent (1.0.2, structured mode), signed as Standard Webhooks describes " +
+			"(webhook-id, webhook-timestamp, webhook-signature). Answer with a status below 300 within ten seconds. Otherwise the delivery is repeated with growing pauses for a day; " +
+			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the messages about one job arrive in their order.",
+		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 408, 413, 415, 422, 501, 503)}, a.createHook)
+	register(a, huma.Operation{OperationID: "list_hooks", Method: http.MethodGet, Path: "/hooks", Tags: []string{"hooks"},
+		Summary: "List your hooks", Responses: a.errors(401, 503)}, a.listHooks)
+	register(a, huma.Operation{OperationID: "get_hook", Method: http.MethodGet, Path: "/hooks/{hook_id}", Tags: []string{"hooks"},
+		Summary: "Get a hook", Parameters: one, Responses: a.errors(401, 404, 503)}, a.readHook)
+	register(a, huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}", Tags: []string{"hooks"},
+		Summary: "Delete a hook", Description: "Deliveries that wait are dropped.",
+		DefaultStatus: http.StatusOK, Parameters: one, Responses: withNull(a.errors(401, 404, 503))}, a.deleteHook)
+	register(a, huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test", Tags: []string{"hooks"},
+		Summary: "Send a test to a hook", Description: "The list of deliveries shows whether it arrived.",
+		DefaultStatus: http.StatusOK, Parameters: one, Responses: withNull(a.errors(401, 404, 503))}, a.testHook)
+	register(a, huma.Operation{OperationID: "list_deliveries", Method: http.MethodGet, Path: "/hooks/{hook_id}/deliveries", Tags: []string{"hooks"},
+		Summary: "List the last deliveries of a hook", Description: "The last 100 at most, newest first. A delivery is kept for a week.",
+		Parameters: one, Responses: a.errors(401, 404, 503)}, a.listDeliveries)
+	register(a, huma.Operation{OperationID: "send_again", Method: http.MethodPost, Path: "/hooks/{hook_id}/deliveries/{delivery_id}/send", Tags: []string{"hooks"},
+		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam, deliveryIDParam},
+		Responses: withNull(a.errors(401, 404, 503))}, a.sendAgain)
+}
+
+func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
+	if a.Hooks == nil {
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook", Text: "This service tells nobody when jobs end, because it has no vault for the secrets."}
+	}
+	body, err := a.readBody(in)
+	if err != nil {
+		return nil, err
+	}
+	f, faults := a.openObject(body)
+	if f == nil {
+		return nil, invalid(faults)
+	}
+	url, of := f.text("url", a.Limits.Text), f.ends()
+	if faults = append(faults, *f.faults...); len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	h, secret, err := a.CreateHook(ctx, user(ctx), url, of)
+	if dispatch.Is(err, dispatch.Invalid) {
+		f.fault("url", "value_error", dispatch.TextFor(err))
+		return nil, invalid(*f.faults)
+	}
+	return &newHook{NewHook{showHook(h), secret.Reveal()}}, err
+}
+
+// ends returns the ends in the member events; all if it is absent.
+func (f *form) ends() (all []dispatch.Status) {
+	if f.members["events"] == nil {
+		return ends
+	}
+	for i, raw := range f.list("events", len(ends)) {
+		var word dispatch.Status
+		if json.Unmarshal(raw, &word) != nil || !slices.Contains(ends, word) {
+			f.faultAt("enum", "Input should be 'finished', 'failed' or 'canceled'", "events", i)
+		}
+		all = append(all, word)
+	}
+	if len(all) == 0 {
+		f.fault("events", "too_short", "List should have at least 1 item")
+	}
+	return all
+}
+
+func (a *api) listHooks(ctx context.Context, _ *request) (*hookList, error) {
+	list := hookList{[]Hook{}}
+	if a.Hooks == nil {
+		return &list, nil
+	}
+	hooks, err := a.Hooks.Hooks(ctx, user(ctx))
+	for _, h := range hooks {
+		list.Body = append(list.Body, showHook(h))
+	}
+	return &list, err
+}
+
+func (a *api) readHook(ctx context.Context, in *request) (*oneHook, error) {
+	if a.Hooks == nil {
+		return nil, errNoHook
+	}
+	h, err := a.Hooks.Hook(ctx, user(ctx), in.http.Param("hook_id"))
+	return &oneHook{showHook(h)}, hookError(err)
+}
+
+func (a *api) deleteHook(ctx context.Context, in *request) (*nothing, error) {
+	if a.Hooks == nil {
+		return nil, errNoHook
+	}
+	return &nothing{}, hookError(a.Hooks.DeleteHook(ctx, user(ctx), in.http.Param("hook_id")))
+}
+
+func (a *api) testHook(ctx context.Context, in *request) (*nothing, error) {
+	if a.Hooks == nil {
+		return nil, errNoHook
+	}
+	return &nothing{}, hookError(a.Hooks.TestHook(ctx, user(ctx), in.http.Param("hook_id")))
+}
+
+func (a *api) sendAgain(ctx context.Context, in *request) (*nothing, error) {
+	e, err := dispatch.ParseEvent(in.http.Param("delivery_id"))
+	if a.Hooks == nil || err != nil {
+		return nil, errNoHook
+	}
+	return &nothing{}, hookError(a.Hooks.SendAgain(ctx, user(ctx), in.http.Param("hook_id"), e))
+}
+
+func (a *api) listDeliveries(ctx context.Context, in *request) (*deliveryList, error) {
+	if a.Hooks == nil {
+		return nil, errNoHook
+	}
+	all, err := a.Hooks.Deliveries(ctx, user(ctx), in.http.Param("hook_id"), mostDeliveries)
+	list := deliveryList{[]Delivery{}}
+	for _, d := range all {
+		list.Body = append(list.Body, showDelivery(d))
+	}
+	return &list, hookError(err)
+}
+
+func showHook(h dispatch.Hook) Hook {
+	shown := Hook{ID: h.ID, URL: h.URL, Events: []string{}, State: "active", Created: h.Created.UTC()}
+	for _, s := range h.Statuses {
+		shown.Events = append(shown.Events, string(s))
+	}
+	switch {
+	case h.Gone:
+		shown.State = "gone"
+	case h.Failures > 0:
+		shown.State, shown.NextTry = "failing", known(h.Hold)
+	}
+	return shown
+}
+
+func showDelivery(d dispatch.Delivery) Delivery {
+	shown := Delivery{ID: d.Event.String(), Event: string(d.Status), Happened: d.Happened.UTC(), State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
+		Notice: d.Notice, NextTry: known(d.Due)}
+	if d.Job != 0 {
+		id := int64(d.Job)
+		shown.Job = &id
+	}
+	if d.Answer != 0 {
+		shown.Answer = &d.Answer
+	}
+	return shown
+}
+
+// hookError turns NotFound into the response for a missing hook.
+func hookError(err error) error {
+	if dispatch.Is(err, dispatch.NotFound) {
+		return errNoHook
+	}
+	return err
+}

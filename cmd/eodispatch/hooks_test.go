@@ -1,0 +1,130 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
+)
+
+// TestHooks_ToldAfterAKill: the program is killed while a receiver has the message about the end of a job, and has not answered. The next
+// process sends it again, under the same id.
+func TestHooks_ToldAfterAKill(t *testing.T) {
+	for name, database := range map[string]func(*testing.T) string{
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
+		"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
+	} {
+		t.Run(name, func(t *testing.T) { toldAfterAKill(t, database(t)) })
+	}
+}
+
+func toldAfterAKill(t *testing.T, database string) {
+	r, w := newHookReceiver(t), startWorld(t)
+	environ := acting(t, w, executable.FreeAddress(t), database, named("k"))
+	p := startProgram(t, environ...)
+	c := signedIn(t, w, p.Address)
+	var hook struct{ ID, Secret string }
+	if err := c.call(t.Context(), http.MethodPost, "/hooks", []byte(`{"url": "`+r.URL+`", "events": ["finished"]}`), &hook); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(hook.Secret, "whsec_") {
+		t.Errorf("secret %q", hook.Secret)
+	}
+	j, err := c.submit(t.Context(), ogcRequest(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := r.await(t)
+	p.Send(t, syscall.SIGKILL)
+	p.AwaitEnd(t, time.Minute)
+	close(r.hold)
+	p = startProgram(t, environ...)
+	if second := r.await(t); second.ID != first.ID || second.Data.Job != j.ID || second.Type != "org.eodispatch.job.finished.v1" {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+	c = signedIn(t, w, p.Address)
+	if err := c.call(t.Context(), http.MethodPost, "/hooks/"+hook.ID+"/test", nil, new(any)); err != nil {
+		t.Fatal(err)
+	}
+	if test := r.await(t); test.Type != "org.eodispatch.test.v1" {
+		t.Errorf("%+v", test)
+	}
+	r.awaitLog(t, c, hook.ID, []string{"finished delivered", "test delivered"})
+}
+
+// hookEvent is an event as receivers read it.
+type hookEvent struct {
+	ID, Type string
+	Data     struct {
+		Job int64 `json:"job_id"`
+	}
+}
+
+// hookReceiver keeps what it receives. Until hold is closed it does not answer.
+type hookReceiver struct {
+	*httptest.Server
+	hold chan struct{}
+	got  chan hookEvent
+}
+
+func newHookReceiver(t *testing.T) *hookReceiver {
+	r := &hookReceiver{hold: make(chan struct{}), got: make(chan hookEvent, 100)}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		var e hookEvent
+		if text, err := io.ReadAll(q.Body); err != nil || json.Unmarshal(text, &e) != nil || q.Header.Get("Webhook-Signature") == "" {
+			t.Errorf("%s %v", text, q.Header)
+		}
+		r.got <- e
+		select {
+		case <-r.hold:
+		case <-q.Context().Done():
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *hookReceiver) await(t *testing.T) hookEvent {
+	t.Helper()
+	select {
+	case e := <-r.got:
+		return e
+	case <-time.After(5 * time.Minute):
+		t.Fatal("no message arrived")
+		return hookEvent{}
+	}
+}
+
+// awaitLog waits until the log of a hook shows these deliveries.
+func (r *hookReceiver) awaitLog(t *testing.T, c client, hook string, want []string) {
+	t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(2 * time.Minute); ; <-again.C {
+		var all []struct{ Event, State string }
+		if err := c.call(t.Context(), http.MethodGet, "/hooks/"+hook+"/deliveries", nil, &all); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range all {
+			got = append(got, d.Event+" "+d.State)
+		}
+		if slices.Sort(got); slices.Equal(got, want) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the log shows %q", got)
+		}
+	}
+}

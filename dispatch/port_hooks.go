@@ -1,0 +1,106 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Hook is an address that is told when jobs of its owner end.
+type Hook struct {
+	ID       string // random letters and digits
+	Owner    UserID
+	URL      string
+	Statuses []Status  // of which ends it is told
+	Gone     bool      // the receiver answered that it wants nothing more
+	Failures int       // rounds of deliveries in a row in which none arrived
+	Hold     time.Time // nothing is sent before
+	Created  time.Time
+	Sealed   // the secret that signs deliveries
+}
+
+// DeliveryState is whether a delivery is over.
+type DeliveryState string
+
+const (
+	DeliveryWaiting DeliveryState = "waiting"
+	DeliveryDone    DeliveryState = "delivered"
+	DeliveryFailed  DeliveryState = "failed"
+)
+
+// TestEvent is the status in a delivery that its owner requested as a test. It has no job.
+const TestEvent Status = "test"
+
+// Event is the end of a job. Job, Epoch and Status identify it.
+type Event struct {
+	Job    JobID
+	Epoch  int // of the job, so that it grows from one end of a job to the next; of a test its time
+	Status Status
+}
+
+// String returns the identifier of an event, by which receivers recognise one that they have had already.
+func (e Event) String() string { return fmt.Sprintf("job-%d-%d-%s", e.Job, e.Epoch, e.Status) }
+
+// ParseEvent is the inverse of Event.String.
+func ParseEvent(id string) (e Event, err error) {
+	parts := strings.Split(id, "-")
+	if len(parts) != 4 {
+		return e, errors.New("it does not have four parts")
+	}
+	job, err := strconv.ParseInt(parts[1], 10, 64)
+	epoch, failed := strconv.Atoi(parts[2])
+	e = Event{JobID(job), epoch, Status(parts[3])}
+	if err = errors.Join(err, failed); err == nil && e.String() != id {
+		err = errors.New("it is not written as Event.String writes it")
+	}
+	return e, err
+}
+
+// Delivery is an event that a hook is told, and how far that has come.
+type Delivery struct {
+	Hook string
+	Event
+	Task     TaskID // 0: the job belongs to none
+	Number   int    // in its task
+	Happened time.Time
+	Queued   time.Time // since when it is to be sent
+	Due      time.Time // when the next try is due; zero: there is none
+	State    DeliveryState
+	Tries    int
+	Tried    time.Time // when the last try began; zero: there was none
+	Answer   int       // HTTP status of the last try; 0: none arrived
+	Notice   string    // why the last try failed; safe to show
+}
+
+// DeliveryLife is how long a delivery is kept from when it was to be sent.
+const DeliveryLife = 7 * 24 * time.Hour
+
+// Hooks stores hooks and their deliveries. The store itself adds a delivery for each hook of a job's owner in the transaction that ends the job,
+// unless the owner has deleted the job. The hooks of other users are NotFound.
+type Hooks interface {
+	// AddHook stores a new hook. LimitReached if its owner has already most.
+	AddHook(ctx context.Context, h Hook, most int) error
+	Hook(ctx context.Context, u UserID, id string) (Hook, error)
+	// Hooks returns all hooks of a user, oldest first.
+	Hooks(context.Context, UserID) ([]Hook, error)
+	// DeleteHook deletes a hook with its deliveries.
+	DeleteHook(ctx context.Context, u UserID, id string) error
+	// Deliveries returns the last deliveries of a hook, newest first, n at most.
+	Deliveries(ctx context.Context, u UserID, id string, n int) ([]Delivery, error)
+	// TestHook adds a delivery of TestEvent, and releases the hook.
+	TestHook(ctx context.Context, u UserID, id string) error
+	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it.
+	SendAgain(ctx context.Context, u UserID, id string, e Event) error
+
+	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at most.
+	DueHooks(ctx context.Context, n int) ([]Hook, error)
+	// ClaimDeliveries returns due deliveries of a hook, n at most, and keeps other calls from them for the duration of the lease; then they are
+	// due again. A delivery is not due before earlier ones of the same job are over.
+	ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) ([]Delivery, error)
+	// SettleDeliveries stores the results of tries, and the state of their hook. Due of a delivery is zero if it is over. A delivery that was
+	// claimed again meanwhile stays as it is. If the hook is gone, all its deliveries are over.
+	SettleDeliveries(ctx context.Context, h Hook, all []Delivery) error
+}

@@ -1,0 +1,229 @@
+// Package events tells users' own servers when jobs end. The store keeps an outbox: it adds a delivery in the transaction that ends a job. A
+// [Sender] takes due deliveries under a lease, posts them, and stores the result, so that each arrives at least once, also if a process dies at
+// any point. Several processes share the work.
+package events
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const (
+	// MostHooks is how many hooks a user may have.
+	MostHooks = 20
+
+	interval  = time.Second      // between two looks for due deliveries
+	atOnce    = 32               // hooks that one process serves at once
+	round     = 64               // deliveries of one hook that are claimed at once
+	parallel  = 32               // of them, sent at once
+	tryWithin = 10 * time.Second // one try
+	lease     = 45 * time.Second // longer than a round
+	giveUp    = 24 * time.Hour   // since a delivery was to be sent
+	first     = 5 * time.Second  // pause after a failure, which doubles
+	longest   = time.Hour        // pause of a delivery
+	longHold  = 5 * time.Minute  // pause of a hook none of whose deliveries arrive
+	storing   = 10 * time.Second // storing the results of a round while the process stops
+)
+
+// Secrets encrypts the secrets of hooks.
+type Secrets interface {
+	Seal(dispatch.Hook, dispatch.Secret) dispatch.Sealed
+	Open(dispatch.Hook) (dispatch.Secret, error)
+}
+
+// Config is what a [Sender] needs.
+type Config struct {
+	Store   dispatch.Hooks
+	Secrets Secrets
+	Client  *upstream.Client
+	Source  string // of all events: a URI of this service
+	Log     *slog.Logger
+	// OnTry is called after each try, with whether the message arrived. Optional.
+	OnTry func(arrived bool)
+}
+
+// Sender creates hooks and sends their deliveries.
+type Sender struct {
+	Config
+	mu   sync.Mutex
+	busy map[string]bool // hooks that this process serves
+}
+
+// New returns a sender.
+func New(c Config) *Sender {
+	if c.OnTry == nil {
+		c.OnTry = func(bool) {}
+	}
+	return &Sender{Config: c, busy: map[string]bool{}}
+}
+
+// Create stores a hook and returns its secret, which cannot be read again.
+func (s *Sender) Create(ctx context.Context, u dispatch.UserID, url string, of []dispatch.Status) (dispatch.Hook, dispatch.Secret, error) {
+	if err := s.Client.Receives("events.Create", url); err != nil {
+		return dispatch.Hook{}, "", err
+	}
+	h := dispatch.Hook{ID: strings.ToLower(rand.Text()), Owner: u, URL: url, Statuses: of}
+	secret := newSecret()
+	h.Sealed = s.Secrets.Seal(h, secret)
+	if err := s.Store.AddHook(ctx, h, MostHooks); err != nil {
+		return dispatch.Hook{}, "", err
+	}
+	h, err := s.Store.Hook(ctx, u, h.ID)
+	return h, secret, err
+}
+
+// Run sends deliveries until ctx is done and those under way have ended.
+func (s *Sender) Run(ctx context.Context) {
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	places := make(chan struct{}, atOnce)
+	again := time.NewTicker(interval)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		due, err := s.Store.DueHooks(ctx, 2*atOnce)
+		if err != nil && ctx.Err() == nil {
+			s.Log.Warn("due deliveries cannot be read", "error", err)
+		}
+		for _, h := range due {
+			if !s.begin(h.ID) {
+				continue
+			}
+			select {
+			case places <- struct{}{}:
+				serving.Go(func() { defer func() { <-places }(); defer s.end(h.ID); s.guard(ctx, h) })
+				continue
+			default:
+			}
+			s.end(h.ID)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// begin reports whether this process does not serve the hook yet.
+func (s *Sender) begin(hook string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[hook] {
+		return false
+	}
+	s.busy[hook] = true
+	return true
+}
+
+func (s *Sender) end(hook string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, hook)
+}
+
+// guard serves a hook and logs why that failed.
+func (s *Sender) guard(ctx context.Context, h dispatch.Hook) {
+	caught := func() (err error) {
+		defer dispatch.RecoverAsError(ctx, s.Log, "sending to a hook", &err)
+		return s.serve(ctx, h)
+	}
+	if err := caught(); err != nil && ctx.Err() == nil {
+		s.Log.Warn("sending to a hook failed", "hook", h.ID, "error", err)
+	}
+}
+
+// rounds is how many rounds of one hook are sent before others get their turn.
+const rounds = 16
+
+// serve sends the due deliveries of a hook in rounds, as long as they arrive. A receiver that failed before is tried with one.
+func (s *Sender) serve(ctx context.Context, h dispatch.Hook) error {
+	secret, err := s.Secrets.Open(h)
+	for range rounds {
+		if ctx.Err() != nil {
+			return nil
+		}
+		most := round
+		if h.Failures > 0 || err != nil {
+			most = 1
+		}
+		claimed, failed := s.Store.ClaimDeliveries(ctx, h.ID, lease, most)
+		if failed != nil || len(claimed) == 0 {
+			return failed
+		}
+		begun := time.Now()
+		tries := s.send(ctx, h, secret, err, claimed)
+		h = settle(h, tries, claimed[0].Tried.Add(time.Since(begun)))
+		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), storing)
+		failed = s.Store.SettleDeliveries(saving, h, deliveriesOf(tries))
+		cancel()
+		if failed != nil || h.Gone || h.Failures > 0 {
+			return failed
+		}
+	}
+	return nil
+}
+
+// send tries all deliveries and returns the results in the same order.
+func (s *Sender) send(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, broken error, claimed []dispatch.Delivery) []try {
+	tries := make([]try, len(claimed))
+	var all sync.WaitGroup
+	places := make(chan struct{}, parallel)
+	for i, d := range claimed {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			switch {
+			case broken != nil:
+				tries[i] = try{Delivery: d, err: broken}
+			case ctx.Err() != nil:
+				tries[i] = try{Delivery: d, unsent: true}
+			default:
+				tries[i] = s.post(context.WithoutCancel(ctx), h, secret, d)
+			}
+		})
+	}
+	all.Wait()
+	return tries
+}
+
+// try is a delivery and what came of sending it once.
+type try struct {
+	dispatch.Delivery
+	unsent bool // the process stops
+	status int
+	wait   time.Duration // for which the receiver asks
+	err    error         // nil: the message arrived
+}
+
+func (s *Sender) post(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, d dispatch.Delivery) try {
+	t := try{Delivery: d}
+	text, err := body(s.Source, d)
+	var header http.Header
+	if err == nil {
+		header, err = signed(secret, d.Event.String(), time.Now(), text)
+	}
+	if err != nil {
+		t.err = err
+		return t
+	}
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	t.status, t.wait, t.err = s.Client.Deliver(ctx, upstream.Delivery{Op: "events.post", URL: h.URL, Header: header, Body: text})
+	s.OnTry(t.err == nil)
+	return t
+}
+
+func deliveriesOf(tries []try) []dispatch.Delivery {
+	all := make([]dispatch.Delivery, len(tries))
+	for i, t := range tries {
+		all[i] = t.Delivery
+	}
+	return all
+}

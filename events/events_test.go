@@ -1,0 +1,300 @@
+package events_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/events"
+	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// skewed is a clock that tests put forward, so that pauses pass.
+type skewed struct {
+	mu      sync.Mutex
+	forward time.Duration
+}
+
+func (c *skewed) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.forward)
+}
+
+func (c *skewed) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forward += d
+}
+
+// receiver records what arrives and answers as it is told.
+type receiver struct {
+	*httptest.Server
+	mu      sync.Mutex
+	answer  http.HandlerFunc
+	got     []string // ids of events, in the order in which they arrived
+	arrived chan struct{}
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{arrived: make(chan struct{}, 1<<16)}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		text, err := io.ReadAll(q.Body)
+		var event struct{ ID string }
+		if err != nil || json.Unmarshal(text, &event) != nil || event.ID != q.Header.Get("Webhook-Id") {
+			t.Errorf("%s, %v", text, err)
+		}
+		r.mu.Lock()
+		r.got = append(r.got, event.ID)
+		answer := r.answer
+		r.mu.Unlock()
+		if answer != nil {
+			answer(w, q)
+		}
+		r.arrived <- struct{}{}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) answers(f http.HandlerFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = f
+}
+
+func (r *receiver) received() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got)
+}
+
+// await waits until so many more messages have arrived.
+func (r *receiver) await(t *testing.T, n int) {
+	t.Helper()
+	limit := time.After(2 * time.Minute)
+	for i := range n {
+		select {
+		case <-r.arrived:
+		case <-limit:
+			t.Fatalf("%d of %d messages arrived", i, n)
+		}
+	}
+}
+
+// outbox is a store with jobs that have not ended, and a running sender.
+type outbox struct {
+	*testing.T
+	kept   *store.Store
+	sender *events.Sender
+	clock  *skewed
+	jobs   []dispatch.Job
+}
+
+func newOutbox(t *testing.T, jobs int) *outbox {
+	t.Helper()
+	o := &outbox{T: t, clock: &skewed{}}
+	var err error
+	if o.kept, err = store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), o.clock); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := identity.ParseKeyring(identity.NewKey(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	drafts := make([]dispatch.Draft, jobs)
+	for i := range drafts {
+		drafts[i] = dispatch.Draft{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun,
+			Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+	}
+	if jobs > 0 {
+		if _, err := o.kept.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range drafts {
+		o.jobs = append(o.jobs, d.Job)
+	}
+	o.sender = events.New(events.Config{Store: o.kept, Secrets: identity.NewHookSecrets(ring), Client: upstream.New(upstream.Config{Development: true}),
+		Source: "https://d.example.org", Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = o.kept.Close() })
+	return o
+}
+
+// run runs the sender until the returned function is called.
+func (o *outbox) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); o.sender.Run(ctx) }()
+	stop = sync.OnceFunc(func() { cancel(); <-done })
+	o.Cleanup(stop)
+	return stop
+}
+
+func (o *outbox) hook(u dispatch.UserID, url string) dispatch.Hook {
+	o.Helper()
+	h, secret, err := o.sender.Create(o.Context(), u, url, []dispatch.Status{dispatch.Finished, dispatch.Failed})
+	if err != nil || secret == "" || h.Text == "" || h.Text == secret.Reveal() {
+		o.Fatal(h, err)
+	}
+	return h
+}
+
+// end ends jobs.
+func (o *outbox) end(jobs []dispatch.Job, status dispatch.Status) {
+	o.Helper()
+	ended := slices.Clone(jobs)
+	for i := range ended {
+		ended[i].Phase, ended[i].Status, ended[i].Epoch, ended[i].Updated = dispatch.Ended, status, ended[i].Epoch+1, o.clock.Now()
+	}
+	saved, err := o.kept.Save(o.Context(), ended)
+	if err != nil || len(saved) != len(jobs) {
+		o.Fatal(len(saved), err)
+	}
+	copy(jobs, saved)
+}
+
+// awaitState waits until all deliveries of a hook that are shown have a state.
+func (o *outbox) awaitState(h dispatch.Hook, want dispatch.DeliveryState) (all []dispatch.Delivery) {
+	o.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(2 * time.Minute); ; <-again.C {
+		all, err := o.kept.Deliveries(o.Context(), h.Owner, h.ID, 100)
+		if err != nil {
+			o.Fatal(err)
+		}
+		if !slices.ContainsFunc(all, func(d dispatch.Delivery) bool { return d.State != want }) {
+			return all
+		}
+		if time.Now().After(end) {
+			o.Fatalf("not all are %s: %+v", want, all)
+		}
+	}
+}
+
+// TestSender_ReceiverIsDown: 500 ends, and a receiver that is down. It is tried with one message at a time, another user's hook is served
+// meanwhile, and all arrive once it is up again. After a crash of the process another continues.
+func TestSender_ReceiverIsDown(t *testing.T) {
+	const n = 500
+	o, down, up := newOutbox(t, n), newReceiver(t), newReceiver(t)
+	down.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	h, other := o.hook("ann", down.URL), o.hook("bob", up.URL)
+	o.end(o.jobs, dispatch.Finished)
+	stop := o.run()
+	down.await(t, 1)
+	if err := o.kept.TestHook(t.Context(), "bob", other.ID); err != nil {
+		t.Fatal(err)
+	}
+	up.await(t, 1)
+	o.awaitState(other, dispatch.DeliveryDone)
+	stop()
+	tried := len(down.received())
+	if tried > 80 { // a first round of 64, and then one at a time
+		t.Errorf("a receiver that is down got %d messages", tried)
+	}
+	down.answers(nil)
+	o.clock.pass(10 * time.Minute)
+	o.run()
+	for end := time.Now().Add(3 * time.Minute); ; down.await(t, 1) {
+		ids := down.received()
+		slices.Sort(ids)
+		if len(slices.Compact(ids)) == n && len(down.received()) >= n+tried {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d arrived", len(ids), n)
+		}
+	}
+	o.awaitState(h, dispatch.DeliveryDone)
+}
+
+// TestSender_Gone: 410 ends the hook; sending again revives it.
+func TestSender_Gone(t *testing.T) {
+	o, r := newOutbox(t, 2), newReceiver(t)
+	r.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	h := o.hook("ann", r.URL)
+	o.end(o.jobs[:1], dispatch.Finished)
+	o.run()
+	r.await(t, 1)
+	failed := o.awaitState(h, dispatch.DeliveryFailed)
+	if len(failed) != 1 || failed[0].Answer != http.StatusGone {
+		t.Errorf("%+v", failed)
+	}
+	r.answers(nil)
+	if err := o.kept.SendAgain(t.Context(), "ann", h.ID, failed[0].Event); err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, 1)
+	o.awaitState(h, dispatch.DeliveryDone)
+	if got := r.received(); len(got) != 2 || got[0] != got[1] {
+		t.Errorf("the id changed: %v", got)
+	}
+}
+
+// TestSender_HostileReceivers answer without end, or redirect, or ask for a pause of years. Each is one failed or successful try.
+func TestSender_HostileReceivers(t *testing.T) {
+	within := newReceiver(t)
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		state  dispatch.DeliveryState
+	}{
+		"a gigabyte": {func(w http.ResponseWriter, _ *http.Request) {
+			piece := make([]byte, 1<<20)
+			for range 1 << 10 {
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+			t.Error("all was read")
+		}, dispatch.DeliveryDone},
+		"redirect": {func(w http.ResponseWriter, q *http.Request) {
+			http.Redirect(w, q, within.URL, http.StatusTemporaryRedirect)
+		}, dispatch.DeliveryWaiting},
+		"a pause of years": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "999999999")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, dispatch.DeliveryWaiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, r := newOutbox(t, 1), newReceiver(t)
+			r.answers(c.answer)
+			h := o.hook("ann", r.URL)
+			o.end(o.jobs, dispatch.Failed)
+			stop := o.run()
+			r.await(t, 1)
+			stop()
+			all := o.awaitState(h, c.state)
+			if len(all) != 1 || all[0].Tries != 1 || (c.state == dispatch.DeliveryDone) != (all[0].Notice == "") || all[0].Due.Sub(o.clock.Now()) > 2*time.Hour {
+				t.Errorf("%+v", all)
+			}
+		})
+	}
+	if len(within.received()) != 0 {
+		t.Error("a redirect was followed")
+	}
+}
+
+// TestSender_PrivateAddresses are refused when the hook is created.
+func TestSender_PrivateAddresses(t *testing.T) {
+	o := newOutbox(t, 0)
+	o.sender.Client = upstream.New(upstream.Config{Trust: []string{"http://10.0.0.5:8080"}})
+	for _, url := range []string{"https://127.0.0.1/", "https://169.254.169.254/latest", "https://[::1]/", "http://example.org/", "https://example.org:22/", "ftp://example.org/", "https://u:p@example.org/", "no url"} {
+		if _, _, err := o.sender.Create(t.Context(), "ann", url, nil); !dispatch.Is(err, dispatch.Invalid) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	o.hook("ann", "http://10.0.0.5:8080/receive")
+	o.hook("ann", "https://receiver.example.org/receive")
+}

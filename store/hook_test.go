@@ -1,0 +1,194 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// hookTest is a store with jobs of ann.
+type hookTest struct {
+	*testing.T
+	s    dispatch.Store
+	kept dispatch.Hooks
+	jobs []dispatch.Job
+}
+
+func eachHookTest(t *testing.T, jobs int, f func(*hookTest)) {
+	eachDatabase(t, func(t *testing.T, s dispatch.Store, _ func()) {
+		all := drafts(jobs)
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, all); err != nil {
+			t.Fatal(err)
+		}
+		h := &hookTest{T: t, s: s, kept: s.(dispatch.Hooks)}
+		for _, d := range all {
+			h.jobs = append(h.jobs, d.Job)
+		}
+		f(h)
+	})
+}
+
+func (t *hookTest) must(err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *hookTest) add(id string, u dispatch.UserID, of ...dispatch.Status) dispatch.Hook {
+	t.Helper()
+	t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: u, URL: "https://r.example.org/" + id, Statuses: of,
+		Sealed: dispatch.Sealed{Key: "k", Text: "sealed"}}, 2))
+	h, err := t.kept.Hook(t.Context(), u, id)
+	t.must(err)
+	return h
+}
+
+// end saves the nth job with a status.
+func (t *hookTest) end(n int, status dispatch.Status) {
+	t.Helper()
+	j := t.jobs[n]
+	j.Phase, j.Status, j.Epoch, j.Updated, j.Moved = dispatch.Ended, status, j.Epoch+1, start, start
+	saved, err := t.s.Save(t.Context(), []dispatch.Job{j})
+	t.must(err)
+	if len(saved) != 1 {
+		t.Fatal("the job was not saved")
+	}
+	t.jobs[n] = saved[0]
+}
+
+func (t *hookTest) claim(hook string, n int) []dispatch.Delivery {
+	t.Helper()
+	all, err := t.kept.ClaimDeliveries(t.Context(), hook, time.Hour, n)
+	t.must(err)
+	return all
+}
+
+// log returns the deliveries of a hook of ann, oldest job first.
+func (t *hookTest) log(hook string) (all []string) {
+	t.Helper()
+	deliveries, err := t.kept.Deliveries(t.Context(), "ann", hook, 100)
+	t.must(err)
+	for _, d := range deliveries {
+		all = append(all, fmt.Sprintf("%d %s %s", slices.IndexFunc(t.jobs, func(j dispatch.Job) bool { return j.ID == d.Job }), d.Status, d.State))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (t *hookTest) equal(got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// TestHooks_AreToldOfEnds: each hook of the owner that wants to know, and nobody else, in the transaction that ends the job.
+func TestHooks_AreToldOfEnds(t *testing.T) {
+	eachHookTest(t, 5, func(t *hookTest) {
+		t.end(0, dispatch.Finished) // before there is a hook
+		t.add("all", "ann", dispatch.Finished, dispatch.Failed, dispatch.Canceled)
+		t.add("failures", "ann", dispatch.Failed)
+		t.add("other", "bob", dispatch.Finished)
+		t.end(1, dispatch.Finished)
+		t.end(2, dispatch.Failed)
+		t.end(3, dispatch.Running)
+		if _, err := t.s.Cancel(t.Context(), "ann", t.jobs[4].ID, true); err != nil { // deletes it, too
+			t.Fatal(err)
+		}
+		t.equal(t.log("all"), []string{"1 finished waiting", "2 failed waiting"})
+		t.equal(t.log("failures"), []string{"2 failed waiting"})
+		if n := len(t.claim("other", 10)); n != 0 {
+			t.Errorf("another user is told of %d ends", n)
+		}
+		stale := t.jobs[3]
+		stale.Version--
+		stale.Status = dispatch.Finished
+		if _, err := t.s.Save(t.Context(), []dispatch.Job{stale}); err != nil {
+			t.Fatal(err)
+		}
+		t.equal(t.log("all"), []string{"1 finished waiting", "2 failed waiting"})
+	})
+}
+
+// TestHooks_DeliveriesAreClaimedOnce and again after the lease, and those of one job one after the other.
+func TestHooks_DeliveriesAreClaimedOnce(t *testing.T) {
+	eachHookTest(t, 3, func(t *hookTest) {
+		h := t.add("h", "ann", dispatch.Finished, dispatch.Failed)
+		t.end(0, dispatch.Failed)
+		again := t.jobs[0].Retry(start)
+		saved, err := t.s.Save(t.Context(), []dispatch.Job{again})
+		t.must(err)
+		t.jobs[0] = saved[0]
+		t.end(0, dispatch.Finished)
+		t.end(1, dispatch.Finished)
+		due, err := t.kept.DueHooks(t.Context(), 10)
+		t.must(err)
+		if len(due) != 1 || due[0].ID != "h" || due[0].Text != "sealed" {
+			t.Errorf("due: %+v", due)
+		}
+		first := t.claim("h", 10)
+		if len(first) != 2 || len(t.claim("h", 10)) != 0 {
+			t.Fatalf("claimed: %+v", first)
+		}
+		for i := range first {
+			if first[i].Tries != 1 || first[i].Job == t.jobs[0].ID && first[i].Status != dispatch.Failed {
+				t.Errorf("claimed: %+v", first[i])
+			}
+			first[i].State, first[i].Due, first[i].Answer = dispatch.DeliveryDone, time.Time{}, 204
+		}
+		t.must(t.kept.SettleDeliveries(t.Context(), h, first))
+		second := t.claim("h", 10)
+		if len(second) != 1 || second[0].Status != dispatch.Finished || second[0].Job != t.jobs[0].ID {
+			t.Fatalf("claimed: %+v", second)
+		}
+		second[0].Due = start // it failed, and is due again
+		t.must(t.kept.SettleDeliveries(t.Context(), h, second))
+		third, err := t.kept.ClaimDeliveries(t.Context(), "h", -time.Second, 10) // a lease that has run out
+		t.must(err)
+		fourth := t.claim("h", 10)
+		if len(third) != 1 || len(fourth) != 1 || fourth[0].Tries != 3 {
+			t.Fatalf("claimed: %+v, %+v", third, fourth)
+		}
+		third[0].State, third[0].Due = dispatch.DeliveryFailed, time.Time{} // too late: another try has begun
+		t.must(t.kept.SettleDeliveries(t.Context(), h, third))
+		t.equal(t.log("h"), []string{"0 failed delivered", "0 finished waiting", "1 finished delivered"})
+	})
+}
+
+// TestHooks_OfTheirOwnerOnly: others find nothing; a user has so many at most; a hook that is gone or held waits until it is released.
+func TestHooks_OfTheirOwnerOnly(t *testing.T) {
+	eachHookTest(t, 2, func(t *hookTest) {
+		h := t.add("h", "ann", dispatch.Finished)
+		t.add("second", "ann", dispatch.Finished)
+		if err := t.kept.AddHook(t.Context(), dispatch.Hook{ID: "third", Owner: "ann"}, 2); !dispatch.Is(err, dispatch.LimitReached) {
+			t.Errorf("a third: %v", err)
+		}
+		t.end(0, dispatch.Finished)
+		e := t.claim("h", 1)[0].Event
+		for name, err := range map[string]error{
+			"delete": t.kept.DeleteHook(t.Context(), "bob", "h"), "test": t.kept.TestHook(t.Context(), "bob", "h"),
+			"send": t.kept.SendAgain(t.Context(), "bob", "h", e), "none": t.kept.SendAgain(t.Context(), "ann", "h", dispatch.Event{Job: 77}),
+		} {
+			if !dispatch.Is(err, dispatch.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		h.Gone = true
+		t.must(t.kept.SettleDeliveries(t.Context(), h, nil))
+		t.end(1, dispatch.Finished)
+		t.equal(t.log("h"), []string{"0 finished failed"})
+		t.must(t.kept.SendAgain(t.Context(), "ann", "h", e))
+		t.must(t.kept.TestHook(t.Context(), "ann", "h"))
+		if all := t.claim("h", 10); len(all) != 2 {
+			t.Errorf("released: %+v", all)
+		}
+		t.must(t.kept.DeleteHook(t.Context(), "ann", "h"))
+		if _, err := t.kept.Hook(t.Context(), "ann", "h"); !dispatch.Is(err, dispatch.NotFound) || len(t.claim("h", 10)) != 0 {
+			t.Errorf("deleted: %v", err)
+		}
+	})
+}
