@@ -6,6 +6,7 @@ package events
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -20,17 +21,18 @@ const (
 	// MostHooks is how many hooks a user may have.
 	MostHooks = 20
 
-	interval  = time.Second      // between two looks for due deliveries
-	atOnce    = 32               // hooks that one process serves at once
-	round     = 64               // deliveries of one hook that are claimed at once
-	parallel  = 32               // of them, sent at once
-	tryWithin = 10 * time.Second // one try
-	lease     = 45 * time.Second // longer than a round
-	giveUp    = 24 * time.Hour   // since a delivery was to be sent
-	first     = 5 * time.Second  // pause after a failure, which doubles
-	longest   = time.Hour        // pause of a delivery
-	longHold  = 5 * time.Minute  // pause of a hook none of whose deliveries arrive
-	storing   = 10 * time.Second // storing the results of a round while the process stops
+	interval     = time.Second      // between two looks for due deliveries
+	afterFailure = 15 * time.Second // the same if the database did not answer
+	atOnce       = 32               // hooks that one process serves at once
+	round        = 64               // deliveries of one hook that are claimed at once
+	parallel     = 32               // of them, sent at once
+	tryWithin    = 10 * time.Second // one try
+	lease        = 45 * time.Second // longer than a round
+	giveUp       = 24 * time.Hour   // since a delivery was to be sent
+	first        = 5 * time.Second  // pause after a failure, which doubles
+	longest      = time.Hour        // pause of a delivery
+	longHold     = 5 * time.Minute  // pause of a hook none of whose deliveries arrive
+	storing      = 10 * time.Second // storing the results of a round while the process stops
 )
 
 // Secrets encrypts the secrets of hooks.
@@ -91,6 +93,9 @@ func (s *Sender) Run(ctx context.Context) {
 		due, err := s.Store.DueHooks(ctx, 2*atOnce)
 		if err != nil && ctx.Err() == nil {
 			s.Log.Warn("due deliveries cannot be read", "error", err)
+			again.Reset(afterFailure)
+		} else {
+			again.Reset(interval)
 		}
 		for _, h := range due {
 			if !s.begin(h.ID) {
@@ -140,7 +145,7 @@ func (s *Sender) guard(ctx context.Context, h dispatch.Hook) {
 }
 
 // rounds is how many rounds of one hook are sent before others get their turn.
-const rounds = 16
+const rounds = 64
 
 // serve sends the due deliveries of a hook in rounds, as long as they arrive. A receiver that failed before is tried with one.
 func (s *Sender) serve(ctx context.Context, h dispatch.Hook) error {
@@ -164,7 +169,7 @@ func (s *Sender) serve(ctx context.Context, h dispatch.Hook) error {
 		failed = s.Store.SettleDeliveries(saving, h, deliveriesOf(tries))
 		cancel()
 		if failed != nil || h.Gone || h.Failures > 0 {
-			return failed
+			return errors.Join(failed, err)
 		}
 	}
 	return nil
@@ -202,8 +207,9 @@ type try struct {
 	err    error         // nil: the message arrived
 }
 
-func (s *Sender) post(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, d dispatch.Delivery) try {
-	t := try{Delivery: d}
+func (s *Sender) post(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, d dispatch.Delivery) (t try) {
+	t = try{Delivery: d}
+	defer dispatch.RecoverAsError(ctx, s.Log, "sending to a hook", &t.err)
 	text, err := body(s.Source, d)
 	var header http.Header
 	if err == nil {
