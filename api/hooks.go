@@ -91,6 +91,7 @@ func (a *api) hookRoutes() {
 	register(a, huma.Operation{OperationID: "send_again", Method: http.MethodPost, Path: "/hooks/{hook_id}/deliveries/{delivery_id}/send", Tags: []string{"hooks"},
 		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam, deliveryIDParam},
 		Responses: withNull(a.errors(401, 404, 503))}, a.sendAgain)
+	a.huma.OpenAPI().Paths["/hooks"].Post.RequestBody = body[HookRequest](a)
 }
 
 func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {

@@ -107,7 +107,6 @@ func (a *api) serviceRoutes() {
 		Responses: a.errors()}, a.listGrids)
 	a.huma.OpenAPI().Paths["/params"].Post.RequestBody = body[ParamRequest](a)
 	a.huma.OpenAPI().Paths["/tiles"].Post.RequestBody = body[TileRequest](a)
-	a.huma.OpenAPI().Paths["/hooks"].Post.RequestBody = body[HookRequest](a)
 }
 
 // taskRoutes registers the operations on tasks.

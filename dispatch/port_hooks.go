@@ -79,7 +79,7 @@ type Delivery struct {
 const DeliveryLife = 7 * 24 * time.Hour
 
 // Hooks stores hooks and their deliveries. The store itself adds a delivery for each hook of a job's owner in the transaction that ends the job,
-// unless the owner has deleted the job. The hooks of other users are NotFound.
+// unless the owner had deleted the job before. The hooks of other users are NotFound.
 type Hooks interface {
 	// AddHook stores a new hook. LimitReached if its owner has already most.
 	AddHook(ctx context.Context, h Hook, most int) error
@@ -94,6 +94,11 @@ type Hooks interface {
 	TestHook(ctx context.Context, u UserID, id string) error
 	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it.
 	SendAgain(ctx context.Context, u UserID, id string, e Event) error
+
+	// ForeignHooks returns hooks whose secrets are not sealed with the given key, n at most.
+	ForeignHooks(ctx context.Context, key string, n int) ([]Hook, error)
+	// ResealHook stores the sealed secret of a hook.
+	ResealHook(context.Context, Hook) error
 
 	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at most.
 	DueHooks(ctx context.Context, n int) ([]Hook, error)

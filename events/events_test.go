@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,6 +101,7 @@ type outbox struct {
 	kept   *store.Store
 	sender *events.Sender
 	clock  *skewed
+	key    dispatch.Secret // of the vault
 	jobs   []dispatch.Job
 }
 
@@ -109,7 +112,8 @@ func newOutbox(t *testing.T, jobs int) *outbox {
 	if o.kept, err = store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), o.clock); err != nil {
 		t.Fatal(err)
 	}
-	ring, err := identity.ParseKeyring(identity.NewKey(time.Now()))
+	o.key = identity.NewKey(time.Now())
+	ring, err := identity.ParseKeyring(o.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,6 +245,34 @@ func TestSender_Gone(t *testing.T) {
 	if got := r.received(); len(got) != 2 || got[0] != got[1] {
 		t.Errorf("the id changed: %v", got)
 	}
+}
+
+// TestSender_KeysChange: hooks go on after the key that sealed their secrets was rotated out. Without rotation nothing is lost.
+func TestSender_KeysChange(t *testing.T) {
+	o, r := newOutbox(t, 1), newReceiver(t)
+	h := o.hook("ann", r.URL)
+	fresh := dispatch.Secret("fresh:" + strings.SplitN(identity.NewKey(time.Now()).Reveal(), ":", 2)[1])
+	only, err := identity.ParseKeyring(fresh)
+	both, failed := identity.ParseKeyring(fresh + "," + o.key)
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	o.sender.Secrets = identity.NewHookSecrets(only)
+	o.end(o.jobs, dispatch.Finished)
+	stop := o.run()
+	for end := time.Now().Add(time.Minute); o.awaitState(h, dispatch.DeliveryWaiting)[0].Tries == 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("no try was made")
+		}
+	}
+	stop()
+	if n, err := identity.NewHookSecrets(both).Rotate(t.Context(), o.kept); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	o.clock.pass(time.Hour)
+	o.run()
+	r.await(t, 1)
+	o.awaitState(h, dispatch.DeliveryDone)
 }
 
 // TestSender_HostileReceivers answer without end, or redirect, or ask for a pause of years. Each is one failed or successful try.

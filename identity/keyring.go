@@ -186,7 +186,8 @@ func (s *SealedTokens) Put(ctx context.Context, name string, token dispatch.Secr
 	return s.vault.KeepToken(ctx, name, s.ring.seal(token, "tokens", name), expires)
 }
 
-// HookSecrets encrypts the secrets by which deliveries to hooks are signed. A hook whose key was removed from the keyring cannot be served.
+// HookSecrets encrypts the secrets by which deliveries to hooks are signed. A hook whose key was removed from the keyring before Rotate cannot be
+// served.
 type HookSecrets struct{ keys *Keyring }
 
 // NewHookSecrets derives the keys from those of the vault.
@@ -200,4 +201,26 @@ func (s *HookSecrets) Seal(h dispatch.Hook, secret dispatch.Secret) dispatch.Sea
 // Open decrypts the secret of a hook.
 func (s *HookSecrets) Open(h dispatch.Hook) (dispatch.Secret, error) {
 	return s.keys.open(h.Sealed, "hooks", h.ID, string(h.Owner))
+}
+
+// Rotate encrypts with the first key all secrets of hooks that other keys encrypted, and returns their number. After a failure the other keys are
+// still needed.
+func (s *HookSecrets) Rotate(ctx context.Context, kept dispatch.Hooks) (rotated int, err error) {
+	for {
+		hooks, err := kept.ForeignHooks(ctx, s.keys.first, 100)
+		if err != nil || len(hooks) == 0 {
+			return rotated, err
+		}
+		for _, h := range hooks {
+			secret, err := s.Open(h)
+			if err != nil {
+				return rotated, err
+			}
+			h.Sealed = s.Seal(h, secret)
+			if err := kept.ResealHook(ctx, h); err != nil {
+				return rotated, err
+			}
+			rotated++
+		}
+	}
 }

@@ -96,9 +96,13 @@ func TestHooks_AreToldOfEnds(t *testing.T) {
 		t.end(1, dispatch.Finished)
 		t.end(2, dispatch.Failed)
 		t.end(3, dispatch.Running)
-		if _, err := t.s.Cancel(t.Context(), "ann", t.jobs[4].ID, true); err != nil { // deletes it, too
-			t.Fatal(err)
-		}
+		deleted := t.jobs[4]
+		deleted.Phase, deleted.Status, deleted.Epoch = dispatch.Started, dispatch.Running, 1
+		_, err := t.s.Save(t.Context(), []dispatch.Job{deleted})
+		t.must(err)
+		t.jobs[4], err = t.s.Cancel(t.Context(), "ann", deleted.ID, true) // deletes it, too
+		t.must(err)
+		t.end(4, dispatch.Canceled)
 		t.equal(t.log("all"), []string{"1 finished waiting", "2 failed waiting"})
 		t.equal(t.log("failures"), []string{"2 failed waiting"})
 		if n := len(t.claim("other", 10)); n != 0 {

@@ -1234,6 +1234,12 @@ WHERE hook = sqlc.arg(hook) AND job = sqlc.arg(job) AND epoch = sqlc.arg(epoch) 
 -- Its receiver is tried at once.
 UPDATE hooks SET hold = 0, gone = FALSE WHERE id = $1;
 
+-- name: ListForeignHooks :many
+SELECT * FROM hooks WHERE key <> sqlc.arg(key) ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ResealHook :exec
+UPDATE hooks SET key = sqlc.arg(key), sealed = sqlc.arg(sealed) WHERE id = sqlc.arg(id);
+
 -- name: ListDeliveries :many
 SELECT * FROM deliveries WHERE hook = sqlc.arg(hook) ORDER BY happened DESC, job DESC, epoch DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 

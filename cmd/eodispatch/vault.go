@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,7 +54,11 @@ func (v *vaultRotateCommand) Run(c console) (err error) {
 	defer kept.Close()
 	n, err := identity.Rotate(ctx, kept, ring)
 	fmt.Fprintf(c.out, "encrypted %d grants with the first key\n", n)
-	return err
+	hooks, failed := identity.NewHookSecrets(ring).Rotate(ctx, kept)
+	if hooks > 0 {
+		fmt.Fprintf(c.out, "encrypted %d secrets of hooks with the first key\n", hooks)
+	}
+	return errors.Join(err, failed)
 }
 
 // keyring returns the keys of the settings; nil if there are none.

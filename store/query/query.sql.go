@@ -3856,6 +3856,45 @@ func (q *Queries) ListForeignGrants(ctx context.Context, key string, n int64) ([
 	return items, nil
 }
 
+const listForeignHooks = `-- name: ListForeignHooks :many
+SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created FROM hooks WHERE key <> $1 ORDER BY id LIMIT CAST($2 AS BIGINT)
+`
+
+func (q *Queries) ListForeignHooks(ctx context.Context, key string, n int64) ([]Hook, error) {
+	rows, err := q.db.QueryContext(ctx, listForeignHooks, key, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Hook
+	for rows.Next() {
+		var i Hook
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Url,
+			&i.Statuses,
+			&i.Key,
+			&i.Sealed,
+			&i.Gone,
+			&i.Hold,
+			&i.Failures,
+			&i.Ran,
+			&i.Created,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listGrants = `-- name: ListGrants :many
 SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE owner = $1 ORDER BY created, id
 `
@@ -6503,6 +6542,15 @@ func (q *Queries) RenewSyncRun(ctx context.Context, lapses int64, iD dispatch.Jo
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const resealHook = `-- name: ResealHook :exec
+UPDATE hooks SET key = $1, sealed = $2 WHERE id = $3
+`
+
+func (q *Queries) ResealHook(ctx context.Context, key string, sealed string, iD string) error {
+	_, err := q.db.ExecContext(ctx, resealHook, key, sealed, iD)
+	return err
 }
 
 const reserveIDs = `-- name: ReserveIDs :one
