@@ -25,7 +25,10 @@ func TestHooks_ToldAfterAKill(t *testing.T) {
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
 		"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 	} {
-		t.Run(name, func(t *testing.T) { toldAfterAKill(t, database(t)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // both wait for the lease of the killed process to end
+			toldAfterAKill(t, database(t))
+		})
 	}
 }
 
