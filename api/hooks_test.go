@@ -8,12 +8,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+type noHooks = dispatch.Hooks
+
 // TestHooks_BadRequests: each fault is named at its place, and nothing is stored.
 func TestHooks_BadRequests(t *testing.T) {
 	c := newWorld().config()
 	failed(t, ask(New(c), "POST", "/hooks", `{"url": "https://r.example.org"}`), 501, "UNSUPPORTED")
 	var stored []dispatch.Status
-	c.Hooks = struct{ dispatch.Hooks }{}
+	c.Hooks = struct{ noHooks }{}
 	c.CreateHook = func(_ context.Context, u dispatch.UserID, url string, of []dispatch.Status) (dispatch.Hook, dispatch.Secret, error) {
 		if strings.HasPrefix(url, "http:") {
 			return dispatch.Hook{}, "", &dispatch.Error{Kind: dispatch.Invalid, Text: "only https is allowed"}
