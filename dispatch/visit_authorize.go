@@ -159,8 +159,8 @@ func (b *Broker) HandleAccessChange(ctx context.Context, u UserID) {
 func (b *Broker) PauseUntilSignIn(ctx context.Context, u UserID) error {
 	var errs []error
 	for _, a := range b.accountsOf(u) {
-		g, err := b.agendaOf(ctx, a, 1)
-		if err == nil && !g.done() {
+		unfinished, err := b.hasUnfinished(ctx, u, a)
+		if err == nil && unfinished {
 			b.blocked.pause(a)
 			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn, "You withdrew the permission to act on your behalf. Your jobs continue after your next sign-in.")
 			b.notifyUser(u)
@@ -170,6 +170,17 @@ func (b *Broker) PauseUntilSignIn(ctx context.Context, u UserID) error {
 		}
 	}
 	return firstOf(errs...)
+}
+
+// hasUnfinished reports whether a user's account has work left. The agenda omits paused jobs, and the count those that have ended and left
+// something to be canceled.
+func (b *Broker) hasUnfinished(ctx context.Context, u UserID, a Account) (bool, error) {
+	g, err := b.agendaOf(ctx, a, 1)
+	if err != nil || !g.done() {
+		return !g.done(), err
+	}
+	info, err := b.Store.AccountInfo(ctx, u, []Account{a}, nil)
+	return err == nil && info[0].Live > 0, err
 }
 
 // accountsOf returns the user's own accounts: one at each platform with AccessUser.

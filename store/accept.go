@@ -27,12 +27,10 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 		return r, err
 	}
 	defer end()
-	if r, err = s.accept(ctx, a, within); isDuplicateID(err) {
-		if err := s.SkipIDs(ctx); err != nil {
-			return r, err
-		}
+	err = s.withNewIDs(ctx, func() error {
 		r, err = s.accept(ctx, a, within)
-	}
+		return err
+	})
 	return r, err
 }
 

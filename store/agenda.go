@@ -122,14 +122,11 @@ func (l accountReader) held(ctx context.Context) (held, active int, err error) {
 	return int(n.Held), int(n.Active), err
 }
 
-// allLines returns the lines that have waiting jobs, sorted, with their slots and turns.
+// allLines returns the lines that have waiting jobs which are not paused, sorted, with their slots and turns.
 func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
 	rows, err := l.q.ListLines(ctx, l.account)
 	lines := make([]dispatch.Line, 0, len(rows))
 	for _, r := range rows {
-		if ever(r.Due).IsZero() { // all its waiting jobs are paused
-			continue
-		}
 		lines = append(lines, dispatch.Line{Owner: dispatch.UserID(r.Owner), Task: dispatch.TaskID(r.Task), Held: int(r.Held), OwnerHeld: int(r.OwnerHeld),
 			Waiting: int(r.Waiting), Served: r.Served, OwnerServed: r.OwnerServed, First: dispatch.JobID(r.Head), Due: at(r.Due)})
 	}
@@ -155,7 +152,7 @@ func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch
 
 // Waiting returns the ids of the waiting jobs of a line.
 func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
-	ids, err := s.queries(s.read).ListWaiting(ctx, a, lineOf(l), micros(dispatch.Never))
+	ids, err := s.queries(s.read).ListWaiting(ctx, a, lineOf(l))
 	return ids, fail("Waiting", err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -96,14 +97,17 @@ func retryable(err error) bool {
 	return ok && (deadlock(e.Code) || e.Code == "23503")
 }
 
-// isDuplicateID reports whether the error says that the id of a job or task is already in use.
+// errDuplicateID says that an id is in use in another table.
+var errDuplicateID = errors.New("the id is in use")
+
+// isDuplicateID reports whether the error says that the id of a job, task or run is already in use.
 func isDuplicateID(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == "23505" && (e.ConstraintName == "jobs_pkey" || e.ConstraintName == "tasks_pkey")
+		return e.Code == "23505" && slices.Contains([]string{"jobs_pkey", "tasks_pkey", "unstarted_pkey", "sync_runs_pkey"}, e.ConstraintName)
 	}
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == sqlite3.SQLITE_CONSTRAINT_ROWID) &&
-		(strings.Contains(e.Error(), "jobs.id") || strings.Contains(e.Error(), "tasks.id"))
+	return errors.Is(err, errDuplicateID) || ok && (e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == sqlite3.SQLITE_CONSTRAINT_ROWID) &&
+		(strings.Contains(e.Error(), "jobs.id") || strings.Contains(e.Error(), "tasks.id") || strings.Contains(e.Error(), "unstarted.job") || strings.Contains(e.Error(), "sync_runs.id"))
 }
 
 // unanswered reports whether err means that no response arrived.

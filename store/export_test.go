@@ -125,3 +125,10 @@ func Rows(t testing.TB, s *Store, table string) (n int) {
 
 // Until is until.
 var Until = until
+
+// SetIDsBack sets the counters of ids back to their beginning, for a process that has none reserved.
+func SetIDsBack(t testing.TB, s *Store) {
+	t.Helper()
+	Exec(t, s, "UPDATE ids SET last = 0")
+	s.ids = map[string]*block{"job": {}, "task": {}}
+}

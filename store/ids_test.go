@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
@@ -52,4 +55,51 @@ func accept(t *testing.T, s *store.Store, given map[dispatch.JobID]bool) {
 			given[j.ID] = true
 		}
 	}
+}
+
+// TestStart_SkipsIDsInUse: the counter of ids is behind. A job that waits to be started and whose id was given to another one is refused with the
+// reason; those created from then on can be started.
+func TestStart_SkipsIDsInUse(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, s dispatch.Store, _ func()) {
+		create := func(task bool) dispatch.Unstarted {
+			t.Helper()
+			n := dispatch.Unstarted{Owner: "ann", Account: "p/shared", Title: "t", Body: []byte(`{}`)}
+			if err := s.CreateUnstarted(t.Context(), &n, task, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		lost := create(false)
+		d := drafts(1)
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, d); err != nil {
+			t.Fatal(err)
+		}
+		store.Exec(t, s.(*store.Store), fmt.Sprintf("UPDATE unstarted SET job = %d", d[0].ID)) // as if the ids had been set back in between
+		lost.ID.Job = d[0].ID
+		if err := s.Start(t.Context(), lost, nil, drafts(1)); !dispatch.Is(err, dispatch.Conflict) || !strings.Contains(dispatch.TextFor(err), "Create the job again") {
+			t.Errorf("started under an id in use: %v", err)
+		}
+		for _, task := range []bool{false, true} {
+			store.SetIDsBack(t, s.(*store.Store))
+			n := create(task)
+			if n.ID == lost.ID {
+				t.Errorf("the id %v a second time", n.ID)
+			}
+			var whole *dispatch.Task
+			if task {
+				whole = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+			}
+			if err := s.Start(t.Context(), n, whole, drafts(1)); err != nil {
+				t.Errorf("task %v: %v", task, err)
+			}
+		}
+		store.SetIDsBack(t, s.(*store.Store))
+		for range 2 {
+			run := dispatch.SyncRun{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Status: dispatch.Running}
+			if err := s.BeginSyncRun(t.Context(), &run, time.Minute); err != nil {
+				t.Error(err)
+			}
+			store.SetIDsBack(t, s.(*store.Store))
+		}
+	})
 }

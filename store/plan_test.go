@@ -14,7 +14,7 @@ import (
 
 // plans says which index each query uses: what SQLite's plan contains, and the name of the index on PostgreSQL, a regular expression; none for small
 // tables, which PostgreSQL may read as a whole. For
-// countTimeDependent PostgreSQL rates two indexes as equal; both have unfinished jobs only and begin with the owner.
+// countTimeDependent PostgreSQL rates two indexes as equal; both have unfinished jobs only and begin with the owner. Likewise for jobs of one line.
 var plans = map[string]struct{ lite, postgres string }{
 	"awaitAll":           {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_started"},
 	"countAwaited":       {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_started"},
@@ -36,9 +36,13 @@ var plans = map[string]struct{ lite, postgres string }{
 	"listTaskJobs":       {"jobs USING INDEX jobs_number (task=? AND number>?)", "jobs_number"},
 	"listChangedJobs":    {"jobs USING INDEX jobs_changed (task=? AND updated>?)", "jobs_changed"},
 	"listFinished":       {"jobs USING INDEX jobs_finished (task=? AND moved>?)", "jobs_finished"},
-	"listLines":          {"SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)", "turns_pkey"},
+	"listLines":          {"SEARCH d USING INDEX jobs_queue (account=? AND phase=? AND line>?)", "jobs_queue"},
+	"listWaiting":        {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|queue)"},
+	"listReady":          {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|queue)"},
 	"purgeJobs":          {"SEARCH j USING INDEX jobs_hidden (moved<?)", "jobs_hidden"},
-	"listEmptyTasks":     {"tasks USING INDEX tasks_hidden", ""},
+	"listEmptyTasks":     {"tasks USING INDEX tasks_hidden (id>?)", ""},
+	"listEmptyLines":     {"line_counts USING INDEX sqlite_autoindex_line_counts_1 ((account,owner,task)>(?,?,?))", "line_counts_pkey"},
+	"listEmptyStatuses":  {"task_counts USING INDEX sqlite_autoindex_task_counts_1 ((task,status)>(?,?))", "task_counts_pkey"},
 	"purgeKeys":          {"SEARCH k USING INDEX keys_created (created<?)", ""},
 	"purgeTokens":        {"SEARCH t USING INDEX tokens_by_end (expires<?)", ""},
 	"purgeSessions":      {"SEARCH s USING INDEX sessions_by_end (ends<?)", ""},
@@ -49,7 +53,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"countTimeDependent": {"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|bytes)"},
 	"countAccount":       {"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey"},
 	"countOwner":         {"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey"},
-	"countWaitingBefore": {"jobs USING INDEX jobs_line (account=? AND line=? AND (due,id)<(?,?))", "jobs_line"},
+	"countWaitingBefore": {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|queue)"},
 	"listRunning":        {"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step"},
 	"nextDue":            {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},
 	"listUnmetered":      {"jobs USING INDEX jobs_meter (account=? AND meter_due>? AND meter_due<?)", "jobs_meter"},
@@ -113,7 +117,7 @@ INSERT INTO documents (hash, body) VALUES ('h', '{}');
 INSERT INTO definitions (task, job, owner, platform, service, document) SELECT id, 0, owner, 'p', '{}', 'h' FROM tasks;
 INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, attention, due, awaited, created, updated, moved, counted)
 	SELECT n, task, n / 20, 'user ' || task % 20 + n % 20 * CASE task WHEN 0 THEN 1 ELSE 0 END, 'p/' || n % 50, '', 'run', phase, CASE phase WHEN 'ended' THEN 'finished' WHEN 'waiting' THEN 'created' ELSE 'running' END,
-		CASE WHEN n % 500 = 1 THEN 'application_unreachable' ELSE '' END, n, FALSE, n * 100, n * 100 + 50, n * 100 + 50, TRUE
+		CASE WHEN n % 500 = 1 THEN 'application_unreachable' ELSE '' END, CASE WHEN phase = 'waiting' AND n % 2 = 0 THEN 253370764800000000 ELSE n END, FALSE, n * 100, n * 100 + 50, n * 100 + 50, TRUE
 	FROM (SELECT n, CASE WHEN n % 3 = 0 THEN 0 ELSE 1 + n % 1000 END AS task,
 		CASE WHEN n <= 27000 THEN 'ended' WHEN n <= 29000 THEN 'waiting' ELSE 'started' END AS phase FROM generate_series(1, 30000) AS n) AS j;
 INSERT INTO requests (job, body) SELECT id, '{}' FROM jobs;

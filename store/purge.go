@@ -85,17 +85,18 @@ func purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
 	return int64(len(jobs)), err
 }
 
-// purgeFound deletes rows that find finds without a lock, until it finds less than it may. remove must check that the row may still be deleted, by
-// the same condition, and returns how many it deleted.
-func purgeFound[R any](ctx context.Context, s *Store, what string, find func(n int64) ([]R, error), remove func(tx, R) (int64, error)) error {
-	for {
-		found, err := find(purgedAtOnce)
+// purgeFound deletes rows that find finds without a lock, until it finds less than it may. find gets the last row that it found, at first
+// the zero R, and begins after it where no index leads to the rows, so that a table is read once. remove must check that the row may still be deleted, by the same condition, and returns how many it deleted.
+func purgeFound[R any](ctx context.Context, s *Store, what string, find func(after R, n int64) ([]R, error), remove func(tx, R) (int64, error)) error {
+	for last := *new(R); ; {
+		found, err := find(last, purgedAtOnce)
 		if err == nil && len(found) > 0 {
 			err = removeAll(ctx, s, what, found, remove)
 		}
 		if err != nil || len(found) < purgedAtOnce {
 			return fail("Purge", err)
 		}
+		last = found[len(found)-1]
 	}
 }
 
@@ -121,7 +122,9 @@ func removeAll[R any](ctx context.Context, s *Store, what string, rows []R, remo
 
 // purgeTasks deletes the tasks that have no jobs left. Two processes that delete the last jobs of a task at the same time do not know that yet.
 func (s *Store) purgeTasks(ctx context.Context) error {
-	return purgeFound(ctx, s, removedTasks, func(n int64) ([]dispatch.TaskID, error) { return s.queries(s.read).ListEmptyTasks(ctx, n) },
+	return purgeFound(ctx, s, removedTasks, func(after dispatch.TaskID, n int64) ([]dispatch.TaskID, error) {
+		return s.queries(s.read).ListEmptyTasks(ctx, after, n)
+	},
 		func(q tx, id dispatch.TaskID) (int64, error) {
 			deleted, err := q.PurgeTask(ctx, id)
 			if err != nil || deleted == 0 {
@@ -132,7 +135,9 @@ func (s *Store) purgeTasks(ctx context.Context) error {
 }
 
 func (s *Store) purgeDocuments(ctx context.Context) error {
-	return purgeFound(ctx, s, unreported, func(n int64) ([]string, error) { return s.queries(s.read).ListUnusedDocuments(ctx, n) },
+	return purgeFound(ctx, s, unreported, func(after string, n int64) ([]string, error) {
+		return s.queries(s.read).ListUnusedDocuments(ctx, after, n)
+	},
 		func(q tx, hash string) (int64, error) { return 0, q.PurgeDocument(ctx, hash) })
 }
 
@@ -140,11 +145,15 @@ func (s *Store) purgeDocuments(ctx context.Context) error {
 func (s *Store) purgeCounts(ctx context.Context) error {
 	q := s.queries(s.read)
 	return errors.Join(
-		purgeFound(ctx, s, unreported, func(n int64) ([]query.ListEmptyLinesRow, error) { return q.ListEmptyLines(ctx, n) },
+		purgeFound(ctx, s, unreported, func(l query.ListEmptyLinesRow, n int64) ([]query.ListEmptyLinesRow, error) {
+			return q.ListEmptyLines(ctx, query.ListEmptyLinesParams{Account: string(l.Account), Owner: string(l.Owner), Task: int64(l.Task), N: n})
+		},
 			func(q tx, l query.ListEmptyLinesRow) (int64, error) {
 				return 0, q.PurgeLine(ctx, l.Account, l.Owner, int64(l.Task))
 			}),
-		purgeFound(ctx, s, unreported, func(n int64) ([]query.ListEmptyStatusesRow, error) { return q.ListEmptyStatuses(ctx, n) },
+		purgeFound(ctx, s, unreported, func(c query.ListEmptyStatusesRow, n int64) ([]query.ListEmptyStatusesRow, error) {
+			return q.ListEmptyStatuses(ctx, int64(c.Task), string(c.Status), n)
+		},
 			func(q tx, c query.ListEmptyStatusesRow) (int64, error) {
 				return 0, q.PurgeStatus(ctx, int64(c.Task), c.Status)
 			}))
@@ -158,19 +167,21 @@ func (s *Store) purgeTurns(ctx context.Context) error {
 		return fail("Purge", err)
 	}
 	for _, a := range accounts {
-		err = errors.Join(err, s.inBatches(ctx, unreported, func(q tx, _ int64) (int64, error) {
-			waiting, err := q.ListLines(ctx, a)
-			if err != nil {
-				return 0, err
-			}
-			least := int64(math.MaxInt64)
-			for _, l := range waiting {
-				if !ever(l.Due).IsZero() { // not those of paused tasks
-					least = min(least, l.Served)
-				}
-			}
-			return q.ForgetTurns(ctx, a, least, purgedAtOnce)
-		}))
+		err = errors.Join(err, s.purgeTurnsOf(ctx, a))
 	}
 	return err
+}
+
+// purgeTurnsOf reads the lines before its transactions. A line that begins to wait meanwhile, and whose turn is deleted, stays before all that
+// waited.
+func (s *Store) purgeTurnsOf(ctx context.Context, a dispatch.Account) error {
+	waiting, err := s.queries(s.read).ListLines(ctx, a)
+	if err != nil {
+		return fail("Purge", err)
+	}
+	least := int64(math.MaxInt64)
+	for _, l := range waiting {
+		least = min(least, l.Served)
+	}
+	return s.inBatches(ctx, unreported, func(q tx, _ int64) (int64, error) { return q.ForgetTurns(ctx, a, least, purgedAtOnce) })
 }

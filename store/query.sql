@@ -179,7 +179,8 @@ SELECT COALESCE(results.body, '') AS body FROM jobs LEFT JOIN results ON results
 WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
 
 -- name: CancelJob :one
--- A job in doubt is due now as well, but not before its send deadline plus a margin.
+-- A job in doubt is due now as well, but not before its send deadline plus a margin. Statuses are those that the job may have, as in
+-- ListChangedRecords.
 UPDATE jobs SET desired = 'canceled', version = version + 1,
 	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST(sqlc.arg(margin) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 		WHEN send_by + CAST(sqlc.arg(margin) AS BIGINT) < due THEN send_by + CAST(sqlc.arg(margin) AS BIGINT) ELSE due END,
@@ -190,6 +191,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
 RETURNING *;
 
 -- name: HideJob :one
@@ -541,13 +543,14 @@ SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('w
 
 -- name: ListLines :many
 -- Hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs, or of lines that are empty. due
--- and head belong to a line's first waiting job. A hop finds that job by one search of the index.
+-- and head belong to a line's first waiting job. A hop finds that job by one search of the index. Jobs that are due dispatch.Never are left out;
+-- the number is not a parameter because PostgreSQL would not use an index for jobs that are due before it.
 WITH RECURSIVE hop (line, owner, task, due, head) AS (
 	SELECT a.line, a.owner, a.task, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
-		WHERE c.account = sqlc.arg(account) AND c.phase = 'waiting' ORDER BY c.line, c.due, c.id LIMIT 1)
+		WHERE c.account = sqlc.arg(account) AND c.phase = 'waiting' AND c.due < 253370764800000000 ORDER BY c.line, c.due, c.id LIMIT 1)
 	UNION ALL
 	SELECT b.line, b.owner, b.task, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
-		WHERE d.account = sqlc.arg(account) AND d.phase = 'waiting' AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
+		WHERE d.account = sqlc.arg(account) AND d.phase = 'waiting' AND d.due < 253370764800000000 AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
 )
 SELECT CAST(hop.owner AS TEXT) AS owner, CAST(hop.task AS BIGINT) AS task, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
 	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served,
@@ -577,12 +580,13 @@ ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.fa
 SELECT * FROM platforms;
 
 -- name: ListWaiting :many
-SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due < CAST(sqlc.arg(never) AS BIGINT)
+-- Like ListLines, without jobs that are due dispatch.Never.
+SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due < 253370764800000000
 ORDER BY due, id;
 
 -- name: CountWaitingBefore :one
 SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting'
-	AND (due, id) < (sqlc.arg(due), sqlc.arg(id));
+	AND due < 253370764800000000 AND (due, id) < (sqlc.arg(due), sqlc.arg(id));
 
 -- name: Listable :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND base = sqlc.arg(base)
@@ -609,7 +613,7 @@ SELECT spans FROM run_times WHERE platform = sqlc.arg(platform) AND service = sq
 DELETE FROM run_times WHERE updated < $1;
 
 -- name: ListReady :many
-SELECT * FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due <= sqlc.arg(now)
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due < 253370764800000000 AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: GetJob :one
@@ -683,6 +687,10 @@ SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id
 -- name: LastTask :one
 SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(tasks.id) AS id FROM tasks UNION ALL SELECT MAX(unstarted.task) AS id FROM unstarted) AS ids;
 
+-- name: IDInUse :one
+-- By a job or a task.
+SELECT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = sqlc.arg(job) UNION ALL SELECT 1 FROM tasks WHERE tasks.id = CAST(sqlc.arg(task) AS BIGINT)) AS used;
+
 -- name: GetInstallation :one
 SELECT name FROM installation;
 
@@ -692,7 +700,7 @@ DELETE FROM jobs WHERE jobs.id IN (SELECT j.id FROM jobs j WHERE j.hidden AND j.
 	ORDER BY j.moved LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id;
 
 -- name: ListEmptyTasks :many
-SELECT id FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
+SELECT id FROM tasks WHERE hidden AND tasks.id > sqlc.arg(after) AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
 ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeTask :execrows
@@ -702,7 +710,7 @@ DELETE FROM tasks WHERE tasks.id = sqlc.arg(id) AND tasks.hidden AND NOT EXISTS 
 DELETE FROM definitions WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND job = sqlc.arg(job);
 
 -- name: ListUnusedDocuments :many
-SELECT hash FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
+SELECT hash FROM documents WHERE documents.hash > sqlc.arg(after) AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
 ORDER BY hash LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeDocument :exec
@@ -729,15 +737,21 @@ DELETE FROM period_counts WHERE (period_counts.owner, period_counts.account, per
 	WHERE c.period < CAST(sqlc.arg(since) AS BIGINT) ORDER BY c.period LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: ListEmptyLines :many
-SELECT account, owner, task FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0 LIMIT CAST(sqlc.arg(n) AS BIGINT);
+-- In order, after a row. SQLite compares more than the first column by the index only with expressions that are not casts.
+SELECT account, owner, task FROM line_counts
+WHERE (account, owner, task) > (CAST(sqlc.arg(account) AS TEXT) || '', CAST(sqlc.arg(owner) AS TEXT) || '', CAST(sqlc.arg(task) AS BIGINT) + 0)
+	AND shard = 0 AND waiting = 0 AND held = 0
+ORDER BY account, owner, task LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeLine :exec
 DELETE FROM line_counts WHERE account = sqlc.arg(account) AND owner = sqlc.arg(owner) AND task = CAST(sqlc.arg(task) AS BIGINT) AND shard = 0
 	AND waiting = 0 AND held = 0;
 
 -- name: ListEmptyStatuses :many
-SELECT task, status FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
-LIMIT CAST(sqlc.arg(n) AS BIGINT);
+-- Like ListEmptyLines.
+SELECT task, status FROM task_counts WHERE (task, status) > (CAST(sqlc.arg(task) AS BIGINT) + 0, CAST(sqlc.arg(status) AS TEXT) || '')
+	AND shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+ORDER BY task, status LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeStatus :exec
 DELETE FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = sqlc.arg(status) AND shard = 0

@@ -68,14 +68,14 @@ func (s *Store) pruneResults(ctx context.Context, before int64) error {
 		return nil
 	}
 	return purgeFound(ctx, s, removedResults,
-		func(n int64) ([]dispatch.JobID, error) { return s.queries(s.read).ListAgedResults(ctx, before, n) },
+		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) { return s.queries(s.read).ListAgedResults(ctx, before, n) },
 		func(q tx, id dispatch.JobID) (int64, error) { return q.DeleteAgedResult(ctx, id, before) })
 }
 
 // pruneRequests prunes the requests of jobs that belong to no task.
 func (s *Store) pruneRequests(ctx context.Context, before int64) error {
 	return purgeFound(ctx, s, removedRequests,
-		func(n int64) ([]dispatch.JobID, error) {
+		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
 			return s.queries(s.read).ListAgedJobs(ctx, false, before, n)
 		},
 		func(q tx, id dispatch.JobID) (int64, error) { return pruneRequest(ctx, q, id, before) })
@@ -183,7 +183,7 @@ func (s *Store) eachJobOf(ctx context.Context, id dispatch.TaskID, what string, 
 func (s *Store) deleteAgedJobs(ctx context.Context, before int64) (err error) {
 	for _, pruned := range []bool{true, false} {
 		err = errors.Join(err, purgeFound(ctx, s, removedJobs,
-			func(n int64) ([]dispatch.JobID, error) {
+			func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
 				return s.queries(s.read).ListAgedJobs(ctx, pruned, before, n)
 			},
 			func(q tx, id dispatch.JobID) (int64, error) { return deleteAged(ctx, q, id, before) }))

@@ -225,6 +225,18 @@ func (s *Store) take(ctx context.Context, name string, n int) (first int64, err 
 	return first, nil
 }
 
+// withNewIDs calls store, which takes ids. If one of them is in use already, it skips those in use and calls store again.
+func (s *Store) withNewIDs(ctx context.Context, store func() error) error {
+	err := store()
+	if !isDuplicateID(err) {
+		return err
+	}
+	if err := s.SkipIDs(ctx); err != nil {
+		return err
+	}
+	return store()
+}
+
 // SkipIDs moves the id counters behind the last id in use and drops reserved ids. The counters lag behind after the database
 // was restored, or after a standby took over that lacked the last commits.
 func (s *Store) SkipIDs(ctx context.Context) error {

@@ -17,6 +17,10 @@ func (s *Store) BeginSyncRun(ctx context.Context, r *dispatch.SyncRun, lapse tim
 	if err != nil || !storable(request) || !storable(string(r.Owner)) || !storable(string(r.Account)) {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.BeginSyncRun", Text: "A text is not valid UTF-8, or holds a NUL character.", Err: err}
 	}
+	return s.withNewIDs(ctx, func() error { return s.beginSyncRun(ctx, r, request, lapse, within) })
+}
+
+func (s *Store) beginSyncRun(ctx context.Context, r *dispatch.SyncRun, request string, lapse time.Duration, within []dispatch.Quota) error {
 	id, err := s.take(ctx, "job", 1)
 	if err != nil {
 		return fail("BeginSyncRun", err)

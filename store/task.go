@@ -286,11 +286,11 @@ func (s *Store) CancelJobs(ctx context.Context, u dispatch.UserID, id dispatch.T
 		}
 		jobs, err := chosen(ctx, q, u, id, c)
 		for _, j := range jobs {
-			_, failed := q.CancelJob(ctx, query.CancelJobParams{Margin: margin, Now: now, ID: j.ID, Owner: u})
+			_, failed := q.CancelJob(ctx, query.CancelJobParams{Margin: margin, Now: now, ID: j.ID, Owner: u, Statuses: joinList(c.Statuses)})
 			if failed == nil {
 				n++
 			}
-			err = errors.Join(err, missing(failed)) // missing: it has ended, or was canceled
+			err = errors.Join(err, missing(failed)) // missing: it has left its status meanwhile, has ended, or was canceled
 		}
 		return err
 	})

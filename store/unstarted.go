@@ -15,18 +15,29 @@ func (s *Store) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, task
 	if err := storableUnstarted(n); err != nil {
 		return err
 	}
-	id, err := s.takeUnstarted(ctx, task)
-	if err != nil {
-		return fail("CreateUnstarted", err)
-	}
 	end, err := s.lockCount(ctx, "CreateUnstarted", n.Owner, within)
 	if err != nil {
 		return err
 	}
 	defer end()
+	err = s.withNewIDs(ctx, func() error { return s.createUnstarted(ctx, n, task, life, within) })
+	return fail("CreateUnstarted", err)
+}
+
+func (s *Store) createUnstarted(ctx context.Context, n *dispatch.Unstarted, task bool, life time.Duration, within []dispatch.Quota) error {
+	id, err := s.takeUnstarted(ctx, task)
+	if err != nil {
+		return err
+	}
 	return s.in(ctx, s.write, "CreateUnstarted", func(q tx, now int64) error {
 		if err := s.admit(ctx, q, n.Owner, 1, int64(len(n.Body)), submittedLater(within), now); err != nil {
 			return err
+		}
+		switch used, err := q.IDInUse(ctx, id.Job, int64(id.Task)); { // by a job or a task, from which no constraint keeps it apart
+		case err != nil:
+			return err
+		case used:
+			return errDuplicateID
 		}
 		n.ID, n.Created, n.Updated, n.Expires, n.Version = id, at(now), at(now), at(now+life.Microseconds()), 1
 		return q.CreateUnstarted(ctx, query.CreateUnstartedParams{Job: id.Job, Task: id.Task, Owner: n.Owner, Account: n.Account, Title: n.Title, Body: string(n.Body),
@@ -142,12 +153,25 @@ func (s *Store) Start(ctx context.Context, n dispatch.Unstarted, t *dispatch.Tas
 	}
 	defer end()
 	if err = s.start(ctx, a, n, within); isDuplicateID(err) {
-		if err := s.SkipIDs(ctx); err != nil {
+		if err := s.skipIDsUnless(ctx, n.ID); err != nil {
 			return err
 		}
 		err = s.start(ctx, a, n, within)
 	}
 	return err
+}
+
+// skipIDsUnless does what SkipIDs does, unless the duplicate id is that of the unstarted job, which cannot get another one: then it returns Conflict.
+func (s *Store) skipIDsUnless(ctx context.Context, id dispatch.UnstartedID) error {
+	used, err := s.queries(s.write).IDInUse(ctx, id.Job, int64(id.Task))
+	if err != nil {
+		return fail("Start", err)
+	}
+	if used {
+		return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Start", Text: "The id of this job was given to another one, because the database " +
+			"was set back to an earlier state. Create the job again."}
+	}
+	return s.SkipIDs(ctx)
 }
 
 func (s *Store) start(ctx context.Context, a acceptance, n dispatch.Unstarted, within []dispatch.Quota) error {

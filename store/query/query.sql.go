@@ -263,23 +263,27 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || status || '|', '') <> CAST($5 AS TEXT))
 RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned
 `
 
 type CancelJobParams struct {
-	Margin int64
-	Now    int64
-	ID     dispatch.JobID
-	Owner  dispatch.UserID
+	Margin   int64
+	Now      int64
+	ID       dispatch.JobID
+	Owner    dispatch.UserID
+	Statuses string
 }
 
-// A job in doubt is due now as well, but not before its send deadline plus a margin.
+// A job in doubt is due now as well, but not before its send deadline plus a margin. Statuses are those that the job may have, as in
+// ListChangedRecords.
 func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, error) {
 	row := q.db.QueryRowContext(ctx, cancelJob,
 		arg.Margin,
 		arg.Now,
 		arg.ID,
 		arg.Owner,
+		arg.Statuses,
 	)
 	var i Job
 	err := row.Scan(
@@ -1385,7 +1389,7 @@ func (q *Queries) CountUnstarted(ctx context.Context, owner dispatch.UserID, now
 
 const countWaitingBefore = `-- name: CountWaitingBefore :one
 SELECT count(*) FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting'
-	AND (due, id) < ($3, $4)
+	AND due < 253370764800000000 AND (due, id) < ($3, $4)
 `
 
 type CountWaitingBeforeParams struct {
@@ -2690,6 +2694,18 @@ func (q *Queries) Hold(ctx context.Context, arg HoldParams) error {
 	return err
 }
 
+const iDInUse = `-- name: IDInUse :one
+SELECT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = $1 UNION ALL SELECT 1 FROM tasks WHERE tasks.id = CAST($2 AS BIGINT)) AS used
+`
+
+// By a job or a task.
+func (q *Queries) IDInUse(ctx context.Context, job dispatch.JobID, task int64) (bool, error) {
+	row := q.db.QueryRowContext(ctx, iDInUse, job, task)
+	var used bool
+	err := row.Scan(&used)
+	return used, err
+}
+
 const insertTask = `-- name: InsertTask :exec
 INSERT INTO tasks (id, owner, account, request, dimension, created) VALUES ($1, $2, $3, $4, $5, $6)
 `
@@ -3515,8 +3531,18 @@ func (q *Queries) ListDueHooks(ctx context.Context, now int64, n int64) ([]Hook,
 }
 
 const listEmptyLines = `-- name: ListEmptyLines :many
-SELECT account, owner, task FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0 LIMIT CAST($1 AS BIGINT)
+SELECT account, owner, task FROM line_counts
+WHERE (account, owner, task) > (CAST($1 AS TEXT) || '', CAST($2 AS TEXT) || '', CAST($3 AS BIGINT) + 0)
+	AND shard = 0 AND waiting = 0 AND held = 0
+ORDER BY account, owner, task LIMIT CAST($4 AS BIGINT)
 `
+
+type ListEmptyLinesParams struct {
+	Account string
+	Owner   string
+	Task    int64
+	N       int64
+}
 
 type ListEmptyLinesRow struct {
 	Account dispatch.Account
@@ -3524,8 +3550,14 @@ type ListEmptyLinesRow struct {
 	Task    dispatch.TaskID
 }
 
-func (q *Queries) ListEmptyLines(ctx context.Context, n int64) ([]ListEmptyLinesRow, error) {
-	rows, err := q.db.QueryContext(ctx, listEmptyLines, n)
+// In order, after a row. SQLite compares more than the first column by the index only with expressions that are not casts.
+func (q *Queries) ListEmptyLines(ctx context.Context, arg ListEmptyLinesParams) ([]ListEmptyLinesRow, error) {
+	rows, err := q.db.QueryContext(ctx, listEmptyLines,
+		arg.Account,
+		arg.Owner,
+		arg.Task,
+		arg.N,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -3548,8 +3580,9 @@ func (q *Queries) ListEmptyLines(ctx context.Context, n int64) ([]ListEmptyLines
 }
 
 const listEmptyStatuses = `-- name: ListEmptyStatuses :many
-SELECT task, status FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
-LIMIT CAST($1 AS BIGINT)
+SELECT task, status FROM task_counts WHERE (task, status) > (CAST($1 AS BIGINT) + 0, CAST($2 AS TEXT) || '')
+	AND shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+ORDER BY task, status LIMIT CAST($3 AS BIGINT)
 `
 
 type ListEmptyStatusesRow struct {
@@ -3557,8 +3590,9 @@ type ListEmptyStatusesRow struct {
 	Status dispatch.Status
 }
 
-func (q *Queries) ListEmptyStatuses(ctx context.Context, n int64) ([]ListEmptyStatusesRow, error) {
-	rows, err := q.db.QueryContext(ctx, listEmptyStatuses, n)
+// Like ListEmptyLines.
+func (q *Queries) ListEmptyStatuses(ctx context.Context, task int64, status string, n int64) ([]ListEmptyStatusesRow, error) {
+	rows, err := q.db.QueryContext(ctx, listEmptyStatuses, task, status, n)
 	if err != nil {
 		return nil, err
 	}
@@ -3581,12 +3615,12 @@ func (q *Queries) ListEmptyStatuses(ctx context.Context, n int64) ([]ListEmptySt
 }
 
 const listEmptyTasks = `-- name: ListEmptyTasks :many
-SELECT id FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
-ORDER BY id LIMIT CAST($1 AS BIGINT)
+SELECT id FROM tasks WHERE hidden AND tasks.id > $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
+ORDER BY id LIMIT CAST($2 AS BIGINT)
 `
 
-func (q *Queries) ListEmptyTasks(ctx context.Context, n int64) ([]dispatch.TaskID, error) {
-	rows, err := q.db.QueryContext(ctx, listEmptyTasks, n)
+func (q *Queries) ListEmptyTasks(ctx context.Context, after dispatch.TaskID, n int64) ([]dispatch.TaskID, error) {
+	rows, err := q.db.QueryContext(ctx, listEmptyTasks, after, n)
 	if err != nil {
 		return nil, err
 	}
@@ -4071,10 +4105,10 @@ func (q *Queries) ListLedger(ctx context.Context, owner dispatch.UserID, n int64
 const listLines = `-- name: ListLines :many
 WITH RECURSIVE hop (line, owner, task, due, head) AS (
 	SELECT a.line, a.owner, a.task, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
-		WHERE c.account = $1 AND c.phase = 'waiting' ORDER BY c.line, c.due, c.id LIMIT 1)
+		WHERE c.account = $1 AND c.phase = 'waiting' AND c.due < 253370764800000000 ORDER BY c.line, c.due, c.id LIMIT 1)
 	UNION ALL
 	SELECT b.line, b.owner, b.task, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
-		WHERE d.account = $1 AND d.phase = 'waiting' AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
+		WHERE d.account = $1 AND d.phase = 'waiting' AND d.due < 253370764800000000 AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
 )
 SELECT CAST(hop.owner AS TEXT) AS owner, CAST(hop.task AS BIGINT) AS task, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
 	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served,
@@ -4098,7 +4132,8 @@ type ListLinesRow struct {
 }
 
 // Hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs, or of lines that are empty. due
-// and head belong to a line's first waiting job. A hop finds that job by one search of the index.
+// and head belong to a line's first waiting job. A hop finds that job by one search of the index. Jobs that are due dispatch.Never are left out;
+// the number is not a parameter because PostgreSQL would not use an index for jobs that are due before it.
 func (q *Queries) ListLines(ctx context.Context, account dispatch.Account) ([]ListLinesRow, error) {
 	rows, err := q.db.QueryContext(ctx, listLines, account)
 	if err != nil {
@@ -4392,7 +4427,7 @@ func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, afte
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -5660,12 +5695,12 @@ func (q *Queries) ListUnstarted(ctx context.Context, arg ListUnstartedParams) ([
 }
 
 const listUnusedDocuments = `-- name: ListUnusedDocuments :many
-SELECT hash FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
-ORDER BY hash LIMIT CAST($1 AS BIGINT)
+SELECT hash FROM documents WHERE documents.hash > $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
+ORDER BY hash LIMIT CAST($2 AS BIGINT)
 `
 
-func (q *Queries) ListUnusedDocuments(ctx context.Context, n int64) ([]string, error) {
-	rows, err := q.db.QueryContext(ctx, listUnusedDocuments, n)
+func (q *Queries) ListUnusedDocuments(ctx context.Context, after string, n int64) ([]string, error) {
+	rows, err := q.db.QueryContext(ctx, listUnusedDocuments, after, n)
 	if err != nil {
 		return nil, err
 	}
@@ -5731,12 +5766,13 @@ func (q *Queries) ListUsage(ctx context.Context, owner dispatch.UserID) ([]ListU
 }
 
 const listWaiting = `-- name: ListWaiting :many
-SELECT id FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < CAST($3 AS BIGINT)
+SELECT id FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000
 ORDER BY due, id
 `
 
-func (q *Queries) ListWaiting(ctx context.Context, account dispatch.Account, line string, never int64) ([]dispatch.JobID, error) {
-	rows, err := q.db.QueryContext(ctx, listWaiting, account, line, never)
+// Like ListLines, without jobs that are due dispatch.Never.
+func (q *Queries) ListWaiting(ctx context.Context, account dispatch.Account, line string) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listWaiting, account, line)
 	if err != nil {
 		return nil, err
 	}
