@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-.PHONY: test test-quick build image page demo check fuzz bench fire soak import upgrade generate ready
+.PHONY: test test-quick build image page demo check fuzz bench year fire soak import upgrade generate ready
 
 test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
@@ -84,6 +84,10 @@ fuzz:
 bench:
 	@bash test/real/install.sh shapely world-atlas
 	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./test/real
+
+# year simulates a year of 1,000 platforms with 10,000,000 jobs, in about a minute of CPU time; make test simulates 10 platforms.
+year:
+	go test -count=1 -v -run TestYear ./dispatch -year
 
 # fire kills, freezes and restarts the program at every point, on both databases; make test plays a part of it.
 fire: ready

@@ -189,7 +189,9 @@ func (s *Store) Forget(ctx context.Context, u dispatch.UserID) (deleted map[stri
 // forgetJobs deletes a user's jobs with all that belongs to them, some in each transaction.
 func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, ofJobs []string, deleted map[string]int64) error {
 	return purgeFound(ctx, s, unreported,
-		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) { return s.queries(s.read).ListEndedJobs(ctx, u, n) },
+		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
+			return s.queries(s.read).ListEndedJobs(ctx, u, n)
+		},
 		func(q tx, id dispatch.JobID) (int64, error) {
 			for _, table := range ofJobs {
 				if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE job = $1", int64(id)); err != nil {
