@@ -62,12 +62,11 @@ type Facade struct {
 
 	mergedBefore mergedDocuments
 	collecting   *budget.Places[dispatch.UserID] // results of tasks that are being collected
-	inlining     *budget.Places[dispatch.UserID] // process graphs that are being rewritten
 }
 
 // New returns the façade.
 func New(c Config) *Facade {
-	f := &Facade{Config: c, mux: http.NewServeMux(), collecting: budget.NewPlaces[dispatch.UserID](8, 1), inlining: budget.NewPlaces[dispatch.UserID](2, 1)}
+	f := &Facade{Config: c, mux: http.NewServeMux(), collecting: budget.NewPlaces[dispatch.UserID](8, 1)}
 	f.table = f.operations()
 	for _, o := range f.table {
 		pattern := o.method + " " + o.path
