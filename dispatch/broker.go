@@ -47,6 +47,7 @@ type Broker struct {
 	queues   queues
 	runTimes runTimesCache
 	listings listings
+	singles  singles
 	calls    callLimits // calls outside visits, by platform
 	ownCalls callLimits // likewise of each user, by platform/user
 	syncs    callLimits // synchronous runs, by platform

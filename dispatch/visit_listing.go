@@ -2,12 +2,66 @@ package dispatch
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 )
 
 // listingPays is the number of due statuses from which on one listing is cheaper than a read of each.
 const listingPays = 4
+
+// Jobs that were read one by one in the last singlesCount count for listingPays. A listing is assumed to show listedAtOnce jobs in each of its pages.
+const (
+	singlesCount = 10 * time.Second
+	listedAtOnce = 100
+)
+
+// singles records when jobs were last read one by one.
+type singles struct {
+	mu    sync.Mutex
+	at    map[singlesOf]map[JobID]time.Time
+	swept time.Time
+}
+
+type singlesOf struct {
+	account Account
+	base    baseOf
+}
+
+func (s *singles) note(k singlesOf, id JobID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.swept) > singlesCount {
+		for k := range s.at {
+			s.forget(k, now)
+		}
+		s.swept = now
+	}
+	if s.at[k] == nil {
+		setInMap(&s.at, k, map[JobID]time.Time{})
+	}
+	s.at[k][id] = now
+}
+
+// forget forgets reads that are too old to count. s.mu is held.
+func (s *singles) forget(k singlesOf, now time.Time) {
+	for id, at := range s.at[k] {
+		if now.Sub(at) > singlesCount {
+			delete(s.at[k], id)
+		}
+	}
+	if len(s.at[k]) == 0 {
+		delete(s.at, k)
+	}
+}
+
+// lately returns the jobs whose reads count. The map is the caller's.
+func (s *singles) lately(k singlesOf, now time.Time) map[JobID]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(k, now)
+	return maps.Clone(s.at[k])
+}
 
 // listings records the state of the listing of each base, for platforms that can list.
 type listings struct {
@@ -76,15 +130,24 @@ func (v *visit) lists(base string) bool {
 	return !v.careful && !v.broker.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) && v.listable(base)
 }
 
-// listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single reads.
+// listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single reads. Jobs that were
+// read one by one lately count as well: a client that asks for one job after the other never makes many of them due at once, and a listing makes the
+// statuses of all of them fresh.
 func (v *visit) listingPays(base string) bool {
-	n := 0
+	lately := v.broker.singles.lately(v.singlesOf(base), time.Now())
+	due := 0
 	for _, j := range v.agenda.Poll {
 		if j.Base == base && !v.mustReadSingly(j) && !v.busy[j.ID] {
-			n++
+			due++
+			delete(lately, j.ID)
 		}
 	}
-	return n >= listingPays && v.lists(base)
+	pays := due >= listingPays || due > 0 && due+len(lately) >= listingPays+v.agenda.Active/listedAtOnce
+	return pays && v.lists(base)
+}
+
+func (v *visit) singlesOf(base string) singlesOf {
+	return singlesOf{v.account, baseOf{v.backend.Name, base}}
 }
 
 // mustReadSingly reports whether the status of j must be read by itself: a listing did not show j, or reported it as failed, so that only its own

@@ -170,6 +170,7 @@ func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
 func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {
 	r, err := v.backend.Platform.Status(ctx, t, j.Ref)
 	v.broker.listings.read(baseOf{v.backend.Name, j.Base}, err, time.Now(), v.timing.Recheck)
+	v.broker.singles.note(v.singlesOf(j.Base), j.ID, time.Now())
 	return Outcome{Asked: AskStatus, Ref: j.Ref, Report: r, Err: err}
 }
 
