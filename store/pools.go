@@ -18,7 +18,7 @@ func (s *Store) Pools() (all []Pool) {
 	if s.pools == nil {
 		return append(poolOf("write", s.write), poolOf("read", s.read)...)
 	}
-	for i, p := range *s.pools {
+	for i, p := range s.pools.all {
 		n := p.Stat()
 		all = append(all, Pool{Name: postgresPools[i], Used: int(n.AcquiredConns()), Idle: int(n.IdleConns()), Max: int(n.MaxConns()),
 			Waits: n.EmptyAcquireCount(), Waited: n.EmptyAcquireWaitTime()})

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"github.com/eodispatch/eodispatch/store/query"
 )
@@ -25,7 +25,11 @@ var postgresPools = []string{"write", "read", "visit", "locks", "ping"}
 
 func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
 	s.speakPostgreSQL()
-	var pools pools
+	var err error
+	if s.pooled, err = leadsToPooler(ctx, dsn); err != nil {
+		return nil, fail("Open", err)
+	}
+	pools := pools{pooled: s.pooled}
 	s.pools = &pools
 	s.close = func() error {
 		err := closeAll(s.write, s.read, s.visit, s.locks, s.ping)
@@ -59,17 +63,33 @@ func (s *Store) speakPostgreSQL() {
 
 // pools holds the connection pools of one database. A pool for each use keeps one that waits, for a standby or for a lock, from
 // blocking the others.
-type pools []*pgxpool.Pool
+type pools struct {
+	all    []*pgxpool.Pool
+	pooled bool // the connections lead to a pooler
+}
 
 // open adds a pool of at most n connections; 0: pool_max_conns of the address.
 func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, error) {
-	c, err := pgxpool.ParseConfig(dsn)
+	c, err := p.config(dsn)
 	if err != nil {
-		return nil, invalidAddress(err)
+		return nil, err
 	}
 	if n > 0 {
 		c.MaxConns = n
 		c.MinConns, c.MinIdleConns = min(c.MinConns, n), min(c.MinIdleConns, n)
+	}
+	opened, err := pgxpool.NewWithConfig(ctx, c)
+	if err == nil {
+		p.all = append(p.all, opened)
+	}
+	return opened, err
+}
+
+// config parses an address and adds the time limits.
+func (p *pools) config(dsn string) (*pgxpool.Config, error) {
+	c, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, invalidAddress(err)
 	}
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = connectWithin
@@ -77,15 +97,35 @@ func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, e
 	if c.PingTimeout == 0 {
 		c.PingTimeout = pingWithin
 	}
+	if p.pooled && !strings.Contains(dsn, "default_query_exec_mode") {
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
 	c.ConnConfig.DialFunc = dialer(c.ConnConfig.ConnectTimeout)
 	c.AfterConnect = setServerTimeouts
 	c.ConnConfig.Tracer = deadlines{demoted: p.reset}
-	opened, err := pgxpool.NewWithConfig(ctx, c)
-	if err == nil {
-		*p = append(*p, opened)
-	}
-	return opened, err
+	return c, nil
 }
+
+// leadsToPooler reports whether an address leads to a pooler, such as pgbouncer, instead of a server: the process that a pooler names when it is
+// connected to is not the one that executes statements. A pooler in transaction mode may execute each transaction by another one, so
+// statements must not rely on what was prepared before.
+func leadsToPooler(ctx context.Context, dsn string) (bool, error) {
+	c, err := (&pools{}).config(dsn)
+	if err != nil {
+		return false, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, c.ConnConfig)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) // nothing depends on how it ends
+	var executes uint32
+	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeExec).Scan(&executes)
+	return executes != conn.PgConn().PID(), err
+}
+
+// BehindPooler reports whether connections lead to a pooler, and whether the address of the server behind it is known.
+func (s *Store) BehindPooler() (pooled, direct bool) { return s.pooled, s.direct != "" }
 
 // setServerTimeouts makes the server end the transaction of a process that sends no further statement, and detect a process
 // whose machine vanished. Otherwise their locks could keep all other processes from an account for hours. It is a statement
@@ -98,25 +138,34 @@ func setServerTimeouts(ctx context.Context, c *pgx.Conn) error {
 
 // reset closes all connections, those in use when they are returned: they lead to a server that is no longer the primary.
 func (p *pools) reset() {
-	for _, pool := range *p {
+	for _, pool := range p.all {
 		pool.Reset()
 	}
 }
 
 func (p *pools) close() {
-	for _, pool := range *p {
+	for _, pool := range p.all {
 		pool.Close()
 	}
 }
 
-// migrate migrates the schema. A session lock makes replicas do so one after the other.
+// migrate migrates the schema: over the direct address, if one is known. A lock makes replicas do so one after the other.
 func (s *Store) migrate(ctx context.Context) error {
-	locker, err := lock.NewPostgresSessionLocker()
-	if err != nil {
-		return err
+	db, locks := s.visit, s.locks
+	if s.direct != "" {
+		var own pools
+		defer own.close()
+		pool, err := own.open(ctx, s.direct, locking)
+		if err != nil {
+			return err
+		}
+		db = stdlib.OpenDBFromPool(pool)
+		defer db.Close()
+		locks = db
 	}
+	locker := &migrationLock{locks: locks, shared: s.pooled && s.direct == ""}
 	return patiently(ctx, func(ctx context.Context) error {
-		return s.prepare(ctx, goose.DialectPostgres, goose.WithSessionLocker(patientLocker{locker}))
+		return s.prepare(ctx, db, goose.DialectPostgres, goose.WithSessionLocker(locker))
 	})
 }
 

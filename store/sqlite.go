@@ -47,7 +47,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	s.look, s.ping = s.read, s.read
 	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
 	if err == nil {
-		err = s.prepare(ctx, goose.DialectSQLite3)
+		err = s.prepare(ctx, s.write, goose.DialectSQLite3)
 	}
 	if err != nil {
 		return nil, errors.Join(withFileName(file, fail("Open", err)), s.close())

@@ -47,6 +47,9 @@ type Store struct {
 
 	keyLife time.Duration // of idempotency keys
 	removed func(kind string, n int64)
+
+	direct string // address of the server behind a pooler; "": none is named
+	pooled bool   // connections lead to a pooler, such as pgbouncer
 }
 
 var _ dispatch.Store = (*Store)(nil)
@@ -56,7 +59,13 @@ var _ dispatch.Store = (*Store)(nil)
 // of the program: it is stored, so that an older version that opens a newer schema, which is Misconfigured, can name the
 // version it needs.
 func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) (*Store, error) {
-	s := &Store{program: strings.Join(program, " "), keyLife: dispatch.KeyLife}
+	return OpenBehindPooler(ctx, dsn, "", c, program...)
+}
+
+// OpenBehindPooler is Open for a PostgreSQL server behind a pooler in transaction mode. direct is the address of the server itself, over
+// which the schema is migrated; "": none is known, and migrations go through the pooler, too.
+func OpenBehindPooler(ctx context.Context, dsn, direct string, c dispatch.Clock, program ...string) (*Store, error) {
+	s := &Store{program: strings.Join(program, " "), direct: direct, keyLife: dispatch.KeyLife}
 	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		return s.openSQLite(ctx, file, c)
 	}
@@ -80,8 +89,10 @@ func provider(dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption
 }
 
 // prepare migrates the schema and reads the settings that never change.
-func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...goose.ProviderOption) error {
-	p, err := provider(dialect, s.visit, options...) // a pool of several connections on PostgreSQL: an index is created by another one than that with the lock
+// The migrations use db, on PostgreSQL a pool of several connections: an index is created by another one than that
+// with the lock. Everything else uses the pool for writes.
+func (s *Store) prepare(ctx context.Context, db *sql.DB, dialect goose.Dialect, options ...goose.ProviderOption) error {
+	p, err := provider(dialect, db, options...)
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,15 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Server is a server for one test, which the test may stop and freeze. It ends with the test.
@@ -83,6 +86,52 @@ func (s *Server) ReadOnly(t testing.TB, on bool) {
 	t.Helper()
 	Exec(t, s.URL, fmt.Sprintf("ALTER SYSTEM SET default_transaction_read_only = %t", on))
 	Exec(t, s.URL, "SELECT pg_reload_conf()")
+}
+
+// NewStandby starts a standby of the server, which receives its changes and can be read.
+func (s *Server) NewStandby(t testing.TB) *Server {
+	t.Helper()
+	standby := &Server{}
+	t.Cleanup(standby.stop)
+	standby.startFrom("pg_basebackup", "-h", s.folder, "-U", "postgres", "--no-sync", "-c", "fast", "-X", "stream", "-R")
+	if standby.err != nil {
+		t.Fatal(standby.err)
+	}
+	standby.URL = standby.url
+	until(t, func() bool { return s.standbys(t) > 0 })
+	return standby
+}
+
+// standbys counts those that receive the changes.
+func (s *Server) standbys(t testing.TB) (n int) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Synchronous makes each commit wait until a standby has it.
+func (s *Server) Synchronous(t testing.TB) {
+	t.Helper()
+	Exec(t, s.URL, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+	Exec(t, s.URL, "SELECT pg_reload_conf()")
+}
+
+// Promote makes a standby a server that can be written.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	Exec(t, s.URL, "SELECT pg_promote()")
+}
+
+// Either returns the address of whichever of two servers can be written.
+func Either(a, b *Server) string {
+	return "postgres://postgres@/postgres?host=" + url.QueryEscape(a.folder+","+b.folder)
 }
 
 // children returns the child processes of parent, read from Linux's /proc.

@@ -126,6 +126,11 @@ type server struct {
 }
 
 func (s *server) start() {
+	s.startFrom("initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8")
+}
+
+// startFrom starts a server on a folder that the given program of PostgreSQL makes; its argument -D is added.
+func (s *server) startFrom(program string, args ...string) {
 	bin, err := binaries()
 	if err != nil {
 		s.err = err
@@ -140,10 +145,10 @@ func (s *server) start() {
 		return
 	}
 	data := filepath.Join(s.folder, "data")
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "-D", data)
-	initdb.SysProcAttr = who
-	if out, err := initdb.CombinedOutput(); err != nil {
-		s.err = fmt.Errorf("initdb: %w: %s", err, out)
+	made := exec.Command(filepath.Join(bin, program), append(args, "-D", data)...)
+	made.SysProcAttr = who
+	if out, err := made.CombinedOutput(); err != nil {
+		s.err = fmt.Errorf("%s: %w: %s", program, err, out)
 		return
 	}
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-F", "-c", "listen_addresses=", "-c", "unix_socket_directories="+s.folder,
@@ -220,7 +225,7 @@ func ready(log io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("postgres ended: %s", lines.String())
 		}
-		if strings.Contains(line, "ready to accept connections") {
+		if strings.Contains(line, "ready to accept ") {
 			go func() { _, _ = io.Copy(io.Discard, r) }()
 			return nil
 		}
