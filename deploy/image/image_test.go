@@ -37,7 +37,7 @@ func pack(t *testing.T) (folder string) {
 func packed(t *testing.T, program string) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "image")
-	if err := write(folder, "1.2.3", []image{{runtime.GOARCH, program, time.Unix(1_700_000_000, 0).UTC(), labels("1.2.3", "abc")}}); err != nil {
+	if err := write(folder, "1.2.3", []image{{runtime.GOARCH, program, []byte("{}"), time.Unix(1_700_000_000, 0).UTC(), labels("1.2.3", "abc")}}); err != nil {
 		t.Fatal(err)
 	}
 	return folder

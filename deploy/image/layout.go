@@ -119,13 +119,14 @@ func (l layout) putJSON(mediaType string, value any) (descriptor, error) {
 type image struct {
 	architecture string
 	program      string // path of the binary
+	sbom         []byte // what it contains, see package sbom; nil: not described
 	created      time.Time
 	labels       map[string]string
 }
 
 // add adds the image of one architecture.
 func (l layout) add(i image) (descriptor, error) {
-	files, err := archive(i.program, i.created)
+	files, err := archive(i.program, i.sbom, i.created)
 	if err != nil {
 		return descriptor{}, err
 	}
@@ -155,21 +156,27 @@ func (i image) config() runtimeConfig {
 	}
 }
 
-// archive returns the files of the image: the program, and the folder of an SQLite database.
-func archive(program string, created time.Time) ([]byte, error) {
+// entry is a file of the image.
+type entry struct {
+	header tar.Header
+	text   []byte
+}
+
+// archive returns the files of the image: the program, what it contains, and the folder of an SQLite database.
+func archive(program string, contents []byte, created time.Time) ([]byte, error) {
 	text, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	entries := []struct {
-		header tar.Header
-		text   []byte
-	}{
+	entries := []entry{
 		{tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o700, Uid: user, Gid: user}, nil},
 		{tar.Header{Typeflag: tar.TypeReg, Name: "eodispatch", Mode: 0o755, Size: int64(len(text))}, text},
 		{tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil},
+	}
+	if contents != nil {
+		entries = append(entries, entry{tar.Header{Typeflag: tar.TypeReg, Name: "sbom.cdx.json", Mode: 0o644, Size: int64(len(contents))}, contents})
 	}
 	for _, e := range entries {
 		e.header.ModTime, e.header.Format = created, tar.FormatPAX

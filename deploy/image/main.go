@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eodispatch/eodispatch/deploy/sbom"
 )
 
 func main() {
@@ -43,9 +45,21 @@ func build(folder, version, revision string, created time.Time, architectures []
 		if err := compile(program, version, architecture); err != nil {
 			return err
 		}
-		images = append(images, image{architecture, program, created, labels(version, revision)})
+		contents, err := sbom.Of(program, version, lockOfPage(), created)
+		if err != nil {
+			return err
+		}
+		images = append(images, image{architecture, program, contents, created, labels(version, revision)})
 	}
 	return write(folder, version, images)
+}
+
+// lockOfPage returns the file that lists the packages of the page; "" if the program is built without it.
+func lockOfPage() string {
+	if _, err := os.Stat("web/dist/index.html"); err != nil {
+		return ""
+	}
+	return "web/package-lock.json"
 }
 
 // write writes images of one version.

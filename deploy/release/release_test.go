@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNotesOf_FindsTheSection(t *testing.T) {
+	const changelog = "# Changes\n\n## Unreleased\n\n- new\n\n## 0.2.0 (abc)\n\n- two\n  lines\n\n## 0.1.0\n\n- first\n\n## 0.0.9\n\n"
+	for version, want := range map[string]string{"0.2.0": "- two\n  lines\n", "v0.1.0": "- first\n", "Unreleased": "- new\n"} {
+		if got, err := notesOf(changelog, version); err != nil || got != want {
+			t.Errorf("%s: %q, %v", version, got, err)
+		}
+	}
+	for _, version := range []string{"0.3.0", "0.0.9", "", "0.2"} {
+		if got, err := notesOf(changelog, version); err == nil {
+			t.Errorf("%s: %q", version, got)
+		}
+	}
+}
+
+// TestRelease_IsCheckedByItsSums makes a release for the machine of the test, without the image, which has tests of its own.
+func TestRelease_IsCheckedByItsSums(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	r := release{version: "Unreleased", revision: "abc", folder: filepath.Join(t.TempDir(), "release"), created: time.Unix(1_700_000_000, 0),
+		targets: []string{runtime.GOOS + "/" + runtime.GOARCH}}
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	check := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
+	check.Dir = r.folder
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	program := "eodispatch-Unreleased-" + runtime.GOOS + "-" + runtime.GOARCH
+	if out, err := exec.Command(filepath.Join(r.folder, program), "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "eodispatch Unreleased ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(r.folder, program+".cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range []string{"pkg:golang/github.com/jackc/pgx/v5@v5.", "pkg:golang/modernc.org/sqlite@v1.", "pkg:golang/stdlib@1."} {
+		if !strings.Contains(string(text), module) {
+			t.Errorf("%s is not described", module)
+		}
+	}
+	if err := (release{version: "9.9.9", folder: r.folder}).run(); err == nil {
+		t.Error("a version without notes is released")
+	}
+}
