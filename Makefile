@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-.PHONY: test test-quick build image page demo check fuzz bench year fire soak import upgrade generate ready
+.PHONY: test test-quick build image release page demo check fuzz bench year fire soak import upgrade failover generate ready
 
 test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
@@ -54,12 +54,18 @@ build: page
 image: page
 	go run ./deploy/image -out dist/image -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)"
 
+# release makes programs for three systems, their SBOMs, the image, notes from the changelog, and checksums, in dist/release:
+# make release VERSION=0.2.0. The same commit gives the same bytes. It publishes nothing.
+release: page
+	go run ./deploy/release -out dist/release -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)"
+
 check: web/node_modules/.package-lock.json
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	cd web && bash ../.ci/node npm run check
 	go vet ./...
 	CGO_ENABLED=0 go vet ./...
 	go vet -tags failpoints ./dispatch ./cmd/eodispatch
+	go vet -tags failover ./test/crashes
 	for system in windows darwin; do CGO_ENABLED=0 GOOS=$$system go build -o /dev/null ./cmd/eodispatch || exit 1; done
 	@go run ./cmd/eodispatch reference markdown | diff - docs/cli.md || { echo "docs/cli.md does not match the commands: run make generate"; exit 1; }
 	go tool -modfile=tools/go.mod staticcheck ./...
@@ -104,6 +110,12 @@ import: ready
 # upgrade migrates 1,000,000 jobs from the last version in CHANGELOG.md while a replica of it works, and says how long that took; make test migrates 5,000.
 upgrade: ready
 	CI=true go test -count=1 -timeout 20m -v -run TestUpgrade_UnderLoad ./test/crashes -full
+
+# failover has the primary of a cluster of PostgreSQL under Patroni killed, frozen and switched over while replicas work; make test plays the
+# promotion of a standby.
+failover: ready
+	@bash test/real/install.sh patroni
+	CI=true go test -count=1 -timeout 30m -v -tags failover -run TestFailover_OfPatroni ./test/crashes
 
 generate:
 	$(SQLC) generate

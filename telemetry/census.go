@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,14 @@ type census struct {
 	took      time.Duration
 	until     time.Time // when another process may take over
 	backends  []*dispatch.Backend
+
+	durability atomic.Pointer[func() *Durability]
+}
+
+// Durability is what a commit of the database outlives.
+type Durability struct {
+	Crash, Failover bool
+	Standbys        int
 }
 
 // RunCensus takes censuses until ctx is done, whenever no other process does.
@@ -91,13 +100,15 @@ var (
 	rateDesc       = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
 	bookedDesc     = description("platform_rate_booked_seconds", "How far ahead the send times of the platform are booked.", "platform")
 	lagDesc        = description("visit_lag_seconds", "For how long the account that waits longest for a visit has been due.", "platform")
+	atRiskDesc     = description("db_commits_at_risk", "1 if commits of the database may be lost by a crash of its server (crash), or when a standby takes over (failover).", "event")
+	standbysDesc   = description("db_standbys", "Standbys that receive the changes of the database.")
 	censusTimeDesc = description("census_timestamp_seconds", "When this process last counted the jobs of all processes.")
 	censusTookDesc = description("census_duration_seconds", "How long that took.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *census) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc, bookedDesc, lagDesc, censusTimeDesc, censusTookDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc, bookedDesc, lagDesc, atRiskDesc, standbysDesc, censusTimeDesc, censusTookDesc} {
 		to <- d
 	}
 }
@@ -111,6 +122,9 @@ func (c *census) Collect(to chan<- prometheus.Metric) {
 	}
 	to <- gauge(censusTimeDesc, float64(c.taken.UnixMilli())/1000)
 	to <- gauge(censusTookDesc, c.took.Seconds())
+	if read := c.durability.Load(); read != nil && *read != nil {
+		(*read)().collect(to)
+	}
 	for _, p := range withAll(c.platforms, c.backends) {
 		collectPlatform(p, to)
 	}
@@ -169,4 +183,13 @@ func collectPlatform(p dispatch.PlatformCensus, to chan<- prometheus.Metric) {
 	if !p.Answered.IsZero() || !p.Failed.IsZero() {
 		to <- gauge(upDesc, one(!p.Failed.After(p.Answered)), p.Platform)
 	}
+}
+
+func (d *Durability) collect(to chan<- prometheus.Metric) {
+	if d == nil {
+		return
+	}
+	to <- gauge(atRiskDesc, one(!d.Crash), "crash")
+	to <- gauge(atRiskDesc, one(!d.Failover), "failover")
+	to <- gauge(standbysDesc, float64(d.Standbys))
 }

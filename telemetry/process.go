@@ -13,6 +13,7 @@ type Process struct {
 	Notifications func() bool // whether notifications of other processes arrive
 	Pools         func() []Pool
 	Refusals      func() map[string]int64 // how often each budget has refused an input
+	Durability    func() *Durability      // nil: not known, or the database is no server
 }
 
 // Pool is the state of a pool of connections to the database.
@@ -24,7 +25,10 @@ type Pool struct {
 }
 
 // Observe reads the state of the process from now on.
-func (t *Telemetry) Observe(p Process) { t.process.read.Store(&p) }
+func (t *Telemetry) Observe(p Process) {
+	t.process.read.Store(&p)
+	t.census.durability.Store(&p.Durability)
+}
 
 // processState collects the state of the process.
 type processState struct{ read atomic.Pointer[Process] }

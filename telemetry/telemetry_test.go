@@ -76,8 +76,9 @@ func full() *Telemetry {
 	seen.HookTried(true)
 	_ = seen.Visits(func(context.Context, dispatch.Lease) error { return &dispatch.Error{Kind: dispatch.Conflict} })(context.Background(), dispatch.Lease{})
 	seen.Observe(Process{Unsaved: func() int { return 7 }, Streams: func() int { return 8 }, Notifications: func() bool { return true },
-		Pools:    func() []Pool { return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}} },
-		Refusals: func() map[string]int64 { return map[string]int64{"graph_bytes": 2} }})
+		Pools:      func() []Pool { return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}} },
+		Refusals:   func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
+		Durability: func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
 	seen.census.keep([]dispatch.PlatformCensus{{Platform: "p", Waiting: 5, Held: map[dispatch.Status]int{dispatch.Running: 2, dispatch.Queued: 1}, Ended: 9,
 		Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1}, Accounts: 2, Oldest: time.Hour,
 		Lag: time.Second, Booked: 3 * time.Second, Failed: created}},
@@ -110,6 +111,9 @@ func TestMetrics_SayWhatHappened(t *testing.T) {
 		`eodispatch_db_connections{pool="visit",state="used"} 1`,
 		`eodispatch_db_wait_seconds_total{pool="visit"} 0.25`,
 		`eodispatch_budget_refusals_total{bound="graph_bytes"} 2`,
+		`eodispatch_db_commits_at_risk{event="crash"} 0`,
+		`eodispatch_db_commits_at_risk{event="failover"} 1`,
+		`eodispatch_db_standbys 2`,
 		`eodispatch_jobs{platform="p",status="waiting"} 5`,
 		`eodispatch_jobs{platform="p",status="running"} 2`,
 		`eodispatch_jobs{platform="p",status="ended"} 9`,

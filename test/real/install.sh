@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, MariaDB's, a C compiler for the race detector,
+# Makes a machine ready for all tests, and says what it installs: PostgreSQL's server and a pooler for it, MariaDB's server, a C compiler for the race detector,
 # a browser, a Python environment for each real server that the tests of this folder start and for each judge, Node where the system's is
 # older than 20, borders of countries, promtool, zsh, and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
 # Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}. apt-get checks the signatures of the distribution;
 # all else is checked by hashes that stand here, and what has another one is not installed.
 #
 #   install.sh          all that is missing
-#   install.sh NAME...  only the environments of requirements/NAME.txt, the borders of world-atlas, promtool, or the JavaScript clients (javascript)
+#   install.sh NAME...  only the environments of requirements/NAME.txt, the borders of world-atlas, promtool, the JavaScript clients (javascript), or
+#                       Patroni and etcd (patroni), which make failover needs
 #   install.sh --bin NAME   prints the folder of an environment's programs, or of the JavaScript clients
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -122,6 +123,7 @@ fi
 names=("$@")
 if [[ $# == 0 ]]; then
   package postgresql has_postgres
+  package pgbouncer test -x /usr/sbin/pgbouncer
   package strace command -v strace
   package skopeo command -v skopeo
   package mariadb-server-core test -x /usr/sbin/mariadbd
@@ -146,6 +148,12 @@ for name in "${names[@]}"; do
   case $name in
     world-atlas) outlines ;;
     promtool) unpack_promtool ;;
+    patroni)
+      package etcd-server command -v etcd
+      package patroni command -v patroni
+      package python3-etcd /usr/bin/python3 -c 'import etcd'
+      package python3-psycopg2 /usr/bin/python3 -c 'import psycopg2'
+      ;;
     javascript) npm_packages ;;
     build) ;; # a part of every environment
     node)
