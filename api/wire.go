@@ -264,6 +264,8 @@ var attentions = map[dispatch.Attention]string{
 		"A job that waits for it is tried again at increasing intervals. The platform is not the cause.",
 	dispatch.SetAside:           "The broker crashed three times in a row while it submitted this job, and does not submit it again by itself. Retry its task, submit the job again, or delete it. If this happens again, tell the operator of this service.",
 	dispatch.ApplicationInvalid: "The document at the application's address defines no service, or is refused. Correct it, or submit with another address.",
+	dispatch.HeldByOperator:     "The operator of this service submits nothing to the platform at present. The job is submitted when that ends; jobs that were submitted go on.",
+	dispatch.EndedByOperator:    "The operator of this service ended this job. Retry its task, or submit the job again.",
 	dispatch.NoPlatform:         "The platform of this job is no longer configured. The operator of this service must configure it again.",
 }
 
@@ -279,6 +281,8 @@ func (a *api) attention(j dispatch.Job) *JobAttention {
 	case j.Attention == dispatch.SetAside, j.Notice == dispatch.RestoredNotice: // it was submitted; or the platform was not asked
 		shown.Message = j.Notice
 	case j.Attention == dispatch.NoPlatform: // the notice says the same
+	case j.Attention == dispatch.HeldByOperator:
+		shown.Message += " The operator says: " + j.Notice
 	default:
 		shown.Message += " The platform says: " + j.Notice
 	}

@@ -89,10 +89,13 @@ func (r *reader) checkTransport(c *Config) {
 		c.Notes = append(c.Notes, "listen is not a loopback address and tls.cert is missing: tokens cross the network unencrypted unless a proxy in front of the broker terminates TLS")
 	}
 	u, err := url.Parse(c.Database.Reveal())
-	if err == nil && u.Scheme == "postgres" && !loopback(u.Hostname()) && u.Hostname() != "" && u.Query().Get("sslmode") != "verify-full" && !c.Development {
+	if err == nil && u.Scheme == "postgres" && slices.ContainsFunc(hostsOf(u), distant) && u.Query().Get("sslmode") != "verify-full" && !c.Development {
 		c.Notes = append(c.Notes, "database: without sslmode=verify-full the broker does not know that it speaks to the right PostgreSQL server")
 	}
 }
+
+// distant reports whether a host of a database, which is a folder for a socket, is another machine.
+func distant(host string) bool { return host != "" && !strings.HasPrefix(host, "/") && !loopback(host) }
 
 // listenable reports whether an address has a host, which may be empty, and a port. Port 0 stands for a free port.
 func listenable(address string) bool {
@@ -171,14 +174,26 @@ func (r *reader) finishDatabase(c *Config) {
 		return
 	}
 	c.Database = dispatch.Secret(address)
+	if c.Direct == "" {
+		return
+	}
+	direct, err := database(c.Direct.Reveal())
+	switch {
+	case err != nil:
+		r.failAt("database_direct", "%v", err)
+	case !strings.HasPrefix(direct, "postgres:") || !strings.HasPrefix(address, "postgres:"):
+		r.failAt("database_direct", "is for PostgreSQL behind a pooler: write the address of the server itself, postgres://USER:PASSWORD@HOST/NAME, or leave it out")
+	}
+	c.Direct = dispatch.Secret(direct)
 }
 
 func (r *reader) checkSecrets(c *Config) {
 	if c.Development {
 		return
 	}
+	addresses := map[string]string{"database": c.Database.Reveal(), "database_direct": c.Direct.Reveal()}
 	for _, key := range r.literals {
-		if key != "database" || carriesPassword(c.Database.Reveal()) {
+		if address, ok := addresses[key]; !ok || carriesPassword(address) {
 			r.failAt(key, "the file must not contain the secret itself: write env:NAME or file:PATH (development: true allows it)")
 		}
 	}

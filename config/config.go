@@ -18,6 +18,7 @@ type Config struct {
 	PublicURL     string          `yaml:"public_url"`      // base URL that clients use, without a slash at its end; "": unknown
 	Proxies       []string        `yaml:"trusted_proxies"` // networks of proxies whose X-Forwarded-For is trusted
 	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
+	Direct        dispatch.Secret `yaml:"database_direct"` // the PostgreSQL server behind a pooler, for migrations and notifications; "": Database
 	Identity      Identity        `yaml:"identity"`
 	Vault         Vault           `yaml:"vault"`
 	Session       Session         `yaml:"session"`
@@ -37,6 +38,7 @@ type Config struct {
 	Log           Log             `yaml:"log"`
 	Telemetry     Telemetry       `yaml:"telemetry"`
 	Retention     Retention       `yaml:"retention"`
+	Operator      Operator        `yaml:"operator"`
 	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // maximum age of a status before its platform is asked
 	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
 	ShutdownDelay time.Duration   `yaml:"shutdown_delay"`               // from the signal to stop until the port closes; absent: none
@@ -296,6 +298,11 @@ type Retention struct {
 // Telemetry configures the private listener with metrics, readiness and profiles.
 type Telemetry struct {
 	Listen string `yaml:"listen" default:"127.0.0.1:9090"` // host:port, or TelemetryOff
+}
+
+// Operator configures what is kept for operators.
+type Operator struct {
+	History time.Duration `yaml:"history" default:"168h"` // how long what happened to a job is kept
 }
 
 // TelemetryOff is the address of a private listener that is not opened.

@@ -23,6 +23,8 @@ const whole = `
 listen: 0.0.0.0:8080
 public_url: https://dispatch.example.org
 database: env:DB
+database_direct: env:DIRECT
+operator: {history: 24h}
 identity:
   issuer: https://auth.example.org/realms/apex
   audience: [eodispatch-api, other]
@@ -105,13 +107,14 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := load("x.yaml", []byte(strings.Replace(whole, "SECRETFILE", file, 1)),
-		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full", "CLIENT=from a variable", "VAULT=" + vaultKey})
+		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full", "DIRECT=postgres://u:p@db1,db2:5433/eo?sslmode=verify-full", "CLIENT=from a variable", "VAULT=" + vaultKey})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defaults := PlatformLimits{Requests: 8, MinPoll: 2 * time.Second, Send: 30 * time.Second}
 	want := &Config{
 		Listen: "0.0.0.0:8080", Proxies: []string{"10.0.0.0/8"}, TLS: TLS{"/tls/cert.pem", "/tls/key.pem"}, PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo?sslmode=verify-full",
+		Direct: "postgres://u:p@db1,db2:5433/eo?sslmode=verify-full&target_session_attrs=read-write", Operator: Operator{History: 24 * time.Hour},
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
 			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", DocsClient: "docs", CommandLineClient: "programs", OpenEOClient: "notebooks", OpenEOPages: []string{"https://editor.example.org"}, GiveUpAfter: 48 * time.Hour},
 		Vault: Vault{Keys: vaultKey}, Session: Session{Life: 12 * time.Hour, Idle: time.Hour},
@@ -749,6 +752,32 @@ func TestLoad_Retention(t *testing.T) {
 		_, err := load("", []byte(minimal+"\nretention: "+text+"\n"), nil)
 		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// An address of several servers leads to the one that can be written, however it lists them; one of a single server stays as it is.
+func TestDatabase_OfSeveralServers(t *testing.T) {
+	for given, want := range map[string]string{
+		"postgres://u@db/eo":                                   "postgres://u@db/eo",
+		"postgres://u@db1:5432,db2:5433/eo":                    "postgres://u@db1:5432,db2:5433/eo?target_session_attrs=read-write",
+		"postgresql+psycopg2://u@db1,db2/eo?sslmode=disable":   "postgres://u@db1,db2/eo?sslmode=disable&target_session_attrs=read-write",
+		"postgres://u@/eo?host=/a,/b":                          "postgres://u@/eo?host=/a,/b&target_session_attrs=read-write",
+		"postgres://u@db1,db2/eo?target_session_attrs=primary": "postgres://u@db1,db2/eo?target_session_attrs=primary",
+		"postgres://u@[::1]:5432/eo":                           "postgres://u@[::1]:5432/eo",
+	} {
+		if got, err := database(given); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", given, got, err, want)
+		}
+	}
+}
+
+// Only PostgreSQL can be behind a pooler.
+func TestDirect_IsOfPostgreSQL(t *testing.T) {
+	for database, direct := range map[string]string{"sqlite:a.db": "postgres://u@db/eo", "postgres://u@db/eo": "sqlite:a.db"} {
+		_, err := load("x.yaml", []byte(whole), []string{"EODISPATCH_DATABASE=" + database, "EODISPATCH_DATABASE_DIRECT=" + direct, "CLIENT=c", "VAULT=" + vaultKey})
+		if err == nil || !strings.Contains(err.Error(), "database_direct") {
+			t.Errorf("%s with %s: %v", database, direct, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -93,7 +94,7 @@ func database(text string) (string, error) {
 		if err != nil || !strings.HasPrefix(rest, "//") || u.Path == "" || u.Path == "/" {
 			return "", errors.New("write postgres://USER:PASSWORD@HOST/NAME")
 		}
-		return u.String(), nil
+		return toPrimary(u).String(), nil
 	case dialect == "mysql" || dialect == "mariadb":
 		return "", errors.New("MySQL and MariaDB are not supported: use PostgreSQL (postgres://USER:PASSWORD@HOST/NAME), or sqlite:FILE; " +
 			"`eodispatch import --from env:NAME` takes over the jobs of the APEx Dispatch API's database")
@@ -105,6 +106,32 @@ func database(text string) (string, error) {
 		return "sqlite:" + path, nil
 	}
 	return "", errors.New("this kind of database is not known: write sqlite:FILE or postgres://USER:PASSWORD@HOST/NAME") // text may be a secret
+}
+
+// toPrimary returns the address of a database with the option to connect to the server that can be written, where the address lists
+// several: without it the first that answers, perhaps a standby, is used.
+func toPrimary(u *url.URL) *url.URL {
+	q := u.Query()
+	if len(hostsOf(u)) < 2 || q.Has("target_session_attrs") {
+		return u
+	}
+	to := *u
+	to.RawQuery = strings.TrimPrefix(u.RawQuery+"&target_session_attrs=read-write", "&")
+	return &to
+}
+
+// hostsOf returns the hosts that the address of a database lists, after the @ or in the query, as libpq accepts them.
+func hostsOf(u *url.URL) (hosts []string) {
+	for part := range strings.SplitSeq(u.Host, ",") {
+		if host, _, err := net.SplitHostPort(part); err == nil {
+			part = host
+		}
+		hosts = append(hosts, strings.Trim(part, "[]"))
+	}
+	if named := u.Query().Get("host"); named != "" {
+		hosts = strings.Split(named, ",")
+	}
+	return hosts
 }
 
 // carriesPassword reports whether the address of a database contains a password.

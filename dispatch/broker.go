@@ -95,6 +95,9 @@ func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job
 func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, jobs int) {
 	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job", int64(first.ID),
 		"task", int64(first.Task), "jobs", jobs)
+	if first.ID != 0 && jobs <= 1 {
+		b.observer().Acted(action, first)
+	}
 }
 
 // agendaOf returns what is due for an account.

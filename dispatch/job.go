@@ -112,10 +112,14 @@ const (
 	Missing           Attention = "not_found_on_platform" // the status is read for some minutes more before the job counts as lost
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
+	HeldByOperator    Attention = "held_by_operator"
 	Paused            Attention = "paused"               // its task is paused: the job is not submitted until it is resumed
 	Stalled           Attention = "stalled"              // the platform reports the job as alive, but its status and progress do not change
 	Overdue           Attention = "max_duration_reached" // canceled because it ran longer than its max_duration
 	ServiceChanged    Attention = "service_changed"      // its service's document changed while the job waited; it is still submitted
+
+	// On a job that failed because an operator ended it, see [Broker.EndJob].
+	EndedByOperator Attention = "ended_by_operator"
 
 	// The document that defines the job's service cannot be fetched: the job waits for it, or failed because it waited for too long.
 	ApplicationUnreachable Attention = "application_unreachable"

@@ -10,6 +10,10 @@ type Observer interface {
 	JobSaved(was, is Job)
 	// RequestEnded reports a request to a platform: create, start, status, list or cancel, or a call of a user outside visits.
 	RequestEnded(platform, op string, took time.Duration, err error)
+	// JobAsked reports a request about one job, or a listing that covered it, with the outcome for the job.
+	JobAsked(j Job, op string, took time.Duration, err error)
+	// Acted reports what a user or an operator did to one job.
+	Acted(action string, j Job)
 }
 
 // observer returns the configured observer, or one that ignores everything.
@@ -25,3 +29,5 @@ type unobserved struct{}
 func (unobserved) JobsAccepted(string, int)                          {}
 func (unobserved) JobSaved(Job, Job)                                 {}
 func (unobserved) RequestEnded(string, string, time.Duration, error) {}
+func (unobserved) JobAsked(Job, string, time.Duration, error)        {}
+func (unobserved) Acted(string, Job)                                 {}

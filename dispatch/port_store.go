@@ -388,12 +388,16 @@ type Agenda struct {
 	Active int       // jobs that have started and not ended, stalled or not
 	Hold   time.Time // until when nothing is submitted
 	Why    Attention // of the hold, also of one that is over
-	Cancel []Job     // no longer wanted, or with orphans
-	Settle []Job     // in doubt
-	Start  []Job     // created, wanted
-	Poll   []Job     // started
-	Meter  []Job     // whose costs are to be read, see [Job.MeterDue]
-	Lines  []Line    // lines with waiting jobs that are due
+
+	// Operator is why an operator holds the account or its platform, see [OperatorHold]; "": none does.
+	Operator string
+
+	Cancel []Job  // no longer wanted, or with orphans
+	Settle []Job  // in doubt
+	Start  []Job  // created, wanted
+	Poll   []Job  // started
+	Meter  []Job  // whose costs are to be read, see [Job.MeterDue]
+	Lines  []Line // lines with waiting jobs that are due
 
 	// When the first waiting job is due, the first created and wanted one, the first one to be canceled or settled, and the first one whose
 	// status is to be read. Zero: there is none.

@@ -248,6 +248,9 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
 		return v.broker.Store.Hold(ctx, v.account, 0, None, "")
 	}
+	if held, err := v.heldByOperator(ctx); held || err != nil {
+		return err
+	}
 	if v.agenda.Now.Before(v.agenda.Hold) || v.agenda.Restored != NotRestored {
 		return nil
 	}

@@ -129,6 +129,9 @@ func (v *visit) observeRequest(s step, took time.Duration, outcomes []jobOutcome
 		}
 		err = firstOf(err, o.Err)
 	}
+	for _, o := range outcomes {
+		v.broker.observer().JobAsked(o.job, op, took, o.Err)
+	}
 	v.broker.observer().RequestEnded(v.backend.Name, op, took, err)
 }
 

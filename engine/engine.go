@@ -133,6 +133,9 @@ func (e *Engine) receive(n Notification) {
 	}
 }
 
+// Hurry makes this process look for due accounts now; others do within two seconds.
+func (e *Engine) Hurry() { e.dequeueSoon() }
+
 func (e *Engine) dequeueSoon() {
 	select {
 	case e.look <- struct{}{}:

@@ -51,7 +51,7 @@ func before(now int64, span time.Duration) int64 {
 func (l accountReader) row(ctx context.Context, g *dispatch.Agenda) error {
 	row, err := l.q.GetAccount(ctx, l.account.Platform(), l.account)
 	g.Starts, g.Restored = promptness(row.PromptStarts, row.StartLag), dispatch.Restored(row.Restored)
-	g.Wakes, g.Hold, g.Why = row.Wakes, at(row.Hold), row.HoldAttention
+	g.Wakes, g.Hold, g.Why, g.Operator = row.Wakes, at(row.Hold), row.HoldAttention, row.OperatorNotice
 	return err
 }
 

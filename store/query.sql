@@ -496,7 +496,8 @@ WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
 
 -- name: GetAccount :one
 -- With the observed promptness of its platform's starts.
-SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
+SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag,
+	CAST(COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = CAST(sqlc.arg(platform) AS TEXT)), '') AS TEXT) AS operator_notice
 FROM accounts a LEFT JOIN platforms p ON p.name = CAST(sqlc.arg(platform) AS TEXT) WHERE a.id = sqlc.arg(id);
 
 -- name: NoteStarts :exec
@@ -1260,3 +1261,37 @@ SELECT * FROM deliveries WHERE hook = sqlc.arg(hook) ORDER BY happened DESC, job
 -- name: PurgeDeliveries :execrows
 DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
 	WHERE d.queued <= CAST(sqlc.arg(before) AS BIGINT) ORDER BY d.queued LIMIT CAST(sqlc.arg(n) AS BIGINT));
+
+-- name: WriteOperatorHold :exec
+INSERT INTO operator_holds (scope, notice, held_by, since) VALUES (sqlc.arg(scope), sqlc.arg(notice), sqlc.arg(held_by), sqlc.arg(now))
+ON CONFLICT (scope) DO UPDATE SET notice = excluded.notice, held_by = excluded.held_by, since = excluded.since;
+
+-- name: DeleteOperatorHold :execrows
+DELETE FROM operator_holds WHERE scope = sqlc.arg(scope);
+
+-- name: ListOperatorHolds :many
+SELECT * FROM operator_holds ORDER BY scope;
+
+-- name: WakeHeld :exec
+-- Accounts of a scope that have unfinished jobs.
+UPDATE accounts SET wakes = wakes + 1, due = sqlc.arg(now)
+WHERE (id = CAST(sqlc.arg(scope) AS TEXT) OR substr(id, 1, length(CAST(sqlc.arg(scope) AS TEXT)) + 1) = CAST(sqlc.arg(scope) AS TEXT) || '/')
+AND EXISTS (SELECT 1 FROM account_counts c WHERE c.account = accounts.id AND (c.waiting <> 0 OR c.held <> 0));
+
+-- name: ListTroubled :many
+-- Jobs at platforms that need attention, those first whose state is oldest.
+SELECT * FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListSetAside :many
+-- Jobs that were set aside and not retried since; reads all jobs.
+SELECT * FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListEvents :many
+SELECT * FROM events WHERE job = sqlc.arg(job) ORDER BY at LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: EventsBefore :one
+-- Up to which time the oldest n events before a time were; 0: there is none.
+SELECT CAST(COALESCE(max(e.at), 0) AS BIGINT) FROM (SELECT at FROM events WHERE at < sqlc.arg(before) ORDER BY at LIMIT CAST(sqlc.arg(n) AS BIGINT)) AS e;
+
+-- name: PurgeEvents :execrows
+DELETE FROM events WHERE at <= sqlc.arg(at);

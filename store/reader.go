@@ -63,7 +63,12 @@ func mustExist(file string) error {
 
 func (s *Store) readPostgreSQL(ctx context.Context, dsn string) error {
 	s.speakPostgreSQL()
-	var pools pools
+	s.close = func() error { return nil }
+	var err error
+	if s.pooled, err = leadsToPooler(ctx, dsn); err != nil {
+		return err
+	}
+	pools := pools{pooled: s.pooled}
 	s.close = func() error {
 		err := closeAll(s.read)
 		pools.close()

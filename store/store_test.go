@@ -32,6 +32,10 @@ func TestCensuses_OnSQLite(t *testing.T) { conformance.TestCensuses(t, sqlite) }
 
 func TestCensuses_OnPostgreSQL(t *testing.T) { conformance.TestCensuses(t, postgresql) }
 
+func TestOperations_OnSQLite(t *testing.T) { conformance.TestOperations(t, sqlite) }
+
+func TestOperations_OnPostgreSQL(t *testing.T) { conformance.TestOperations(t, postgresql) }
+
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
 // clock stands still except for pass.

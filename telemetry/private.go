@@ -12,12 +12,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler returns what the private listener serves: /metrics, /ready, /live and profiles below /debug/pprof/. It asks for no sign-in.
+// ServeOperators adds an interface for operators, below /operator/.
+func (t *Telemetry) ServeOperators(h http.Handler) { t.operators.Store(&h) }
+
+func (t *Telemetry) serveOperators(w http.ResponseWriter, r *http.Request) {
+	h := t.operators.Load()
+	if h == nil {
+		http.Error(w, "the broker is starting", http.StatusServiceUnavailable)
+		return
+	}
+	(*h).ServeHTTP(w, r)
+}
+
+// Handler returns what the private listener serves: /metrics, /ready, /live, profiles below /debug/pprof/, and the interface for operators. It
+// asks for no sign-in.
 func (t *Telemetry) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry}))
 	mux.Handle("GET /ready", &t.readiness)
 	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "live") }) // fails if the client is gone
+	mux.HandleFunc("/operator/", t.serveOperators)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)

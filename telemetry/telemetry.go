@@ -4,8 +4,10 @@ package telemetry
 
 import (
 	"context"
+	"net/http"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +24,7 @@ type Telemetry struct {
 	readiness readiness
 	process   processState
 	census    census
+	operators atomic.Pointer[http.Handler]
 
 	requests        *prometheus.CounterVec
 	requestDuration *prometheus.HistogramVec
@@ -157,6 +160,12 @@ func (t *Telemetry) RequestEnded(platform, op string, took time.Duration, err er
 	t.asked.WithLabelValues(platform, op, outcome(err)).Inc()
 	t.askedDuration.WithLabelValues(platform, op).Observe(took.Seconds())
 }
+
+// JobAsked implements dispatch.Observer. Requests are counted by RequestEnded.
+func (t *Telemetry) JobAsked(dispatch.Job, string, time.Duration, error) {}
+
+// Acted implements dispatch.Observer. What users do is counted by their requests.
+func (t *Telemetry) Acted(string, dispatch.Job) {}
 
 // TokenRequested counts a token that an identity provider issued or refused.
 func (t *Telemetry) TokenRequested(platform string, err error) {

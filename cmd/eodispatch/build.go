@@ -22,7 +22,9 @@ import (
 	"github.com/eodispatch/eodispatch/facade"
 	facadeogcapi "github.com/eodispatch/eodispatch/facade/ogcapi"
 	facadeopeneo "github.com/eodispatch/eodispatch/facade/openeo"
+	"github.com/eodispatch/eodispatch/history"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/operator"
 	"github.com/eodispatch/eodispatch/platform/echo"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 	"github.com/eodispatch/eodispatch/platform/openeo"
@@ -48,6 +50,9 @@ type broker struct {
 	retention dispatch.Retention
 	seen      *telemetry.Telemetry
 	sender    *events.Sender // nil: nobody is told of ends of jobs
+	lost      *losses
+	past      *history.Recorder
+	keepPast  time.Duration
 	handler   api.API
 	log       *slog.Logger
 }
@@ -75,7 +80,7 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	if err != nil {
 		return nil, err
 	}
-	kept, err := openStore(ctx, settings.Database, seen, log)
+	kept, err := openStore(ctx, settings, seen, log)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +100,12 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 		return nil, err
 	}
 	jobs := seams.store(kept)
-	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log, Observer: seen,
+	past := history.New(seen, kept, wallClock{}, log)
+	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log, Observer: past,
 		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing}
 	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter, settings.GiveUpAfter, settings.StalledAfter
-	process := telemetry.Process{Unsaved: b.Unsaved, Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: budget.Refusals}
+	lost := &losses{database: kept, log: log}
+	process := telemetry.Process{Durability: lost.last, Unsaved: b.Unsaved, Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: budget.Refusals}
 	work := engine.New(engine.Config{Store: jobs, Visit: seen.Visits(b.Visit), Log: log, Lease: longestLease(backends),
 		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
@@ -128,7 +135,9 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	handler := api.New(served)
 	process.Streams = handler.Streams
 	seen.Observe(process)
-	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings), seen: seen, sender: sender, log: log, handler: handler}, nil
+	seen.ServeOperators(operator.Handler(operator.Config{Store: kept, End: b.EndJob, Hurry: work.Hurry, Platforms: namesOf(backends), Log: log}))
+	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings), seen: seen, lost: lost, past: past, sender: sender,
+		keepPast: settings.Operator.History, log: log, handler: handler}, nil
 }
 
 // facades returns the broker's interfaces in the words of standards.
@@ -185,11 +194,10 @@ func proxies(settings *config.Config) (networks []netip.Prefix) {
 
 // notifierOf returns what reaches other processes: nil on SQLite, whose file only one process may use.
 func notifierOf(settings *config.Config, process *telemetry.Process, log *slog.Logger) engine.Notifier {
-	address := settings.Database.Reveal()
-	if !allowsSeveral(address) {
+	if !allowsSeveral(settings.Database.Reveal()) {
 		return nil
 	}
-	notifier := engine.NewPostgres(address, log)
+	notifier := engine.NewPostgres(cmp.Or(settings.Direct, settings.Database).Reveal(), log)
 	process.Notifications = notifier.Listening
 	return notifier
 }
@@ -220,6 +228,8 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { b.cleanUpRegularly(ctx) })
+	all.Go(func() { b.lost.watch(ctx) })
+	all.Go(func() { b.past.Run(ctx) })
 	all.Go(func() { b.access.refreshRegularly(ctx, b.runGuarded) })
 	all.Go(func() { b.offered.Run(ctx) })
 	if b.sender != nil {
@@ -250,6 +260,7 @@ func (b *broker) cleanUpRegularly(ctx context.Context) {
 	for {
 		b.runGuarded(ctx, "deleting what is older than retention", func() error { return b.store.Retain(ctx, b.retention) })
 		b.runGuarded(ctx, "purge", func() error { return b.store.Purge(ctx, keepHidden) })
+		b.runGuarded(ctx, "purging the history of jobs", func() error { return b.store.PurgeEvents(ctx, b.keepPast) })
 		b.runGuarded(ctx, "purging sources of the catalogue", func() error { return b.store.PurgeSources(ctx, keepSources) })
 		b.runGuarded(ctx, "revalidating documents", func() error { return b.revalidate(ctx) })
 		select {

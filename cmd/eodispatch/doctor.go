@@ -16,7 +16,6 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
-	"github.com/eodispatch/eodispatch/store"
 )
 
 type doctorCommand struct {
@@ -85,7 +84,7 @@ func (d *doctorCommand) Run(c console) error {
 	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.Timeout)...)
 	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.Timeout))
-	if err := d.print(c.out, settings.Notes, findings, unrecognized(ctx, settings)); err != nil {
+	if err := d.print(c.out, settings.Notes, findings, append(lossesOf(ctx, settings), unrecognized(ctx, settings)...)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
@@ -185,7 +184,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 // askDatabase opens the database, which also migrates it, and tries the vault's keys. An SQLite file that a broker has open
 // counts as working.
 func askDatabase(ctx context.Context, settings *config.Config) error {
-	s, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	s, err := openDatabase(ctx, settings)
 	switch {
 	case dispatch.Is(err, dispatch.Conflict):
 		return nil

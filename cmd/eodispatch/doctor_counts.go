@@ -13,7 +13,7 @@ import (
 // then: of 1,000,000 jobs it takes some seconds.
 func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) finding {
 	f := finding{name: "counts of jobs", advice: "run `eodispatch doctor --repair`"}
-	s, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	s, err := openDatabase(ctx, settings)
 	switch {
 	case dispatch.Is(err, dispatch.Conflict) && !d.Repair:
 		f.unproven, f.advice = "a broker uses the file", "stop it to check them"

@@ -62,7 +62,7 @@ func (i *importCommand) Run(c console) error {
 	if i.DryRun {
 		return i.count(ctx, settings, from, work, c)
 	}
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	kept, err := openDatabase(ctx, settings)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,12 @@ import (
 // newLog writes to w as the settings say; the format auto is text on a terminal and JSON elsewhere. Durations are written as
 // text with units, such as 1.5s.
 func newLog(settings config.Log, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: settings.Level, ReplaceAttr: durationAsText}
+	return newLogAt(settings.Level, settings, w)
+}
+
+// newLogAt is newLog with a level that may change.
+func newLogAt(level slog.Leveler, settings config.Log, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durationAsText}
 	if settings.Format == "text" || settings.Format == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, options))
 	}

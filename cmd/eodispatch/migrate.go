@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/eodispatch/eodispatch/store"
 )
 
 type migrateCommand struct{ configFlags }
@@ -29,7 +27,7 @@ func (m *migrateCommand) Run(c console) error {
 	}
 	ctx, stop := c.signals(context.Background())
 	defer stop()
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	kept, err := openDatabase(ctx, settings)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (f *forgetCommand) Run(c console) error {
 	}
 	ctx, stop := c.signals(context.Background())
 	defer stop()
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	kept, err := openDatabase(ctx, settings)
 	if err != nil {
 		return err
 	}

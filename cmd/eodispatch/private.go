@@ -54,12 +54,12 @@ const longestStart = 15 * time.Second
 
 // openStore opens and migrates the database. It waits for a PostgreSQL server that does not answer; a file that cannot be opened is a
 // mistake that waiting does not mend.
-func openStore(ctx context.Context, address dispatch.Secret, seen *telemetry.Telemetry, log *slog.Logger) (*store.Store, error) {
+func openStore(ctx context.Context, settings *config.Config, seen *telemetry.Telemetry, log *slog.Logger) (*store.Store, error) {
 	begun := time.Now()
 	for pause := time.Second; ; pause = min(2*pause, longestStart) {
 		seen.NotReady("the database is being opened and brought up to date")
-		kept, err := store.Open(ctx, address.Reveal(), wallClock{}, ownVersion())
-		if err == nil || !dispatch.Is(err, dispatch.Unavailable) || !allowsSeveral(address.Reveal()) {
+		kept, err := openDatabase(ctx, settings)
+		if err == nil || !dispatch.Is(err, dispatch.Unavailable) || !allowsSeveral(settings.Database.Reveal()) {
 			return kept, err
 		}
 		seen.NotReady("the database does not answer")
@@ -72,4 +72,9 @@ func openStore(ctx context.Context, address dispatch.Secret, seen *telemetry.Tel
 			return nil, err
 		}
 	}
+}
+
+// openDatabase opens the configured database, which also migrates it.
+func openDatabase(ctx context.Context, settings *config.Config) (*store.Store, error) {
+	return store.OpenBehindPooler(ctx, settings.Database.Reveal(), settings.Direct.Reveal(), wallClock{}, ownVersion())
 }

@@ -40,7 +40,7 @@ func (p *purgeCommand) Run(c console) error {
 	if p.DryRun {
 		return countAged(ctx, settings, c.out)
 	}
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	kept, err := openDatabase(ctx, settings)
 	if err != nil {
 		return err
 	}

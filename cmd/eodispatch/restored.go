@@ -36,7 +36,7 @@ func (r *restoredCommand) Run(c console) error {
 	}
 	ctx, stop := c.signals(context.Background())
 	defer stop()
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
+	kept, err := openDatabase(ctx, settings)
 	if err != nil {
 		return err
 	}

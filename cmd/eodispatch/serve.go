@@ -39,7 +39,10 @@ func (s *serveCommand) Run(c console) error {
 	}
 	ctx, stop := c.signals(context.Background())
 	defer stop()
-	log := newLog(settings.Log, c.err)
+	level := &slog.LevelVar{}
+	level.Set(settings.Log.Level)
+	log := newLogAt(level, settings.Log, c.err)
+	s.reloadOnHangup(ctx, c, settings, level, log)
 	for _, note := range settings.Notes {
 		log.Warn(note)
 	}

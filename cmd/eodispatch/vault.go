@@ -11,7 +11,6 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
-	"github.com/eodispatch/eodispatch/store"
 )
 
 func vaultCommandLine(c console) *cobra.Command {
@@ -47,7 +46,7 @@ func (v *vaultRotateCommand) Run(c console) (err error) {
 	}
 	ctx, stop := c.signals(context.Background())
 	defer stop()
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	kept, err := openDatabase(ctx, settings)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,19 @@ type Delivery struct {
 	Notice   string
 }
 
+type Event struct {
+	Job       int64
+	At        int64
+	What      string
+	Phase     string
+	Status    string
+	Attention string
+	Attempt   int64
+	Outcome   string
+	Took      int64
+	Detail    string
+}
+
 type Grant struct {
 	ID      string
 	Owner   dispatch.UserID
@@ -105,6 +118,13 @@ type Job struct {
 	Unmetered   string
 	MeterDue    int64
 	Pruned      bool
+}
+
+type OperatorHold struct {
+	Scope  string
+	Notice string
+	HeldBy string
+	Since  int64
 }
 
 type Platform struct {

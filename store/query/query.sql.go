@@ -1513,6 +1513,18 @@ func (q *Queries) DeleteHook(ctx context.Context, iD string, owner dispatch.User
 	return result.RowsAffected()
 }
 
+const deleteOperatorHold = `-- name: DeleteOperatorHold :execrows
+DELETE FROM operator_holds WHERE scope = $1
+`
+
+func (q *Queries) DeleteOperatorHold(ctx context.Context, scope string) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteOperatorHold, scope)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const deleteProcess = `-- name: DeleteProcess :execrows
 DELETE FROM processes WHERE owner = $1 AND id = $2
 `
@@ -1808,6 +1820,18 @@ func (q *Queries) EraseWithdrawn(ctx context.Context, iD string, owner dispatch.
 	return issuer, err
 }
 
+const eventsBefore = `-- name: EventsBefore :one
+SELECT CAST(COALESCE(max(e.at), 0) AS BIGINT) FROM (SELECT at FROM events WHERE at < $1 ORDER BY at LIMIT CAST($2 AS BIGINT)) AS e
+`
+
+// Up to which time the oldest n events before a time were; 0: there is none.
+func (q *Queries) EventsBefore(ctx context.Context, before int64, n int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, eventsBefore, before, n)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const extendSession = `-- name: ExtendSession :exec
 UPDATE sessions SET ends = $1 WHERE id = $2 AND ends < CAST($1 AS BIGINT)
 `
@@ -1944,18 +1968,20 @@ func (q *Queries) ForgetTurns(ctx context.Context, account dispatch.Account, ser
 }
 
 const getAccount = `-- name: GetAccount :one
-SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
+SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag,
+	CAST(COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = CAST($1 AS TEXT)), '') AS TEXT) AS operator_notice
 FROM accounts a LEFT JOIN platforms p ON p.name = CAST($1 AS TEXT) WHERE a.id = $2
 `
 
 type GetAccountRow struct {
-	Wakes         int64
-	Hold          int64
-	HoldAttention dispatch.Attention
-	HoldNotice    string
-	Restored      int64
-	PromptStarts  int64
-	StartLag      int64
+	Wakes          int64
+	Hold           int64
+	HoldAttention  dispatch.Attention
+	HoldNotice     string
+	Restored       int64
+	PromptStarts   int64
+	StartLag       int64
+	OperatorNotice string
 }
 
 // With the observed promptness of its platform's starts.
@@ -1970,6 +1996,7 @@ func (q *Queries) GetAccount(ctx context.Context, platform string, iD dispatch.A
 		&i.Restored,
 		&i.PromptStarts,
 		&i.StartLag,
+		&i.OperatorNotice,
 	)
 	return i, err
 }
@@ -3669,6 +3696,44 @@ func (q *Queries) ListEndedJobs(ctx context.Context, owner dispatch.UserID, n in
 	return items, nil
 }
 
+const listEvents = `-- name: ListEvents :many
+SELECT job, at, what, phase, status, attention, attempt, outcome, took, detail FROM events WHERE job = $1 ORDER BY at LIMIT CAST($2 AS BIGINT)
+`
+
+func (q *Queries) ListEvents(ctx context.Context, job int64, n int64) ([]Event, error) {
+	rows, err := q.db.QueryContext(ctx, listEvents, job, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Event
+	for rows.Next() {
+		var i Event
+		if err := rows.Scan(
+			&i.Job,
+			&i.At,
+			&i.What,
+			&i.Phase,
+			&i.Status,
+			&i.Attention,
+			&i.Attempt,
+			&i.Outcome,
+			&i.Took,
+			&i.Detail,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listFailed = `-- name: ListFailed :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED
@@ -4232,6 +4297,38 @@ func (q *Queries) ListNumbersOf(ctx context.Context, arg ListNumbersOfParams) ([
 			return nil, err
 		}
 		items = append(items, number)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listOperatorHolds = `-- name: ListOperatorHolds :many
+SELECT scope, notice, held_by, since FROM operator_holds ORDER BY scope
+`
+
+func (q *Queries) ListOperatorHolds(ctx context.Context) ([]OperatorHold, error) {
+	rows, err := q.db.QueryContext(ctx, listOperatorHolds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OperatorHold
+	for rows.Next() {
+		var i OperatorHold
+		if err := rows.Scan(
+			&i.Scope,
+			&i.Notice,
+			&i.HeldBy,
+			&i.Since,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -4903,6 +5000,87 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 	return items, nil
 }
 
+const listSetAside = `-- name: ListSetAside :many
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+`
+
+// Jobs that were set aside and not retried since; reads all jobs.
+func (q *Queries) ListSetAside(ctx context.Context, n int64) ([]Job, error) {
+	rows, err := q.db.QueryContext(ctx, listSetAside, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Job
+	for rows.Next() {
+		var i Job
+		if err := rows.Scan(
+			&i.ID,
+			&i.Task,
+			&i.Number,
+			&i.Owner,
+			&i.Account,
+			&i.Base,
+			&i.Desired,
+			&i.Hidden,
+			&i.Phase,
+			&i.Turn,
+			&i.Attempt,
+			&i.SendBy,
+			&i.RefBase,
+			&i.RefID,
+			&i.Strays,
+			&i.Status,
+			&i.Seen,
+			&i.Progress,
+			&i.Costs,
+			&i.Attention,
+			&i.Notice,
+			&i.Failure,
+			&i.Due,
+			&i.Looks,
+			&i.Tries,
+			&i.Awaited,
+			&i.Created,
+			&i.Updated,
+			&i.Checked,
+			&i.Moved,
+			&i.Version,
+			&i.Line,
+			&i.Step,
+			&i.Past,
+			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
+			&i.IntentLease,
+			&i.Nonces,
+			&i.Unmoved,
+			&i.Begun,
+			&i.Bytes,
+			&i.Counted,
+			&i.ServiceHash,
+			&i.Paused,
+			&i.Unit,
+			&i.Spent,
+			&i.Metered,
+			&i.Unmetered,
+			&i.MeterDue,
+			&i.Pruned,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listSourceStates = `-- name: ListSourceStates :many
 SELECT name, revision, due FROM sources
 `
@@ -5360,6 +5538,87 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 			&i.Changed,
 			&i.Hold,
 			&i.HoldAttention,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTroubled = `-- name: ListTroubled :many
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+`
+
+// Jobs at platforms that need attention, those first whose state is oldest.
+func (q *Queries) ListTroubled(ctx context.Context, n int64) ([]Job, error) {
+	rows, err := q.db.QueryContext(ctx, listTroubled, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Job
+	for rows.Next() {
+		var i Job
+		if err := rows.Scan(
+			&i.ID,
+			&i.Task,
+			&i.Number,
+			&i.Owner,
+			&i.Account,
+			&i.Base,
+			&i.Desired,
+			&i.Hidden,
+			&i.Phase,
+			&i.Turn,
+			&i.Attempt,
+			&i.SendBy,
+			&i.RefBase,
+			&i.RefID,
+			&i.Strays,
+			&i.Status,
+			&i.Seen,
+			&i.Progress,
+			&i.Costs,
+			&i.Attention,
+			&i.Notice,
+			&i.Failure,
+			&i.Due,
+			&i.Looks,
+			&i.Tries,
+			&i.Awaited,
+			&i.Created,
+			&i.Updated,
+			&i.Checked,
+			&i.Moved,
+			&i.Version,
+			&i.Line,
+			&i.Step,
+			&i.Past,
+			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
+			&i.IntentLease,
+			&i.Nonces,
+			&i.Unmoved,
+			&i.Begun,
+			&i.Bytes,
+			&i.Counted,
+			&i.ServiceHash,
+			&i.Paused,
+			&i.Unit,
+			&i.Spent,
+			&i.Metered,
+			&i.Unmetered,
+			&i.MeterDue,
+			&i.Pruned,
 		); err != nil {
 			return nil, err
 		}
@@ -6239,6 +6498,18 @@ func (q *Queries) PurgeDocument(ctx context.Context, hash string) error {
 	return err
 }
 
+const purgeEvents = `-- name: PurgeEvents :execrows
+DELETE FROM events WHERE at <= $1
+`
+
+func (q *Queries) PurgeEvents(ctx context.Context, at int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeEvents, at)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const purgeJobs = `-- name: PurgeJobs :many
 DELETE FROM jobs WHERE jobs.id IN (SELECT j.id FROM jobs j WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.moved < $1
 	ORDER BY j.moved LIMIT CAST($2 AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id
@@ -6988,6 +7259,18 @@ func (q *Queries) Wake(ctx context.Context, iD dispatch.Account, now int64) erro
 	return err
 }
 
+const wakeHeld = `-- name: WakeHeld :exec
+UPDATE accounts SET wakes = wakes + 1, due = $1
+WHERE (id = CAST($2 AS TEXT) OR substr(id, 1, length(CAST($2 AS TEXT)) + 1) = CAST($2 AS TEXT) || '/')
+AND EXISTS (SELECT 1 FROM account_counts c WHERE c.account = accounts.id AND (c.waiting <> 0 OR c.held <> 0))
+`
+
+// Accounts of a scope that have unfinished jobs.
+func (q *Queries) WakeHeld(ctx context.Context, now int64, scope string) error {
+	_, err := q.db.ExecContext(ctx, wakeHeld, now, scope)
+	return err
+}
+
 const wakeToRead = `-- name: WakeToRead :execrows
 UPDATE accounts SET wakes = wakes + 1,
 	due = CASE WHEN due BETWEEN 1 AND CAST($1 AS BIGINT) THEN due ELSE CAST($1 AS BIGINT) END
@@ -7019,6 +7302,28 @@ UPDATE accounts SET reading_slot = $1, acting_slot = $2 WHERE id = $3
 
 func (q *Queries) WriteBookings(ctx context.Context, readingSlot int64, actingSlot int64, iD dispatch.Account) error {
 	_, err := q.db.ExecContext(ctx, writeBookings, readingSlot, actingSlot, iD)
+	return err
+}
+
+const writeOperatorHold = `-- name: WriteOperatorHold :exec
+INSERT INTO operator_holds (scope, notice, held_by, since) VALUES ($1, $2, $3, $4)
+ON CONFLICT (scope) DO UPDATE SET notice = excluded.notice, held_by = excluded.held_by, since = excluded.since
+`
+
+type WriteOperatorHoldParams struct {
+	Scope  string
+	Notice string
+	HeldBy string
+	Now    int64
+}
+
+func (q *Queries) WriteOperatorHold(ctx context.Context, arg WriteOperatorHoldParams) error {
+	_, err := q.db.ExecContext(ctx, writeOperatorHold,
+		arg.Scope,
+		arg.Notice,
+		arg.HeldBy,
+		arg.Now,
+	)
 	return err
 }
 

@@ -34,6 +34,7 @@ type MemStore struct {
 	sources   map[string]*source
 	processes map[dispatch.UserID]map[string]dispatch.StoredProcess
 	ran       map[runService]runTimes
+	operators map[string]string // notices of operators' holds, by scope
 	ledger    map[charged]dispatch.Charge
 	spent     map[taskUnit]dispatch.Charge // of tasks
 }
@@ -98,7 +99,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{}, processes: map[dispatch.UserID]map[string]dispatch.StoredProcess{},
-		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{},
+		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{},
 	}
 }
 

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/telemetry"
+)
+
+// lossesEvery is the interval at which the server is asked what its commits outlive: a cluster manager changes that as standbys come and go.
+const lossesEvery = time.Minute
+
+// What the database may lose, for operators.
+const (
+	lostByFailover = "the database's standbys do not confirm commits: when one takes over, accepted jobs may be lost and started jobs may be started again; " +
+		"set synchronous_standby_names, with Patroni synchronous_mode"
+	lostByCrash = "the database confirms commits before they are on its disk: when its machine crashes, accepted jobs may be lost and started jobs may be " +
+		"started again; set synchronous_commit and fsync to on"
+	poolerWithoutDirect = "the database is behind a pooler: migrations and notifications of other processes need the server itself; set database_direct to its address"
+)
+
+// losses watches what the database may lose, and says so when it changes.
+type losses struct {
+	database *store.Store
+	log      *slog.Logger
+	known    atomic.Pointer[store.Durability]
+}
+
+// watch asks the database until ctx is done.
+func (l *losses) watch(ctx context.Context) {
+	if pooled, direct := l.database.BehindPooler(); pooled && !direct {
+		l.log.WarnContext(ctx, poolerWithoutDirect)
+	}
+	again := time.NewTicker(lossesEvery)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		if found, err := l.database.Durability(ctx); err == nil { // otherwise the outage is logged elsewhere
+			l.note(ctx, found)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// note keeps what was found, and logs a risk that was not there before.
+func (l *losses) note(ctx context.Context, found store.Durability) {
+	was := l.known.Swap(&found)
+	if !found.Known {
+		return
+	}
+	if !found.Failover && (was == nil || was.Failover) {
+		l.log.WarnContext(ctx, lostByFailover, "standbys", found.Standbys)
+	}
+	if !found.Crash && (was == nil || was.Crash) {
+		l.log.WarnContext(ctx, lostByCrash)
+	}
+}
+
+// last returns what the database may lose, for the metrics; nil where it was not asked yet, or has no server.
+func (l *losses) last() *telemetry.Durability {
+	found := l.known.Load()
+	if found == nil || !found.Known {
+		return nil
+	}
+	return &telemetry.Durability{Crash: found.Crash, Failover: found.Failover, Standbys: found.Standbys}
+}
+
+// lossesOf returns notes on what the database may lose. It returns nothing for a database that cannot be opened, which another check reports.
+func lossesOf(ctx context.Context, settings *config.Config) (notes []string) {
+	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+	if err != nil {
+		return nil
+	}
+	defer kept.Close()
+	if pooled, _ := kept.BehindPooler(); pooled && settings.Direct == "" {
+		notes = append(notes, poolerWithoutDirect)
+	}
+	found, err := kept.Durability(ctx)
+	if err != nil {
+		return append(notes, "what the database may lose cannot be read: "+explained(err))
+	}
+	if found.Known && !found.Failover {
+		notes = append(notes, lostByFailover)
+	}
+	if found.Known && !found.Crash {
+		notes = append(notes, lostByCrash)
+	}
+	return notes
+}

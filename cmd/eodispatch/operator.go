@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	osuser "os/user"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/operator"
+)
+
+// operatorWithin limits a request of an operator's command.
+const operatorWithin = time.Minute
+
+// operatorCommand asks the broker on this machine, at its private listener.
+type operatorCommand struct {
+	configFlags
+	JSON bool
+	c    console
+}
+
+func operatorCommandLine(c console) *cobra.Command {
+	root := &cobra.Command{Use: "operator", Short: "See what is stuck, hold platforms, read a job's history, end a job", Args: cobra.ArbitraryArgs, RunE: missingCommand,
+		Long: `Commands for operators. They ask the broker on this machine, at its private listener (telemetry.listen), so in a container they run inside of it.
+Everything that they change is in the broker's log, in a line with the message "audit".
+
+A hold keeps new jobs of a platform or of an account from being submitted, in all replicas, until it is released. Jobs are accepted meanwhile, and
+show the attention held_by_operator with your reason; what was submitted goes on.`,
+		Example: `  eodispatch operator jobs --config broker.yaml
+  eodispatch operator hold cdse "CDSE is being updated until noon" --config broker.yaml
+  eodispatch operator release cdse --config broker.yaml
+  eodispatch operator history 4711 --config broker.yaml
+  eodispatch operator end 4711 "the platform has lost the job" --config broker.yaml`}
+	for _, one := range []struct {
+		use, short, long, example string
+		args                      cobra.PositionalArgs
+		run                       func(*operatorCommand, []string) error
+	}{
+		{"jobs", "List jobs that are in doubt, unknown, stalled, set aside, or need another attention", "", "  eodispatch operator jobs --config broker.yaml",
+			cobra.NoArgs, (*operatorCommand).jobs},
+		{"holds", "List what operators hold", "", "  eodispatch operator holds --config broker.yaml", cobra.NoArgs, (*operatorCommand).holds},
+		{"hold PLATFORM|ACCOUNT REASON", "Submit nothing to a platform, or for an account, until it is released; users see the reason",
+			"Submit nothing to a platform, or for one of its accounts, until it is released. An account is written PLATFORM/shared, PLATFORM/open or \"PLATFORM/ISSUER SUBJECT\", as in the log.",
+			"  eodispatch operator hold cdse \"CDSE is being updated until noon\" --config broker.yaml", cobra.ExactArgs(2), (*operatorCommand).hold},
+		{"release PLATFORM|ACCOUNT", "End a hold", "", "  eodispatch operator release cdse --config broker.yaml", cobra.ExactArgs(1), (*operatorCommand).release},
+		{"history JOB", "Show what happened to a job: its changes, the requests about it, and the kinds of the answers",
+			"Show what happened to a job: its changes, the requests about it, and the kinds of the answers, with the texts that its owner may see. It is kept for the time of operator.history (default a week). Statuses that were read without a change are not listed.",
+			"  eodispatch operator history 4711 --config broker.yaml", cobra.ExactArgs(1), (*operatorCommand).history},
+		{"end JOB REASON", "End a job that does not end by itself, as failed",
+			"End a job that does not end by itself, as failed; its owner sees the reason. What the broker knows of it at the platform is canceled there if the platform can. Use it when the platform has lost the job, or is gone.",
+			"  eodispatch operator end 4711 \"the platform has lost the job\" --config broker.yaml", cobra.ExactArgs(2), (*operatorCommand).end},
+	} {
+		o := &operatorCommand{c: c}
+		below := &cobra.Command{Use: one.use, Short: one.short, Long: one.long, Example: one.example, Args: one.args,
+			RunE: func(_ *cobra.Command, args []string) error { return one.run(o, args) }}
+		o.flags(below)
+		below.Flags().BoolVar(&o.JSON, "json", false, "print what the broker answers, as JSON")
+		root.AddCommand(below)
+	}
+	return root
+}
+
+func (o *operatorCommand) jobs([]string) error {
+	var all []operator.Job
+	return o.show(http.MethodGet, "/operator/jobs", nil, &all, func(w io.Writer) {
+		fmt.Fprintln(w, "JOB\tATTENTION\tSTATUS\tSINCE\tACCOUNT\tAT PLATFORM\tTEXT")
+		for _, j := range all {
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", j.ID, j.Attention, j.Status, stamp(j.Moved), j.Account, cmp.Or(j.Ref, "-"), j.Text)
+		}
+	})
+}
+
+func (o *operatorCommand) holds([]string) error {
+	var all []operator.Hold
+	return o.show(http.MethodGet, "/operator/holds", nil, &all, func(w io.Writer) {
+		fmt.Fprintln(w, "HELD\tSINCE\tBY\tREASON")
+		for _, h := range all {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Scope, stamp(h.Since), h.By, h.Notice)
+		}
+	})
+}
+
+func (o *operatorCommand) hold(args []string) error {
+	var h operator.Hold
+	return o.show(http.MethodPost, "/operator/holds", operator.Hold{Scope: args[0], Notice: args[1]}, &h, func(w io.Writer) {
+		fmt.Fprintf(w, "nothing is submitted for %s until: eodispatch operator release %q\n", h.Scope, h.Scope)
+	})
+}
+
+func (o *operatorCommand) release(args []string) error {
+	var h operator.Hold
+	return o.show(http.MethodDelete, "/operator/holds?scope="+url.QueryEscape(args[0]), nil, &h, func(w io.Writer) {
+		fmt.Fprintf(w, "%s is released\n", h.Scope)
+	})
+}
+
+func (o *operatorCommand) history(args []string) error {
+	var all []operator.Event
+	return o.show(http.MethodGet, "/operator/jobs/"+url.PathEscape(args[0])+"/events", nil, &all, func(w io.Writer) {
+		fmt.Fprintln(w, "TIME\tWHAT\tOUTCOME\tTOOK\tPHASE\tSTATUS\tATTENTION\tATTEMPT\tDETAIL")
+		for _, e := range all {
+			took := "-"
+			if e.Took > 0 {
+				took = strconv.FormatFloat(e.Took, 'f', 3, 64) + " s"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", stamp(e.At), e.What, cmp.Or(e.Outcome, "-"), took, e.Phase, e.Status, cmp.Or(e.Attention, "-"), e.Attempt, e.Detail)
+		}
+	})
+}
+
+func (o *operatorCommand) end(args []string) error {
+	var j operator.Job
+	body := map[string]string{"reason": args[1]}
+	return o.show(http.MethodPost, "/operator/jobs/"+url.PathEscape(args[0])+"/end", body, &j, func(w io.Writer) {
+		fmt.Fprintf(w, "job %d has ended: %s\n", j.ID, j.Text)
+	})
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
+
+// show sends a request and prints the answer: as a table, or as it is.
+func (o *operatorCommand) show(method, path string, body, into any, table func(io.Writer)) error {
+	text, err := o.ask(method, path, body)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		_, err = o.c.out.Write(text)
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(o.c.out, 0, 0, 2, ' ', 0)
+	table(w)
+	return w.Flush()
+}
+
+// ask returns the broker's answer.
+func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
+	settings, err := o.load(o.c)
+	if err != nil {
+		return nil, err
+	}
+	if settings.Telemetry.Listen == config.TelemetryOff {
+		return nil, config.Faults{{Where: "operator", Key: "telemetry.listen", Text: "is off: there is nothing to ask"}}
+	}
+	sent, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), operatorWithin)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+reachable(settings.Telemetry.Listen)+path, bytes.NewReader(sent))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set(operator.Header, self())
+	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxy that the environment may name
+	response, err := direct.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("no broker answers at telemetry.listen on this machine: %w", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode == http.StatusOK {
+		return text, err
+	}
+	var f operator.Fault
+	if json.Unmarshal(text, &f) != nil || f.Error == "" {
+		f.Error = response.Status
+	}
+	return nil, errors.New(f.Error)
+}
+
+// self names the person who runs the command, for the audit.
+func self() string {
+	if u, err := osuser.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "uid " + strconv.Itoa(os.Getuid())
+}

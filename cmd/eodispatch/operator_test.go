@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/test/executable"
+)
+
+// operators runs a command for operators against a program with the given environment.
+func operators(t *testing.T, environ []string, args ...string) string {
+	t.Helper()
+	code, said := try(t, environ, append([]string{"operator"}, args...)...)
+	if code != exitDone {
+		t.Fatalf("operator %q: exit %d: %s", args, code, said)
+	}
+	return said
+}
+
+// TestOperator_HoldsReleasesAndEnds is an operator's day: a platform is held and released, a job's history read, and a job ended.
+func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
+	w := startWorld(t)
+	environ := append(acting(t, w, executable.FreeAddress(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), named("k")),
+		"EODISPATCH_TELEMETRY_LISTEN="+executable.FreeAddress(t))
+	p := startProgram(t, environ...)
+	c := as(w, p.Address, "alice", nil)
+
+	operators(t, environ, "hold", "ogc", "The platform is being updated.")
+	if said := operators(t, environ, "holds"); !strings.Contains(said, "ogc") || !strings.Contains(said, "being updated") {
+		t.Errorf("held: %s", said)
+	}
+	held, err := c.submit(t.Context(), ogcRequest(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := c.submit(t.Context(), ogcRequest(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []int64{held.ID, gone.ID} {
+		if j := c.attended(t, id); j.Attention == nil || !strings.Contains(j.Attention.Message, "The operator says: The platform is being updated.") {
+			t.Errorf("the owner is told %+v", j.Attention)
+		}
+	}
+	operators(t, environ, "end", strconv.FormatInt(gone.ID, 10), "not needed")
+	operators(t, environ, "release", "ogc")
+	if code, said := try(t, environ, "operator", "release", "ogc"); code != exitFailed || !strings.Contains(said, "No operator holds ogc.") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	for j, end := range map[*job]string{&held: "finished", &gone: "failed"} {
+		for err == nil && !j.ended() {
+			err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=5", j.ID), nil, j)
+		}
+		if err != nil || j.Status != end {
+			t.Errorf("%+v, %v, want %s", j, err, end)
+		}
+	}
+	if n := w.OGC.Oracle.Requests("POST /processes/{id}/execution"); n != 1 {
+		t.Errorf("%d jobs ran", n)
+	}
+	if code := p.Stop(t); code != exitDone { // what happened is written by then
+		t.Fatalf("exit %d", code)
+	}
+	for _, line := range []string{`"action":"hold"`, `"action":"end job"`, `"action":"release"`} {
+		if !strings.Contains(p.Log.String(), `"msg":"audit",`+line) {
+			t.Errorf("%s is not audited:\n%s", line, p.Log)
+		}
+	}
+	p = startProgram(t, environ...)
+	past := operators(t, environ, "history", strconv.FormatInt(held.ID, 10))
+	for _, want := range []string{"submit", "create", "ok", "started", "finished"} {
+		if !strings.Contains(past, want) {
+			t.Errorf("%q is missing in:\n%s", want, past)
+		}
+	}
+	if all := operators(t, environ, "jobs", "--json"); all != "[]\n" {
+		t.Errorf("in need: %s", all)
+	}
+	p.Stop(t)
+}

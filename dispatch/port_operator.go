@@ -1,0 +1,47 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// Operations is what a store keeps for operators.
+type Operations interface {
+	// HoldScope stores a hold, in place of an earlier one of its scope, and wakes the accounts that it concerns.
+	HoldScope(context.Context, OperatorHold) error
+	// ReleaseScope ends the hold of a scope, and wakes the accounts that it concerned. NotFound: there is none.
+	ReleaseScope(ctx context.Context, scope string) error
+	// OperatorHolds returns all holds, by scope.
+	OperatorHolds(context.Context) ([]OperatorHold, error)
+	// Troubled returns jobs at platforms that need attention, and with setAside those that were set aside, those first whose phase or status changed
+	// longest ago, n at most.
+	Troubled(ctx context.Context, setAside bool, n int) ([]Job, error)
+	// AddEvents stores what happened to jobs.
+	AddEvents(context.Context, []Event) error
+	// Events returns what happened to a job, oldest first, n at most.
+	Events(ctx context.Context, id JobID, n int) ([]Event, error)
+	// PurgeEvents deletes events that are older than keep.
+	PurgeEvents(ctx context.Context, keep time.Duration) error
+}
+
+// OperatorHold keeps an account, or all accounts of a platform, from submitting until an operator ends it.
+type OperatorHold struct {
+	Scope  string // the name of a platform, or an [Account]
+	Notice string // why, for users; not ""
+	By     string // the operator
+	Since  time.Time
+}
+
+// Event is one thing that happened to a job. It holds no secrets: texts are those that users may see.
+type Event struct {
+	Job       JobID
+	At        time.Time
+	What      string // "changed"; a request: create, start, status, list, cancel; or what a user or an operator did
+	Phase     Phase
+	Status    Status
+	Attention Attention
+	Attempt   int
+	Outcome   string        // of a request: "ok", or the kind of its error
+	Took      time.Duration // of a request
+	Detail    string        // the text of an error, or the job's identifier at its platform
+}

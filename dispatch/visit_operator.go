@@ -1,0 +1,42 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// operatorHold is for how long an account is held at a time while an operator holds it. Then a visit looks again.
+const operatorHold = time.Hour
+
+// heldByOperator reports whether an operator holds the account, and makes the account's hold, which its waiting jobs show, follow.
+func (v *visit) heldByOperator(ctx context.Context) (bool, error) {
+	shown := v.agenda.Why == HeldByOperator && v.agenda.Now.Before(v.agenda.Hold)
+	switch {
+	case v.agenda.Operator == "" && shown:
+		v.agenda.Hold = time.Time{}
+		v.notifyAccount()
+		return true, v.broker.Store.Hold(ctx, v.account, 0, None, "") // wakes the account, so the visit reads the agenda again
+	case v.agenda.Operator == "":
+		return false, nil
+	case !shown || v.agenda.Hold.Sub(v.agenda.Now) < operatorHold/2:
+		v.agenda.Why, v.agenda.Hold = HeldByOperator, v.agenda.Now.Add(operatorHold)
+		v.notifyAccount()
+		return true, v.broker.Store.Hold(ctx, v.account, operatorHold, HeldByOperator, v.agenda.Operator)
+	}
+	return true, nil
+}
+
+// notifyAccount signals to the users with waiting jobs of the account that these may look different.
+func (v *visit) notifyAccount() {
+	if v.backend.Access == AccessUser {
+		v.broker.notifyUser(UserID(v.account.Identity()))
+		return
+	}
+	owners := map[UserID]bool{}
+	for _, l := range v.agenda.Lines {
+		owners[l.Owner] = true
+	}
+	for u := range owners {
+		v.broker.notifyUser(u)
+	}
+}

@@ -1,0 +1,80 @@
+package dispatch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// The tests of this file run in a bubble of testing/synctest, see with.
+
+func holdOf(t *testing.T, h *testBroker, scope string) {
+	t.Helper()
+	s := h.Store.(*conformance.MemStore)
+	if err := s.HoldScope(t.Context(), dispatch.OperatorHold{Scope: scope, Notice: "until noon", By: "root"}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+}
+
+// A platform, or one account, is held for hours: what was submitted goes on, nothing else is submitted, its owner is told, and all goes on after
+// the release.
+func TestOperator_HoldsAndReleases(t *testing.T) {
+	for _, scope := range []string{"a", "a/shared"} {
+		ends := false
+		p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+			if ends {
+				return dispatch.Report{Status: dispatch.Finished}, nil
+			}
+			return dispatch.Report{Status: dispatch.Running}, nil
+		}}
+		with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+			first := h.accept(t)
+			time.Sleep(time.Minute)
+			submitted := p.submits.Load()
+			holdOf(t, h, scope)
+			ends = true
+			second := h.accept(t)
+			time.Sleep(5 * time.Hour)
+			if j := h.stored(t, first.ID); j.Status != dispatch.Finished {
+				t.Errorf("%s: what was submitted is %s", scope, j.Status)
+			}
+			if j := h.stored(t, second.ID); j.Attention != dispatch.HeldByOperator || j.Notice != "until noon" || p.submits.Load() != submitted {
+				t.Errorf("%s: %s %q, %d submitted", scope, j.Attention, j.Notice, p.submits.Load()-submitted)
+			}
+			if err := h.Store.(*conformance.MemStore).ReleaseScope(t.Context(), scope); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if j := h.stored(t, second.ID); j.Status != dispatch.Finished || j.Attention != dispatch.None {
+				t.Errorf("%s: after the release it is %s, %s", scope, j.Status, j.Attention)
+			}
+		})
+	}
+}
+
+// A job that its platform reports as running for ever is ended: it fails with the reason, and its job at the platform is canceled.
+func TestEndJob_EndsWhatDoesNotEnd(t *testing.T) {
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Running}, nil }}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		j := h.accept(t)
+		time.Sleep(time.Minute)
+		if _, err := h.EndJob(t.Context(), j.ID, "the platform is gone."); err != nil {
+			t.Fatal(err)
+		}
+		got := h.stored(t, j.ID)
+		if got.Status != dispatch.Failed || got.Attention != dispatch.EndedByOperator || got.Failure != "The operator of this service ended the job: the platform is gone." {
+			t.Errorf("%s %s %q", got.Status, got.Attention, got.Failure)
+		}
+		_, err := h.EndJob(t.Context(), j.ID, "again")
+		wantKind(t, err, dispatch.Conflict)
+		_, err = h.EndJob(t.Context(), j.ID+100, "none")
+		wantKind(t, err, dispatch.NotFound)
+		time.Sleep(time.Hour)
+		if left, err := h.Store.Load(t.Context(), j.ID); err != nil || len(left.Orphans) > 0 || left.Status != dispatch.Failed {
+			t.Errorf("%+v, %v", left, err)
+		}
+	})
+}

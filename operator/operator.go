@@ -1,0 +1,285 @@
+// Package operator is the interface for operators, on the private listener: what is stuck, holds of platforms and accounts, the history of a
+// job, and its end by force. It serves the machine of the broker only, and each change is audited.
+package operator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Header names the operator, for the audit. A page in a browser cannot send it to another origin.
+const Header = "Eodispatch-Operator"
+
+const (
+	mostBody   = 64 << 10
+	mostJobs   = 1000
+	mostEvents = 10_000
+)
+
+// Config is what the interface needs.
+type Config struct {
+	Store dispatch.Operations
+	// End ends a job, see [dispatch.Broker.EndJob].
+	End func(ctx context.Context, id dispatch.JobID, reason string) (dispatch.Job, error)
+	// Hurry tells the engine that accounts may be due at once; nil: it finds them by itself soon.
+	Hurry     func()
+	Platforms []string // names
+	Log       *slog.Logger
+}
+
+// Job is a job that needs attention, as operators see it.
+type Job struct {
+	ID        int64     `json:"id"`
+	Task      int64     `json:"task,omitempty"`
+	Account   string    `json:"account"`
+	Owner     string    `json:"owner"`
+	Phase     string    `json:"phase"`
+	Status    string    `json:"status"`
+	Attention string    `json:"attention,omitempty"`
+	Text      string    `json:"text,omitempty"`
+	Ref       string    `json:"ref,omitempty"` // its identifier at the platform
+	Moved     time.Time `json:"moved"`         // when phase or status last changed
+}
+
+// Event is one thing that happened to a job.
+type Event struct {
+	At        time.Time `json:"at"`
+	What      string    `json:"what"`
+	Phase     string    `json:"phase"`
+	Status    string    `json:"status"`
+	Attention string    `json:"attention,omitempty"`
+	Attempt   int       `json:"attempt,omitempty"`
+	Outcome   string    `json:"outcome,omitempty"`
+	Took      float64   `json:"took,omitempty"` // seconds
+	Detail    string    `json:"detail,omitempty"`
+}
+
+// Hold is a hold by an operator.
+type Hold struct {
+	Scope  string    `json:"scope"` // a platform's name, or an account: PLATFORM/shared, PLATFORM/open or PLATFORM/USER
+	Notice string    `json:"notice"`
+	By     string    `json:"by"`
+	Since  time.Time `json:"since"`
+}
+
+// Fault is a response that is not a success.
+type Fault struct {
+	Error string `json:"error"`
+}
+
+type server struct{ Config }
+
+// Handler returns the interface, below /operator/.
+func Handler(c Config) http.Handler {
+	s := server{c}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /operator/jobs", s.answer(s.jobs))
+	mux.HandleFunc("GET /operator/jobs/{id}/events", s.answer(s.events))
+	mux.HandleFunc("POST /operator/jobs/{id}/end", s.answer(s.end))
+	mux.HandleFunc("GET /operator/holds", s.answer(s.holds))
+	mux.HandleFunc("POST /operator/holds", s.answer(s.hold))
+	mux.HandleFunc("DELETE /operator/holds", s.answer(s.release))
+	return mux
+}
+
+// answer returns a handler that serves the machine itself, in JSON.
+func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		result, err := any(nil), permitted(r)
+		if err == nil {
+			result, err = f(r)
+		}
+		if err != nil {
+			w.WriteHeader(statusOf(err))
+			result = Fault{cmp.Or(dispatch.TextFor(err), "The broker failed; see its log.")}
+			s.Log.WarnContext(r.Context(), "a request of an operator was refused", "operator", r.Header.Get(Header), "path", r.URL.Path, "error", err)
+		}
+		_ = json.NewEncoder(w).Encode(result) // fails if the client is gone
+	}
+}
+
+// permitted returns an error unless the request comes from this machine, is addressed to it, and names an operator. The address keeps out pages
+// whose name leads here.
+func permitted(r *http.Request) error {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	host, _, split := net.SplitHostPort(r.Host)
+	if split != nil {
+		host = r.Host
+	}
+	to, _ := netip.ParseAddr(strings.Trim(host, "[]"))
+	switch {
+	case err != nil || !from.Addr().Unmap().IsLoopback() || host != "localhost" && !to.Unmap().IsLoopback():
+		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are served on the broker's own machine only: run the command there, in its container."}
+	case strings.TrimSpace(r.Header.Get(Header)) == "":
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator", Text: "The header " + Header + " must name the operator."}
+	}
+	return nil
+}
+
+func statusOf(err error) int {
+	switch dispatch.KindOf(err) {
+	case dispatch.NotFound:
+		return http.StatusNotFound
+	case dispatch.Forbidden:
+		return http.StatusForbidden
+	case dispatch.Conflict:
+		return http.StatusConflict
+	case dispatch.Invalid:
+		return http.StatusUnprocessableEntity
+	case dispatch.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// audit logs what an operator changed.
+func (s server) audit(r *http.Request, action string, more ...any) {
+	s.Log.InfoContext(r.Context(), "audit", append([]any{"action", action, "operator", r.Header.Get(Header)}, more...)...)
+}
+
+func (s server) jobs(r *http.Request) (any, error) {
+	all := []Job{}
+	for _, setAside := range []bool{false, true} {
+		found, err := s.Store.Troubled(r.Context(), setAside, mostJobs)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range found {
+			if setAside || j.Attention != dispatch.SetAside {
+				all = append(all, shown(j))
+			}
+		}
+	}
+	return all, nil
+}
+
+func shown(j dispatch.Job) Job {
+	return Job{ID: int64(j.ID), Task: int64(j.Task), Account: string(j.Account), Owner: string(j.Owner), Phase: string(j.Phase), Status: string(j.Status),
+		Attention: string(j.Attention), Text: cmp.Or(j.Failure, j.Notice), Ref: j.Ref.ID, Moved: j.Moved}
+}
+
+func (s server) events(r *http.Request) (any, error) {
+	id, err := jobIn(r)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.Events(r.Context(), id, mostEvents)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Event, len(found))
+	for i, e := range found {
+		all[i] = Event{At: e.At, What: e.What, Phase: string(e.Phase), Status: string(e.Status), Attention: string(e.Attention), Attempt: e.Attempt,
+			Outcome: e.Outcome, Took: e.Took.Seconds(), Detail: e.Detail}
+	}
+	return all, nil
+}
+
+func (s server) end(r *http.Request) (any, error) {
+	id, err := jobIn(r)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Reason string `json:"reason"`
+	}
+	if err := read(r, &body); err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(body.Reason) == "" {
+		return nil, invalid("Say why, for the job's owner: reason.")
+	}
+	j, err := s.End(r.Context(), id, body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	s.audit(r, "end job", "job", int64(id), "account", string(j.Account), "user", string(j.Owner), "reason", body.Reason)
+	return shown(j), nil
+}
+
+func (s server) holds(r *http.Request) (any, error) {
+	found, err := s.Store.OperatorHolds(r.Context())
+	all := make([]Hold, len(found))
+	for i, h := range found {
+		all[i] = Hold(h)
+	}
+	return all, err
+}
+
+func (s server) hold(r *http.Request) (any, error) {
+	var h Hold
+	if err := read(r, &h); err != nil {
+		return nil, err
+	}
+	platform, _, _ := strings.Cut(h.Scope, "/")
+	if !slices.Contains(s.Platforms, platform) {
+		return nil, invalid("There is no platform " + strconv.Quote(platform) + ". Configured are: " + strings.Join(s.Platforms, ", ") + ".")
+	}
+	if strings.TrimSpace(h.Notice) == "" {
+		return nil, invalid("Say why, for users: notice.")
+	}
+	h.By = r.Header.Get(Header)
+	if err := s.Store.HoldScope(r.Context(), dispatch.OperatorHold{Scope: h.Scope, Notice: h.Notice, By: h.By}); err != nil {
+		return nil, err
+	}
+	s.audit(r, "hold", "scope", h.Scope, "notice", h.Notice)
+	s.hurry()
+	return h, nil
+}
+
+func (s server) release(r *http.Request) (any, error) {
+	scope := r.URL.Query().Get("scope")
+	if err := s.Store.ReleaseScope(r.Context(), scope); err != nil {
+		return nil, err
+	}
+	s.audit(r, "release", "scope", scope)
+	s.hurry()
+	return Hold{Scope: scope}, nil
+}
+
+func (s server) hurry() {
+	if s.Hurry != nil {
+		s.Hurry()
+	}
+}
+
+func jobIn(r *http.Request) (dispatch.JobID, error) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil || id <= 0 {
+		return 0, invalid("The id of a job is a positive number.")
+	}
+	return dispatch.JobID(id), nil
+}
+
+func read(r *http.Request, into any) error {
+	text, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1))
+	if err == nil && len(text) > mostBody {
+		err = errors.New("too large")
+	}
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator", Text: "The body is not the JSON object that is expected.", Err: err}
+	}
+	return nil
+}
+
+func invalid(text string) error {
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator", Text: text}
+}
