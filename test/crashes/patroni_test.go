@@ -50,6 +50,8 @@ func TestFailover_OfPatroni(t *testing.T) {
 			if fault.after != nil {
 				fault.after(t, db, was)
 			}
+			db.AwaitWhole(t)
+			c.db = database(t, c.own) // the connection of before may lead to the server that was the primary
 			c.finish(replicas...)
 			c.dsn = writable(c.dsn)
 			c.checkBoth()

@@ -64,7 +64,7 @@ func NewCluster(t testing.TB) *Cluster {
 		c.Launch(t, n)
 		c.AwaitPrimary(t, -1)
 	}
-	until(t, func() bool { return c.standbys() == 2 })
+	c.AwaitWhole(t)
 	return c
 }
 
@@ -140,6 +140,12 @@ func (c *Cluster) AwaitPrimary(t testing.TB, not int) (primary int) {
 	t.Helper()
 	until(t, func() bool { primary = c.Primary(); return primary >= 0 && primary != not })
 	return primary
+}
+
+// AwaitWhole waits until all nodes but the primary follow it.
+func (c *Cluster) AwaitWhole(t testing.TB) {
+	t.Helper()
+	until(t, func() bool { return c.standbys() == len(c.nodes)-1 })
 }
 
 // standbys counts the nodes that follow the primary.
