@@ -48,10 +48,10 @@ func (r *Recorder) JobSaved(was, is dispatch.Job) {
 	r.add(e)
 }
 
-// JobAsked implements dispatch.Observer. Reads that succeed are no events: what they change is one.
+// JobAsked implements dispatch.Observer. Of reads only the first one that fails is an event: what they change is one.
 func (r *Recorder) JobAsked(j dispatch.Job, op string, took time.Duration, err error) {
 	r.Observer.JobAsked(j, op, took, err)
-	if err == nil && (op == "status" || op == "list") {
+	if (op == "status" || op == "list") && (err == nil || j.Tries > 0) {
 		return
 	}
 	e := r.event(j, op)

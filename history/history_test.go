@@ -70,6 +70,9 @@ func TestRecorder_KeepsWhatChangesAndWhatFails(t *testing.T) {
 		r.JobSaved(waits, created)
 		r.JobSaved(created, created) // the same again is no event
 		r.JobAsked(created, "status", time.Second, nil)
+		again := created
+		again.Tries = 1
+		r.JobAsked(again, "status", time.Second, &dispatch.Error{Kind: dispatch.Unavailable}) // the first failure was one
 		r.JobAsked(created, "start", time.Second, &dispatch.Error{Kind: dispatch.Busy, Text: "Full.", Err: errors.New("Bearer secret")})
 		db.set(true)
 		time.Sleep(time.Minute)
@@ -93,7 +96,7 @@ func TestRecorder_KeepsWhatChangesAndWhatFails(t *testing.T) {
 				t.Errorf("%q, want %q", what[i], want[i])
 			}
 		}
-		if next.told != 6 {
+		if next.told != 7 {
 			t.Errorf("the next observer was told %d times", next.told)
 		}
 	})
