@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,9 +24,9 @@ func holdOf(t *testing.T, h *testBroker, scope string) {
 // the release.
 func TestOperator_HoldsAndReleases(t *testing.T) {
 	for _, scope := range []string{"a", "a/shared"} {
-		ends := false
+		var ends atomic.Bool
 		p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
-			if ends {
+			if ends.Load() {
 				return dispatch.Report{Status: dispatch.Finished}, nil
 			}
 			return dispatch.Report{Status: dispatch.Running}, nil
@@ -35,7 +36,7 @@ func TestOperator_HoldsAndReleases(t *testing.T) {
 			time.Sleep(time.Minute)
 			submitted := p.submits.Load()
 			holdOf(t, h, scope)
-			ends = true
+			ends.Store(true)
 			second := h.accept(t)
 			time.Sleep(5 * time.Hour)
 			if j := h.stored(t, first.ID); j.Status != dispatch.Finished {
