@@ -17,9 +17,9 @@ type Operations interface {
 	// longest ago, n at most.
 	Troubled(ctx context.Context, setAside bool, n int) ([]Job, error)
 	// AddEvents stores what happened to jobs.
-	AddEvents(context.Context, []Event) error
+	AddEvents(context.Context, []JobEvent) error
 	// Events returns what happened to a job, oldest first, n at most.
-	Events(ctx context.Context, id JobID, n int) ([]Event, error)
+	Events(ctx context.Context, id JobID, n int) ([]JobEvent, error)
 	// PurgeEvents deletes events that are older than keep.
 	PurgeEvents(ctx context.Context, keep time.Duration) error
 }
@@ -32,8 +32,8 @@ type OperatorHold struct {
 	Since  time.Time
 }
 
-// Event is one thing that happened to a job. It holds no secrets: texts are those that users may see.
-type Event struct {
+// JobEvent is one thing that happened to a job. It holds no secrets: texts are those that users may see.
+type JobEvent struct {
 	Job       JobID
 	At        time.Time
 	What      string // "changed"; a request: create, start, status, list, cancel; or what a user or an operator did

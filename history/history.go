@@ -26,7 +26,7 @@ type Recorder struct {
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	kept    []dispatch.Event
+	kept    []dispatch.JobEvent
 	dropped int
 }
 
@@ -68,11 +68,11 @@ func (r *Recorder) Acted(action string, j dispatch.Job) {
 	r.add(r.event(j, action))
 }
 
-func (r *Recorder) event(j dispatch.Job, what string) dispatch.Event {
-	return dispatch.Event{Job: j.ID, At: r.clock.Now(), What: what, Phase: j.Phase, Status: j.Status, Attention: j.Attention, Attempt: j.Attempt}
+func (r *Recorder) event(j dispatch.Job, what string) dispatch.JobEvent {
+	return dispatch.JobEvent{Job: j.ID, At: r.clock.Now(), What: what, Phase: j.Phase, Status: j.Status, Attention: j.Attention, Attempt: j.Attempt}
 }
 
-func (r *Recorder) add(e dispatch.Event) {
+func (r *Recorder) add(e dispatch.JobEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.kept) >= mostKept {
@@ -114,7 +114,7 @@ func (r *Recorder) write(ctx context.Context) {
 	r.reportDropped(ctx)
 }
 
-func (r *Recorder) first() []dispatch.Event {
+func (r *Recorder) first() []dispatch.JobEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.kept[:min(len(r.kept), atOnce):min(len(r.kept), atOnce)]
@@ -123,7 +123,7 @@ func (r *Recorder) first() []dispatch.Event {
 func (r *Recorder) forget(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kept = append([]dispatch.Event(nil), r.kept[n:]...)
+	r.kept = append([]dispatch.JobEvent(nil), r.kept[n:]...)
 }
 
 // reportDropped logs how many events were lost while the database did not store them.

@@ -31,10 +31,10 @@ type database struct {
 	dispatch.Operations
 	mu   sync.Mutex
 	away bool
-	kept []dispatch.Event
+	kept []dispatch.JobEvent
 }
 
-func (d *database) AddEvents(_ context.Context, events []dispatch.Event) error {
+func (d *database) AddEvents(_ context.Context, events []dispatch.JobEvent) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.away {
@@ -50,7 +50,7 @@ func (d *database) set(away bool) {
 	d.away = away
 }
 
-func (d *database) events() []dispatch.Event {
+func (d *database) events() []dispatch.JobEvent {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.kept

@@ -53,7 +53,7 @@ func (s *Store) Troubled(ctx context.Context, setAside bool, n int) (jobs []disp
 }
 
 // AddEvents stores what happened to jobs.
-func (s *Store) AddEvents(ctx context.Context, events []dispatch.Event) error {
+func (s *Store) AddEvents(ctx context.Context, events []dispatch.JobEvent) error {
 	return s.in(ctx, s.write, "AddEvents", func(q tx, _ int64) error {
 		rows := newBulk(q, "events", "job", "at", "what", "phase", "status", "attention", "attempt", "outcome", "took", "detail")
 		defer rows.close()
@@ -68,11 +68,11 @@ func (s *Store) AddEvents(ctx context.Context, events []dispatch.Event) error {
 }
 
 // Events returns what happened to a job.
-func (s *Store) Events(ctx context.Context, id dispatch.JobID, n int) (events []dispatch.Event, err error) {
+func (s *Store) Events(ctx context.Context, id dispatch.JobID, n int) (events []dispatch.JobEvent, err error) {
 	err = s.readOnly(ctx, s.read, "Events", func(q tx, _ int64) error {
 		rows, err := q.ListEvents(ctx, int64(id), int64(n))
 		for _, r := range rows {
-			events = append(events, dispatch.Event{Job: dispatch.JobID(r.Job), At: at(r.At), What: r.What, Phase: dispatch.Phase(r.Phase), Status: dispatch.Status(r.Status),
+			events = append(events, dispatch.JobEvent{Job: dispatch.JobID(r.Job), At: at(r.At), What: r.What, Phase: dispatch.Phase(r.Phase), Status: dispatch.Status(r.Status),
 				Attention: dispatch.Attention(r.Attention), Attempt: int(r.Attempt), Outcome: r.Outcome, Took: span(r.Took), Detail: r.Detail})
 		}
 		return err

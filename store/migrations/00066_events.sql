@@ -1,5 +1,5 @@
 -- +goose Up
--- What happened to jobs, for operators, see dispatch.Event.
+-- What happened to jobs, for operators, see dispatch.JobEvent.
 CREATE TABLE events (
 	job       BIGINT NOT NULL,
 	at        BIGINT NOT NULL,

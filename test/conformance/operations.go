@@ -72,13 +72,13 @@ func (t operationsTest) troubled() {
 
 func (t operationsTest) events() {
 	j, now := t.accept(), t.look().Now
-	var given []dispatch.Event
+	var given []dispatch.JobEvent
 	for i := range 45 { // more than one statement inserts
-		given = append(given, dispatch.Event{Job: j.ID, At: now.Add(time.Duration(i) * time.Minute), What: "create", Phase: dispatch.Creating, Status: dispatch.Accepted,
+		given = append(given, dispatch.JobEvent{Job: j.ID, At: now.Add(time.Duration(i) * time.Minute), What: "create", Phase: dispatch.Creating, Status: dispatch.Accepted,
 			Attention: dispatch.InDoubt, Attempt: i, Outcome: "uncertain", Took: time.Second, Detail: "no answer\x00"})
 	}
 	t.must(t.o.AddEvents(t.Context(), given))
-	t.must(t.o.AddEvents(t.Context(), []dispatch.Event{{Job: j.ID + 1, At: now, What: "submit"}}))
+	t.must(t.o.AddEvents(t.Context(), []dispatch.JobEvent{{Job: j.ID + 1, At: now, What: "submit"}}))
 	got, err := t.o.Events(t.Context(), j.ID, 100)
 	t.must(err)
 	if len(got) != len(given) {
