@@ -32,14 +32,6 @@ func (c *cluster) submitBoth(r replica) {
 	c.db = database(c.t, c.own)
 }
 
-// submissions counts the creates and executes that the platforms have received.
-func (c *cluster) submissions() (n int) {
-	for _, p := range c.platforms {
-		n += p.Oracle.Sum().Creates
-	}
-	return n + c.processes.Oracle.Requests(execute)
-}
-
 // accepted submits one more job, again and again with one key, until a replica has accepted it.
 func (c *cluster) accepted(r replica, key string) {
 	c.t.Helper()

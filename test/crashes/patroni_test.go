@@ -58,3 +58,11 @@ func TestFailover_OfPatroni(t *testing.T) {
 		})
 	}
 }
+
+// submissions counts the creates and executes that the platforms have received.
+func (c *cluster) submissions() (n int) {
+	for _, p := range c.platforms {
+		n += p.Oracle.Sum().Creates
+	}
+	return n + c.processes.Oracle.Requests(execute)
+}
