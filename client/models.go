@@ -71,6 +71,7 @@ type Job struct {
 	Status        Status          `json:"status"`
 	Service       Service         `json:"service"`
 	Parameters    json.RawMessage `json:"parameters,omitempty"`
+	Pruned        bool            `json:"parameters_deleted,omitempty"` // the broker has deleted the parameters of a job that ended long ago; it cannot be retried
 	Attention     *Attention      `json:"attention,omitempty"`
 	Warning       string          `json:"warning,omitempty"`
 	Failure       string          `json:"failure,omitempty"`
