@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -60,8 +59,11 @@ func (l *migrationLock) take(ctx context.Context) (taken bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT set_config('idle_in_transaction_session_timeout', $1, true) <> '' AND pg_try_advisory_xact_lock($2)`,
-		strconv.FormatInt(upkeepWithin.Milliseconds(), 10), lock.DefaultLockID).Scan(&taken)
+	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, lock.DefaultLockID).Scan(&taken)
+	if err == nil && taken {
+		// Sent without parameters, this also ends the portal of the query before, whose snapshot would hold up CREATE INDEX CONCURRENTLY for ever.
+		_, err = tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d", upkeepWithin.Milliseconds()))
+	}
 	if err != nil || !taken {
 		return false, errors.Join(err, tx.Rollback())
 	}
