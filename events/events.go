@@ -144,14 +144,18 @@ func (s *Sender) guard(ctx context.Context, h dispatch.Hook) {
 	}
 }
 
-// rounds is how many rounds of one hook are sent before others get their turn.
-const rounds = 64
+// A hook is sent this many rounds, none of which begins after the time, before others get their turn.
+const (
+	rounds = 64
+	turn   = 15 * time.Second
+)
 
 // serve sends the due deliveries of a hook in rounds, as long as they arrive. A receiver that failed before is tried with one.
 func (s *Sender) serve(ctx context.Context, h dispatch.Hook) error {
 	secret, err := s.Secrets.Open(h)
+	came := time.Now()
 	for range rounds {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || time.Since(came) > turn {
 			return nil
 		}
 		most := round

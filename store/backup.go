@@ -96,6 +96,9 @@ func keepCopy(part *os.File, to string) (size int64, err error) {
 		return 0, err
 	}
 	if err := os.Link(part.Name(), to); err != nil { // which replaces no file, and which not all file systems can
+		if errors.Is(err, fs.ErrExist) {
+			return 0, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Backup", Text: "There is a file " + to + " since the backup was begun. Choose another name."}
+		}
 		if err := os.Rename(part.Name(), to); err != nil {
 			return 0, err
 		}

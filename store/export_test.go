@@ -132,3 +132,26 @@ func SetIDsBack(t testing.TB, s *Store) {
 	Exec(t, s, "UPDATE ids SET last = 0")
 	s.ids = map[string]*block{"job": {}, "task": {}}
 }
+
+// ForgetListed does what Forget does with a job after it was listed as ended.
+func ForgetListed(t testing.TB, s *Store, id dispatch.JobID) {
+	t.Helper()
+	_, ofJobs, err := s.ownTables(t.Context())
+	if err == nil {
+		err = s.in(t.Context(), s.write, "Forget", func(q tx, _ int64) error { return forgetJob(t.Context(), q, id, ofJobs, map[string]int64{}) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ForgetUser does what Forget does after the jobs have been deleted.
+func ForgetUser(t testing.TB, s *Store, u dispatch.UserID) error {
+	t.Helper()
+	ofUsers, _, err := s.ownTables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.forgetUser(t.Context(), u, ofUsers, map[string]int64{})
+	return err
+}

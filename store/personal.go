@@ -174,16 +174,38 @@ func (s *Store) Forget(ctx context.Context, u dispatch.UserID) (deleted map[stri
 	if err := s.mergeShards(ctx); err != nil {
 		return nil, 0, fail("Forget", err)
 	}
+	if revocations, err = s.forgetUser(ctx, u, ofUsers, deleted); err == nil {
+		err = s.purgeDocuments(ctx)
+	}
+	return deleted, revocations, err
+}
+
+// forgetUser deletes what is left of a user without jobs. Conflict if the user has submitted jobs meanwhile: what belongs to them must stay.
+func (s *Store) forgetUser(ctx context.Context, u dispatch.UserID, ofUsers []string, deleted map[string]int64) (revocations int64, err error) {
 	err = s.in(ctx, s.write, "Forget", func(q tx, now int64) error {
+		if err := s.refuseJobs(ctx, q, u); err != nil {
+			return err
+		}
 		if revocations, err = revokeAll(ctx, q, u, now); err != nil {
 			return err
 		}
 		return forgetRows(ctx, q, u, ofUsers, deleted)
 	})
-	if err == nil {
-		err = s.purgeDocuments(ctx)
+	return revocations, err
+}
+
+// refuseJobs returns Conflict if a user has jobs, and keeps others from adding any until the end of the transaction.
+func (s *Store) refuseJobs(ctx context.Context, q tx, u dispatch.UserID) error {
+	if s.remote { // an SQLite transaction that writes is the only one
+		if _, err := q.ExecContext(ctx, "LOCK TABLE jobs IN SHARE MODE"); err != nil {
+			return err
+		}
 	}
-	return deleted, revocations, err
+	var has bool
+	if err := q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM jobs WHERE owner = $1)", string(u)).Scan(&has); err != nil || !has {
+		return err
+	}
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Forget", Text: "The user has submitted or retried jobs meanwhile. Run the command again when they have ended."}
 }
 
 // forgetJobs deletes a user's jobs with all that belongs to them, some in each transaction.
@@ -192,14 +214,23 @@ func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, ofJobs []stri
 		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
 			return s.queries(s.read).ListEndedJobs(ctx, u, n)
 		},
-		func(q tx, id dispatch.JobID) (int64, error) {
-			for _, table := range ofJobs {
-				if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE job = $1", int64(id)); err != nil {
-					return 0, err
-				}
-			}
-			return 0, execCounted(ctx, q, deleted, "jobs", "DELETE FROM jobs WHERE id = $1 AND phase = 'ended'", int64(id))
-		})
+		func(q tx, id dispatch.JobID) (int64, error) { return 0, forgetJob(ctx, q, id, ofJobs, deleted) })
+}
+
+// forgetJob deletes a job with all that belongs to it, unless it was retried since it was listed. The job is deleted first, so that it cannot be retried
+// meanwhile.
+func forgetJob(ctx context.Context, q tx, id dispatch.JobID, ofJobs []string, deleted map[string]int64) error {
+	before := deleted["jobs"]
+	err := execCounted(ctx, q, deleted, "jobs", "DELETE FROM jobs WHERE id = $1 AND phase = 'ended'", int64(id))
+	if err != nil || deleted["jobs"] == before {
+		return err
+	}
+	for _, table := range ofJobs {
+		if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE job = $1", int64(id)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // revokeAll makes revocations of a user's grants.

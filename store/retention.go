@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -89,6 +90,9 @@ func pruneRequest(ctx context.Context, q tx, id dispatch.JobID, before int64) (i
 		return n, err
 	}
 	body, err := q.GetBody(ctx, id)
+	if errors.Is(err, sql.ErrNoRows) { // there is nothing to prune; an error would keep all others from being pruned
+		return n, nil
+	}
 	if err != nil {
 		return 0, err
 	}

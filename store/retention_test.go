@@ -217,3 +217,31 @@ func TestIndexes_AreCreatedBesideWriters(t *testing.T) {
 		t.Errorf("valid: %v, %v", valid, err)
 	}
 }
+
+// TestForget_LeavesWhatIsSubmittedMeanwhile: a job that is retried after Forget has listed it as ended keeps its request, and a user who has jobs
+// again keeps the task, the definitions and the counts.
+func TestForget_LeavesWhatIsSubmittedMeanwhile(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
+		s := d.(*store.Store)
+		task := tasked()
+		jobs := acceptEnded(t, s, task, 2, day)
+		retried, ended := jobs[0].ID, jobs[1].ID
+		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'waiting', status = 'created' WHERE id = %d", retried))
+		store.ForgetListed(t, s, retried)
+		store.ForgetListed(t, s, ended)
+		if jobs, requests := store.Rows(t, s, "jobs"), store.Rows(t, s, "requests"); jobs != 1 || requests != 1 {
+			t.Errorf("%d jobs and %d requests are left, want those of the retried job", jobs, requests)
+		}
+		if err := store.ForgetUser(t, s, "ann"); !dispatch.Is(err, dispatch.Conflict) {
+			t.Errorf("a user with a job: %v", err)
+		}
+		if n := store.Rows(t, s, "tasks"); n != 1 {
+			t.Errorf("%d tasks are left", n)
+		}
+		store.Exec(t, s, "UPDATE jobs SET phase = 'ended', status = 'failed'")
+		store.ForgetListed(t, s, retried)
+		if err := store.ForgetUser(t, s, "ann"); err != nil || store.Rows(t, s, "tasks") != 0 {
+			t.Errorf("a user without jobs: %v, %d tasks", err, store.Rows(t, s, "tasks"))
+		}
+	})
+}

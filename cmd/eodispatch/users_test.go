@@ -382,7 +382,7 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		{[]string{"show", "seven"}, exitUsage, "job-42, task-7 or @latest"},
 		{[]string{"show", "@latest"}, exitFailed, "you have no jobs and no tasks"},
 		{[]string{"watch", "task-99"}, exitFailed, "no such task"},
-		{[]string{"retry", "job-1"}, exitUsage, "only the jobs of tasks can be retried"},
+		{[]string{"retry", "job-1"}, exitFailed, "no such job"},
 		{[]string{"download", "task-99", "--to", "results"}, exitFailed, "no such task"},
 	} {
 		code, printed := try(t, environ, row.args...)
