@@ -113,8 +113,11 @@ func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
+// proxied are the headers of which a proxy sends one.
+var proxied = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+
 // permitted returns an error unless the request comes from this machine, is addressed to it, and names an operator. The address keeps out pages
-// whose name leads here.
+// whose name leads here; the headers of proxies, requests that one on this machine passes on for others.
 func permitted(r *http.Request) error {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	host, _, split := net.SplitHostPort(r.Host)
@@ -125,6 +128,8 @@ func permitted(r *http.Request) error {
 	switch {
 	case err != nil || !from.Addr().Unmap().IsLoopback() || host != "localhost" && !to.Unmap().IsLoopback():
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are served on the broker's own machine only: run the command there, in its container."}
+	case slices.ContainsFunc(proxied, func(name string) bool { return r.Header.Get(name) != "" }):
+		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are not served through a proxy."}
 	case strings.TrimSpace(r.Header.Get(Header)) == "":
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator", Text: "The header " + Header + " must name the operator."}
 	}

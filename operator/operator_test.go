@@ -42,6 +42,20 @@ func TestHandler_ServesThisMachineOnly(t *testing.T) {
 	}
 }
 
+func TestHandler_IsNotServedThroughAProxy(t *testing.T) {
+	h := operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(slog.DiscardHandler)})
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"} {
+		r := httptest.NewRequest(http.MethodGet, "/operator/holds", nil)
+		r.RemoteAddr, r.Host = "127.0.0.1:4711", "127.0.0.1:9090"
+		r.Header.Set(operator.Header, "ann")
+		r.Header.Set(name, "10.0.0.7")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+			t.Errorf("with %s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
 func TestHandler_RefusesWhatIsWrong(t *testing.T) {
 	var log strings.Builder
 	h := operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(slog.NewTextHandler(&log, nil)), Platforms: []string{"p"}})
