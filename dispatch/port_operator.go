@@ -32,6 +32,15 @@ type OperatorHold struct {
 	Since  time.Time
 }
 
+// RefuseHeld returns the error of a synchronous run while an operator holds its account or platform, with the operator's notice; nil for "".
+func RefuseHeld(notice string) error {
+	if notice == "" {
+		return nil
+	}
+	return &Error{Kind: Unavailable, Op: "dispatch.BeginSyncRun", RetryAfter: time.Minute,
+		Text: "The operator of this service submits nothing to this platform for now: " + notice}
+}
+
 // JobEvent is one thing that happened to a job. It holds no secrets: texts are those that users may see.
 type JobEvent struct {
 	Job       JobID

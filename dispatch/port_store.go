@@ -84,7 +84,7 @@ type Records interface {
 // SyncRuns stores synchronous runs.
 type SyncRuns interface {
 	// BeginSyncRun stores a synchronous run and fills in its id and time. The run is under way until it is ended, or was not renewed for
-	// lapse. LimitReached as in Accept; Usage and quotas count the run like a job.
+	// lapse. LimitReached as in Accept; Usage and quotas count the run like a job. Unavailable while an operator holds the account or its platform.
 	BeginSyncRun(ctx context.Context, r *SyncRun, lapse time.Duration, within ...Quota) error
 	// RenewSyncRun confirms that a run is still under way.
 	RenewSyncRun(ctx context.Context, id JobID, lapse time.Duration) error

@@ -500,6 +500,9 @@ SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.
 	CAST(COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = CAST(sqlc.arg(platform) AS TEXT)), '') AS TEXT) AS operator_notice
 FROM accounts a LEFT JOIN platforms p ON p.name = CAST(sqlc.arg(platform) AS TEXT) WHERE a.id = sqlc.arg(id);
 
+-- name: GetOperatorNotice :one
+SELECT CAST(COALESCE(max(notice), '') AS TEXT) AS notice FROM operator_holds WHERE scope = CAST(sqlc.arg(account) AS TEXT) OR scope = CAST(sqlc.arg(platform) AS TEXT);
+
 -- name: NoteStarts :exec
 -- A lagging start restarts the row of prompt starts; the worst lag is kept.
 INSERT INTO platforms (name, answered, failed, failure, prompt_starts, start_lag)

@@ -26,6 +26,13 @@ func (s *Store) beginSyncRun(ctx context.Context, r *dispatch.SyncRun, request s
 		return fail("BeginSyncRun", err)
 	}
 	return s.in(ctx, s.write, "BeginSyncRun", func(q tx, now int64) error {
+		notice, err := q.GetOperatorNotice(ctx, string(r.Account), r.Account.Platform())
+		if err == nil {
+			err = dispatch.RefuseHeld(notice)
+		}
+		if err != nil {
+			return err
+		}
 		if err := s.admit(ctx, q, r.Owner, 1, int64(len(request)), within, now); err != nil {
 			return err
 		}

@@ -2179,6 +2179,17 @@ func (q *Queries) GetKey(ctx context.Context, owner dispatch.UserID, name string
 	return i, err
 }
 
+const getOperatorNotice = `-- name: GetOperatorNotice :one
+SELECT CAST(COALESCE(max(notice), '') AS TEXT) AS notice FROM operator_holds WHERE scope = CAST($1 AS TEXT) OR scope = CAST($2 AS TEXT)
+`
+
+func (q *Queries) GetOperatorNotice(ctx context.Context, account string, platform string) (string, error) {
+	row := q.db.QueryRowContext(ctx, getOperatorNotice, account, platform)
+	var notice string
+	err := row.Scan(&notice)
+	return notice, err
+}
+
 const getOwned = `-- name: GetOwned :one
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `

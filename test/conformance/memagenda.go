@@ -18,7 +18,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 		return dispatch.Agenda{}, notFound()
 	}
 	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why, Starts: s.heard[a.Platform()].Starts, Restored: acc.restored,
-		Operator: max(s.operators[a.Platform()], s.operators[string(a)])}
+		Operator: s.operatorNotice(a)}
 	for _, j := range s.byDue(a) {
 		if j.Phase.HoldsSlot() && !j.FreesSlot(stalled, now) {
 			g.Held++

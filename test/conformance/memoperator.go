@@ -30,3 +30,8 @@ func (s *MemStore) ReleaseScope(_ context.Context, scope string) error {
 	}
 	return nil
 }
+
+// operatorNotice returns the notice of the hold of an account or its platform; "" if there is none.
+func (s *MemStore) operatorNotice(a dispatch.Account) string {
+	return max(s.operators[a.Platform()], s.operators[string(a)])
+}

@@ -26,6 +26,9 @@ func (r *syncRun) at(now time.Time) dispatch.SyncRun {
 func (s *MemStore) BeginSyncRun(_ context.Context, r *dispatch.SyncRun, lapse time.Duration, within ...dispatch.Quota) error {
 	now, unlock := s.lock()
 	defer unlock()
+	if err := dispatch.RefuseHeld(s.operatorNotice(r.Account)); err != nil {
+		return err
+	}
 	if err := s.admit(r.Owner, 1, sizeOf(r.Request), within, now); err != nil {
 		return err
 	}

@@ -36,6 +36,8 @@ func (t operationsTest) holds() {
 	t.must(t.o.HoldScope(t.Context(), h))
 	held := t.look()
 	t.equal(held.Operator, "updates")
+	run := dispatch.SyncRun{Owner: ann, Account: j.Account, Status: dispatch.Running}
+	t.kind(t.s.BeginSyncRun(t.Context(), &run, time.Minute), dispatch.Unavailable)
 	if held.Wakes <= before.Wakes {
 		t.Error("a held account with jobs was not woken")
 	}
@@ -49,7 +51,9 @@ func (t operationsTest) holds() {
 	t.kind(t.o.ReleaseScope(t.Context(), h.Scope), dispatch.NotFound)
 	t.must(t.o.HoldScope(t.Context(), dispatch.OperatorHold{Scope: string(j.Account), Notice: "this account", By: "root"}))
 	t.equal(t.look().Operator, "this account")
+	t.kind(t.s.BeginSyncRun(t.Context(), &run, time.Minute), dispatch.Unavailable)
 	t.must(t.o.ReleaseScope(t.Context(), string(j.Account)))
+	t.must(t.s.BeginSyncRun(t.Context(), &run, time.Minute))
 	t.equal(t.look().Operator, "")
 }
 
