@@ -11,6 +11,11 @@ import (
 // table only outside of a transaction, and SQLite has no such form.
 func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 	return []*goose.Migration{
+		// Waiting jobs that are due at some time, which paused ones are not: their time is that of dispatch.Never. Visits read the lines of an account
+		// by it, and pass over no paused line. With phase in it SQLite, which has not counted its rows, takes it rather than jobs_line.
+		indexMigration(dialect, 52, "jobs_queue", "ON jobs (account, phase, line, due, id) WHERE phase = 'waiting' AND due < 253370764800000000"),
+		// Jobs whose costs are still to be read.
+		indexMigration(dialect, 61, "jobs_meter", "ON jobs (account, meter_due, id) WHERE meter_due > 0"),
 		// Ended jobs of no task by age, so that Retain reads nothing else.
 		indexMigration(dialect, 64, "jobs_aging", "ON jobs (pruned, moved) WHERE task = 0 AND phase = 'ended'"),
 	}

@@ -5,7 +5,6 @@ ALTER TABLE jobs ADD COLUMN spent DOUBLE PRECISION NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN metered TEXT NOT NULL DEFAULT '';
 ALTER TABLE jobs ADD COLUMN unmetered TEXT NOT NULL DEFAULT '';
 ALTER TABLE jobs ADD COLUMN meter_due BIGINT NOT NULL DEFAULT 0; -- of the first of unmetered; 0: there is none
-CREATE INDEX jobs_meter ON jobs (account, meter_due, id) WHERE meter_due > 0;
 
 -- What users' runs cost, by the month (UTC) in which the platform reported it. Nothing is subtracted when a job is retried or deleted. The
 -- triggers of migration 60 write it, in shards like those of migration 29.
@@ -33,7 +32,6 @@ CREATE TABLE task_costs (
 -- +goose Down
 DROP TABLE task_costs;
 DROP TABLE ledger;
-DROP INDEX jobs_meter;
 ALTER TABLE jobs DROP COLUMN meter_due;
 ALTER TABLE jobs DROP COLUMN unmetered;
 ALTER TABLE jobs DROP COLUMN metered;
