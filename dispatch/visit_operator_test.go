@@ -79,3 +79,27 @@ func TestEndJob_EndsWhatDoesNotEnd(t *testing.T) {
 		}
 	})
 }
+
+// A job that is being submitted is not ended before the request is over: nobody would look for the run that it may begin.
+func TestEndJob_WaitsForASubmission(t *testing.T) {
+	during := func() {}
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Running}, nil }}
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+		during()
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+	}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		asked := false
+		during = func() {
+			_, err := h.EndJob(t.Context(), 1, "it hangs")
+			wantKind(t, err, dispatch.Conflict)
+			asked = true
+		}
+		j := h.accept(t)
+		time.Sleep(time.Minute)
+		ended, err := h.EndJob(t.Context(), j.ID, "it hangs")
+		if !asked || j.ID != 1 || err != nil || len(ended.Orphans) != 1 {
+			t.Errorf("asked %v, %+v, %v", asked, ended, err)
+		}
+	})
+}
