@@ -110,19 +110,8 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	offered := offeredServices(settings, b, kept, log)
-	served := api.Config{
-		Services: offered, OpenCatalogue: settings.Catalogue.Open,
-		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log, OnServed: seen.RequestServed,
-		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
-		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
-		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
-		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
-			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn),
-			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
-		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.CommandLineClient},
-		Proxies:      proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
-		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
-	}
+	served := apiConfig(settings, b, kept, offered, memory)
+	served.Verifier, served.DocsSignIn, served.OnServed, served.Log = verifier, docsSignIn(settings, verifier), seen.RequestServed, log
 	sender := senderOf(settings, access, kept, installation, seen, log)
 	if sender != nil {
 		served.Hooks, served.CreateHook = kept, sender.Create
@@ -138,6 +127,23 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	seen.ServeOperators(operator.Handler(operator.Config{Store: kept, End: b.EndJob, Hurry: work.Hurry, Platforms: namesOf(backends), Log: log}))
 	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings), seen: seen, lost: lost, past: past, sender: sender,
 		keepPast: settings.Operator.History, log: log, handler: handler}, nil
+}
+
+// apiConfig is what the HTTP interface is configured with by the settings alone.
+func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, offered *catalogue.Catalogue, memory memoryLimit) api.Config {
+	return api.Config{
+		Services: offered, OpenCatalogue: settings.Catalogue.Open,
+		Broker: b, Health: kept.Ping,
+		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
+		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
+		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
+		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
+			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn),
+			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
+		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.CommandLineClient},
+		Proxies:      proxies(settings),
+		Compat:       api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
+	}
 }
 
 // facades returns the broker's interfaces in the words of standards.
