@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -281,6 +282,16 @@ func (u *user) all() (map[string]shown, error) {
 	return all, nil
 }
 
+// mustAll is all, repeated for a minute.
+func (u *user) mustAll() (said map[string]shown) {
+	u.t.Helper()
+	var err error
+	if !until(time.Minute, func() bool { said, err = u.all(); return err == nil }) {
+		u.t.Fatal(err)
+	}
+	return said
+}
+
 // settle reports whether all of the user's jobs have ended. It cancels jobs whose outcome the broker cannot determine, as their
 // messages advise, and returns their number.
 func (u *user) settle() (settled bool, doubts int) {
@@ -449,26 +460,26 @@ func (s *soak) rest() {
 	s.t.Logf("all jobs ended %v after the last submission; jobs in doubt, which were canceled: %d", time.Since(begin).Round(time.Second), doubts)
 }
 
-// agree waits until every watcher has received the state that GET returns.
+// agree waits until every watcher has received the state that GET returns. GET is repeated while they differ: costs of jobs that have ended
+// are read for a while after their end.
 func (s *soak) agree() {
 	s.t.Helper()
 	begin := time.Now()
 	said := map[*user]map[string]shown{}
-	for _, u := range s.users {
-		var err error
-		if !until(time.Minute, func() bool { said[u], err = u.all(); return err == nil }) {
-			s.t.Fatal(err)
-		}
-	}
 	var missing []string
 	ok := until(3*time.Minute, func() bool {
 		missing = nil
+		differ := map[*user]bool{}
 		for _, w := range s.watchers {
 			path := strings.Replace(strings.Replace(w.path, "/job_status", "/jobs_status", 1), "/ws/", "/", 1)
+			if said[w.user] == nil {
+				said[w.user] = w.user.mustAll()
+			}
 			if d := w.differs(said[w.user][path]); d != "" {
-				missing = append(missing, w.user.name+": "+d)
+				differ[w.user], missing = true, append(missing, w.user.name+": "+d)
 			}
 		}
+		maps.DeleteFunc(said, func(u *user, _ map[string]shown) bool { return differ[u] })
 		return len(missing) == 0
 	})
 	if !ok {
