@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/swaggest/swgui"
@@ -50,7 +51,7 @@ func (p *pageBuffer) WriteHeader(int) {}
 
 // serveDocs serves the OpenAPI document, and a page to read and try the operations.
 func (a *api) serveDocs() {
-	document := encodeDocument(a.huma.OpenAPI())
+	document := sync.OnceValue(func() []byte { return encodeDocument(a.huma.OpenAPI()) }) // encoding takes megabytes, which few starts need
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-cache")
@@ -58,7 +59,7 @@ func (a *api) serveDocs() {
 			w.Write(a.signIn.encode(a.huma.OpenAPI(), at))
 			return
 		}
-		w.Write(document)
+		w.Write(document())
 	})
 	page := v5emb.NewHandlerWithConfig(a.docsPage())
 	policy := docsPolicy(rendered(page, "/docs"))
