@@ -130,7 +130,19 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 }
 
 // noRedirects calls identity providers. It follows no redirect, which would take a code, a refresh token or a secret to another address.
-var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+var noRedirects = &http.Client{Transport: oneProtocol{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// oneProtocol is the default transport. It refuses responses that switch protocols: their body is the connection, and no deadline ends a read of that.
+type oneProtocol struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (oneProtocol) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
+		return nil, errors.Join(errors.New("the server answers with another protocol than HTTP"), response.Body.Close())
+	}
+	return response, err
+}
 
 // direct returns a context in which the libraries for OpenID Connect and OAuth call by noRedirects.
 func direct(ctx context.Context) context.Context { return oidc.ClientContext(ctx, noRedirects) }

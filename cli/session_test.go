@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -190,5 +191,29 @@ func TestLogout_WaitsForARenewal(t *testing.T) {
 	}
 	if _, err := s.read("b"); !os.IsNotExist(err) {
 		t.Errorf("the sign-in is still there: %v", err)
+	}
+}
+
+// TestSignIn_RefusesAnotherProtocol: a read of the body of such a response would never end.
+func TestSignIn_RefusesAnotherProtocol(t *testing.T) {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n") // fails if the test is over
+		<-over
+		conn.Close()
+	}))
+	defer server.Close()
+	defer close(over)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := noRedirects.Do(r); err == nil {
+		t.Errorf("the response has status %d", response.StatusCode)
 	}
 }

@@ -194,6 +194,9 @@ func (c *Client) send(ctx context.Context, r call, body []byte) (*answer, error)
 		return nil, err
 	}
 	defer response.Body.Close()
+	if response.StatusCode == http.StatusSwitchingProtocols { // the body is the connection, and no deadline ends a read of that
+		return nil, notABroker(c.base, "another protocol")
+	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, mostBody+1))
 	switch {
 	case err != nil:

@@ -105,6 +105,40 @@ func TestErrors_AreTheBrokersWords(t *testing.T) {
 	}
 }
 
+// TestErrors_OfAnotherProtocol: the request ends, though the body of such a response never does.
+func TestErrors_OfAnotherProtocol(t *testing.T) {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n") // fails if the test is over
+		<-over
+		conn.Close()
+	}))
+	defer server.Close()
+	defer close(over)
+	c, err := client.New(server.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Platforms(t.Context())
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !client.IsCode(err, client.NotABroker) {
+			t.Error(err)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Error("the request does not end")
+	}
+}
+
 func TestErrors_OfAnAddressWithoutABroker(t *testing.T) {
 	for status, body := range map[int]string{200: "<html>Welcome</html>", 404: "<html>Not here</html>", 502: "bad gateway"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

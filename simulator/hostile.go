@@ -125,6 +125,7 @@ func HostileReplies() map[string]Reply {
 		"trickling head":       endless(endlessHead, []byte("X: y\r\n"), time.Second),
 		"trickling chunks":     endless(endlessHead+"Transfer-Encoding: chunked\r\n\r\n", []byte("1;x=y\r\n \r\n"), time.Second),
 		"nothing":              endless("", nil, time.Hour),
+		"another protocol":     endless("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", nil, time.Hour),
 		"redirect elsewhere":   JSONReply(302, "Location: http://elsewhere.example/jobs/x\r\n", `{}`),
 		"redirect to itself":   JSONReply(307, "Location: ?\r\n", `{}`),
 		"page": func(w io.Writer) {

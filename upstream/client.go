@@ -214,9 +214,13 @@ func (call Call) request(u *url.URL, token dispatch.Secret) *http.Request {
 	return req
 }
 
-var errNotSent = errors.New("not sent: the deadline had passed")
+var (
+	errNotSent  = errors.New("not sent: the deadline had passed")
+	errSwitched = errors.New("HTTP 101")
+)
 
-// send sends one request. sent is false if it is certain that the server received nothing.
+// send sends one request. sent is false if it is certain that the server received nothing. A response that switches protocols is an error: its
+// body would be the connection, and no deadline ends a read of that.
 func (c *Client) send(ctx context.Context, by http.RoundTripper, req *http.Request) (resp *http.Response, sent bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, fmt.Errorf("%w (%w)", errNotSent, context.Cause(ctx))
@@ -231,6 +235,10 @@ func (c *Client) send(ctx context.Context, by http.RoundTripper, req *http.Reque
 		WroteHeaderField: func(string, []string) { wrote.Store(true) },
 	})
 	if resp, err = by.RoundTrip(req.WithContext(ctx)); err == nil {
+		if resp.StatusCode == http.StatusSwitchingProtocols {
+			resp.Body.Close()
+			return nil, true, errSwitched
+		}
 		resp.Request = req
 		return resp, true, nil
 	}

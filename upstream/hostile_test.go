@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -70,4 +71,59 @@ func TestDo_BoundsHostileResponses(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestClient_RefusesAnotherProtocol: the body of a response that switches protocols is the connection, and no deadline ends a read of that.
+func TestClient_RefusesAnotherProtocol(t *testing.T) {
+	const url = "http://hostile.example/x"
+	for name, row := range map[string]struct {
+		ask  func(context.Context, *upstream.Client) error
+		want dispatch.Kind
+	}{
+		"read": {func(ctx context.Context, c *upstream.Client) error {
+			_, err := c.Do(ctx, upstream.Call{Method: http.MethodGet, URL: url})
+			return err
+		}, dispatch.BadUpstream},
+		"effect": {func(ctx context.Context, c *upstream.Client) error {
+			_, err := c.Do(ctx, upstream.Call{Method: http.MethodPost, URL: url, Effect: true})
+			return err
+		}, dispatch.Uncertain},
+		"stream": {func(ctx context.Context, c *upstream.Client) error {
+			a, err := c.Stream(ctx, upstream.Call{Method: http.MethodGet, URL: url})
+			return drained(a, err)
+		}, dispatch.BadUpstream},
+		"file": {func(ctx context.Context, c *upstream.Client) error {
+			a, err := c.Relay(ctx, upstream.Relay{URL: url})
+			return drained(a, err)
+		}, dispatch.BadUpstream},
+		"delivery": {func(ctx context.Context, c *upstream.Client) error {
+			_, _, err := c.Deliver(ctx, upstream.Delivery{URL: url})
+			return err
+		}, dispatch.BadUpstream},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &simulator.Hostile{Answer: func(*http.Request) simulator.Reply { return simulator.HostileReplies()["another protocol"] }}
+				begin := time.Now()
+				err := row.ask(t.Context(), upstream.New(upstream.Config{Development: true, Dial: h.Dial}))
+				if dispatch.KindOf(err) != row.want || dispatch.TextFor(err) == "" {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(begin); took > time.Minute {
+					t.Errorf("it took %v", took)
+				}
+				time.Sleep(2 * time.Hour) // until all connections have ended
+			})
+		})
+	}
+}
+
+// drained reads the stream of an answer.
+func drained(a *upstream.Answer, err error) error {
+	if err != nil {
+		return err
+	}
+	defer a.Stream.Close()
+	_, err = io.Copy(io.Discard, a.Stream)
+	return err
 }

@@ -36,6 +36,8 @@ func failure(op string, err error, sent, effect bool) error {
 		e.Text = "There was no time left to send the request to the server."
 	case prohibited(err):
 		e.Kind, e.Text = dispatch.Misconfigured, "The server's host resolves to a non-public address."
+	case errors.Is(err, errSwitched):
+		e.Kind, e.Text = uncertainIf(effect, dispatch.BadUpstream), "The server answers with another protocol than HTTP."
 	case !sent:
 		e.Text = "The server cannot be reached."
 	case effect:
