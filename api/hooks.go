@@ -83,7 +83,7 @@ func (a *api) hookRoutes() {
 		Summary: "Delete a hook", Description: "Deliveries that wait are dropped.",
 		DefaultStatus: http.StatusOK, Parameters: one, Responses: withNull(a.errors(401, 404, 503))}, a.deleteHook)
 	register(a, huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test", Tags: []string{"hooks"},
-		Summary: "Send a test to a hook", Description: "The list of deliveries shows whether it arrived.",
+		Summary: "Send a test to a hook", Description: "The list of deliveries shows whether it arrived. A hook is sent ten tests in ten minutes at most.",
 		DefaultStatus: http.StatusOK, Parameters: one, Responses: withNull(a.errors(401, 404, 503))}, a.testHook)
 	register(a, huma.Operation{OperationID: "list_deliveries", Method: http.MethodGet, Path: "/hooks/{hook_id}/deliveries", Tags: []string{"hooks"},
 		Summary: "List the last deliveries of a hook", Description: "The last 100 at most, newest first. A delivery is kept for a week.",

@@ -75,6 +75,16 @@ type Delivery struct {
 	Notice   string    // why the last try failed; safe to show
 }
 
+// A hook is sent MostTests tests in TestsWithin at most.
+const (
+	MostTests   = 10
+	TestsWithin = 10 * time.Minute
+)
+
+// ReleasesEvery is how long ago the last round of a hook must have ended for its owner to end its pause: a receiver that fails, or asks for a
+// pause, is not tried as often as somebody asks for it.
+const ReleasesEvery = time.Minute
+
 // DeliveryLife is how long a delivery is kept from when it was to be sent.
 const DeliveryLife = 7 * 24 * time.Hour
 
@@ -90,9 +100,10 @@ type Hooks interface {
 	DeleteHook(ctx context.Context, u UserID, id string) error
 	// Deliveries returns the last deliveries of a hook, newest first, n at most.
 	Deliveries(ctx context.Context, u UserID, id string, n int) ([]Delivery, error)
-	// TestHook adds a delivery of TestEvent, and releases the hook.
+	// TestHook adds a delivery of TestEvent, and releases the hook. LimitReached if the hook had MostTests in TestsWithin.
 	TestHook(ctx context.Context, u UserID, id string) error
-	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it.
+	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it, unless its last round ended
+	// less than ReleasesEvery ago.
 	SendAgain(ctx context.Context, u UserID, id string, e Event) error
 
 	// ForeignHooks returns hooks whose secrets are not sealed with the given key, n at most.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -63,9 +64,19 @@ func (s *Store) Deliveries(ctx context.Context, u dispatch.UserID, id string, n 
 	return deliveriesOf(rows), fail("Deliveries", err)
 }
 
-// TestHook adds a test delivery to a hook.
+// TestHook adds a test delivery to a hook, unless it had many lately. release has locked the hook, so that no other process counts meanwhile.
 func (s *Store) TestHook(ctx context.Context, u dispatch.UserID, id string) error {
-	return s.release(ctx, "TestHook", u, id, func(q tx, now int64) error { return q.AddTestDelivery(ctx, id, int(now)) })
+	return s.release(ctx, "TestHook", u, id, func(q tx, now int64) error {
+		had, err := q.CountTests(ctx, id, now-dispatch.TestsWithin.Microseconds())
+		if err != nil {
+			return err
+		}
+		if had.Tests >= dispatch.MostTests {
+			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.TestHook", RetryAfter: dispatch.TestsWithin / dispatch.MostTests,
+				Text: fmt.Sprintf("This hook was sent %d tests in the last %v. Wait before you send another.", had.Tests, dispatch.TestsWithin)}
+		}
+		return q.AddTestDelivery(ctx, query.AddTestDeliveryParams{Hook: id, Epoch: int(max(now, had.Last+1)), Now: now})
+	})
 }
 
 // SendAgain makes a stored delivery due.
@@ -79,7 +90,7 @@ func (s *Store) SendAgain(ctx context.Context, u dispatch.UserID, id string, e d
 	})
 }
 
-// release changes deliveries of a hook and tries its receiver again.
+// release tries the receiver of a hook again, unless it was tried a moment ago, and changes deliveries of the hook.
 func (s *Store) release(ctx context.Context, op string, u dispatch.UserID, id string, change func(q tx, now int64) error) error {
 	return s.in(ctx, s.write, op, func(q tx, now int64) error {
 		if _, err := q.GetHook(ctx, id, u); err != nil {
@@ -88,10 +99,10 @@ func (s *Store) release(ctx context.Context, op string, u dispatch.UserID, id st
 			}
 			return err
 		}
-		if err := change(q, now); err != nil {
+		if err := q.ReleaseHook(ctx, now-dispatch.ReleasesEvery.Microseconds(), id); err != nil {
 			return err
 		}
-		return q.ReleaseHook(ctx, id)
+		return change(q, now)
 	})
 }
 

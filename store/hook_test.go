@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // hookTest is a store with jobs of ann.
@@ -193,6 +194,36 @@ func TestHooks_OfTheirOwnerOnly(t *testing.T) {
 		t.must(t.kept.DeleteHook(t.Context(), "ann", "h"))
 		if _, err := t.kept.Hook(t.Context(), "ann", "h"); !dispatch.Is(err, dispatch.NotFound) || len(t.claim("h", 10)) != 0 {
 			t.Errorf("deleted: %v", err)
+		}
+	})
+}
+
+// TestHooks_TestsAreBounded: in number, and they end the pause of a receiver only if it was not tried a moment ago.
+func TestHooks_TestsAreBounded(t *testing.T) {
+	eachHookTest(t, 1, func(t *hookTest) {
+		h := t.add("h", "ann", dispatch.Finished)
+		t.add("other", "ann", dispatch.Finished)
+		for range dispatch.MostTests {
+			t.must(t.kept.TestHook(t.Context(), "ann", "h"))
+		}
+		if err := t.kept.TestHook(t.Context(), "ann", "h"); !dispatch.Is(err, dispatch.LimitReached) {
+			t.Errorf("one more: %v", err)
+		}
+		t.must(t.kept.TestHook(t.Context(), "ann", "other"))
+		if n := len(t.log("h")); n != dispatch.MostTests {
+			t.Errorf("%d tests", n)
+		}
+		tests := t.claim("h", 1) // they are sent one after the other
+		h.Failures, h.Hold = 1, start.Add(100*365*24*time.Hour)
+		t.must(t.kept.SettleDeliveries(t.Context(), h, tests))
+		t.must(t.kept.SendAgain(t.Context(), "ann", "h", tests[0].Event))
+		if h, err := t.kept.Hook(t.Context(), "ann", "h"); err != nil || !h.Hold.After(start.Add(time.Hour)) {
+			t.Errorf("the pause of a receiver that was just tried is over: %+v, %v", h, err)
+		}
+		store.Exec(t, t.s.(*store.Store), "UPDATE hooks SET ran = ran - 61000000") // more than a minute passes
+		t.must(t.kept.SendAgain(t.Context(), "ann", "h", tests[0].Event))
+		if h, err := t.kept.Hook(t.Context(), "ann", "h"); err != nil || h.Hold.After(start) {
+			t.Errorf("the pause stays: %+v, %v", h, err)
 		}
 	})
 }

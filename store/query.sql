@@ -1240,17 +1240,22 @@ UPDATE hooks SET failures = sqlc.arg(failures), hold = sqlc.arg(hold), gone = sq
 -- name: EndDeliveries :exec
 UPDATE deliveries SET state = 'failed', due = 0, notice = sqlc.arg(notice) WHERE hook = sqlc.arg(hook) AND due > 0;
 
+-- name: CountTests :one
+-- Test deliveries of a hook after a time, and the epoch of the last.
+SELECT COUNT(*) AS tests, CAST(COALESCE(max(epoch), 0) AS BIGINT) AS last FROM deliveries
+WHERE hook = sqlc.arg(hook) AND job = 0 AND epoch > CAST(sqlc.arg(after) AS BIGINT);
+
 -- name: AddTestDelivery :exec
 INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-VALUES (sqlc.arg(hook), 0, sqlc.arg(now), 'test', 0, 0, sqlc.arg(now), sqlc.arg(now), sqlc.arg(now));
+VALUES (sqlc.arg(hook), 0, sqlc.arg(epoch), 'test', 0, 0, sqlc.arg(now), sqlc.arg(now), sqlc.arg(now));
 
 -- name: SendAgain :execrows
 UPDATE deliveries SET state = 'waiting', due = sqlc.arg(now), queued = sqlc.arg(now)
 WHERE hook = sqlc.arg(hook) AND job = sqlc.arg(job) AND epoch = sqlc.arg(epoch) AND status = sqlc.arg(status);
 
 -- name: ReleaseHook :exec
--- Its receiver is tried at once.
-UPDATE hooks SET hold = 0, gone = FALSE WHERE id = $1;
+-- Its receiver is tried at once, unless its last round ended after a time: then its pause stays.
+UPDATE hooks SET gone = FALSE, hold = CASE WHEN ran <= CAST(sqlc.arg(before) AS BIGINT) THEN 0 ELSE hold END WHERE id = sqlc.arg(id);
 
 -- name: ListForeignHooks :many
 SELECT * FROM hooks WHERE key <> sqlc.arg(key) ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);

@@ -97,7 +97,7 @@ func TestClient_RefusesAnotherProtocol(t *testing.T) {
 			return drained(a, err)
 		}, dispatch.BadUpstream},
 		"delivery": {func(ctx context.Context, c *upstream.Client) error {
-			_, _, err := c.Deliver(ctx, upstream.Delivery{URL: url})
+			_, _, err := c.Deliver(ctx, upstream.Delivery{URL: url, Header: http.Header{}})
 			return err
 		}, dispatch.BadUpstream},
 	} {
