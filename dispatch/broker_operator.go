@@ -34,6 +34,7 @@ func (b *Broker) EndJob(ctx context.Context, id JobID, reason string) (Job, erro
 			ended = ended.withOrphan(j.Ref)
 			ended.Due = g.Now
 		}
+		ended = planMetering(j, ended, Outcome{Asked: AskStatus, Report: Report{Partial: true}}, g.Now) // nothing is known of its costs
 		ended = applyConsequences(j, ended, b.Timing.complete(), g.Now)
 		saved, err := b.Store.Save(ctx, []Job{ended}, j.Account)
 		if err != nil {

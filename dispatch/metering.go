@@ -30,9 +30,10 @@ func (m Metered) values() (all [3]float64) {
 
 // Unmetered is a run of a job at its platform whose costs or usage the platform has not reported yet.
 type Unmetered struct {
-	Ref   Ref       `json:"ref"`
-	Ended time.Time `json:"ended"`
-	Due   time.Time `json:"due"` // when they are read next
+	Ref    Ref       `json:"ref"`
+	Ended  time.Time `json:"ended"`
+	Due    time.Time `json:"due"`              // when they are read next
+	Priced bool      `json:"priced,omitempty"` // its costs were reported, and so are booked: only usage is missing
 }
 
 // meterAges are the ages after its end at which a job's costs are read again while they are missing: platforms that account for jobs in a process
@@ -85,7 +86,7 @@ func planMetering(was, j Job, o Outcome, now time.Time) Job {
 		return j
 	}
 	if o.Report.Partial || j.Unit != "" && j.Costs == nil {
-		j.Unmetered = append(slices.Clone(j.Unmetered), Unmetered{Ref: j.Ref, Ended: now, Due: now.Add(meterAges[0])})
+		j.Unmetered = append(slices.Clone(j.Unmetered), Unmetered{Ref: j.Ref, Ended: now, Due: now.Add(meterAges[0]), Priced: j.Costs != nil})
 	}
 	return j
 }
@@ -119,7 +120,8 @@ func (j Job) unmetered() Unmetered {
 }
 
 // applyMetering applies a read of the costs of a run that has ended: of the job itself, or of an attempt before a retry, whose costs count as spent.
-// It does not change the status, however the platform revises it.
+// It does not change the status, however the platform revises it. Costs that were booked before are not spent again: version 0.1.0 forgets them when
+// it retries a job, and keeps the planned read.
 func applyMetering(j Job, o Outcome, now time.Time) Job {
 	i := slices.IndexFunc(j.Unmetered, func(u Unmetered) bool { return u.Ref == o.Ref })
 	if i < 0 {
@@ -133,6 +135,7 @@ func applyMetering(j Job, o Outcome, now time.Time) Job {
 	case o.Ref == j.Ref:
 		j = j.noteReport(o.Report)
 		j.Duration = cmp.Or(o.Report.Duration, j.Duration)
+	case was.Unmetered[i].Priced:
 	default:
 		j.Spent, j.Unit = j.Spent+Bookable(o.Report.Costs), cmp.Or(o.Report.Unit, j.Unit)
 	}

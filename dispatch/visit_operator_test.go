@@ -56,6 +56,75 @@ func TestOperator_HoldsAndReleases(t *testing.T) {
 	}
 }
 
+// inTwoSteps is a platform on which jobs are created and then started. created is called when it has created a job.
+func inTwoSteps(created func()) (p *twoSteps, started *atomic.Int32) {
+	started = new(atomic.Int32)
+	p = &twoSteps{}
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+		if s.Ref == (dispatch.Ref{}) {
+			created()
+			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}}, nil
+		}
+		started.Add(1)
+		return dispatch.SubmitResult{Ref: s.Ref, Started: true}, nil
+	}
+	return p, started
+}
+
+type twoSteps struct{ script }
+
+func (*twoSteps) TwoStep() bool { return true }
+
+// A hold that begins while a job is created keeps it from being started, and its owner is told.
+func TestOperator_HoldsTheStartOfCreatedJobs(t *testing.T) {
+	hold := func() {}
+	p, started := inTwoSteps(func() { hold() })
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		s := h.Store.(*conformance.MemStore)
+		hold = func() {
+			if err := s.HoldScope(t.Context(), dispatch.OperatorHold{Scope: "a", Notice: "until noon", By: "root"}); err != nil {
+				t.Error(err)
+			}
+		}
+		j := h.accept(t)
+		time.Sleep(5 * time.Hour)
+		if got := h.stored(t, j.ID); started.Load() != 0 || got.Phase != dispatch.Created || got.Attention != dispatch.HeldByOperator {
+			t.Errorf("%s, %s, %d starts", got.Phase, got.Attention, started.Load())
+		}
+		if err := s.ReleaseScope(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := h.stored(t, j.ID); started.Load() != 1 || got.Phase != dispatch.Started || got.Attention != dispatch.None {
+			t.Errorf("after the release: %s, %s, %d starts", got.Phase, got.Attention, started.Load())
+		}
+	})
+}
+
+// The costs of a job that an operator ended are read, as those of any other.
+func TestEndJob_ReadsTheCosts(t *testing.T) {
+	var ended atomic.Bool
+	costs := 4.5
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+		if ended.Load() {
+			return dispatch.Report{Status: dispatch.Canceled, Costs: &costs, Unit: "credits"}, nil
+		}
+		return dispatch.Report{Status: dispatch.Running}, nil
+	}}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		j := h.accept(t)
+		time.Sleep(time.Minute)
+		if _, err := h.EndJob(t.Context(), j.ID, "it hangs"); err != nil {
+			t.Fatal(err)
+		}
+		ended.Store(true)
+		time.Sleep(time.Hour)
+		if got := h.stored(t, j.ID); got.Status != dispatch.Failed || got.AllCosts() == nil || *got.AllCosts() != costs {
+			t.Errorf("%s, costs %v", got.Status, got.AllCosts())
+		}
+	})
+}
+
 // A job that its platform reports as running for ever is ended: it fails with the reason, and its job at the platform is canceled.
 func TestEndJob_EndsWhatDoesNotEnd(t *testing.T) {
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Running}, nil }}

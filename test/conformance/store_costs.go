@@ -80,7 +80,7 @@ func (t storeTest) unmetered() {
 	now, three := t.look().Now, 3.0
 	first.Metered = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"}, Input: &dispatch.Amount{Value: 1}}
 	first.Phase, first.Status, first.Costs, first.Spent, first.Unit = dispatch.Ended, dispatch.Finished, &three, 1.5, "credits"
-	first.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "b"}, Ended: now, Due: now.Add(2 * time.Hour)},
+	first.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "b"}, Ended: now, Due: now.Add(2 * time.Hour), Priced: true},
 		{Ref: dispatch.Ref{Base: "https://p.example/b", ID: "a"}, Ended: now, Due: now.Add(time.Hour)}}
 	first = t.save(first)
 	t.equal(t.load(first.ID), first)
