@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -17,19 +19,40 @@ import (
 // job, also one of the version before, which clears the costs of a job that is retried. The program itself cannot do it, because it does not know
 // what the row held before.
 func ledgerMigration(dialect goose.Dialect) *goose.Migration {
-	statements := sqliteLedger
 	if dialect == goose.DialectPostgres {
-		statements = postgresLedger
+		return goose.NewGoMigration(60, &goose.GoFunc{RunDB: bookOnPostgreSQL}, nil)
 	}
-	install := func(ctx context.Context, tx *sql.Tx) error {
-		for _, statement := range statements {
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
+	return goose.NewGoMigration(60, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+		return execAll(ctx, tx, slices.Concat(sqliteLedger, bookKnown(sqliteMonth)))
+	}}, nil)
+}
+
+// bookOnPostgreSQL installs the triggers in a transaction whose lock keeps others from changing jobs. It holds the lock only until a second one has
+// its snapshot, which adds up the jobs as they were at that moment while others go on. After an interruption all begins anew.
+func bookOnPostgreSQL(ctx context.Context, db *sql.DB) error {
+	install, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
 	}
-	return goose.NewGoMigration(60, &goose.GoFunc{RunTx: install}, nil)
+	defer install.Rollback() // fails after the commit
+	if err := execAll(ctx, install, postgresLedger); err != nil {
+		return err
+	}
+	sum, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		return err
+	}
+	defer sum.Rollback()                                            // likewise
+	if err := execAll(ctx, sum, []string{"SELECT 1"}); err != nil { // takes the snapshot
+		return err
+	}
+	if err := install.Commit(); err != nil {
+		return err
+	}
+	if err := execAll(ctx, sum, bookKnown(postgresMonth)); err != nil {
+		return err
+	}
+	return sum.Commit()
 }
 
 // booked is the condition under which an update of a job is booked: the platform reported other costs of the present attempt, or costs of an
@@ -43,16 +66,18 @@ const booking = `CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 EN
 var sqliteLedger = []string{`
 CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs WHEN ` + booked + ` BEGIN
 	INSERT INTO ledger (owner, account, month, unit, costs, runs)
-	VALUES (NEW.owner, NEW.account, strftime('%Y-%m', NEW.updated / 1000000, 'unixepoch'), NEW.unit, ` + booking + `)
+	VALUES (NEW.owner, NEW.account, ` + strings.ReplaceAll(sqliteMonth, "updated", "NEW.updated") + `, NEW.unit, ` + booking + `)
 	ON CONFLICT (owner, account, month, unit, shard) DO UPDATE SET costs = costs + excluded.costs, runs = runs + excluded.runs;
 	INSERT INTO task_costs (task, unit, costs, runs) SELECT NEW.task, NEW.unit, ` + booking + ` WHERE NEW.task <> 0
 	ON CONFLICT (task, unit, shard) DO UPDATE SET costs = costs + excluded.costs, runs = runs + excluded.runs;
-END`,
-	strings.ReplaceAll(bookKnown, "$MONTH", "strftime('%Y-%m', updated / 1000000, 'unixepoch')"),
-	bookKnownTasks,
-}
+END`}
 
+// postgresLedger also removes what an interrupted migration left.
 var postgresLedger = []string{
+	fmt.Sprintf("SET LOCAL lock_timeout = %d", migrationWaits.Milliseconds()),
+	"DROP FUNCTION IF EXISTS book_costs() CASCADE",
+	"DELETE FROM ledger",
+	"DELETE FROM task_costs",
 	"ALTER TABLE ledger ALTER COLUMN shard SET DEFAULT pg_backend_pid()",
 	"ALTER TABLE task_costs ALTER COLUMN shard SET DEFAULT pg_backend_pid()", `
 CREATE FUNCTION book_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN
@@ -64,21 +89,24 @@ CREATE FUNCTION book_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FR
 	RETURN NULL;
 END $body$`, `
 CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW WHEN ` + booked + ` EXECUTE FUNCTION book_costs()`,
-	strings.ReplaceAll(bookKnown, "$MONTH", postgresMonth),
-	bookKnownTasks,
 }
+
+const sqliteMonth = `strftime('%Y-%m', updated / 1000000, 'unixepoch')`
 
 const postgresMonth = `to_char(to_timestamp(updated / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM')`
 
-// bookKnown books the costs that jobs have when the triggers are installed. On PostgreSQL their installation keeps others from changing jobs until
-// it is committed.
-const bookKnown = `
-INSERT INTO ledger (owner, account, month, unit, shard, costs, runs)
-SELECT owner, account, $MONTH, unit, 0, SUM(costs), count(*) FROM jobs WHERE costs BETWEEN 0 AND 1e12 GROUP BY 1, 2, 3, 4`
-
-const bookKnownTasks = `
-INSERT INTO task_costs (task, unit, shard, costs, runs)
-SELECT task, unit, 0, SUM(costs), count(*) FROM jobs WHERE task <> 0 AND costs BETWEEN 0 AND 1e12 GROUP BY 1, 2`
+// bookKnown returns the statements that book the costs that jobs had when the triggers were installed. Only an interrupted migration finds costs of
+// attempts before.
+func bookKnown(month string) []string {
+	const costs = `SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN costs ELSE 0 END + spent), count(costs)`
+	const known = `(costs BETWEEN 0 AND 1e12 OR spent <> 0)`
+	return []string{
+		`INSERT INTO ledger (owner, account, month, unit, shard, costs, runs)
+		SELECT owner, account, ` + month + `, unit, 0, ` + costs + ` FROM jobs WHERE ` + known + ` GROUP BY 1, 2, 3, 4`,
+		`INSERT INTO task_costs (task, unit, shard, costs, runs)
+		SELECT task, unit, 0, ` + costs + ` FROM jobs WHERE task <> 0 AND ` + known + ` GROUP BY 1, 2`,
+	}
+}
 
 // ledgerRows is how many rows Usage reads at most: those of some years.
 const ledgerRows = 1000
@@ -109,10 +137,11 @@ func rounded(costs float64) float64 { return math.Round(costs*1e6) / 1e6 }
 
 // unmetered is a dispatch.Unmetered in the database.
 type unmetered struct {
-	Base  string `json:"base,omitempty"`
-	ID    string `json:"id"`
-	Ended int64  `json:"ended"`
-	Due   int64  `json:"due"`
+	Base   string `json:"base,omitempty"`
+	ID     string `json:"id"`
+	Ended  int64  `json:"ended"`
+	Due    int64  `json:"due"`
+	Priced bool   `json:"priced,omitempty"`
 }
 
 func unmeteredText(all []dispatch.Unmetered) string {
@@ -121,7 +150,7 @@ func unmeteredText(all []dispatch.Unmetered) string {
 	}
 	kept := make([]unmetered, len(all))
 	for i, u := range all {
-		kept[i] = unmetered{u.Ref.Base, u.Ref.ID, micros(u.Ended), micros(u.Due)}
+		kept[i] = unmetered{u.Ref.Base, u.Ref.ID, micros(u.Ended), micros(u.Due), u.Priced}
 	}
 	text, _ := encode(kept) // cannot fail: strings and numbers only
 	return text
@@ -135,7 +164,7 @@ func unmeteredOf(text string, into *[]dispatch.Unmetered) error {
 	var kept []unmetered
 	err := json.Unmarshal([]byte(text), &kept)
 	for _, u := range kept {
-		*into = append(*into, dispatch.Unmetered{Ref: dispatch.Ref{Base: u.Base, ID: u.ID}, Ended: at(u.Ended), Due: at(u.Due)})
+		*into = append(*into, dispatch.Unmetered{Ref: dispatch.Ref{Base: u.Base, ID: u.ID}, Ended: at(u.Ended), Due: at(u.Due), Priced: u.Priced})
 	}
 	return err
 }
