@@ -11,6 +11,8 @@ type Operations interface {
 	HoldScope(context.Context, OperatorHold) error
 	// ReleaseScope ends the hold of a scope, and wakes the accounts that it concerned. NotFound: there is none.
 	ReleaseScope(ctx context.Context, scope string) error
+	// HasAccount reports whether jobs of an account were ever accepted.
+	HasAccount(context.Context, Account) (bool, error)
 	// OperatorHolds returns all holds, by scope.
 	OperatorHolds(context.Context) ([]OperatorHold, error)
 	// Troubled returns jobs at platforms that need attention, and with setAside those that were set aside, those first whose phase or status changed

@@ -1,10 +1,11 @@
 // Package operator is the interface for operators, on the private listener: what is stuck, holds of platforms and accounts, the history of a
-// job, and its end by force. It serves the machine of the broker only, and each change is audited.
+// job, and its end by force. It serves only who can read the database, on the machine of the broker, and each change is audited.
 package operator
 
 import (
 	"cmp"
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"io"
@@ -37,7 +38,9 @@ type Config struct {
 	// Hurry tells the engine that accounts may be due at once; nil: it finds them by itself soon.
 	Hurry     func()
 	Platforms []string // names
-	Log       *slog.Logger
+	// Key is what requests must carry as a bearer token. Whoever can read the database knows it.
+	Key dispatch.Secret
+	Log *slog.Logger
 }
 
 // Job is a job that needs attention, as operators see it.
@@ -100,7 +103,7 @@ func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		result, err := any(nil), permitted(r)
+		result, err := any(nil), s.permitted(r)
 		if err == nil {
 			result, err = f(r)
 		}
@@ -116,9 +119,9 @@ func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 // proxied are the headers of which a proxy sends one.
 var proxied = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
 
-// permitted returns an error unless the request comes from this machine, is addressed to it, and names an operator. The address keeps out pages
-// whose name leads here; the headers of proxies, requests that one on this machine passes on for others.
-func permitted(r *http.Request) error {
+// permitted returns an error unless the request comes from this machine, is addressed to it, carries the key, and names an operator. The address
+// keeps out pages whose name leads here; the key, what a proxy on this machine passes on for others.
+func (s server) permitted(r *http.Request) error {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	host, _, split := net.SplitHostPort(r.Host)
 	if split != nil {
@@ -130,6 +133,8 @@ func permitted(r *http.Request) error {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are served on the broker's own machine only: run the command there, in its container."}
 	case slices.ContainsFunc(proxied, func(name string) bool { return r.Header.Get(name) != "" }):
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are not served through a proxy."}
+	case s.Key == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+s.Key.Reveal())) == 0:
+		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "The request does not carry the key of the broker's database: use eodispatch operator with the broker's own configuration."}
 	case strings.TrimSpace(r.Header.Get(Header)) == "":
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator", Text: "The header " + Header + " must name the operator."}
 	}
@@ -231,9 +236,8 @@ func (s server) hold(r *http.Request) (any, error) {
 	if err := read(r, &h); err != nil {
 		return nil, err
 	}
-	platform, _, _ := strings.Cut(h.Scope, "/")
-	if !slices.Contains(s.Platforms, platform) {
-		return nil, invalid("There is no platform " + strconv.Quote(platform) + ". Configured are: " + strings.Join(s.Platforms, ", ") + ".")
+	if err := s.exists(r.Context(), h.Scope); err != nil {
+		return nil, err
 	}
 	if strings.TrimSpace(h.Notice) == "" {
 		return nil, invalid("Say why, for users: notice.")
@@ -245,6 +249,23 @@ func (s server) hold(r *http.Request) (any, error) {
 	s.audit(r, "hold", "scope", h.Scope, "notice", h.Notice)
 	s.hurry()
 	return h, nil
+}
+
+// exists returns Invalid unless a scope is a configured platform, or an account at one for which jobs were submitted.
+func (s server) exists(ctx context.Context, scope string) error {
+	platform, _, ofAccount := strings.Cut(scope, "/")
+	if !slices.Contains(s.Platforms, platform) {
+		return invalid("There is no platform " + strconv.Quote(platform) + ". Configured are: " + strings.Join(s.Platforms, ", ") + ".")
+	}
+	if !ofAccount {
+		return nil
+	}
+	known, err := s.Store.HasAccount(ctx, dispatch.Account(scope))
+	if err == nil && !known {
+		return invalid("No job was ever submitted for the account " + strconv.Quote(scope) + ". Write it as operator jobs and the log do: " +
+			platform + "/shared, " + platform + "/open, or " + platform + "/ISSUER SUBJECT.")
+	}
+	return err
 }
 
 func (s server) release(r *http.Request) (any, error) {

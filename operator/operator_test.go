@@ -17,9 +17,26 @@ type nothing struct{ dispatch.Operations }
 
 func (nothing) OperatorHolds(context.Context) ([]dispatch.OperatorHold, error) { return nil, nil }
 func (nothing) HoldScope(context.Context, dispatch.OperatorHold) error         { return nil }
+func (nothing) HasAccount(_ context.Context, a dispatch.Account) (bool, error) {
+	return a == "p/shared", nil
+}
+
+// handler returns the interface of a broker with a platform p.
+func handler(log slog.Handler) http.Handler {
+	return operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(log), Platforms: []string{"p"}, Key: "key"})
+}
+
+// from returns a request of ann from this machine, with the key.
+func from(method, path, body string) *http.Request {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.RemoteAddr, r.Host = "127.0.0.1:4711", "127.0.0.1:9090"
+	r.Header.Set(operator.Header, "ann")
+	r.Header.Set("Authorization", "Bearer key")
+	return r
+}
 
 func TestHandler_ServesThisMachineOnly(t *testing.T) {
-	h := operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(slog.DiscardHandler), Platforms: []string{"p"}})
+	h := handler(slog.DiscardHandler)
 	for _, row := range []struct {
 		from, to, who string
 		want          int
@@ -31,7 +48,7 @@ func TestHandler_ServesThisMachineOnly(t *testing.T) {
 		{"127.0.0.1:4711", "10.0.0.7:9090", "ann", http.StatusForbidden},
 		{"127.0.0.1:4711", "127.0.0.1:9090", "", http.StatusUnprocessableEntity}, // a page in a browser sends no such header
 	} {
-		r := httptest.NewRequest(http.MethodGet, "/operator/holds", nil)
+		r := from(http.MethodGet, "/operator/holds", "")
 		r.RemoteAddr, r.Host = row.from, row.to
 		r.Header.Set(operator.Header, row.who)
 		w := httptest.NewRecorder()
@@ -42,12 +59,25 @@ func TestHandler_ServesThisMachineOnly(t *testing.T) {
 	}
 }
 
+// TestHandler_NeedsTheKey: a proxy on the machine that sends no header of its own is told from the command by the key.
+func TestHandler_NeedsTheKey(t *testing.T) {
+	for _, sent := range []string{"", "key", "Bearer", "Bearer ", "Bearer key2", "bearer key"} {
+		for name, h := range map[string]http.Handler{"with a key": handler(slog.DiscardHandler),
+			"without": operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(slog.DiscardHandler)})} {
+			r := from(http.MethodGet, "/operator/holds", "")
+			r.Header.Set("Authorization", sent)
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+				t.Errorf("%s, %q: %d %s", name, sent, w.Code, w.Body)
+			}
+		}
+	}
+}
+
 func TestHandler_IsNotServedThroughAProxy(t *testing.T) {
-	h := operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(slog.DiscardHandler)})
+	h := handler(slog.DiscardHandler)
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"} {
-		r := httptest.NewRequest(http.MethodGet, "/operator/holds", nil)
-		r.RemoteAddr, r.Host = "127.0.0.1:4711", "127.0.0.1:9090"
-		r.Header.Set(operator.Header, "ann")
+		r := from(http.MethodGet, "/operator/holds", "")
 		r.Header.Set(name, "10.0.0.7")
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
@@ -58,20 +88,19 @@ func TestHandler_IsNotServedThroughAProxy(t *testing.T) {
 
 func TestHandler_RefusesWhatIsWrong(t *testing.T) {
 	var log strings.Builder
-	h := operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(slog.NewTextHandler(&log, nil)), Platforms: []string{"p"}})
+	h := handler(slog.NewTextHandler(&log, nil))
 	for body, want := range map[string]int{
 		`{"scope": "p", "notice": "updates"}`:               http.StatusOK,
 		`{"scope": "p/shared", "notice": "updates"}`:        http.StatusOK,
 		`{"scope": "q", "notice": "updates"}`:               http.StatusUnprocessableEntity,
+		`{"scope": "p/shard", "notice": "updates"}`:         http.StatusUnprocessableEntity,
+		`{"scope": "p/", "notice": "updates"}`:              http.StatusUnprocessableEntity,
 		`{"scope": "p", "notice": " "}`:                     http.StatusUnprocessableEntity,
 		`{`:                                                 http.StatusUnprocessableEntity,
 		`{"notice": "` + strings.Repeat("a", 70_000) + `"}`: http.StatusUnprocessableEntity,
 	} {
-		r := httptest.NewRequest(http.MethodPost, "/operator/holds", strings.NewReader(body))
-		r.RemoteAddr, r.Host = "127.0.0.1:4711", "127.0.0.1:9090"
-		r.Header.Set(operator.Header, "ann")
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(w, from(http.MethodPost, "/operator/holds", body))
 		if w.Code != want {
 			t.Errorf("%.40s: %d %s", body, w.Code, w.Body)
 		}

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -30,6 +32,12 @@ func (s *Store) ReleaseScope(ctx context.Context, scope string) error {
 	})
 }
 
+// HasAccount reports whether jobs of an account were ever accepted.
+func (s *Store) HasAccount(ctx context.Context, a dispatch.Account) (bool, error) {
+	known, err := s.queries(s.read).HasAccount(ctx, a)
+	return known, fail("HasAccount", err)
+}
+
 // OperatorHolds returns all holds, by scope.
 func (s *Store) OperatorHolds(ctx context.Context) (all []dispatch.OperatorHold, err error) {
 	rows, err := s.queries(s.read).ListOperatorHolds(ctx)
@@ -52,12 +60,19 @@ func (s *Store) Troubled(ctx context.Context, setAside bool, n int) (jobs []disp
 	return jobs, err
 }
 
-// AddEvents stores what happened to jobs.
+// AddEvents stores what happened to jobs. Those of jobs that were deleted meanwhile, as by Forget, are left out.
 func (s *Store) AddEvents(ctx context.Context, events []dispatch.JobEvent) error {
 	return s.in(ctx, s.write, "AddEvents", func(q tx, _ int64) error {
+		there, err := existing(ctx, q, events)
+		if err != nil {
+			return err
+		}
 		rows := newBulk(q, "events", "job", "at", "what", "phase", "status", "attention", "attempt", "outcome", "took", "detail")
 		defer rows.close()
 		for _, e := range events {
+			if !there[e.Job] {
+				continue
+			}
 			if err := rows.add(ctx, int64(e.Job), micros(e.At), e.What, string(e.Phase), string(e.Status), string(e.Attention), int64(e.Attempt), e.Outcome,
 				e.Took.Microseconds(), storableText(e.Detail)); err != nil {
 				return err
@@ -65,6 +80,35 @@ func (s *Store) AddEvents(ctx context.Context, events []dispatch.JobEvent) error
 		}
 		return rows.flush(ctx)
 	})
+}
+
+// existing returns which of the jobs of events are stored.
+func existing(ctx context.Context, q tx, events []dispatch.JobEvent) (map[dispatch.JobID]bool, error) {
+	there := map[dispatch.JobID]bool{}
+	var ids []any
+	for _, e := range events {
+		if _, listed := there[e.Job]; !listed {
+			there[e.Job], ids = false, append(ids, int64(e.Job))
+		}
+	}
+	for some := range slices.Chunk(ids, rowsAtOnce) {
+		list := strings.TrimPrefix(q.rows(0, 1, len(some)), ", ")
+		rows, err := q.QueryContext(ctx, "SELECT id FROM jobs WHERE id IN ("+list+")", some...)
+		if err != nil {
+			return nil, err
+		}
+		for rows.Next() {
+			var id dispatch.JobID
+			if err := rows.Scan(&id); err != nil {
+				return nil, errors.Join(err, rows.Close())
+			}
+			there[id] = true
+		}
+		if err := rows.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
 }
 
 // Events returns what happened to a job.

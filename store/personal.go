@@ -13,16 +13,18 @@ import (
 )
 
 // What the database holds of a user is found by the columns of its tables, so that a table that a later version adds is not forgotten: a table with a
-// column owner has rows of users, and one with a column job and no owner has rows of their jobs.
+// column owner has rows of users, one with a column job and no owner has rows of their jobs, and one with a column task alone has rows of their tasks.
 
 // secretColumns are not exported: they are sealed, or serve only to recognize secrets.
 var secretColumns = []string{"sealed", "key", "secret", "fingerprint"}
 
-// ownTables returns the tables with rows of users, and those with rows of jobs.
-func (s *Store) ownTables(ctx context.Context) (ofUsers, ofJobs []string, err error) {
-	const sqliteColumns = `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name IN ('owner', 'job')`
+// ownTables are the tables with rows of users, by what their rows belong to.
+type ownTables struct{ ofUsers, ofJobs, ofTasks []string }
+
+func (s *Store) ownTables(ctx context.Context) (own ownTables, err error) {
+	const sqliteColumns = `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name IN ('owner', 'job', 'task')`
 	const postgresColumns = `SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-		WHERE c.relkind = 'r' AND a.attname IN ('owner', 'job') AND NOT a.attisdropped
+		WHERE c.relkind = 'r' AND a.attname IN ('owner', 'job', 'task') AND NOT a.attisdropped
 		AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)`
 	text := sqliteColumns
 	if s.remote {
@@ -30,25 +32,28 @@ func (s *Store) ownTables(ctx context.Context) (ofUsers, ofJobs []string, err er
 	}
 	rows, err := s.read.QueryContext(ctx, text)
 	if err != nil {
-		return nil, nil, err
+		return own, err
 	}
 	defer rows.Close()
 	has := map[string][]string{}
 	for rows.Next() {
 		var table, column string
 		if err := rows.Scan(&table, &column); err != nil {
-			return nil, nil, err
+			return own, err
 		}
 		has[table] = append(has[table], column)
 	}
 	for _, table := range slices.Sorted(maps.Keys(has)) {
-		if slices.Contains(has[table], "owner") {
-			ofUsers = append(ofUsers, table)
-		} else {
-			ofJobs = append(ofJobs, table)
+		switch {
+		case slices.Contains(has[table], "owner"):
+			own.ofUsers = append(own.ofUsers, table)
+		case slices.Contains(has[table], "job"):
+			own.ofJobs = append(own.ofJobs, table)
+		default:
+			own.ofTasks = append(own.ofTasks, table)
 		}
 	}
-	return ofUsers, ofJobs, rows.Err()
+	return own, rows.Err()
 }
 
 // Owned is a row that the database holds of a user.
@@ -60,15 +65,16 @@ type Owned struct {
 // Export calls yield for each row that the database holds of a user, without secrets, until it returns an error. JSON is exported as such.
 func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned) error) error {
 	ctx = allow(ctx, upkeepWithin)
-	ofUsers, ofJobs, err := s.ownTables(ctx)
-	for _, table := range ofUsers {
-		if err == nil {
-			err = s.exportRows(ctx, table, "SELECT * FROM "+table+" WHERE owner = $1", u, yield)
-		}
-	}
-	for _, table := range ofJobs {
-		if err == nil {
-			err = s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1", u, yield)
+	own, err := s.ownTables(ctx)
+	for _, of := range []struct {
+		tables []string
+		join   string
+	}{{own.ofUsers, "WHERE t.owner = $1"}, {own.ofJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1"},
+		{own.ofTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1"}} {
+		for _, table := range of.tables {
+			if err == nil {
+				err = s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+of.join, u, yield)
+			}
 		}
 	}
 	return fail("Export", err)
@@ -163,25 +169,25 @@ func (s *Store) Forget(ctx context.Context, u dispatch.UserID) (deleted map[stri
 		}
 		return nil, 0, err
 	}
-	ofUsers, ofJobs, err := s.ownTables(ctx)
+	own, err := s.ownTables(ctx)
 	if err != nil {
 		return nil, 0, fail("Forget", err)
 	}
 	deleted = map[string]int64{}
-	if err := s.forgetJobs(ctx, u, ofJobs, deleted); err != nil {
+	if err := s.forgetJobs(ctx, u, own.ofJobs, deleted); err != nil {
 		return nil, 0, fail("Forget", err)
 	}
 	if err := s.mergeShards(ctx); err != nil {
 		return nil, 0, fail("Forget", err)
 	}
-	if revocations, err = s.forgetUser(ctx, u, ofUsers, deleted); err == nil {
+	if revocations, err = s.forgetUser(ctx, u, own, deleted); err == nil {
 		err = s.purgeDocuments(ctx)
 	}
 	return deleted, revocations, err
 }
 
 // forgetUser deletes what is left of a user without jobs. Conflict if the user has submitted jobs meanwhile: what belongs to them must stay.
-func (s *Store) forgetUser(ctx context.Context, u dispatch.UserID, ofUsers []string, deleted map[string]int64) (revocations int64, err error) {
+func (s *Store) forgetUser(ctx context.Context, u dispatch.UserID, own ownTables, deleted map[string]int64) (revocations int64, err error) {
 	err = s.in(ctx, s.write, "Forget", func(q tx, now int64) error {
 		if err := s.refuseJobs(ctx, q, u); err != nil {
 			return err
@@ -189,7 +195,7 @@ func (s *Store) forgetUser(ctx context.Context, u dispatch.UserID, ofUsers []str
 		if revocations, err = revokeAll(ctx, q, u, now); err != nil {
 			return err
 		}
-		return forgetRows(ctx, q, u, ofUsers, deleted)
+		return forgetRows(ctx, q, u, own, deleted)
 	})
 	return revocations, err
 }
@@ -247,8 +253,14 @@ func revokeAll(ctx context.Context, q tx, u dispatch.UserID, now int64) (n int64
 }
 
 // forgetRows deletes the other rows of a user, and the user's accounts.
-func forgetRows(ctx context.Context, q tx, u dispatch.UserID, ofUsers []string, deleted map[string]int64) error {
-	for _, table := range ofUsers {
+func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, deleted map[string]int64) error {
+	for _, table := range own.ofTasks {
+		text := "DELETE FROM " + table + " WHERE task IN (SELECT id FROM tasks WHERE owner = $1)"
+		if err := execCounted(ctx, q, deleted, table, text, string(u)); err != nil {
+			return err
+		}
+	}
+	for _, table := range own.ofUsers {
 		if table == "jobs" || table == "revocations" {
 			continue
 		}

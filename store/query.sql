@@ -797,7 +797,8 @@ SELECT t.id FROM tasks t WHERE NOT t.hidden AND t.id > sqlc.arg(after) AND t.cre
 ORDER BY t.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListHiddenTasks :many
-SELECT id FROM tasks WHERE hidden ORDER BY id;
+-- Those that may have aged jobs.
+SELECT id FROM tasks WHERE hidden AND created < CAST(sqlc.arg(before) AS BIGINT) ORDER BY id;
 
 -- name: ListJobIDs :many
 SELECT id FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 ORDER BY number;
@@ -1276,6 +1277,9 @@ ON CONFLICT (scope) DO UPDATE SET notice = excluded.notice, held_by = excluded.h
 
 -- name: DeleteOperatorHold :execrows
 DELETE FROM operator_holds WHERE scope = sqlc.arg(scope);
+
+-- name: HasAccount :one
+SELECT EXISTS (SELECT 1 FROM accounts WHERE id = sqlc.arg(id)) AS known;
 
 -- name: ListOperatorHolds :many
 SELECT * FROM operator_holds ORDER BY scope;

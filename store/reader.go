@@ -18,13 +18,7 @@ import (
 // OpenToRead opens a database only to read it, while brokers may be using it, also an SQLite file. It changes nothing: a database whose schema is
 // not that of this program is Misconfigured.
 func OpenToRead(ctx context.Context, dsn string, c dispatch.Clock) (*Store, error) {
-	s := &Store{keyLife: dispatch.KeyLife}
-	var err error
-	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
-		err = s.readSQLite(file, c)
-	} else {
-		err = s.readPostgreSQL(ctx, dsn)
-	}
+	s, err := openReader(ctx, dsn, c)
 	if err == nil {
 		err = s.checkSchema(ctx)
 	}
@@ -32,6 +26,26 @@ func OpenToRead(ctx context.Context, dsn string, c dispatch.Clock) (*Store, erro
 		return nil, errors.Join(fail("OpenToRead", err), s.Close())
 	}
 	return s, nil
+}
+
+// openReader opens a database of any schema to read it. The store must be closed also after an error.
+func openReader(ctx context.Context, dsn string, c dispatch.Clock) (*Store, error) {
+	s := &Store{keyLife: dispatch.KeyLife}
+	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		return s, s.readSQLite(file, c)
+	}
+	return s, s.readPostgreSQL(ctx, dsn)
+}
+
+// ReadOperatorKey returns the key of [Store.OperatorKey] of a database that brokers may be using, also one that a newer version has brought up to date.
+func ReadOperatorKey(ctx context.Context, dsn string, c dispatch.Clock) (dispatch.Secret, error) {
+	s, err := openReader(ctx, dsn, c)
+	defer s.Close()
+	if err != nil {
+		return "", fail("ReadOperatorKey", err)
+	}
+	key, err := s.queries(s.read).GetSetting(ctx, cursorKey)
+	return operatorKeyOf(dispatch.Secret(key)), fail("ReadOperatorKey", err)
 }
 
 func (s *Store) readSQLite(file string, c dispatch.Clock) error {

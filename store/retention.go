@@ -223,7 +223,7 @@ func (s *Store) deleteAgedTasks(ctx context.Context, before int64) error {
 	if err != nil {
 		return err
 	}
-	hidden, err := s.queries(s.read).ListHiddenTasks(ctx)
+	hidden, err := s.queries(s.read).ListHiddenTasks(ctx, before)
 	if err != nil {
 		return fail("Retain", err)
 	}

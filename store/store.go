@@ -2,9 +2,12 @@ package store
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"slices"
@@ -131,6 +134,15 @@ func (s *Store) Installation(context.Context) (string, error) { return s.install
 
 // CursorKey returns a random key, unique to this database, by which all processes that use it sign the cursors of lists.
 func (s *Store) CursorKey() dispatch.Secret { return s.cursorKey }
+
+// OperatorKey returns a key by which a command proves to the broker that it can read the database.
+func (s *Store) OperatorKey() dispatch.Secret { return operatorKeyOf(s.cursorKey) }
+
+func operatorKeyOf(cursorKey dispatch.Secret) dispatch.Secret {
+	of := hmac.New(sha256.New, []byte(cursorKey.Reveal()))
+	of.Write([]byte("operator"))
+	return dispatch.Secret(hex.EncodeToString(of.Sum(nil)))
+}
 
 func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.adapt(db, db)) }
 

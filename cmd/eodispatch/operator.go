@@ -20,6 +20,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/operator"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // operatorWithin limits a request of an operator's command.
@@ -168,6 +169,11 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := store.ReadOperatorKey(ctx, settings.Database.Reveal(), wallClock{})
+	if err != nil {
+		return nil, fmt.Errorf("the key for the broker cannot be read from its database: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key.Reveal())
 	request.Header.Set(operator.Header, self())
 	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxy that the environment may name
 	response, err := direct.Do(request)

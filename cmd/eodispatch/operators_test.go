@@ -121,6 +121,7 @@ func TestForget_LeavesNothing(t *testing.T) {
 			dsn := create(t)
 			fillForUsers(t, w, dsn)
 			environ := []string{"EODISPATCH_DATABASE=" + dsn}
+			change(t, dsn, "INSERT INTO task_costs (task, unit, costs, runs) SELECT id, 'credits', 1, 1 FROM tasks")
 			before := mentions(t, dsn, remembered)
 			code, printed := try(t, environ, "export", "--config", file, "--user", forgotten)
 			if code != exitDone || strings.Contains(printed, "sealed-secret") || strings.Contains(printed, remembered) {
@@ -134,7 +135,7 @@ func TestForget_LeavesNothing(t *testing.T) {
 				}
 				tables[o.Table]++
 			}
-			for table, want := range map[string]int{"jobs": 3, "requests": 3, "tasks": 1, "keys": 1, "grants": 1, "definitions": 2} {
+			for table, want := range map[string]int{"jobs": 3, "requests": 3, "tasks": 1, "keys": 1, "grants": 1, "definitions": 2, "task_costs": 1} {
 				if tables[table] != want {
 					t.Errorf("%d rows of %s exported: %v", tables[table], table, tables)
 				}
@@ -143,6 +144,9 @@ func TestForget_LeavesNothing(t *testing.T) {
 			if code != exitDone || !strings.Contains(printed, "3 jobs, ") || !strings.Contains(printed, `"action":"forget"`) || !strings.Contains(printed, "1 permissions") ||
 				strings.Contains(printed, forgotten) {
 				t.Errorf("exit %d:\n%s", code, printed)
+			}
+			if left := mentions(t, dsn, "credits"); left["task_costs"] != 1 {
+				t.Errorf("costs of tasks are left: %v", left)
 			}
 			if left := mentions(t, dsn, forgotten); len(left) != 1 || left["revocations"] != 1 {
 				t.Errorf("left: %v", left)

@@ -96,11 +96,11 @@ func (q *Queries) AddSource(ctx context.Context, name string) error {
 
 const addTestDelivery = `-- name: AddTestDelivery :exec
 INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-VALUES ($1, 0, $2, 'test', 0, 0, $2, $2, $2)
+VALUES ($1, 0, $2, 'test', 0, 0, $3, $3, $3)
 `
 
-func (q *Queries) AddTestDelivery(ctx context.Context, hook string, now int) error {
-	_, err := q.db.ExecContext(ctx, addTestDelivery, hook, now)
+func (q *Queries) AddTestDelivery(ctx context.Context, hook string, epoch int, now int64) error {
+	_, err := q.db.ExecContext(ctx, addTestDelivery, hook, epoch, now)
 	return err
 }
 
@@ -1342,6 +1342,24 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first i
 	return items, nil
 }
 
+const countTests = `-- name: CountTests :one
+SELECT COUNT(*) AS tests, CAST(COALESCE(max(epoch), 0) AS BIGINT) AS last FROM deliveries
+WHERE hook = $1 AND job = 0 AND epoch > CAST($2 AS BIGINT)
+`
+
+type CountTestsRow struct {
+	Tests int64
+	Last  int64
+}
+
+// Test deliveries of a hook after a time, and the epoch of the last.
+func (q *Queries) CountTests(ctx context.Context, hook string, after int64) (CountTestsRow, error) {
+	row := q.db.QueryRowContext(ctx, countTests, hook, after)
+	var i CountTestsRow
+	err := row.Scan(&i.Tests, &i.Last)
+	return i, err
+}
+
 const countTimeDependent = `-- name: CountTimeDependent :one
 SELECT count(*) FROM jobs
 WHERE owner = $1 AND NOT hidden AND phase = 'started' AND task = CAST($2 AS BIGINT) AND task <> 0 AND looks = 0
@@ -2573,6 +2591,17 @@ func (q *Queries) GetUnstarted(ctx context.Context, arg GetUnstartedParams) (Uns
 		&i.Version,
 	)
 	return i, err
+}
+
+const hasAccount = `-- name: HasAccount :one
+SELECT EXISTS (SELECT 1 FROM accounts WHERE id = $1) AS known
+`
+
+func (q *Queries) HasAccount(ctx context.Context, id dispatch.Account) (bool, error) {
+	row := q.db.QueryRowContext(ctx, hasAccount, id)
+	var known bool
+	err := row.Scan(&known)
+	return known, err
 }
 
 const hasDocument = `-- name: HasDocument :one
@@ -4044,11 +4073,12 @@ func (q *Queries) ListGrants(ctx context.Context, owner dispatch.UserID) ([]Gran
 }
 
 const listHiddenTasks = `-- name: ListHiddenTasks :many
-SELECT id FROM tasks WHERE hidden ORDER BY id
+SELECT id FROM tasks WHERE hidden AND created < CAST($1 AS BIGINT) ORDER BY id
 `
 
-func (q *Queries) ListHiddenTasks(ctx context.Context) ([]dispatch.TaskID, error) {
-	rows, err := q.db.QueryContext(ctx, listHiddenTasks)
+// Those that may have aged jobs.
+func (q *Queries) ListHiddenTasks(ctx context.Context, before int64) ([]dispatch.TaskID, error) {
+	rows, err := q.db.QueryContext(ctx, listHiddenTasks, before)
 	if err != nil {
 		return nil, err
 	}
@@ -6729,12 +6759,12 @@ func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (int64, error)
 }
 
 const releaseHook = `-- name: ReleaseHook :exec
-UPDATE hooks SET hold = 0, gone = FALSE WHERE id = $1
+UPDATE hooks SET gone = FALSE, hold = CASE WHEN ran <= CAST($1 AS BIGINT) THEN 0 ELSE hold END WHERE id = $2
 `
 
-// Its receiver is tried at once.
-func (q *Queries) ReleaseHook(ctx context.Context, id string) error {
-	_, err := q.db.ExecContext(ctx, releaseHook, id)
+// Its receiver is tried at once, unless its last round ended after a time: then its pause stays.
+func (q *Queries) ReleaseHook(ctx context.Context, before int64, iD string) error {
+	_, err := q.db.ExecContext(ctx, releaseHook, before, iD)
 	return err
 }
 

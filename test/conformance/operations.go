@@ -31,6 +31,11 @@ func (t operationsTest) holds() {
 	j := t.acceptFor(ann, shared)
 	before := t.look()
 	t.equal(before.Operator, "")
+	for account, want := range map[dispatch.Account]bool{j.Account: true, j.Account + "d": false, "": false} {
+		known, err := t.o.HasAccount(t.Context(), account)
+		t.must(err)
+		t.equal(known, want)
+	}
 	h := dispatch.OperatorHold{Scope: j.Account.Platform(), Notice: "updates", By: "root"}
 	t.must(t.o.HoldScope(t.Context(), h))
 	t.must(t.o.HoldScope(t.Context(), h))
@@ -82,7 +87,11 @@ func (t operationsTest) events() {
 			Attention: dispatch.InDoubt, Attempt: i, Outcome: "uncertain", Took: time.Second, Detail: "no answer\x00"})
 	}
 	t.must(t.o.AddEvents(t.Context(), given))
-	t.must(t.o.AddEvents(t.Context(), []dispatch.JobEvent{{Job: j.ID + 1, At: now, What: "submit"}}))
+	late := j.ID + 1 // a job that is not there any more
+	t.must(t.o.AddEvents(t.Context(), []dispatch.JobEvent{{Job: late, At: now, What: "submit"}}))
+	left, err := t.o.Events(t.Context(), late, 100)
+	t.must(err)
+	t.equal(len(left), 0)
 	got, err := t.o.Events(t.Context(), j.ID, 100)
 	t.must(err)
 	if len(got) != len(given) {
