@@ -75,7 +75,7 @@ func (s *Store) TestHook(ctx context.Context, u dispatch.UserID, id string) erro
 			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.TestHook", RetryAfter: dispatch.TestsWithin / dispatch.MostTests,
 				Text: fmt.Sprintf("This hook was sent %d tests in the last %v. Wait before you send another.", had.Tests, dispatch.TestsWithin)}
 		}
-		return q.AddTestDelivery(ctx, query.AddTestDeliveryParams{Hook: id, Epoch: int(max(now, had.Last+1)), Now: now})
+		return q.AddTestDelivery(ctx, id, int(max(now, had.Last+1)), now)
 	})
 }
 
