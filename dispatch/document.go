@@ -21,6 +21,14 @@ type Origin struct {
 	Service  Service
 }
 
+// Sent returns the bytes of a process that was sent with a request, which is a part of the request; 0 for any other document, and for nil.
+func (d *Document) Sent() int64 {
+	if d == nil || !d.Service.Inline() {
+		return 0
+	}
+	return int64(len(d.Body))
+}
+
 // Hash returns the SHA-256 of the body, in hexadecimal. It identifies the content of the document.
 func (d Document) Hash() string {
 	sum := sha256.Sum256(d.Body)

@@ -319,11 +319,7 @@ type Draft struct {
 
 // Bytes returns the bytes of the request, which count in Quota.Bytes. A process that was sent with the request is a part of it.
 func (d Draft) Bytes() int64 {
-	n := int64(len(d.Body))
-	if d.Document != nil && d.Document.Service.Inline() {
-		n += int64(len(d.Document.Body))
-	}
-	return n
+	return int64(len(d.Body)) + d.Document.Sent()
 }
 
 // Usage is how much of an account an owner uses.

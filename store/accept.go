@@ -63,6 +63,7 @@ type acceptance struct {
 	now   int64
 
 	shared string // the task's request, encoded
+	sent   int64  // bytes of the process that was sent with the task's request
 	bytes  int64  // of all requests
 
 	counted bool // the jobs are counted by count, and not by the triggers
@@ -72,8 +73,9 @@ type acceptance struct {
 func (a *acceptance) measure() (err error) {
 	if a.task != nil {
 		a.shared, err = encode(a.task.Request)
+		a.sent = a.task.Document.Sent()
 	}
-	a.bytes, a.counted = int64(len(a.shared)), a.alike()
+	a.bytes, a.counted = int64(len(a.shared))+a.sent, a.alike()
 	for _, j := range a.jobs {
 		a.bytes += j.Bytes()
 	}
@@ -160,7 +162,7 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	a.now = now
 	if a.task != nil {
 		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: a.id, Owner: a.task.Owner, Account: a.task.Account,
-			Request: a.shared, Dimension: a.task.Dimension, Created: now}); err != nil {
+			Request: a.shared, Dimension: a.task.Dimension, Created: now, Sent: a.sent}); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ func (a *acceptance) count(ctx context.Context, q tx) error {
 		return nil
 	}
 	j, n := a.jobs[0].Job, int64(len(a.jobs))
-	bytes := a.bytes - int64(len(a.shared))
+	bytes := a.bytes - int64(len(a.shared)) - a.sent
 	sums := dispatch.SumUpdated([2]int64{}, a.now)
 	return errors.Join(
 		q.CountTaskAccepted(ctx, query.CountTaskAcceptedParams{Task: a.id, Status: j.Status, N: n, First: n * sums[0], Second: n * sums[1]}),

@@ -54,7 +54,7 @@ WHERE keys.created <= sqlc.arg(expired);
 SELECT fingerprint, task, job FROM keys WHERE owner = sqlc.arg(owner) AND name = sqlc.arg(name) AND created > sqlc.arg(expired);
 
 -- name: InsertTask :exec
-INSERT INTO tasks (id, owner, account, request, dimension, created) VALUES ($1, $2, $3, $4, $5, $6);
+INSERT INTO tasks (id, owner, account, request, dimension, created, sent) VALUES ($1, $2, $3, $4, $5, $6, $7);
 
 -- name: HasDocument :one
 SELECT EXISTS (SELECT 1 FROM documents WHERE hash = $1) AS kept;
@@ -396,7 +396,7 @@ SELECT CAST(COALESCE((SELECT SUM(l.waiting + l.held) FROM owner_counts l WHERE l
 
 -- name: CountBytes :one
 -- The bytes of the requests of an owner's unfinished jobs, and of those of unfinished synchronous runs. The shared request of a
--- task counts once: hops from task to task in the index.
+-- task, with a process that was sent with it, counts once: hops from task to task in the index.
 WITH RECURSIVE hop (task) AS (
 	SELECT (SELECT a.task FROM jobs a WHERE a.owner = sqlc.arg(owner) AND a.task > 0 AND a.phase <> 'ended' ORDER BY a.task LIMIT 1)
 	UNION ALL
@@ -404,14 +404,14 @@ WITH RECURSIVE hop (task) AS (
 	FROM hop WHERE hop.task IS NOT NULL
 )
 SELECT CAST(COALESCE((SELECT SUM(c.bytes) FROM owner_counts c WHERE c.owner = sqlc.arg(owner)), 0)
-	+ COALESCE((SELECT SUM(octet_length(tasks.request)) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
+	+ COALESCE((SELECT SUM(octet_length(tasks.request) + tasks.sent) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
 	+ COALESCE((SELECT SUM(octet_length(r.request)) FROM sync_runs r
 		WHERE r.owner = sqlc.arg(owner) AND r.ended = 0 AND r.lapses > CAST(sqlc.arg(now) AS BIGINT)), 0) AS BIGINT);
 
 -- name: CountShared :one
--- The bytes of a task's shared request; 0 if CountBytes already counts them, because one of the jobs has not ended.
+-- The bytes of a task's shared request, with a process that was sent with it; 0 if CountBytes already counts them, because one of the jobs has not ended.
 SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = tasks.owner AND jobs.task = tasks.id AND jobs.phase <> 'ended') THEN 0
-	ELSE octet_length(tasks.request) END AS BIGINT) AS bytes
+	ELSE octet_length(tasks.request) + tasks.sent END AS BIGINT) AS bytes
 FROM tasks WHERE tasks.id = $1;
 
 -- name: DuePlatforms :many

@@ -984,13 +984,13 @@ WITH RECURSIVE hop (task) AS (
 	FROM hop WHERE hop.task IS NOT NULL
 )
 SELECT CAST(COALESCE((SELECT SUM(c.bytes) FROM owner_counts c WHERE c.owner = $1), 0)
-	+ COALESCE((SELECT SUM(octet_length(tasks.request)) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
+	+ COALESCE((SELECT SUM(octet_length(tasks.request) + tasks.sent) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
 	+ COALESCE((SELECT SUM(octet_length(r.request)) FROM sync_runs r
 		WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > CAST($2 AS BIGINT)), 0) AS BIGINT)
 `
 
 // The bytes of the requests of an owner's unfinished jobs, and of those of unfinished synchronous runs. The shared request of a
-// task counts once: hops from task to task in the index.
+// task, with a process that was sent with it, counts once: hops from task to task in the index.
 func (q *Queries) CountBytes(ctx context.Context, owner dispatch.UserID, now int64) (int64, error) {
 	row := q.db.QueryRowContext(ctx, countBytes, owner, now)
 	var column_1 int64
@@ -1184,11 +1184,11 @@ func (q *Queries) CountQueues(ctx context.Context) ([]CountQueuesRow, error) {
 
 const countShared = `-- name: CountShared :one
 SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = tasks.owner AND jobs.task = tasks.id AND jobs.phase <> 'ended') THEN 0
-	ELSE octet_length(tasks.request) END AS BIGINT) AS bytes
+	ELSE octet_length(tasks.request) + tasks.sent END AS BIGINT) AS bytes
 FROM tasks WHERE tasks.id = $1
 `
 
-// The bytes of a task's shared request; 0 if CountBytes already counts them, because one of the jobs has not ended.
+// The bytes of a task's shared request, with a process that was sent with it; 0 if CountBytes already counts them, because one of the jobs has not ended.
 func (q *Queries) CountShared(ctx context.Context, id dispatch.TaskID) (int64, error) {
 	row := q.db.QueryRowContext(ctx, countShared, id)
 	var bytes int64
@@ -2774,7 +2774,7 @@ func (q *Queries) IDInUse(ctx context.Context, job dispatch.JobID, task int64) (
 }
 
 const insertTask = `-- name: InsertTask :exec
-INSERT INTO tasks (id, owner, account, request, dimension, created) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO tasks (id, owner, account, request, dimension, created, sent) VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type InsertTaskParams struct {
@@ -2784,6 +2784,7 @@ type InsertTaskParams struct {
 	Request   string
 	Dimension string
 	Created   int64
+	Sent      int64
 }
 
 func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
@@ -2794,6 +2795,7 @@ func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
 		arg.Request,
 		arg.Dimension,
 		arg.Created,
+		arg.Sent,
 	)
 	return err
 }

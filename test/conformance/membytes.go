@@ -18,6 +18,9 @@ func (s *MemStore) bytes(u dispatch.UserID, now time.Time) (n int64) {
 		if !counted[r.Task] {
 			counted[r.Task] = true
 			n += sizeOf(s.tasks[r.Task].Request)
+			if d := s.defined[owned{task: r.Task}]; d != nil {
+				n += d.Sent()
+			}
 		}
 	}
 	for _, r := range s.runs {

@@ -36,7 +36,7 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 // bytesOf returns the bytes of the requests of a task, or of jobs without one.
 func bytesOf(t *dispatch.Task, jobs []dispatch.Draft) (n int64) {
 	if t != nil {
-		n = sizeOf(t.Request)
+		n = sizeOf(t.Request) + t.Document.Sent()
 	}
 	for _, j := range jobs {
 		n += j.Bytes()

@@ -47,14 +47,15 @@ func (t storeTest) taskBytes(held int64) {
 	ctx := t.Context()
 	r := request()
 	r.Parameters = json.RawMessage(`{"x":"` + strings.Repeat("<", 1000) + `"}`)
-	task := &dispatch.Task{Owner: ann, Account: shared, Request: r, Dimension: "d"}
+	sent := &dispatch.Document{Origin: dispatch.Origin{Platform: "p", Service: dispatch.Service{Application: "process_graph#1"}}, Body: []byte(`{"process_graph":{"é":{}}}`)}
+	task := &dispatch.Task{Owner: ann, Account: shared, Request: r, Dimension: "d", Document: sent}
 	var jobs []dispatch.Draft
 	for i := range 3 {
 		d := draft(ann, shared)
 		d.Number, d.Body = i+1, []byte(strings.Repeat("7", 100))
 		jobs = append(jobs, d)
 	}
-	whole := sizeOf(r) + 300
+	whole := sizeOf(r) + 300 + int64(len(sent.Body))
 	_, err := t.s.Accept(ctx, dispatch.Key{}, task, jobs, dispatch.Quota{Bytes: held + whole - 1})
 	t.kind(err, dispatch.LimitReached)
 	_, err = t.s.Accept(ctx, dispatch.Key{}, task, jobs, dispatch.Quota{Bytes: held + whole})
