@@ -92,7 +92,7 @@ func (f *Facade) checkServices(b *dispatch.Backend, members map[string]json.RawM
 // noGraphs returns the error of a graph for a platform that runs its services only.
 func noGraphs(b *dispatch.Backend) error {
 	return refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+b.Name+" does not run process graphs. Its services can be called by a graph that "+
-		"has no other nodes, but for one save_result without options; their arguments must be values.")
+		"has no other nodes, but for one "+processSave+" without options; their arguments must be values.")
 }
 
 // isPlainObject reports whether arguments are an object of values: they refer to no node and no parameter.
@@ -104,7 +104,7 @@ func isPlainObject(arguments json.RawMessage) bool {
 // saves returns the format in which a node saves the data of another, if it does nothing else.
 func (n node) saves(from string) (format string, ok bool) {
 	var a map[string]json.RawMessage
-	if n.Process != "save_result" || n.Namespace != "" || json.Unmarshal(n.Arguments, &a) != nil {
+	if n.Process != processSave || n.Namespace != "" || json.Unmarshal(n.Arguments, &a) != nil {
 		return "", false
 	}
 	var data struct {
@@ -207,7 +207,7 @@ func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage, 
 func callOfService(id string, r dispatch.Request) (json.RawMessage, error) {
 	return dispatch.Encode(map[string]any{"process_graph": map[string]any{
 		"run":  map[string]any{"process_id": id, "namespace": servicesNamespace, "arguments": r.Parameters},
-		"save": map[string]any{"process_id": "save_result", "arguments": map[string]any{"data": map[string]string{"from_node": "run"}, "format": r.Format}, "result": true},
+		"save": map[string]any{"process_id": processSave, "arguments": map[string]any{"data": map[string]string{"from_node": "run"}, "format": r.Format}, "result": true},
 	}})
 }
 

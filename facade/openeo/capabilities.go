@@ -118,6 +118,9 @@ func (f *Facade) capabilities(r *request) (*answer, error) {
 	id, title := "eodispatch", cmp.Or(f.Title, "eodispatch")
 	text := "All openEO platforms of this broker as one back-end. Jobs wait here while a platform is full or does not respond. " +
 		"The services of its catalogue, on platforms of all protocols, are the processes of the namespace " + servicesNamespace + "."
+	if f.withoutGraphs(r.view) {
+		text = "The services of this broker's catalogue are the processes of the namespace " + servicesNamespace + ". No platform here runs process graphs that do more than call one of them."
+	}
 	if b := r.view.backend; b != nil {
 		id, title = b.Name, cmp.Or(d.Title, b.Name)
 		text = strings.TrimSpace(d.Description + "\n\nReached by a broker: jobs wait there while this platform is full or does not respond.")

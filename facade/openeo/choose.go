@@ -24,6 +24,9 @@ func (f *Facade) choose(r *request, members map[string]json.RawMessage) (*dispat
 	if err != nil {
 		return nil, err
 	}
+	if len(needs) == 0 && f.withoutGraphs(r.view) {
+		return nil, errOnlyServices
+	}
 	if name := namedPlatform(members); name != "" {
 		b := f.anyBackend(name)
 		switch {
@@ -68,6 +71,9 @@ func (all needs) String() string {
 	return strings.Join(texts, "; ")
 }
 
+// mostNamespaces bounds how many namespaces of a graph are looked up, each by a request to every platform.
+const mostNamespaces = 8
+
 // needsOf returns the services and the namespaces of a graph. A namespace that nobody is known to have, such as the URL of a definition, is left
 // to the platform.
 func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
@@ -77,6 +83,10 @@ func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 			return nil, refused(http.StatusBadRequest, "ProcessUnsupported", "The catalogue has no service "+quoted(id)+". GET /processes/"+servicesNamespace+" lists its services.")
 		}
 		all = append(all, need{"the service " + quoted(id), []string{s.Platform}})
+	}
+	if len(u.namespaces) > mostNamespaces {
+		return nil, tooComplex("The process graph calls processes of %d namespaces. At most %d are looked up at the platforms; name one by the job option %s.",
+			len(u.namespaces), mostNamespaces, platformOptions[0])
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(u.namespaces)) {
 		if at := f.havingNamespace(r, namespace); len(at) > 0 {
@@ -173,7 +183,7 @@ func (u uses) node(v map[string]any) {
 	}
 	u.processes[id] = true
 	arguments, _ := v["arguments"].(map[string]any)
-	if collection, is := arguments["id"].(string); is && id == "load_collection" {
+	if collection, is := arguments["id"].(string); is && id == processLoad {
 		u.collections[collection] = true
 	}
 }
@@ -223,27 +233,25 @@ func (f *Facade) noPlatform(why string) error {
 	for _, b := range f.backends() {
 		names = append(names, b.Name)
 	}
-	return refused(http.StatusBadRequest, "ProcessUnsupported", why+" Name a platform by the job option "+platformOptions[0]+": "+strings.Join(names, ", ")+".")
+	if len(names) > 0 {
+		why += " Name a platform by the job option " + platformOptions[0] + ": " + strings.Join(names, ", ") + "."
+	}
+	return refused(http.StatusBadRequest, "ProcessUnsupported", why)
 }
 
 // idsOf returns the ids of what each platform lists; nil for a platform that does not respond.
 func (f *Facade) idsOf(r *request, backends []*dispatch.Backend, member string) []map[string]bool {
 	all := make([]map[string]bool, len(backends))
 	for i, one := range f.readAll(r, backends, "/"+member) {
-		var doc map[string]json.RawMessage
-		var list []struct {
-			ID string `json:"id"`
-		}
-		if one.err != nil || json.Unmarshal(one.At(""), &doc) != nil || json.Unmarshal(doc[member], &list) != nil {
-			continue
-		}
-		all[i] = map[string]bool{}
-		for _, resource := range list {
-			all[i][resource.ID] = true
+		if one.err == nil {
+			all[i] = f.ids.in(one.Publication, backends[i].Name, member)
 		}
 	}
 	return all
 }
+
+// processLoad loads a collection.
+const processLoad = "load_collection"
 
 func hasAll(has, wanted map[string]bool) bool {
 	for id := range wanted {

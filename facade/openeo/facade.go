@@ -1,5 +1,6 @@
 // Package openeo offers the broker as an openEO back-end, in version 1.2.0 of that API: each openEO platform transparently below
-// /openeo/{platform}/1.2, and all platforms as one below /openeo/1.2.
+// /openeo/{platform}/1.2, and all platforms as one below /openeo/1.2. Platforms of other protocols have no view of their own; the services on them
+// are processes of the view of all platforms, which exists also where no platform speaks openEO.
 //
 // What a platform publishes (collections, processes, file formats and so on) is passed on from a cache; sign-in, jobs, the
 // processes of users and results are the broker's.
@@ -61,6 +62,7 @@ type Facade struct {
 	mux   *http.ServeMux
 
 	mergedBefore mergedDocuments
+	ids          idLists
 	collecting   *budget.Places[dispatch.UserID] // results of tasks that are being collected
 }
 
@@ -137,7 +139,7 @@ func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	if v.backend = f.backend(name); v.backend != nil {
 		rest, v.path = strings.TrimPrefix(rest, "/"+name), path+"/"+name+versionPath
 	}
-	if v.merged() && len(f.backends()) == 0 {
+	if v.merged() && len(f.Backends) == 0 {
 		return view{}, "", false
 	}
 	if rest == wellKnownPath {

@@ -117,9 +117,10 @@ type inliner struct {
 }
 
 const (
-	nodeBytes  = 64   // that a node counts, besides its text
-	valueBytes = 32   // that any value counts each time it is copied: about what it takes in memory besides its text
-	callBytes  = 1024 // that reading a process counts, besides its text
+	nodeBytes  = 64       // that a node counts, besides its text
+	valueBytes = 32       // that any value counts each time it is copied: about what it takes in memory besides its text
+	callBytes  = 1024     // that reading a process counts, besides its text
+	findBytes  = 16 << 10 // that looking for a process counts, which may be a query
 )
 
 func tooComplex(format string, args ...any) error {
@@ -211,6 +212,9 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 	}
 	if p, looked := in.known[key]; looked && (p != nil || namespace != servicesNamespace) {
 		return p, nil
+	}
+	if !in.meter.Spend(findBytes) {
+		return nil, in.exceeded()
 	}
 	body, err := find()
 	if dispatch.Is(err, dispatch.NotFound) || err == nil && body == nil {

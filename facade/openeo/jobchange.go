@@ -166,6 +166,9 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	if err != nil {
 		return err
 	}
+	if err := f.checkCollections(r, backend, members); err != nil {
+		return err
+	}
 	request, d, err := f.withDimension(r, members, request)
 	if err != nil {
 		return err

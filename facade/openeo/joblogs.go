@@ -31,6 +31,9 @@ type logPage struct {
 	Links []link     `json:"links"`
 }
 
+// longestLog bounds the entries of a response, also for a client that asks for all.
+const longestLog = 10_000
+
 // readLogs returns the log of a batch job after the entry that the query parameter offset names: what the platform logged, and what the
 // broker has to say. Of a task it is the failures of its jobs, in the order in which they failed.
 func (f *Facade) readLogs(r *request) (*answer, error) {
@@ -51,7 +54,7 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.logOf(r, is)
+	all, err := f.logOf(r, is, after)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +65,7 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	if page.Logs == nil {
 		page.Logs = []logEntry{}
 	}
-	if limit > 0 && len(all) > limit {
+	if limit = min(cmp.Or(limit, longestLog), longestLog); len(all) > limit {
 		page.Logs = all[:limit]
 		query.Set("offset", page.Logs[limit-1].ID)
 		page.Links = append(page.Links, link{Rel: "next", Href: r.root + "/jobs/" + is.id() + "/logs?" + query.Encode(), Type: "application/json"})
@@ -104,13 +107,13 @@ func (p logPlace) id() string {
 	return fmt.Sprintf("%d.%d", p.first, p.second)
 }
 
-// logOf returns the whole log of a batch job.
-func (f *Facade) logOf(r *request, is entry) ([]logEntry, error) {
+// logOf returns the log of a batch job. Of a task it may leave out the entries up to a place, and all but the first ones after it.
+func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error) {
 	switch {
 	case is.unstarted != nil:
 		return nil, nil
 	case is.task != nil:
-		return f.failuresOf(r, is.task.ID)
+		return f.failuresOf(r, is.task.ID, after)
 	}
 	logged, err := f.Broker.Logs(r.Context(), r.user, is.job.ID)
 	if err != nil && !ended(is.status()) {
@@ -183,15 +186,26 @@ func writtenBefore(logged []dispatch.LogEntry, at time.Time) int64 {
 	return int64(len(logged))
 }
 
-// failuresOf returns the failures of the jobs of a task.
-func (f *Facade) failuresOf(r *request, id dispatch.TaskID) (all []logEntry, err error) {
+// failuresOf returns the failures of the jobs of a task after a place in its log, the first ones if they are many.
+func (f *Facade) failuresOf(r *request, id dispatch.TaskID, after logPlace) (all []logEntry, err error) {
+	inOrder := func(a, b logEntry) int { return placeOf(a.ID).compare(placeOf(b.ID)) }
 	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, id, dispatch.Page{Most: -1, Statuses: []dispatch.Status{dispatch.Failed}}) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, logEntry{ID: logPlace{j.Moved.UnixMicro(), int64(j.ID)}.id(), Level: "error",
-			Message: fmt.Sprintf("Tile %d failed: %s", j.Number, cmp.Or(j.Failure, "no reason is known.")), Time: known(j.Moved)})
+		at := logPlace{j.Moved.UnixMicro(), int64(j.ID)}
+		if at.compare(after) <= 0 {
+			continue
+		}
+		if all = append(all, failureEntry(at, j)); len(all) == 2*longestLog {
+			slices.SortFunc(all, inOrder)
+			all = slices.Delete(all, longestLog+1, len(all)) // one more than is shown, so that the log has a next page
+		}
 	}
-	slices.SortFunc(all, func(a, b logEntry) int { return placeOf(a.ID).compare(placeOf(b.ID)) })
+	slices.SortFunc(all, inOrder)
 	return all, nil
+}
+
+func failureEntry(at logPlace, j dispatch.Record) logEntry {
+	return logEntry{ID: at.id(), Level: "error", Message: fmt.Sprintf("Tile %d failed: %s", j.Number, cmp.Or(j.Failure, "no reason is known.")), Time: known(j.Moved)}
 }

@@ -66,7 +66,7 @@ func resultStatus(word string) string {
 
 // failureOf returns the response for the results of a batch job that failed: the last error of its log.
 func (f *Facade) failureOf(r *request, is entry) (*answer, error) {
-	all, err := f.logOf(r, is)
+	all, err := f.logOf(r, is, logPlace{})
 	if err != nil {
 		return nil, err
 	}

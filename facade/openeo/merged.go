@@ -42,6 +42,9 @@ const (
 // lists.
 func (f *Facade) mergedPublication(r *request) (*answer, error) {
 	backends, path := f.backends(), r.URL.EscapedPath()
+	if len(backends) == 0 {
+		return ownPublication(path)
+	}
 	all := f.readAll(r, backends, path)
 	m := &merging{}
 	for i, one := range all {

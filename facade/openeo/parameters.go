@@ -17,7 +17,7 @@ func (f *Facade) processingParameters(r *request) (*answer, error) {
 		lists[name] = []json.RawMessage{}
 	}
 	lists[parameterLists[0]] = append(lists[parameterLists[0]], f.jobParameters()...)
-	if r.view.merged() {
+	if r.view.merged() && !f.withoutGraphs(r.view) {
 		option, err := f.platformParameter()
 		if err != nil {
 			return nil, err

@@ -60,24 +60,18 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 
 // notPredefined returns an error if a platform of the view has a predefined process with the id, or if that cannot be found out.
 func (f *Facade) notPredefined(r *request, id string) error {
-	for _, one := range f.readAll(r, f.backendsOf(r.view), "/processes") {
-		var list struct {
-			Processes []struct {
-				ID string `json:"id"`
-			} `json:"processes"`
-		}
+	exists := refused(http.StatusBadRequest, "PredefinedProcessExists", "There is a predefined process with the id "+id+". Choose another id.")
+	if f.predefined(r.view, id) {
+		return exists
+	}
+	backends := f.backendsOf(r.view)
+	for i, one := range f.readAll(r, backends, "/processes") {
 		switch {
 		case dispatch.Is(one.err, dispatch.NotFound), dispatch.Is(one.err, dispatch.Unsupported): // a platform that lists none has none
-			continue
 		case one.err != nil:
 			return one.err
-		case json.Unmarshal(one.At(""), &list) != nil:
-			continue
-		}
-		for _, p := range list.Processes {
-			if p.ID == id {
-				return refused(http.StatusBadRequest, "PredefinedProcessExists", "There is a predefined process with the id "+id+". Choose another id.")
-			}
+		case f.ids.in(one.Publication, backends[i].Name, "processes")[id]:
+			return exists
 		}
 	}
 	return nil

@@ -1,0 +1,72 @@
+package openeo
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// failing has a task with many jobs that failed.
+type failing struct {
+	Broker
+	jobs []dispatch.Record
+}
+
+func (b failing) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	return func(yield func(dispatch.Record, error) bool) {
+		for _, j := range b.jobs {
+			if !yield(j, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestFailures_AreReadInPages: the log of a task with many failures costs the memory of a page, and its pages have each failure once, in order.
+func TestFailures_AreReadInPages(t *testing.T) {
+	const n = 3*longestLog + 17
+	b := failing{}
+	for i := range n {
+		b.jobs = append(b.jobs, dispatch.Record{Job: dispatch.Job{ID: dispatch.JobID(i + 1), Number: i + 1, Moved: time.Unix(int64(i/2), 0)}})
+	}
+	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { b.jobs[i], b.jobs[j] = b.jobs[j], b.jobs[i] })
+	f := New(Config{Broker: b})
+	r := &request{Request: httptest.NewRequest("GET", "/", nil)}
+	next, at := 1, logPlace{}
+	for next <= n {
+		all, err := f.failuresOf(r, 1, at)
+		if err != nil || len(all) == 0 || len(all) > 2*longestLog {
+			t.Fatalf("%d entries after %v, %v", len(all), at, err)
+		}
+		for _, e := range all[:min(len(all), longestLog)] {
+			if want := fmt.Sprintf("Tile %d failed", next); !strings.HasPrefix(e.Message, want) {
+				t.Fatalf("%q, want %s", e.Message, want)
+			}
+			next, at = next+1, placeOf(e.ID)
+		}
+	}
+}
+
+// TestInline_LooksForFewProcesses: a graph that names many processes costs a bounded number of queries.
+func TestInline_LooksForFewProcesses(t *testing.T) {
+	graph := map[string]any{}
+	for i := range 20_000 {
+		graph[fmt.Sprint("n", i)] = map[string]any{"process_id": fmt.Sprint("p", i), "arguments": map[string]any{}}
+	}
+	queries := 0
+	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{}, find: func(string) ([]byte, error) {
+		queries++
+		return nil, &dispatch.Error{Kind: dispatch.NotFound}
+	}}
+	if _, err := in.graph(graph); err == nil || !strings.Contains(err.Error(), "ProcessGraphComplexity") || queries > 3_000 {
+		t.Errorf("%d queries, %v", queries, err)
+	}
+}
