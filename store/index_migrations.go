@@ -18,8 +18,6 @@ func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 		indexMigration(dialect, 61, "jobs_meter", "ON jobs (account, meter_due, id) WHERE meter_due > 0"),
 		// Ended jobs of no task by age, so that Retain reads nothing else.
 		indexMigration(dialect, 64, "jobs_aging", "ON jobs (pruned, moved) WHERE task = 0 AND phase = 'ended'"),
-		// Deliveries by job, so that Forget finds those of a job.
-		indexMigration(dialect, 67, "deliveries_of_job", "ON deliveries (job)"),
 	}
 }
 
