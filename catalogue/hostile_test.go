@@ -97,7 +97,34 @@ func TestHostileRecords_RunNothing(t *testing.T) {
 	}
 }
 
-// TestMarkdown_KeepsWhatIsHarmless: the barriers do not remove what descriptions need.
+// FuzzDescription: whatever Markdown a record has, its HTML has harmless elements and attributes only, which are closed in order.
+func FuzzDescription(f *testing.F) {
+	for _, attack := range attacks {
+		f.Add(attack)
+	}
+	f.Add("[a [b](https://b.example.org) ![c](https://c.example.org) <https://d.example.org>](https://e.example.org)")
+	f.Add("![a [b](https://b.example.org) ![c](https://c.example.org) https://d.example.org me@example.org](https://e.example.org)")
+	f.Fuzz(func(t *testing.T, text string) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(someRecord), &record); err != nil {
+			t.Fatal(err)
+		}
+		record["properties"].(map[string]any)["description"] = text
+		file := filepath.Join(t.TempDir(), "one.json")
+		written, err := json.Marshal(record)
+		if err == nil {
+			err = os.WriteFile(file, written, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := read(t, nil, filepath.Dir(file)).Find("one"); ok {
+			checkHTML(t, s)
+		}
+	})
+}
+
+// TestMarkdown_KeepsWhatIsHarmless: what descriptions need is not removed.
 func TestMarkdown_KeepsWhatIsHarmless(t *testing.T) {
 	const text = "# Head\\n\\nA *b* **c** ~~d~~ `e`, <https://f.example.org>, [g](https://g.example.org), [m](mailto:a@example.org).\\n\\n1. one\\n2. two\\n\\n- three\\n\\n" +
 		"> quoted\\n\\n```\\ncode\\n```\\n\\n| h |\\n|--:|\\n| 1 |\\n\\n![chart](https://i.example.org/c.png)"
@@ -127,6 +154,7 @@ var elements = []string{"p", "br", "hr", "em", "strong", "del", "code", "pre", "
 // checkHTML parses a description as a browser does, and checks that it has harmless elements and attributes only.
 func checkHTML(t *testing.T, s catalogue.Service) {
 	t.Helper()
+	var open []string
 	z := html.NewTokenizer(strings.NewReader(s.HTML))
 	for kind := z.Next(); kind != html.ErrorToken; kind = z.Next() {
 		token := z.Token()
@@ -135,6 +163,7 @@ func checkHTML(t *testing.T, s catalogue.Service) {
 			if !slices.Contains(elements, token.Data) {
 				t.Errorf("%s: %s in\n%s", s.ID, token, s.HTML)
 			}
+			open = nest(t, open, kind, token.Data, s.HTML)
 		case html.CommentToken, html.DoctypeToken:
 			t.Errorf("%s: %s in\n%s", s.ID, token, s.HTML)
 		}
@@ -145,6 +174,21 @@ func checkHTML(t *testing.T, s catalogue.Service) {
 			}
 		}
 	}
+}
+
+// nest follows the elements that are open, and checks that each is closed before the one around it, and that no link is in another one.
+func nest(t *testing.T, open []string, kind html.TokenType, element, page string) []string {
+	t.Helper()
+	switch {
+	case slices.Contains([]string{"br", "hr"}, element):
+	case kind == html.EndTagToken && len(open) > 0 && open[len(open)-1] == element:
+		return open[:len(open)-1]
+	case kind == html.EndTagToken, element == "a" && slices.Contains(open, "a"):
+		t.Errorf("%s inside %v in\n%s", element, open, page)
+	default:
+		return append(open, element)
+	}
+	return open
 }
 
 // harmless reports whether an address, if there is one, is an absolute one of the web or of mail.

@@ -37,6 +37,8 @@ type Console struct {
 	Environ  []string
 	// Signals returns a context that is canceled by the first interrupt.
 	Signals func(context.Context) (context.Context, context.CancelFunc)
+	// Transport sends all requests. nil: http.DefaultTransport.
+	Transport http.RoundTripper
 	// Outlines returns the outlines of countries as TopoJSON, in its object "countries"; nil if the program has none. Optional.
 	Outlines func() []byte
 }

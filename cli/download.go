@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,7 +152,7 @@ func (a *app) downloads(c *client.Client, t target, folder string) (d *downloads
 	if err := d.lockFolder(); err != nil {
 		return d, err
 	}
-	d.files.Root, d.files.Received = d.root, func(n int64) { d.bytes.Add(n) }
+	d.files.HTTP, d.files.Root, d.files.Received = &http.Client{Transport: a.Transport}, d.root, func(n int64) { d.bytes.Add(n) }
 	var there struct {
 		Source string `json:"eodispatch:id"`
 	}

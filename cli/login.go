@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -130,14 +131,17 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 }
 
 // noRedirects calls identity providers. It follows no redirect, which would take a code, a refresh token or a secret to another address.
-var noRedirects = &http.Client{Transport: oneProtocol{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+func (a *app) noRedirects() *http.Client {
+	return &http.Client{Transport: oneProtocol{a.Transport}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
 
-// oneProtocol is the default transport. It refuses responses that switch protocols: their body is the connection, and no deadline ends a read of that.
-type oneProtocol struct{}
+// oneProtocol sends requests by a transport; nil: the default one. It refuses responses that switch protocols: their body is the connection, and no
+// deadline ends a read of that.
+type oneProtocol struct{ by http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
-func (oneProtocol) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := http.DefaultTransport.RoundTrip(r)
+func (o oneProtocol) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := cmp.Or(o.by, http.DefaultTransport).RoundTrip(r)
 	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
 		return nil, errors.Join(errors.New("the server answers with another protocol than HTTP"), response.Body.Close())
 	}
@@ -145,7 +149,9 @@ func (oneProtocol) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // direct returns a context in which the libraries for OpenID Connect and OAuth call by noRedirects.
-func direct(ctx context.Context) context.Context { return oidc.ClientContext(ctx, noRedirects) }
+func (a *app) direct(ctx context.Context) context.Context {
+	return oidc.ClientContext(ctx, a.noRedirects())
+}
 
 // apart refuses a sign-in by the identity provider and client of another broker, unless the user names the provider: a broker could name
 // those of another one and use the token there.
@@ -167,7 +173,7 @@ func (a *app) provider(ctx context.Context, issuer string) (*oidc.Provider, erro
 	if err := a.private(issuer); err != nil {
 		return nil, err
 	}
-	p, err := oidc.NewProvider(direct(ctx), issuer)
+	p, err := oidc.NewProvider(a.direct(ctx), issuer)
 	if err != nil {
 		return nil, fmt.Errorf("the identity provider %s does not answer as one does: %w", issuer, err)
 	}
@@ -177,7 +183,7 @@ func (a *app) provider(ctx context.Context, issuer string) (*oidc.Provider, erro
 const signInWithin = 10 * time.Minute
 
 func (l *login) grant(ctx context.Context, settings *oauth2.Config) (*oauth2.Token, error) {
-	ctx, cancel := context.WithTimeout(direct(ctx), signInWithin)
+	ctx, cancel := context.WithTimeout(l.direct(ctx), signInWithin)
 	defer cancel()
 	var grant *oauth2.Token
 	var err error
@@ -347,7 +353,7 @@ func (a *app) logoutCommand() *cobra.Command {
 			if one, err = s.read(one.Name); err != nil { // it may have been renewed meanwhile
 				return errNotSignedIn(broker)
 			}
-			revoked := revoke(ctx, one)
+			revoked := a.revoke(ctx, one)
 			if err := os.Remove(s.path(one.Name)); err != nil {
 				return err
 			}
@@ -360,7 +366,7 @@ func (a *app) logoutCommand() *cobra.Command {
 }
 
 // revoke revokes a sign-in at the identity provider (RFC 7009).
-func revoke(ctx context.Context, one session) error {
+func (a *app) revoke(ctx context.Context, one session) error {
 	if one.Revocation == "" || one.Grant == nil || one.Grant.RefreshToken == "" {
 		return nil
 	}
@@ -372,7 +378,7 @@ func revoke(ctx context.Context, one session) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := noRedirects.Do(r)
+	response, err := a.noRedirects().Do(r)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -204,7 +205,7 @@ func (a *app) client() (*client.Client, error) {
 }
 
 func (a *app) open(address string, token func(context.Context) (string, error)) (*client.Client, error) {
-	return client.New(address, client.Options{UserAgent: "eodispatch/" + a.version, Token: token, Insecure: a.insecure})
+	return client.New(address, client.Options{HTTP: &http.Client{Transport: a.Transport}, UserAgent: "eodispatch/" + a.version, Token: token, Insecure: a.insecure})
 }
 
 // private reports, as an error, an address to which no token or secret may be sent.
@@ -237,7 +238,7 @@ func (a *app) asClient() func(context.Context) (string, error) {
 			}
 			settings := clientcredentials.Config{ClientID: a.env("EODISPATCH_CLIENT_ID"), ClientSecret: a.env("EODISPATCH_CLIENT_SECRET"),
 				TokenURL: p.Endpoint().TokenURL, Scopes: []string{"openid"}}
-			source = settings.TokenSource(direct(context.WithoutCancel(ctx)))
+			source = settings.TokenSource(a.direct(context.WithoutCancel(ctx)))
 		}
 		t, err := source.Token()
 		if err != nil {
@@ -304,7 +305,7 @@ func (r *renewer) renew(ctx context.Context, one session) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewWithin) // an interrupt would lose the new refresh token
 	defer cancel()
 	settings := oauth2.Config{ClientID: one.ClientID, Endpoint: oauth2.Endpoint{TokenURL: one.Endpoint, AuthStyle: oauth2.AuthStyleInParams}}
-	fresh, err := settings.TokenSource(direct(ctx), &oauth2.Token{RefreshToken: one.Grant.RefreshToken}).Token()
+	fresh, err := settings.TokenSource(r.direct(ctx), &oauth2.Token{RefreshToken: one.Grant.RefreshToken}).Token()
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode == "invalid_grant" {
 		return "", &exitError{ExitSignIn, fmt.Errorf("your sign-in at %s has ended. Run: eodispatch login %s", one.URL, one.URL)}
 	}

@@ -1,8 +1,48 @@
 package main
 
-// Where the machine has no certificates or time zones, as in an image that holds nothing but the program, these are used.
 import (
-	_ "time/tzdata"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"sync"
+	_ "time/tzdata" // for machines without time zones
 
-	_ "golang.org/x/crypto/x509roots/fallback"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
+
+// trustOwnRoots makes connections trust the certificates that the program contains, if the machine has none, as in an image that holds
+// nothing but the program. It reads those of the machine, which takes milliseconds, so it is called before the first connection by TLS, and not
+// when the process starts.
+var trustOwnRoots = sync.OnceFunc(func() {
+	if roots, err := x509.SystemCertPool(); err == nil && !roots.Equal(x509.NewCertPool()) {
+		return
+	}
+	x509.SetFallbackRoots(ownRoots())
+})
+
+// trusting sends requests as the default transport does, with these certificates.
+type trusting struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (trusting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == "https" {
+		trustOwnRoots()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func ownRoots() *x509.CertPool {
+	pool := x509.NewCertPool()
+	for root := range bundle.Roots() {
+		certificate, err := x509.ParseCertificate(root.Certificate)
+		if err != nil {
+			panic(fmt.Sprintf("a certificate that was compiled in: %v", err))
+		}
+		if root.Constraint == nil {
+			pool.AddCert(certificate)
+		} else {
+			pool.AddCertWithConstraint(certificate, root.Constraint)
+		}
+	}
+	return pool
+}

@@ -32,8 +32,9 @@ platforms:
     access: open                               # or user, shared: see docs/configuration.md
 `
 
-// load reads the settings. If nothing is set at all, the error also shows a minimal file.
+// load reads the settings, of which some name servers that are reached by TLS. If nothing is set at all, the error also shows a minimal file.
 func (s configFlags) load(c console) (*config.Config, error) {
+	trustOwnRoots()
 	for _, variable := range c.environ {
 		if file, ok := strings.CutPrefix(variable, "EODISPATCH_CONFIG="); ok && s.Config == "" {
 			s.Config = file
