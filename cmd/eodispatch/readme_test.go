@@ -8,29 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eodispatch/eodispatch/test/documents"
 )
-
-// shellBlock returns the first block of shell lines under a heading of README.
-func shellBlock(t *testing.T, heading string) string {
-	t.Helper()
-	return codeBlock(t, "README.md", heading, "sh")
-}
-
-// codeBlock returns the first block of a language under a heading of a file.
-func codeBlock(t *testing.T, file, heading, language string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../..", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut("\n"+string(text), "\n"+heading+"\n")
-	_, block, _ := strings.Cut(section, "```"+language+"\n")
-	block, _, found := strings.Cut(block, "```\n")
-	if !found {
-		t.Fatalf("%s has no block of %s under %q", file, language, heading)
-	}
-	return block
-}
 
 // keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, and the lines after
 // them.
@@ -83,7 +63,7 @@ func pasteInto(t *testing.T, lines string) string {
 
 // The demonstration prints what README shows, and it works when it is pasted into a shell.
 func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
-	shown := shellBlock(t, "## Use it")
+	shown := documents.Block(t, "README.md", "## Use it", "sh")
 	assignments, printed := keepDemo(t)
 	if printed != shown {
 		t.Errorf("demo --keep prints\n%s\nREADME shows\n%s", printed, shown)
@@ -110,7 +90,7 @@ func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 // docs/notebook.md.
 func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	assignments, _ := keepDemo(t)
-	if shellBlock(t, "## Next steps") != demoCommands {
+	if documents.Block(t, "README.md", "## Next steps", "sh") != demoCommands {
 		t.Error("demo --keep prints other commands than README")
 	}
 	u := newPerson(t)
@@ -118,7 +98,7 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	for _, variable := range u.environ {
 		lines.WriteString("export '" + variable + "'\n")
 	}
-	lines.WriteString("cd '" + u.folder + "'\n" + assignments + shellBlock(t, "## Next steps"))
+	lines.WriteString("cd '" + u.folder + "'\n" + assignments + documents.Block(t, "README.md", "## Next steps", "sh"))
 	shown := pasteInto(t, lines.String())
 	u.holds(shown, "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished", "1 files downloaded", "14 files downloaded", "collection.json")
 	u.hasFiles("june", "openEO.tif")
@@ -130,7 +110,7 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 func runNotebook(t *testing.T, assignments string) {
 	needPrograms(t, "python3")
 	folder := t.TempDir()
-	page := func(language string) string { return codeBlock(t, "docs/notebook.md", "# From Python", language) }
+	page := func(language string) string { return documents.Block(t, "docs/notebook.md", "# From Python", language) }
 	shown := pasteInto(t, "cd '"+folder+"'\n"+assignments+page("sh")+"python3 - <<'END'\n"+page("python")+"END\n")
 	if shown != "finished openEO.tif\n" {
 		t.Errorf("it shows:\n%s", shown)

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/documents"
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
@@ -19,23 +19,6 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	executable.CleanUp()
 	os.Exit(code)
-}
-
-// pythonOf returns the Python lines below a heading of docs/clients.md, up to the next heading.
-func pythonOf(t *testing.T, heading string) string {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(text), "\n"+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n#")
-	_, lines, fenced := strings.Cut(section, "```python\n")
-	lines, _, _ = strings.Cut(lines, "```")
-	if !found || !fenced {
-		t.Fatalf("docs/clients.md has no Python below %q", heading)
-	}
-	return lines
 }
 
 // TestOGCAPI_Clients runs clients of OGC API - Processes against the program, with services on both protocols: those of docs/clients.md,
@@ -143,7 +126,7 @@ func useClients(t *testing.T, w *simulator.World, broker string, processes map[s
 	t.Helper()
 	lines := map[string]string{}
 	for _, heading := range headings {
-		lines[heading] = pythonOf(t, "## OGC API - Processes") + pythonOf(t, heading)
+		lines[heading] = documents.Block(t, "docs/clients.md", "## OGC API - Processes", "python") + documents.Block(t, "docs/clients.md", heading, "python")
 	}
 	judge(t, "ogcapi-clients", "ogcapi.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": lines, "processes": processes}, &got)
 	return got

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/documents"
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
@@ -41,32 +42,7 @@ func installed(t *testing.T, name string) string {
 	return folder
 }
 
-// blocksOf returns all blocks of lines of a language below a heading of docs/clients.md.
-func blocksOf(t *testing.T, heading, language string) (all []string) {
-	t.Helper()
-	_, section, _ := strings.Cut(string(clientsPage(t)), "\n"+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n#")
-	for _, rest := range strings.Split(section, "```"+language+"\n")[1:] {
-		lines, _, closed := strings.Cut(rest, "```")
-		if !closed {
-			t.Fatalf("docs/clients.md: a block below %q is not closed", heading)
-		}
-		all = append(all, lines)
-	}
-	if len(all) == 0 {
-		t.Fatalf("docs/clients.md has no %s below %q", language, heading)
-	}
-	return all
-}
-
-func clientsPage(t *testing.T) []byte {
-	t.Helper()
-	text, err := os.ReadFile("../../../docs/clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
+const clientsPage = "docs/clients.md"
 
 // serve starts simulated platforms and the program, and signs a user in.
 func serve(t *testing.T) (given map[string]any) {
@@ -146,8 +122,8 @@ func TestOpenEO_Python(t *testing.T) {
 			t.Parallel()
 			python := installed(t, version) + "/python"
 			given := serve(t)
-			given["lines"] = blocksOf(t, "### openEO Python client", "python")
-			given["manager"] = blocksOf(t, "### MultiBackendJobManager", "python")[0]
+			given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")
+			given["manager"] = documents.Block(t, clientsPage, "### MultiBackendJobManager", "python")
 			var found struct {
 				Version, Status, Issuer, Client, User, Described, Asset string
 				Collections, Files, Own                                 []string
@@ -182,7 +158,7 @@ func TestOpenEO_Python(t *testing.T) {
 func TestOpenEO_JavaScript(t *testing.T) {
 	folder := installed(t, "javascript")
 	given := serve(t)
-	given["lines"] = blocksOf(t, "### openEO JavaScript client", "js")[0]
+	given["lines"] = documents.Block(t, clientsPage, "### openEO JavaScript client", "js")
 	given["modules"] = folder + "/node_modules/"
 	var found struct {
 		Version, Status, User, Absent        string
