@@ -9,7 +9,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store"
 )
 
 // The results of checks in JSON.
@@ -62,7 +61,7 @@ func agedFinding(ctx context.Context, settings *config.Config, within time.Durat
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+	kept, err := openToRead(ctx, settings)
 	if err != nil {
 		f.err, f.advice = err, "see the check of the database"
 		return f

@@ -82,7 +82,7 @@ func (i *importCommand) Run(c console) error {
 // count says what would be taken over.
 func (i *importCommand) count(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import, c console) error {
 	work.Keeper = emptyKeeper{}
-	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+	kept, err := openToRead(ctx, settings)
 	switch {
 	case err == nil:
 		defer kept.Close()

@@ -73,7 +73,7 @@ func (l *losses) last() *telemetry.Durability {
 
 // lossesOf returns notes on what the database may lose. It returns nothing for a database that cannot be opened, which another check reports.
 func lossesOf(ctx context.Context, settings *config.Config) (notes []string) {
-	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+	kept, err := openToRead(ctx, settings)
 	if err != nil {
 		return nil
 	}

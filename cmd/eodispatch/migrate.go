@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/store"
 )
 
 type migrateCommand struct{ configFlags }
@@ -25,18 +27,13 @@ func (m *migrateCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := c.signals(context.Background())
-	defer stop()
-	kept, err := openDatabase(ctx, settings)
-	if err != nil {
+	return withDatabase(c, settings, openDatabase, func(_ context.Context, kept *store.Store) error {
+		was, is := kept.Schema()
+		if was == is {
+			_, err = fmt.Fprintf(c.out, "The database is up to date: it has schema %d.\n", is)
+			return err
+		}
+		_, err = fmt.Fprintf(c.out, "The database had schema %d and has schema %d now.\n", was, is)
 		return err
-	}
-	defer kept.Close()
-	was, is := kept.Schema()
-	if was == is {
-		_, err = fmt.Fprintf(c.out, "The database is up to date: it has schema %d.\n", is)
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "The database had schema %d and has schema %d now.\n", was, is)
-	return err
+	})
 }

@@ -56,25 +56,20 @@ func (e *exportCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := c.signals(context.Background())
-	defer stop()
-	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
-	out := bufio.NewWriter(c.out)
-	lines := json.NewEncoder(out)
-	lines.SetEscapeHTML(false)
-	n := 0
-	err = kept.Export(ctx, e.user(settings), func(o store.Owned) error {
-		n++
-		return lines.Encode(o)
+	return withDatabase(c, settings, openToRead, func(ctx context.Context, kept *store.Store) error {
+		out := bufio.NewWriter(c.out)
+		lines := json.NewEncoder(out)
+		lines.SetEscapeHTML(false)
+		n := 0
+		err := kept.Export(ctx, e.user(settings), func(o store.Owned) error {
+			n++
+			return lines.Encode(o)
+		})
+		if err == nil && n == 0 {
+			err = nobody(e.user(settings))
+		}
+		return errors.Join(err, out.Flush())
 	})
-	if err == nil && n == 0 {
-		err = nobody(e.user(settings))
-	}
-	return errors.Join(err, out.Flush())
 }
 
 func nobody(u dispatch.UserID) error {
@@ -107,13 +102,10 @@ func (f *forgetCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := c.signals(context.Background())
-	defer stop()
-	kept, err := openDatabase(ctx, settings)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
+	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error { return f.forget(ctx, c, settings, kept) })
+}
+
+func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.Config, kept *store.Store) error {
 	user := f.user(settings)
 	if f.Cancel {
 		if err := f.cancel(ctx, kept, user, allowsSeveral(settings.Database.Reveal())); err != nil {

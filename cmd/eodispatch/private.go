@@ -78,3 +78,21 @@ func openStore(ctx context.Context, settings *config.Config, seen *telemetry.Tel
 func openDatabase(ctx context.Context, settings *config.Config) (*store.Store, error) {
 	return store.OpenBehindPooler(ctx, settings.Database.Reveal(), settings.Direct.Reveal(), wallClock{}, ownVersion())
 }
+
+// openToRead opens the configured database without changing it. Brokers may be using it.
+func openToRead(ctx context.Context, settings *config.Config) (*store.Store, error) {
+	return store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+}
+
+// withDatabase calls work with the configured database and a context that a signal cancels, as commands do that end when their work has.
+func withDatabase(c console, settings *config.Config, open func(context.Context, *config.Config) (*store.Store, error),
+	work func(context.Context, *store.Store) error) error {
+	ctx, stop := c.signals(context.Background())
+	defer stop()
+	kept, err := open(ctx, settings)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	return work(ctx, kept)
+}

@@ -35,16 +35,15 @@ func (p *purgeCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := c.signals(context.Background())
-	defer stop()
 	if p.DryRun {
-		return countAged(ctx, settings, c.out)
+		return withDatabase(c, settings, openToRead, func(ctx context.Context, kept *store.Store) error {
+			return countAged(ctx, kept, retentionOf(settings), c.out)
+		})
 	}
-	kept, err := openDatabase(ctx, settings)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
+	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error { return deleteAged(ctx, kept, settings, c.out) })
+}
+
+func deleteAged(ctx context.Context, kept *store.Store, settings *config.Config, out io.Writer) error {
 	deleted := map[string]int64{}
 	kept.KeepKeys(settings.Retention.Keys)
 	kept.OnRemoved(func(kind string, n int64) { deleted[kind] += n })
@@ -55,18 +54,12 @@ func (p *purgeCommand) Run(c console) error {
 		return err
 	}
 	for _, kind := range []string{"results", "requests", "jobs", "tasks", "keys"} {
-		fmt.Fprintf(c.out, "%-8s %d deleted\n", kind, deleted[kind])
+		fmt.Fprintf(out, "%-8s %d deleted\n", kind, deleted[kind])
 	}
 	return nil
 }
 
-func countAged(ctx context.Context, settings *config.Config, out io.Writer) error {
-	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
-	r := retentionOf(settings)
+func countAged(ctx context.Context, kept *store.Store, r dispatch.Retention, out io.Writer) error {
 	a, err := kept.Aged(ctx, r)
 	if err != nil {
 		return err

@@ -34,34 +34,29 @@ func (r *restoredCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := c.signals(context.Background())
-	defer stop()
-	kept, err := openDatabase(ctx, settings)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
-	if allowsSeveral(settings.Database.Reveal()) {
-		if err := checkUnattended(ctx, c.out, kept.LastServed); err != nil {
+	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
+		if allowsSeveral(settings.Database.Reveal()) {
+			if err := checkUnattended(ctx, c.out, kept.LastServed); err != nil {
+				return err
+			}
+		}
+		mark := dispatch.CompareFirst
+		if r.WithoutListing {
+			mark = dispatch.CompareIfLists
+		}
+		n, err := kept.MarkRestored(ctx, mark)
+		if err != nil {
 			return err
 		}
-	}
-	mark := dispatch.CompareFirst
-	if r.WithoutListing {
-		mark = dispatch.CompareIfLists
-	}
-	n, err := kept.MarkRestored(ctx, mark)
-	if err != nil {
+		_, err = fmt.Fprintf(c.out, "ids skip ahead by %d; %d accounts submit no jobs until their platform's list was compared\n", dispatch.SkippedIDs, n)
 		return err
-	}
-	_, err = fmt.Fprintf(c.out, "ids skip ahead by %d; %d accounts submit no jobs until their platform's list was compared\n", dispatch.SkippedIDs, n)
-	return err
+	})
 }
 
 // unrecognized lists platform jobs that a restored database does not know, one line each. It returns nothing for a database
 // that cannot be opened, which the database check reports. A broker may be using the database.
 func unrecognized(ctx context.Context, settings *config.Config) (lines []string) {
-	kept, err := store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
+	kept, err := openToRead(ctx, settings)
 	if err != nil {
 		return nil
 	}

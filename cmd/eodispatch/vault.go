@@ -11,6 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 func vaultCommandLine(c console) *cobra.Command {
@@ -44,20 +45,15 @@ func (v *vaultRotateCommand) Run(c console) (err error) {
 	if ring == nil {
 		return config.Faults{{Where: "configuration", Key: "vault.keys", Text: "is missing: there is nothing to rotate"}}
 	}
-	ctx, stop := c.signals(context.Background())
-	defer stop()
-	kept, err := openDatabase(ctx, settings)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
-	n, err := identity.Rotate(ctx, kept, ring)
-	fmt.Fprintf(c.out, "encrypted %d grants with the first key\n", n)
-	hooks, failed := identity.NewHookSecrets(ring).Rotate(ctx, kept)
-	if hooks > 0 {
-		fmt.Fprintf(c.out, "encrypted %d secrets of hooks with the first key\n", hooks)
-	}
-	return errors.Join(err, failed)
+	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
+		n, err := identity.Rotate(ctx, kept, ring)
+		fmt.Fprintf(c.out, "encrypted %d grants with the first key\n", n)
+		hooks, failed := identity.NewHookSecrets(ring).Rotate(ctx, kept)
+		if hooks > 0 {
+			fmt.Fprintf(c.out, "encrypted %d secrets of hooks with the first key\n", hooks)
+		}
+		return errors.Join(err, failed)
+	})
 }
 
 // keyring returns the keys of the settings; nil if there are none.
