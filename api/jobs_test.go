@@ -210,6 +210,21 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// TestJob_ShowsItsOptions, with their numbers as they were sent, so that it can be submitted again; a job without options has no such member.
+func TestJob_ShowsItsOptions(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	const options = `{"max_duration":3600,"x":1.10}`
+	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `{"title"`, `{"options":`+options+`,"title"`, 1)), 201)
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	if got := ask(h, "GET", "/unit_jobs/1", "").Body.String(); !strings.Contains(got, `"options":`+options) {
+		t.Errorf("the options are not in %s", got)
+	}
+	if got := ask(h, "GET", "/unit_jobs/2", "").Body.String(); strings.Contains(got, "options") {
+		t.Errorf("options in %s", got)
+	}
+}
+
 func TestResults(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())

@@ -124,6 +124,7 @@ func usageOf(m dispatch.Metered) *JobUsage {
 // ProcessingJob is one job.
 type ProcessingJob struct {
 	ProcessingJobSummary
+	Options Object    `json:"options,omitzero" required:"false" doc:"The options that the job was submitted with, with which it can be submitted again. Absent: none"`
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated" doc:"When this response last changed"`
 }
@@ -183,7 +184,7 @@ type JobsStatusResponse struct {
 }
 
 func (a *api) job(r dispatch.Record) ProcessingJob {
-	return ProcessingJob{a.summary(r), r.Created.UTC(), r.Updated.UTC()}
+	return ProcessingJob{a.summary(r), Object{r.Request.Options}, r.Created.UTC(), r.Updated.UTC()}
 }
 
 // task returns a task without its jobs.

@@ -209,7 +209,7 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)}, {"updated", moment(j.Updated)},
-				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"warning", j.Warning}})
+				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"warning", j.Warning}, {"options", string(j.Options)}})
 			return a.showParametersOf(j.Parameters)
 		})}
 }

@@ -86,6 +86,7 @@ type Job struct {
 	CostUnit      string          `json:"cost_unit,omitempty"` // in the platform's words
 	Usage         *JobUsage       `json:"usage,omitempty"`
 	Duration      float64         `json:"duration,omitempty"` // seconds
+	Options       json.RawMessage `json:"options,omitempty"`  // nil in lists
 	Created       time.Time       `json:"created,omitzero"`   // zero in lists
 	Updated       time.Time       `json:"updated,omitzero"`   // zero in lists
 }

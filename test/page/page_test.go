@@ -315,17 +315,19 @@ func TestPage_RetriesFailedTiles(t *testing.T) {
 	b.counts("finished", 14)
 
 	s.world.OpenEO.SetLife(simulator.Life{Fail: 1})
-	b.opens(s.address + "/#/new/composite")
-	b.shows("run")
-	b.presses("One job")
-	b.clicks("button[type=submit]")
-	b.presses("Start the job")
+	first := b.read(`fetch("unit_jobs", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({title: "limited", service: {id: "composite"},
+		parameters: {spatial_extent: {west: 5, south: 51, east: 5.1, north: 51.1}, temporal_extent: ["2024-06-01", "2024-07-01"]}, format: "gtiff",
+		options: {max_duration: 3600, "driver-memory": "4g"}})}).then(a => a.json()).then(j => String(j.id))`)
+	b.opens(s.address + "/#/jobs/" + first)
 	b.sees("[data-view=job][data-status=failed]")
-	first := b.read("location.hash")
 	b.presses("Run again")
 	b.confirms()
-	b.until(fmt.Sprintf(`location.hash !== %q`, first))
+	b.until(fmt.Sprintf(`location.hash !== "#/jobs/%s"`, first))
 	b.sees("[data-view=job][data-status=failed]")
+	const options = `fetch("unit_jobs/" + location.hash.split("/")[2]).then(a => a.json()).then(j => JSON.stringify(j.options))`
+	if again := b.read(options); again != `{"max_duration":3600,"driver-memory":"4g"}` {
+		t.Errorf("it ran again with the options %s", again)
+	}
 	s.world.OpenEO.SetLife(simulator.Life{})
 	b.presses("Jobs")
 	b.until(`document.querySelectorAll("table.runs tbody tr[data-status=failed]").length === 2`)

@@ -128,6 +128,8 @@ export interface Job {
   status: Status;
   service: { endpoint: string; namespace?: string | null; application: string };
   parameters?: Record<string, unknown>;
+  parameters_deleted?: boolean;
+  options?: Record<string, unknown>; // not in lists
   attention?: Attention;
   warning?: string;
   failure?: string;

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { address, ask, get, isMissing, post, Refused, remove } from "../api/client";
-import { runAgain } from "../api/jobs";
+import { canRunAgain, runAgain } from "../api/jobs";
 import { changeJobs, changeTask } from "../api/tasks";
 import { signIn } from "../api/session";
 import type { Job, LogPage } from "../api/wire";
@@ -104,7 +104,7 @@ function Actions({ job, again }: { job: Job; again: () => void }) {
   return (
     <div class="row">
       {job.status === "failed" && task && <Act label={t.retry} class="retry" act={async () => { await changeJobs(task, "retry", [job.id]); again(); }} />}
-      {ended(job.status) && !task && (
+      {ended(job.status) && !task && canRunAgain(job) && (
         <Confirm label={t.again} question={texts.lists.againQuestion([job.title])} confirm={t.again} act={async () => { go(to(["jobs", String(await runAgain(job.id))])); }} />
       )}
       {!ended(job.status) && <Confirm label={t.cancel} question={t.cancelQuestion} confirm={t.cancel} danger act={async () => { await post(`unit_jobs/${job.id}/cancel`); again(); }} />}

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { post, remove } from "../api/client";
-import { runAgain } from "../api/jobs";
+import { canRunAgain, runAgain } from "../api/jobs";
 import { followJobs, followTasks } from "../api/live";
 import { changeTask } from "../api/tasks";
 import type { Job, Status, TaskSummary } from "../api/wire";
@@ -65,22 +65,22 @@ function matches(filters: URLSearchParams): (e: Entry) => boolean {
   const wanted = filters.getAll("status");
   return (e) => {
     const text = `${e.id} ${e.title} ${e.platform ?? ""}`.toLowerCase();
-    return words.every((w) => text.includes(w)) && (wanted.length === 0 || wanted.includes(e.status));
+    return words.every((w) => text.includes(w)) && (wanted.length === 0 || statesOf(e).some((s) => wanted.includes(s)));
   };
 }
 
 function Filters({ kind, all }: { kind: "tasks" | "jobs"; all: Entry[] }) {
   const wanted = query.value.getAll("status");
-  const counts = new Map<Status, number>();
-  for (const e of all) counts.set(e.status, (counts.get(e.status) ?? 0) + 1);
+  const counts = new Map<State, number>();
+  for (const s of all.flatMap(statesOf)) counts.set(s, (counts.get(s) ?? 0) + 1);
   const label = kind === "tasks" ? t.searchTasks : t.searchJobs;
   return (
     <div class="filters" role="search">
       <input type="search" class="grow" aria-label={label} placeholder={label} defaultValue={query.value.get("q") ?? ""} onInput={(e) => setQuery({ q: e.currentTarget.value })} />
       <div class="chips" role="group" aria-label={t.status}>
-        {statuses.filter((s) => counts.has(s) || wanted.includes(s)).map((s) => (
-          <button key={s} type="button" class="chip" aria-pressed={wanted.includes(s)} onClick={() => setQuery({ status: wanted.includes(s) ? wanted.filter((w) => w !== s) : [...wanted, s] })}>
-            <Swatch status={s} />{texts.status[s]} <b class="num">{number(counts.get(s) ?? 0)}</b>
+        {states.filter((s) => counts.has(s) || wanted.includes(s)).map((s) => (
+          <button key={s} type="button" class="chip" data-state={s} aria-pressed={wanted.includes(s)} onClick={() => setQuery({ status: wanted.includes(s) ? wanted.filter((w) => w !== s) : [...wanted, s] })}>
+            {s === "paused" ? <span aria-hidden="true">‖</span> : <Swatch status={s} />}{s === "paused" ? texts.paused : texts.status[s]} <b class="num">{number(counts.get(s) ?? 0)}</b>
           </button>
         ))}
       </div>
@@ -155,6 +155,7 @@ function Selection({ kind, chosen, found, select }: { kind: "tasks" | "jobs"; ch
   const tasks = kind === "tasks";
   const waiting = tasks ? alive.filter((e) => !isPaused(e) && countOf(e, "created") > 0) : [];
   const paused = tasks ? chosen.filter(isPaused) : [];
+  const repeatable = failed.filter((e) => "service" in e && canRunAgain(e));
   const titles = (list: Entry[]) => list.map((e) => e.title);
   const all = chosen.reduce((n, e) => n + statuses.reduce((sum, s) => sum + countOf(e, s), 0), 0);
   const sum = (...of: Status[]) => chosen.reduce((n, e) => n + of.reduce((k, s) => k + countOf(e, s), 0), 0);
@@ -165,9 +166,8 @@ function Selection({ kind, chosen, found, select }: { kind: "tasks" | "jobs"; ch
       {waiting.length > 0 && <Act label={t.pause} act={() => each(waiting, (e) => changeTask(e.id, "pause"))} />}
       {paused.length > 0 && <Act label={t.resume} act={() => each(paused, (e) => changeTask(e.id, "resume"))} />}
       {alive.length > 0 && <Confirm label={t.cancel} question={t.cancelQuestion(titles(alive))} confirm={t.cancel} danger act={() => each(alive, (e) => post(`${path}/${e.id}/cancel`))} />}
-      {failed.length > 0 && (tasks
-        ? <Confirm label={t.retry} question={texts.task.retryAll(sum("failed"))} confirm={t.retry} act={() => each(failed, (e) => changeTask(e.id, "retry"))} />
-        : <Confirm label={t.again} question={t.againQuestion(titles(failed))} confirm={t.again} act={() => each(failed, (e) => runAgain(e.id))} />)}
+      {tasks && failed.length > 0 && <Confirm label={t.retry} question={texts.task.retryAll(sum("failed"))} confirm={t.retry} act={() => each(failed, (e) => changeTask(e.id, "retry"))} />}
+      {!tasks && repeatable.length > 0 && <Confirm label={t.again} question={t.againQuestion(titles(repeatable))} confirm={t.again} act={() => each(repeatable, (e) => runAgain(e.id))} />}
       <Confirm label={t.delete} question={t.deleteQuestion(titles(chosen), all, sum("finished"), all - sum("finished", "failed", "canceled"))} confirm={t.delete} danger act={() => each(chosen, (e) => remove(`${path}/${e.id}`))} />
     </div>
     {failure.value && <Notice kind="error"><p>{failure.value}</p></Notice>}
@@ -178,3 +178,8 @@ function Selection({ kind, chosen, found, select }: { kind: "tasks" | "jobs"; ch
 const countOf = (e: Entry, status: Status): number => ("counts" in e ? (e.counts?.[status] ?? 0) : Number(e.status === status));
 
 const isPaused = (e: Entry): boolean => "paused" in e && e.paused === true;
+
+// What the chips filter by. A task that is paused has a status besides.
+type State = Status | "paused";
+const states: State[] = [...statuses, "paused"];
+const statesOf = (e: Entry): State[] => (isPaused(e) ? [e.status, "paused"] : [e.status]);
