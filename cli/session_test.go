@@ -213,7 +213,7 @@ func TestSignIn_RefusesAnotherProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response, err := noRedirects.Do(r); err == nil {
+	if response, err := (&app{}).noRedirects().Do(r); err == nil {
 		t.Errorf("the response has status %d", response.StatusCode)
 	}
 }
