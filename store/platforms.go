@@ -100,3 +100,9 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (disp
 	s.Waiting, s.Active = int(own.Waiting), int(own.Held)
 	return s, err
 }
+
+// LivePlatforms returns the names of the platforms with jobs that have not ended.
+func (s *Store) LivePlatforms(ctx context.Context) ([]string, error) {
+	names, err := s.queries(s.read).ListLivePlatforms(ctx)
+	return names, fail("LivePlatforms", err)
+}

@@ -1278,6 +1278,11 @@ ON CONFLICT (scope) DO UPDATE SET notice = excluded.notice, held_by = excluded.h
 -- name: DeleteOperatorHold :execrows
 DELETE FROM operator_holds WHERE scope = sqlc.arg(scope);
 
+-- name: ListLivePlatforms :many
+-- Platforms with jobs that have not ended.
+SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform FROM owner_counts
+GROUP BY 1 HAVING SUM(waiting + held) > 0 ORDER BY 1;
+
 -- name: HasAccount :one
 SELECT EXISTS (SELECT 1 FROM accounts WHERE id = sqlc.arg(id)) AS known;
 

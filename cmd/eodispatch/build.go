@@ -70,8 +70,8 @@ var seams = struct {
 }{store: func(s dispatch.Store) dispatch.Store { return s }}
 
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay the
-// start; only the database must answer. The caller closes the store.
-func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemetry, log *slog.Logger) (*broker, error) {
+// start; only the database must answer.
+func build(ctx context.Context, settings *config.Config, kept *store.Store, seen *telemetry.Telemetry, log *slog.Logger) (*broker, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
 	memory.apply(log)
@@ -80,15 +80,8 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	if err != nil {
 		return nil, err
 	}
-	kept, err := openStore(ctx, settings, seen, log)
-	if err != nil {
-		return nil, err
-	}
-	kept.KeepKeys(settings.Retention.Keys)
-	kept.OnRemoved(seen.Removed)
 	access, err := newAccess(settings, backends, kept, seen, log)
 	if err != nil {
-		kept.Close()
 		return nil, err
 	}
 	if err := access.checkVaultKeys(ctx); err != nil {
@@ -96,7 +89,6 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	}
 	installation, err := kept.Installation(ctx)
 	if err != nil {
-		kept.Close()
 		return nil, err
 	}
 	jobs := seams.store(kept)
@@ -118,7 +110,6 @@ func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemet
 	}
 	served.Facades = facades(settings, b, kept, offered)
 	if err := access.serve(&served); err != nil {
-		kept.Close()
 		return nil, err
 	}
 	handler := api.New(served)

@@ -128,7 +128,7 @@ func TestStop_WaitsForItsDelay(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			time.AfterFunc(time.Minute, stop)
 			begun := time.Now()
-			if err, ended := serving(ctx, nil, telemetry.New("1"), delay, log); err != nil || ended || time.Since(begun) != time.Minute+delay {
+			if err, ended := (&service{seen: telemetry.New("1"), log: log}).serving(ctx, nil, nil, delay); err != nil || ended || time.Since(begun) != time.Minute+delay {
 				t.Errorf("%v %v after %v", err, ended, time.Since(begun))
 			}
 		}
@@ -136,7 +136,7 @@ func TestStop_WaitsForItsDelay(t *testing.T) {
 		failed <- errors.New("port")
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if _, ended := serving(ctx, failed, telemetry.New("1"), time.Hour, log); !ended {
+		if _, ended := (&service{seen: telemetry.New("1"), log: log}).serving(ctx, failed, nil, time.Hour); !ended {
 			t.Error("a server that has failed is waited for")
 		}
 	})

@@ -11,35 +11,63 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// reloadOnHangup reads the settings again whenever the process gets SIGHUP, until ctx is done. Those that can change while requests are served take
-// effect; of the others the log names the keys that differ from the running ones.
-func (s *serveCommand) reloadOnHangup(ctx context.Context, c console, running *config.Config, level *slog.LevelVar, log *slog.Logger) {
-	hangups := make(chan os.Signal, 1)
+// readOnHangup reads the settings again whenever the process gets SIGHUP, until ctx is done, and sends them to the returned channel. The level of the
+// log changes at once.
+func (s *serveCommand) readOnHangup(ctx context.Context, c console, level *slog.LevelVar, log *slog.Logger) <-chan *config.Config {
+	hangups, read := make(chan os.Signal, 1), make(chan *config.Config)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
 		defer signal.Stop(hangups)
 		for {
 			select {
 			case <-hangups:
-				s.reload(ctx, c, running, level, log)
 			case <-ctx.Done():
 				return
 			}
+			again, err := s.load(c)
+			if err != nil {
+				log.ErrorContext(ctx, "the settings were not reloaded: the running ones stay", "error", err)
+				continue
+			}
+			level.Set(again.Log.Level)
+			select {
+			case read <- again:
+			case <-ctx.Done():
+			}
 		}
 	}()
+	return read
 }
 
-func (s *serveCommand) reload(ctx context.Context, c console, running *config.Config, level *slog.LevelVar, log *slog.Logger) {
-	again, err := s.load(c)
-	if err != nil {
-		log.ErrorContext(ctx, "the settings were not reloaded: the running ones stay", "error", err)
-		return
+// fixedSettings returns new settings in which those that need a restart are the running ones, and the keys of those that differ.
+func fixedSettings(running, again config.Config) (settings config.Config, fixed []string) {
+	fixed = []string{}
+	for _, one := range []struct {
+		key     string
+		was, is any // pointers to the same type
+	}{
+		{"listen", &running.Listen, &again.Listen},
+		{"tls", &running.TLS, &again.TLS},
+		{"database", &running.Database, &again.Database},
+		{"database_direct", &running.Direct, &again.Direct},
+		{"telemetry", &running.Telemetry, &again.Telemetry},
+		{"log.format", &running.Log.Format, &again.Log.Format},
+		{"limits.connections", &running.Limits.Connections, &again.Limits.Connections},
+		{"limits.memory", &running.Limits.Memory, &again.Limits.Memory},
+		{"retention.keys", &running.Retention.Keys, &again.Retention.Keys},
+		{"shutdown_delay", &running.ShutdownDelay, &again.ShutdownDelay},
+		{"shutdown_grace", &running.ShutdownGrace, &again.ShutdownGrace},
+	} {
+		was, is := reflect.ValueOf(one.was).Elem(), reflect.ValueOf(one.is).Elem()
+		if !reflect.DeepEqual(was.Interface(), is.Interface()) {
+			fixed = append(fixed, one.key)
+			is.Set(was)
+		}
 	}
-	level.Set(again.Log.Level)
-	log.InfoContext(ctx, "settings reloaded", "log.level", again.Log.Level, "need a restart", changedKeys(*running, *again))
+	return again, fixed
 }
 
-// changedKeys lists the keys of the first level whose settings differ, without those that were reloaded.
+// changedKeys lists the keys of the first level whose settings differ, without the level of the log.
 func changedKeys(running, again config.Config) []string {
 	running.Log.Level, again.Log.Level = 0, 0
 	keys := []string{}

@@ -42,28 +42,28 @@ func (s *serveCommand) Run(c console) error {
 	level := &slog.LevelVar{}
 	level.Set(settings.Log.Level)
 	log := newLogAt(level, settings.Log, c.err)
-	s.reloadOnHangup(ctx, c, settings, level, log)
+	again := s.readOnHangup(ctx, c, level, log)
 	for _, note := range settings.Notes {
 		log.Warn(note)
 	}
-	return serve(ctx, settings, log, func(address string) { log.Info("serving", "address", address, "version", ownVersion()) })
+	return serveOn(ctx, net.Listen, settings, again, log, func(address string) { log.Info("serving", "address", address, "version", ownVersion()) })
 }
 
 // serve runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with the
 // address once it accepts requests.
 func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
-	return serveOn(ctx, net.Listen, settings, log, ready)
+	return serveOn(ctx, net.Listen, settings, nil, log, ready)
 }
 
-// serveOn is serve with a function that opens the port.
-func serveOn(ctx context.Context, open opener, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
+// serveOn is serve with a function that opens the port, and with settings that replace the present ones when they come.
+func serveOn(ctx context.Context, open opener, settings *config.Config, again <-chan *config.Config, log *slog.Logger, ready func(address string)) (err error) {
 	seen := telemetry.New(ownVersion())
 	private, err := listenPrivately(settings.Telemetry, seen, log)
 	if err != nil {
 		return err
 	}
 	defer private.close()
-	b, err := build(ctx, settings, seen, log)
+	kept, err := openStore(ctx, settings, seen, log)
 	if err != nil && ctx.Err() != nil {
 		log.Info("stopped before it served", "error", err)
 		return nil
@@ -71,43 +71,52 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, log *slo
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.store.Close()) }()
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	kept.KeepKeys(settings.Retention.Keys)
+	kept.OnRemoved(seen.Removed)
+	s := &service{store: kept, seen: seen, log: log}
+	if err := s.build(ctx, settings); err != nil {
+		return err
+	}
 	listener, err := listen(open, settings, log)
 	if err != nil {
 		return err
 	}
-	server := api.Server(b.handler, log)
+	server := api.Server(s, log)
 	(&heads{most: mostHeads}).guard(server)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	working, stopWork := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopWork()
-	done := b.runEngine(working)
-	seen.Ready(b.store.Ping)
+	s.run(ctx)
+	defer func() { s.stop() }()
+	seen.Ready(kept.Ping)
 	ready(listener.Addr().String())
-	err, ended := serving(ctx, failed, seen, settings.ShutdownDelay, log)
+	err, ended := s.serving(ctx, failed, again, settings.ShutdownDelay)
 	if ended {
-		stopWork()
-		<-done
+		s.stop()
+		<-s.done
 		return err
 	}
 	log.Info("stopping", "grace", settings.ShutdownGrace)
-	return shutDown(server, stopWork, all(done, b.handler.Close), settings.ShutdownGrace)
+	return shutDown(server, s.stop, all(s.done, s.broker.handler.Close), settings.ShutdownGrace)
 }
 
-// serving waits until the server has failed, and then returns true, or until ctx is done. From then on the process is not ready, and
-// serves for the delay, in which load balancers take notice.
-func serving(ctx context.Context, failed <-chan error, seen *telemetry.Telemetry, delay time.Duration, log *slog.Logger) (err error, ended bool) {
-	select {
-	case err := <-failed:
-		return err, true
-	case <-ctx.Done():
+// serving waits until the server has failed, and then returns true, or until ctx is done. Until then it takes new settings. From then on the process
+// is not ready, and serves for the delay, in which load balancers take notice.
+func (s *service) serving(ctx context.Context, failed <-chan error, again <-chan *config.Config, delay time.Duration) (err error, ended bool) {
+	for ctx.Err() == nil {
+		select {
+		case err := <-failed:
+			return err, true
+		case settings := <-again:
+			s.reload(ctx, settings)
+		case <-ctx.Done():
+		}
 	}
-	seen.NotReady("stopping")
+	s.seen.NotReady("stopping")
 	if delay == 0 {
 		return nil, false
 	}
-	log.Info("not ready; the port closes soon", "delay", delay)
+	s.log.Info("not ready; the port closes soon", "delay", delay)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {

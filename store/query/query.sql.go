@@ -4275,6 +4275,35 @@ func (q *Queries) ListLines(ctx context.Context, account dispatch.Account) ([]Li
 	return items, nil
 }
 
+const listLivePlatforms = `-- name: ListLivePlatforms :many
+SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform FROM owner_counts
+GROUP BY 1 HAVING SUM(waiting + held) > 0 ORDER BY 1
+`
+
+// Platforms with jobs that have not ended.
+func (q *Queries) ListLivePlatforms(ctx context.Context) ([]string, error) {
+	rows, err := q.db.QueryContext(ctx, listLivePlatforms)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var platform string
+		if err := rows.Scan(&platform); err != nil {
+			return nil, err
+		}
+		items = append(items, platform)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listMonth = `-- name: ListMonth :many
 SELECT unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs FROM ledger
 WHERE owner = $1 AND account = $2 AND month = $3 GROUP BY unit ORDER BY unit
