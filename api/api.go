@@ -66,7 +66,7 @@ type Config struct {
 	AsUser          []string      // names of the platforms for which that permission is used
 	Linked          []string      // names of the platforms at which users link an account
 
-	Hooks dispatch.Hooks // tells users' servers when jobs end; nil: it does not, because there is no vault for their secrets
+	Hooks dispatch.Hooks // tells users' servers when jobs end; nil: nobody is told
 	// CreateHook stores a hook and returns its secret.
 	CreateHook func(ctx context.Context, u dispatch.UserID, url string, of []dispatch.Status) (dispatch.Hook, dispatch.Secret, error)
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -15,14 +16,17 @@ import (
 // HookRequest asks to be told when jobs end.
 type HookRequest struct {
 	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address"`
-	Events []string `json:"events,omitempty" enum:"finished,failed,canceled" doc:"Ends of which you are told; absent: all"`
+	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled" doc:"What you are told of; absent: all ends"`
 }
 
 // Hook is a URL that is told when jobs of its owner end.
 type Hook struct {
 	ID      string     `json:"id"`
+	Job     *int64     `json:"job_id,omitempty" doc:"The only job that it is told of, by options.notify"`
+	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is told of, likewise"`
+	Kind    string     `json:"kind" enum:"webhook,ogc" doc:"ogc: it is sent what OGC API - Processes has sent to a subscriber"`
 	URL     string     `json:"url"`
-	Events  []string   `json:"events" nullable:"false" enum:"finished,failed,canceled"`
+	Events  []string   `json:"events" nullable:"false" enum:"running,finished,failed,canceled"`
 	State   string     `json:"state" enum:"active,failing,gone" doc:"failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it is told nothing until you send a test or send a delivery again"`
 	NextTry *time.Time `json:"next_try" nullable:"true" doc:"If it is failing: nothing is sent before"`
 	Created time.Time  `json:"created"`
@@ -38,7 +42,7 @@ type NewHook struct {
 type Delivery struct {
 	ID       string     `json:"id" doc:"The id of the event, and webhook-id of each try"`
 	Job      *int64     `json:"job_id" nullable:"true" doc:"null: a test"`
-	Event    string     `json:"event" enum:"finished,failed,canceled,test"`
+	Event    string     `json:"event" enum:"running,finished,failed,canceled,test"`
 	Happened time.Time  `json:"happened"`
 	State    string     `json:"state" enum:"waiting,delivered,failed" doc:"failed: it did not arrive within a day, and is not repeated"`
 	Tries    int        `json:"tries"`
@@ -58,7 +62,10 @@ type (
 // mostDeliveries is how many deliveries the log of a hook shows.
 const mostDeliveries = 100
 
-var ends = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}
+var (
+	ends = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}
+	told = append([]dispatch.Status{dispatch.Running}, ends...)
+)
 
 var (
 	hookIDParam     = &huma.Param{Name: "hook_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
@@ -76,7 +83,10 @@ func (a *api) hookRoutes() {
 			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the messages about one job arrive in their order.",
 		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 408, 413, 415, 422, 501, 503)}, a.createHook)
 	register(a, huma.Operation{OperationID: "list_hooks", Method: http.MethodGet, Path: "/hooks", Tags: []string{"hooks"},
-		Summary: "List your hooks", Responses: a.errors(401, 503)}, a.listHooks)
+		Summary: "List your hooks", Description: "Those of all your jobs or, with an id, those of one job or task.", Parameters: []*huma.Param{
+			{Name: "job_id", In: "query", Description: "Only hooks that are told of this job alone.", Schema: &huma.Schema{Type: huma.TypeInteger}},
+			{Name: "task_id", In: "query", Description: "Only hooks that are told of this task alone.", Schema: &huma.Schema{Type: huma.TypeInteger}},
+		}, Responses: a.errors(401, 422, 503)}, a.listHooks)
 	register(a, huma.Operation{OperationID: "get_hook", Method: http.MethodGet, Path: "/hooks/{hook_id}", Tags: []string{"hooks"},
 		Summary: "Get a hook", Parameters: one, Responses: a.errors(401, 404, 503)}, a.readHook)
 	register(a, huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}", Tags: []string{"hooks"},
@@ -96,7 +106,7 @@ func (a *api) hookRoutes() {
 
 func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	if a.Hooks == nil {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook", Text: "This service tells nobody when jobs end, because it has no vault for the secrets."}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook", Text: "This service tells nobody when jobs end."}
 	}
 	body, err := a.readBody(in)
 	if err != nil {
@@ -106,11 +116,11 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	if f == nil {
 		return nil, invalid(faults)
 	}
-	url, of := f.text("url", a.Limits.Text), f.ends()
+	address, of := f.text("url", a.Limits.Text), f.events()
 	if faults = append(faults, *f.faults...); len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	h, secret, err := a.CreateHook(ctx, user(ctx), url, of)
+	h, secret, err := a.CreateHook(ctx, user(ctx), address, of)
 	if dispatch.Is(err, dispatch.Invalid) {
 		f.fault("url", "value_error", dispatch.TextFor(err))
 		return nil, invalid(*f.faults)
@@ -118,15 +128,15 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	return &newHook{NewHook{showHook(h), secret.Reveal()}}, err
 }
 
-// ends returns the ends in the member events; all if it is absent.
-func (f *form) ends() (all []dispatch.Status) {
+// events returns the statuses in the member events; all ends if it is absent.
+func (f *form) events() (all []dispatch.Status) {
 	if f.members["events"] == nil {
 		return ends
 	}
-	for i, raw := range f.list("events", len(ends)) {
+	for i, raw := range f.list("events", len(told)) {
 		var word dispatch.Status
-		if json.Unmarshal(raw, &word) != nil || !slices.Contains(ends, word) {
-			f.faultAt("enum", "Input should be 'finished', 'failed' or 'canceled'", "events", i)
+		if json.Unmarshal(raw, &word) != nil || !slices.Contains(told, word) {
+			f.faultAt("enum", "Input should be 'running', 'finished', 'failed' or 'canceled'", "events", i)
 		}
 		all = append(all, word)
 	}
@@ -136,12 +146,17 @@ func (f *form) ends() (all []dispatch.Status) {
 	return all
 }
 
-func (a *api) listHooks(ctx context.Context, _ *request) (*hookList, error) {
+func (a *api) listHooks(ctx context.Context, in *request) (*hookList, error) {
 	list := hookList{[]Hook{}}
 	if a.Hooks == nil {
 		return &list, nil
 	}
-	hooks, err := a.Hooks.Hooks(ctx, user(ctx))
+	job, faults := in.number("job_id", 0, 1, math.MaxInt)
+	task, more := in.number("task_id", 0, 1, math.MaxInt)
+	if faults = append(faults, more...); faults != nil {
+		return nil, invalid(faults)
+	}
+	hooks, err := a.Hooks.Hooks(ctx, user(ctx), dispatch.JobID(job), dispatch.TaskID(task))
 	for _, h := range hooks {
 		list.Body = append(list.Body, showHook(h))
 	}
@@ -191,9 +206,15 @@ func (a *api) listDeliveries(ctx context.Context, in *request) (*deliveryList, e
 }
 
 func showHook(h dispatch.Hook) Hook {
-	shown := Hook{ID: h.ID, URL: h.URL, Events: []string{}, State: "active", Created: h.Created.UTC()}
+	shown := Hook{ID: h.ID, Kind: string(h.Kind), URL: h.URL, Events: []string{}, State: "active", Created: h.Created.UTC()}
 	for _, s := range h.Statuses {
 		shown.Events = append(shown.Events, string(s))
+	}
+	if id := int64(h.Job); id != 0 {
+		shown.Job = &id
+	}
+	if id := int64(h.Task); id != 0 {
+		shown.Task = &id
 	}
 	switch {
 	case h.Gone:

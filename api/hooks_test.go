@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestHooks_BadRequests(t *testing.T) {
 		`{"url": 3}`:                         `"url"`,
 		`{"url": "http://a"}`:                "only https is allowed",
 		`{"url": "https://a", "events": []}`: `"events"`,
-		`{"url": "https://a", "events": ["running"]}`:         `"events",0`,
+		`{"url": "https://a", "events": ["ended"]}`:           `"events",0`,
 		`{"url": "https://a", "events": "finished"}`:          `"events"`,
 		`{"url": "https://a", "events": ["failed", null, 3]}`: `"events",1`,
 		`[]`: `"body"`,
@@ -48,4 +49,38 @@ func TestHooks_BadRequests(t *testing.T) {
 		t.Errorf("%d %s, %v", a.Code, a.Body, stored)
 	}
 	failed(t, ask(h, "POST", "/hooks/h/deliveries/job-1/send", ""), 404, "HOOK_NOT_FOUND")
+}
+
+// TestNotify_OfARequest: what a request asks for reaches the broker, and is not kept with the request or sent to the platform. Faults are named at
+// their places.
+func TestNotify_OfARequest(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	with := func(options string) string {
+		return strings.Replace(goodBody, `{"title"`, `{"options":`+options+`,"title"`, 1)
+	}
+	for options, want := range map[string]string{
+		`{"notify": {"url": "https://a", "events": ["failed", "running"], "secret": "whsec_s"}, "driver": "x"}`: `{"driver":"x"} [{webhook https://a [failed running] [redacted]}]`,
+		`{"notify": {"url": "https://a"}}`: ` [{webhook https://a [finished failed canceled] [redacted]}]`,
+		`{"notify": null}`:                 ` []`,
+	} {
+		id := decode[struct{ ID int64 }](t, ask(h, "POST", "/unit_jobs", with(options)), 201).ID
+		got := w.jobs[dispatch.JobID(id)].Request
+		if len(got.Notify) > 0 && strings.Contains(options, "secret") != (got.Notify[0].Secret.Reveal() == "whsec_s") {
+			t.Errorf("%s: the secret is lost", options)
+		}
+		if text := fmt.Sprintf("%s %v", got.Options, got.Notify); text != want {
+			t.Errorf("%s: %s, not %s", options, text, want)
+		}
+	}
+	for notify, want := range map[string]string{
+		`3`: `["body","options","notify"]`, `{}`: `["body","options","notify","url"]`, `{"url": 3}`: `["body","options","notify","url"]`,
+		`{"url": "https://a", "events": ["ended"]}`: `["body","options","notify","events",0]`,
+		`{"url": "https://a", "secret": 3}`:         `["body","options","notify","secret"]`,
+	} {
+		a := ask(h, "POST", "/unit_jobs", with(`{"notify": `+notify+`}`))
+		if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("%s: %q", notify, got)
+		}
+	}
 }

@@ -135,8 +135,8 @@ func (a *api) jobIn(f *form) dispatch.Request {
 		Label:      f.label(),
 		Parameters: f.object("parameters"),
 		Format:     f.choice("format", formats),
-		Options:    f.options(),
 	}
+	r.Options, r.Notify = f.options(a.Limits.Text)
 	r.Service, r.Label = a.service(f, r.Label)
 	return r
 }
@@ -300,15 +300,41 @@ func (f *form) optionalObject(name string) json.RawMessage {
 	return f.object(name)
 }
 
-// options returns the options unchanged, after checking those that the broker itself acts on.
-func (f *form) options() json.RawMessage {
+// options returns the options unchanged except for notify, which is not kept with the request, after checking those that the broker itself acts on.
+func (f *form) options(limit int) (json.RawMessage, []dispatch.Notify) {
 	raw := f.optionalObject("options")
 	own := &form{at: append(append([]any{}, f.at...), "options"), faults: f.faults}
-	if raw != nil && json.Unmarshal(raw, &own.members) == nil {
-		own.flag("validate", true)
-		own.seconds("max_duration", longestJob)
+	if raw == nil || json.Unmarshal(raw, &own.members) != nil {
+		return raw, nil
 	}
-	return raw
+	own.flag("validate", true)
+	own.seconds("max_duration", longestJob)
+	asked := own.members["notify"]
+	if asked == nil {
+		return raw, nil
+	}
+	var notify []dispatch.Notify
+	if asked[0] != 'n' {
+		notify = own.notify(limit)
+	}
+	if delete(own.members, "notify"); len(own.members) == 0 {
+		return nil, notify
+	}
+	raw, _ = json.Marshal(own.members) // its members were JSON
+	return raw, notify
+}
+
+// notify reads whom a request asks to be told of its job or task.
+func (f *form) notify(limit int) []dispatch.Notify {
+	n := f.nested("notify")
+	if n == nil {
+		return nil
+	}
+	told := dispatch.Notify{Kind: dispatch.Webhook, URL: n.text("url", limit), Statuses: n.events()}
+	if secret := n.optionalText("secret", limit); secret != nil {
+		told.Secret = dispatch.Secret(*secret)
+	}
+	return []dispatch.Notify{told}
 }
 
 func (f *form) flag(name string, otherwise bool) bool {

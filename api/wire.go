@@ -61,7 +61,7 @@ type BaseJobRequest struct {
 	Service    ServiceChoice `json:"service"`
 	Parameters Object        `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
 	Format     string        `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
-	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for two that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself"`
+	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for three that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request"`
 }
 
 // ProcessingJobSummary is one job in a list or in the response to its submission. Optional members are absent if they

@@ -29,6 +29,7 @@ type Broker struct {
 	UserDaily    int      // how many jobs a user may submit in a day; 0: any number
 	UserBytes    int64    // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
 	Timing       Timing
+	Targets      Targets // nil: a request that asks to be notified is refused
 
 	// Nonce returns the random part of the tag of a job's next attempt; nil: eight random letters and digits.
 	Nonce func(Job) string

@@ -109,13 +109,17 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err := backend.permitted(r); err != nil {
 		return Draft{}, r, err
 	}
+	hooks, err := b.targets(u, r)
+	if err != nil {
+		return Draft{}, r, err
+	}
 	document, warning, err := b.checkRequest(ctx, u, backend, r, d)
 	if err != nil {
 		return Draft{}, r, err
 	}
 	r.Warning = warning
 	body, err := r.encode()
-	return Draft{Body: body, Document: document, Job: Job{
+	return Draft{Body: body, Document: document, Hooks: hooks, Job: Job{
 		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
 	}}, r, err
 }

@@ -16,7 +16,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	if err != nil {
 		return b.RepeatedTask(ctx, u, k, err)
 	}
-	t.Account, t.Request, t.Document = shared.Account, kept, shared.Document
+	t.Account, t.Request, t.Document, t.Hooks = shared.Account, kept, shared.Document, shared.Hooks
 	first, err := b.storeSubmission(ctx, u, k, t, shared.each(d.Values))
 	switch {
 	case err != nil:

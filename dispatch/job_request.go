@@ -39,6 +39,9 @@ type Request struct {
 	// process_graph. Parameters are then substituted in the graph, and Options are the further members of the platform's job. It is stored
 	// as the document of the service and not with the request, so of the methods of a store only Request returns it.
 	Process json.RawMessage `json:"-"`
+
+	// Notify are addresses that are told of the job, or of the task. They become hooks, so that no method of a store returns them.
+	Notify []Notify `json:"-"`
 }
 
 // inlinePrefix begins the application of a service that a [Request] defines itself. The hash of the process follows. No platform has

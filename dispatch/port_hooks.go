@@ -9,17 +9,28 @@ import (
 	"time"
 )
 
-// Hook is an address that is told when jobs of its owner end.
+// HookKind is the form in which an address is told.
+type HookKind string
+
+const (
+	Webhook       HookKind = "webhook" // a CloudEvent, signed if the hook has a secret
+	OGCSubscriber HookKind = "ogc"     // what OGC API - Processes has sent to a subscriber
+)
+
+// Hook is an address that is told what becomes of jobs of its owner: of all, of one, or of those of one task.
 type Hook struct {
 	ID       string // random letters and digits
 	Owner    UserID
+	Kind     HookKind
+	Job      JobID  // 0: not of one
+	Task     TaskID // 0: not of one
 	URL      string
-	Statuses []Status  // of which ends it is told
+	Statuses []Status  // of which it is told: Running and the ends
 	Gone     bool      // the receiver answered that it wants nothing more
 	Failures int       // rounds of deliveries in a row in which none arrived
 	Hold     time.Time // nothing is sent before
 	Created  time.Time
-	Sealed   // the secret that signs deliveries
+	Sealed   // the secret that signs deliveries; zero: they are not signed
 }
 
 // DeliveryState is whether a delivery is over.
@@ -89,13 +100,13 @@ const ReleasesEvery = time.Minute
 const DeliveryLife = 7 * 24 * time.Hour
 
 // Hooks stores hooks and their deliveries. The store itself adds a delivery for each hook of a job's owner in the transaction that ends the job,
-// unless the owner had deleted the job before. The hooks of other users are NotFound.
+// unless the owner had deleted the job before. Hooks of one job or task are stored by Store.Accept. The hooks of other users are NotFound.
 type Hooks interface {
-	// AddHook stores a new hook. LimitReached if its owner has already most.
+	// AddHook stores a new hook of all jobs of its owner. LimitReached if its owner has already most.
 	AddHook(ctx context.Context, h Hook, most int) error
 	Hook(ctx context.Context, u UserID, id string) (Hook, error)
-	// Hooks returns all hooks of a user, oldest first.
-	Hooks(context.Context, UserID) ([]Hook, error)
+	// Hooks returns the hooks of a job, of a task or, if both are 0, of all jobs of a user, oldest first.
+	Hooks(context.Context, UserID, JobID, TaskID) ([]Hook, error)
 	// DeleteHook deletes a hook with its deliveries.
 	DeleteHook(ctx context.Context, u UserID, id string) error
 	// Deliveries returns the last deliveries of a hook, newest first, n at most.
@@ -106,7 +117,7 @@ type Hooks interface {
 	// less than ReleasesEvery ago.
 	SendAgain(ctx context.Context, u UserID, id string, e Event) error
 
-	// ForeignHooks returns hooks whose secrets are not sealed with the given key, n at most.
+	// ForeignHooks returns hooks with secrets that are not sealed with the given key, n at most.
 	ForeignHooks(ctx context.Context, key string, n int) ([]Hook, error)
 	// ResealHook stores the sealed secret of a hook.
 	ResealHook(context.Context, Hook) error

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -35,6 +36,9 @@ const (
 	storing      = 10 * time.Second // storing the results of a round while the process stops
 )
 
+// Form writes the message about a delivery, and its media type.
+type Form func(context.Context, dispatch.Hook, dispatch.Delivery) (text []byte, mediaType string, err error)
+
 // Secrets encrypts the secrets of hooks.
 type Secrets interface {
 	Seal(dispatch.Hook, dispatch.Secret) dispatch.Sealed
@@ -44,10 +48,12 @@ type Secrets interface {
 // Config is what a [Sender] needs.
 type Config struct {
 	Store   dispatch.Hooks
-	Secrets Secrets
+	Secrets Secrets // nil: hooks have no secrets, and only those of one job or task can be created
 	Client  *upstream.Client
 	Source  string // of all events: a URI of this service
 	Log     *slog.Logger
+	// Forms write the messages of hooks of other kinds than Webhook.
+	Forms map[dispatch.HookKind]Form
 	// OnTry is called after each try, with whether the message arrived. Optional.
 	OnTry func(arrived bool)
 }
@@ -69,17 +75,50 @@ func New(c Config) *Sender {
 
 // Create stores a hook and returns its secret, which cannot be read again.
 func (s *Sender) Create(ctx context.Context, u dispatch.UserID, url string, of []dispatch.Status) (dispatch.Hook, dispatch.Secret, error) {
-	if err := s.Client.Receives("events.Create", url); err != nil {
+	secret := newSecret()
+	h, err := s.Target(u, dispatch.Notify{Kind: dispatch.Webhook, URL: url, Statuses: of, Secret: secret})
+	if err != nil {
 		return dispatch.Hook{}, "", err
 	}
-	h := dispatch.Hook{ID: strings.ToLower(rand.Text()), Owner: u, URL: url, Statuses: of}
-	secret := newSecret()
-	h.Sealed = s.Secrets.Seal(h, secret)
 	if err := s.Store.AddHook(ctx, h, MostHooks); err != nil {
 		return dispatch.Hook{}, "", err
 	}
-	h, err := s.Store.Hook(ctx, u, h.ID)
+	h, err = s.Store.Hook(ctx, u, h.ID)
 	return h, secret, err
+}
+
+// Target returns the hook that a request asks for. It does not store it.
+func (s *Sender) Target(u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, error) {
+	if n.Kind != dispatch.Webhook && s.Forms[n.Kind] == nil {
+		return dispatch.Hook{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target", Text: "This service does not send notifications of this kind."}
+	}
+	if err := s.Client.Receives("events.Target", n.URL); err != nil {
+		return dispatch.Hook{}, err
+	}
+	h := dispatch.Hook{ID: strings.ToLower(rand.Text()), Owner: u, Kind: n.Kind, URL: n.URL, Statuses: n.Statuses}
+	if n.Secret == "" {
+		return h, nil
+	}
+	if s.Secrets == nil {
+		return dispatch.Hook{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target",
+			Text: "This service cannot keep the secret that signs messages, because it has no vault. Its operator must set vault.keys."}
+	}
+	if _, err := signingKey(n.Secret); err != nil {
+		return dispatch.Hook{}, dispatch.InvalidBody("events.Target", err.Error(), "options", "notify", "secret")
+	}
+	h.Sealed = s.Secrets.Seal(h, n.Secret)
+	return h, nil
+}
+
+// secretOf returns the secret of a hook; "" if it has none.
+func (s *Sender) secretOf(h dispatch.Hook) (dispatch.Secret, error) {
+	switch {
+	case h.Sealed == dispatch.Sealed{}:
+		return "", nil
+	case s.Secrets == nil:
+		return "", errors.New("the service has no vault any more, whose keys sealed the secret of the hook")
+	}
+	return s.Secrets.Open(h)
 }
 
 // Run sends deliveries until ctx is done and those under way have ended.
@@ -152,7 +191,7 @@ const (
 
 // serve sends the due deliveries of a hook in rounds, as long as they arrive. A receiver that failed before is tried with one.
 func (s *Sender) serve(ctx context.Context, h dispatch.Hook) error {
-	secret, err := s.Secrets.Open(h)
+	secret, err := s.secretOf(h)
 	came := time.Now()
 	for range rounds {
 		if ctx.Err() != nil || time.Since(came) > turn {
@@ -214,20 +253,37 @@ type try struct {
 func (s *Sender) post(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, d dispatch.Delivery) (t try) {
 	t = try{Delivery: d}
 	defer dispatch.RecoverAsError(ctx, s.Log, "sending to a hook", &t.err)
-	text, err := body(s.Source, d)
-	var header http.Header
-	if err == nil {
-		header, err = signed(secret, d.Event.String(), time.Now(), text)
-	}
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	text, header, err := s.write(ctx, h, secret, d)
 	if err != nil {
 		t.err = err
 		return t
 	}
-	ctx, cancel := context.WithTimeout(ctx, tryWithin)
-	defer cancel()
 	t.status, t.wait, t.err = s.Client.Deliver(ctx, upstream.Delivery{Op: "events.post", URL: h.URL, Header: header, Body: text})
 	s.OnTry(t.err == nil)
 	return t
+}
+
+// write returns the message about a delivery with its headers.
+func (s *Sender) write(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, d dispatch.Delivery) ([]byte, http.Header, error) {
+	form := s.Forms[h.Kind]
+	if h.Kind == dispatch.Webhook {
+		form = func(context.Context, dispatch.Hook, dispatch.Delivery) ([]byte, string, error) {
+			text, err := body(s.Source, d)
+			return text, eventMedia, err
+		}
+	}
+	if form == nil {
+		return nil, nil, fmt.Errorf("this process does not write messages of kind %s", h.Kind)
+	}
+	text, media, err := form(ctx, h, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	header, err := headers(secret, d.Event.String(), time.Now(), text)
+	header.Set("Content-Type", media)
+	return text, header, err
 }
 
 func deliveriesOf(tries []try) []dispatch.Delivery {

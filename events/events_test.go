@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -329,4 +330,61 @@ func TestSender_PrivateAddresses(t *testing.T) {
 	}
 	o.hook("ann", "http://10.0.0.5:8080/receive")
 	o.hook("ann", "https://receiver.example.org/receive")
+}
+
+// TestSender_OneJob: the hook of one job without a secret is sent an unsigned message, and one of another kind what its form writes. Without
+// a vault, nothing that is to be signed is accepted.
+func TestSender_OneJob(t *testing.T) {
+	o, bodies := newOutbox(t, 1), make(chan string, 10)
+	r := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		text, err := io.ReadAll(q.Body)
+		if err != nil || q.Header.Get("Webhook-Signature") != "" || q.Header.Get("Webhook-Id") == "" {
+			t.Errorf("%v, %v", q.Header, err)
+		}
+		bodies <- q.URL.Path + " " + q.Header.Get("Content-Type") + " " + string(text)
+	}))
+	t.Cleanup(r.Close)
+	o.sender.Secrets = nil
+	o.sender.Forms = map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: func(_ context.Context, h dispatch.Hook, d dispatch.Delivery) ([]byte, string, error) {
+		return []byte(string(h.Kind) + " " + string(d.Status)), "text/plain", nil
+	}}
+	draft := dispatch.Draft{Body: []byte(`{"parameters":{}}`), Job: o.jobs[0]}
+	for _, n := range []dispatch.Notify{{Kind: dispatch.Webhook, URL: r.URL + "/event", Statuses: []dispatch.Status{dispatch.Finished}},
+		{Kind: dispatch.OGCSubscriber, URL: r.URL + "/ogc", Statuses: []dispatch.Status{dispatch.Finished}}} {
+		h, err := o.sender.Target("ann", n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		draft.Hooks = append(draft.Hooks, h)
+	}
+	drafts := []dispatch.Draft{draft}
+	if _, err := o.kept.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {
+		t.Fatal(err)
+	}
+	o.end([]dispatch.Job{o.jobs[0], drafts[0].Job}, dispatch.Finished) // another one, too
+	o.run()
+	var got []string
+	for range 2 {
+		select {
+		case text := <-bodies:
+			got = append(got, text)
+		case <-time.After(time.Minute):
+			t.Fatal("no message")
+		}
+	}
+	slices.Sort(got)
+	if !strings.HasPrefix(got[0], `/event application/cloudevents+json; charset=utf-8 {"specversion":"1.0","id":"job-`+strconv.FormatInt(int64(drafts[0].ID), 10)+"-") || got[1] != "/ogc text/plain ogc finished" {
+		t.Errorf("%q", got)
+	}
+	for name, n := range map[string]dispatch.Notify{
+		"no vault":     {Kind: dispatch.Webhook, URL: r.URL, Secret: "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
+		"unknown kind": {Kind: "pigeon", URL: r.URL},
+	} {
+		if _, err := o.sender.Target("ann", n); !dispatch.Is(err, dispatch.Unsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := o.sender.Create(t.Context(), "ann", r.URL, nil); !dispatch.Is(err, dispatch.Unsupported) || !strings.Contains(dispatch.TextFor(err), "vault.keys") {
+		t.Errorf("a hook without a vault: %v", err)
+	}
 }

@@ -36,6 +36,9 @@ type data struct {
 	Status string `json:"status"`
 }
 
+// eventMedia is the media type of a CloudEvent in structured mode.
+const eventMedia = "application/cloudevents+json; charset=utf-8"
+
 // body returns the message about a delivery.
 func body(source string, d dispatch.Delivery) ([]byte, error) {
 	m := message{Version: "1.0", ID: d.Event.String(), Source: source, Type: "org.eodispatch.job." + string(d.Status) + ".v1", Time: d.Happened.UTC(),
@@ -57,19 +60,30 @@ func newSecret() dispatch.Secret {
 	return dispatch.Secret(secretPrefix + base64.StdEncoding.EncodeToString(key))
 }
 
-// signed returns the headers of a message, signed as Standard Webhooks requires.
-func signed(secret dispatch.Secret, id string, now time.Time, body []byte) (http.Header, error) {
+// signingKey returns the key in a secret of Standard Webhooks.
+func signingKey(secret dispatch.Secret) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret.Reveal(), secretPrefix))
-	if err != nil {
-		return nil, errors.New("the secret of the hook is not in base64")
+	if err != nil || len(key) < 16 || len(key) > 64 {
+		return nil, errors.New("Input should be 16 to 64 bytes in base64, which may begin with " + secretPrefix)
 	}
+	return key, nil
+}
+
+// headers returns the headers of a message. With a secret it is signed as Standard Webhooks requires.
+func headers(secret dispatch.Secret, id string, now time.Time, body []byte) (http.Header, error) {
 	at := strconv.FormatInt(now.Unix(), 10)
-	sum := hmac.New(sha256.New, key)
-	fmt.Fprintf(sum, "%s.%s.%s", id, at, body)
 	h := http.Header{}
-	h.Set("Content-Type", "application/cloudevents+json; charset=utf-8")
 	h.Set("Webhook-Id", id)
 	h.Set("Webhook-Timestamp", at)
+	if secret == "" {
+		return h, nil
+	}
+	key, err := signingKey(secret)
+	if err != nil {
+		return h, err
+	}
+	sum := hmac.New(sha256.New, key)
+	fmt.Fprintf(sum, "%s.%s.%s", id, at, body)
 	h.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(sum.Sum(nil)))
 	return h, nil
 }

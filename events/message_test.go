@@ -7,7 +7,7 @@ import (
 
 // TestSigned_AsTheStandardsExample: the example of the documentation of Standard Webhooks.
 func TestSigned_AsTheStandardsExample(t *testing.T) {
-	h, err := signed("whsec_plJ3nmyCDGBKInavdOK15jsl", "msg_loFOjxBNrRLzqYUf", time.Unix(1731705121, 0), []byte(`{"event_type":"ping","data":{"success":true}}`))
+	h, err := headers("whsec_plJ3nmyCDGBKInavdOK15jsl", "msg_loFOjxBNrRLzqYUf", time.Unix(1731705121, 0), []byte(`{"event_type":"ping","data":{"success":true}}`))
 	if err != nil || h.Get("Webhook-Signature") != "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0=" || h.Get("Webhook-Timestamp") != "1731705121" {
 		t.Errorf("%v, %v", h, err)
 	}

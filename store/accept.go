@@ -178,6 +178,9 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	if err := a.count(ctx, q); err != nil {
 		return err
 	}
+	if err := a.insertHooks(ctx, q); err != nil {
+		return err
+	}
 	return q.Wake(ctx, a.jobs[0].Account, now)
 }
 
@@ -202,6 +205,30 @@ func (a *acceptance) insertRequests(ctx context.Context, q tx) error {
 		}
 	}
 	return b.flush(ctx)
+}
+
+// insertHooks stores the hooks of the task, or of the jobs.
+func (a *acceptance) insertHooks(ctx context.Context, q tx) error {
+	var all []dispatch.Hook
+	if a.task != nil {
+		for _, h := range a.task.Hooks {
+			h.Task = a.id
+			all = append(all, h)
+		}
+	}
+	for i, j := range a.jobs {
+		for _, h := range j.Hooks {
+			h.Job = a.first + dispatch.JobID(i)
+			all = append(all, h)
+		}
+	}
+	for _, h := range all {
+		if err := q.InsertHook(ctx, query.InsertHookParams{ID: h.ID, Owner: h.Owner, Kind: string(h.Kind), Job: h.Job, Task: h.Task, Url: h.URL,
+			Statuses: joinStatuses(h.Statuses), Key: h.Key, Sealed: h.Text, Now: a.now}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fillIn sets ids and times in the caller's task and drafts.

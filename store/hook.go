@@ -38,9 +38,9 @@ func (s *Store) Hook(ctx context.Context, u dispatch.UserID, id string) (dispatc
 	return hookOf(row), fail("Hook", err)
 }
 
-// Hooks returns all hooks of a user.
-func (s *Store) Hooks(ctx context.Context, u dispatch.UserID) ([]dispatch.Hook, error) {
-	rows, err := s.queries(s.read).ListHooks(ctx, u)
+// Hooks returns the hooks of a job, of a task, or of all jobs of a user.
+func (s *Store) Hooks(ctx context.Context, u dispatch.UserID, of dispatch.JobID, or dispatch.TaskID) ([]dispatch.Hook, error) {
+	rows, err := s.queries(s.read).ListHooks(ctx, u, of, or)
 	return hooksOf(rows), fail("Hooks", err)
 }
 
@@ -172,7 +172,7 @@ func hooksOf(rows []query.Hook) []dispatch.Hook {
 }
 
 func hookOf(r query.Hook) dispatch.Hook {
-	h := dispatch.Hook{ID: r.ID, Owner: r.Owner, URL: r.Url, Gone: r.Gone, Failures: int(r.Failures), Hold: at(r.Hold), Created: at(r.Created),
+	h := dispatch.Hook{ID: r.ID, Owner: r.Owner, Kind: dispatch.HookKind(r.Kind), Job: r.Job, Task: r.Task, URL: r.Url, Gone: r.Gone, Failures: int(r.Failures), Hold: at(r.Hold), Created: at(r.Created),
 		Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
 	for s := range strings.SplitSeq(strings.Trim(r.Statuses, "|"), "|") {
 		h.Statuses = append(h.Statuses, dispatch.Status(s))

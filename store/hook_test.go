@@ -41,7 +41,7 @@ func (t *hookTest) must(err error) {
 
 func (t *hookTest) add(id string, u dispatch.UserID, of ...dispatch.Status) dispatch.Hook {
 	t.Helper()
-	t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: u, URL: "https://r.example.org/" + id, Statuses: of,
+	t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: u, Kind: dispatch.Webhook, URL: "https://r.example.org/" + id, Statuses: of,
 		Sealed: dispatch.Sealed{Key: "k", Text: "sealed"}}, 2))
 	h, err := t.kept.Hook(t.Context(), u, id)
 	t.must(err)
@@ -224,6 +224,66 @@ func TestHooks_TestsAreBounded(t *testing.T) {
 		t.must(t.kept.SendAgain(t.Context(), "ann", "h", tests[0].Event))
 		if h, err := t.kept.Hook(t.Context(), "ann", "h"); err != nil || h.Hold.After(start) {
 			t.Errorf("the pause stays: %+v, %v", h, err)
+		}
+	})
+}
+
+// TestHooks_OfOneJobOrTask are stored with it, are told of nothing else, and are deleted with it.
+func TestHooks_OfOneJobOrTask(t *testing.T) {
+	eachHookTest(t, 1, func(t *hookTest) {
+		hook := func(id string) []dispatch.Hook {
+			return []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.OGCSubscriber, URL: "https://r.example.org/" + id, Statuses: []dispatch.Status{dispatch.Running, dispatch.Finished}}}
+		}
+		alone, ofTask := drafts(2), drafts(2)
+		alone[0].Hooks = hook("one")
+		_, err := t.s.Accept(t.Context(), dispatch.Key{}, nil, alone[:1])
+		t.must(err)
+		task := &dispatch.Task{Owner: "ann", Account: alone[0].Account, Dimension: "tile", Hooks: hook("task")}
+		_, err = t.s.Accept(t.Context(), dispatch.Key{}, task, ofTask)
+		t.must(err)
+		t.add("all", "ann", dispatch.Finished)
+		t.jobs = append(t.jobs, alone[0].Job, ofTask[0].Job, ofTask[1].Job)
+		j := t.jobs[1]
+		j.Phase, j.Status, j.Epoch = dispatch.Started, dispatch.Running, 1
+		saved, err := t.s.Save(t.Context(), []dispatch.Job{j})
+		t.must(err)
+		t.jobs[1] = saved[0]
+		for n := range t.jobs {
+			t.end(n, dispatch.Finished)
+		}
+		t.equal(t.log("one"), []string{"1 finished waiting", "1 running waiting"})
+		t.equal(t.log("task"), []string{"2 finished waiting", "3 finished waiting"})
+		t.equal(t.log("all"), []string{"0 finished waiting", "1 finished waiting", "2 finished waiting", "3 finished waiting"})
+		if first := t.claim("one", 10); len(first) != 1 || first[0].Status != dispatch.Running {
+			t.Errorf("the job ended before it began: %+v", first)
+		}
+		for want, of := range map[string]struct {
+			job  dispatch.JobID
+			task dispatch.TaskID
+		}{"all": {}, "one": {job: t.jobs[1].ID}, "task": {task: task.ID}} {
+			hooks, err := t.kept.Hooks(t.Context(), "ann", of.job, of.task)
+			t.must(err)
+			if len(hooks) != 1 || hooks[0].ID != want || hooks[0].Job != of.job || hooks[0].Task != of.task || want != "all" && hooks[0].Kind != dispatch.OGCSubscriber {
+				t.Errorf("%s: %+v", want, hooks)
+			}
+		}
+		due, err := t.kept.DueHooks(t.Context(), 10)
+		t.must(err)
+		if len(due) != 3 {
+			t.Errorf("due: %+v", due)
+		}
+		_, err = t.s.CancelTask(t.Context(), "ann", task.ID, true)
+		t.must(err)
+		t.must(t.s.Purge(t.Context(), -time.Hour))
+		if _, err := t.kept.Hook(t.Context(), "ann", "task"); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("the hook of a deleted task: %v", err)
+		}
+		_, err = t.kept.Hook(t.Context(), "ann", "one")
+		t.must(err)
+		hooks, err := t.kept.ForeignHooks(t.Context(), "other", 10)
+		t.must(err)
+		if len(hooks) != 1 || hooks[0].ID != "all" {
+			t.Errorf("sealed: %+v", hooks)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	if err := s.mergeShards(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
+	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx), s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
 }
 
 // purgeExpired deletes what is too old.
@@ -49,6 +49,11 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error
 		err = errors.Join(err, s.inBatches(ctx, unreported, purge))
 	}
 	return err
+}
+
+// purgeHooks deletes the hooks of jobs and tasks that were deleted.
+func (s *Store) purgeHooks(ctx context.Context) error {
+	return s.inBatches(ctx, unreported, func(q tx, _ int64) (int64, error) { return q.PurgeHooks(ctx, purgedAtOnce) })
 }
 
 // unreported is deleted without telling the function of OnRemoved.

@@ -1200,13 +1200,18 @@ SELECT platform, free FROM timetables;
 -- Nothing is added if the owner has too many.
 INSERT INTO hooks (id, owner, url, statuses, key, sealed, created)
 SELECT sqlc.arg(id), sqlc.arg(owner), sqlc.arg(url), sqlc.arg(statuses), sqlc.arg(key), sqlc.arg(sealed), CAST(sqlc.arg(now) AS BIGINT)
-WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = sqlc.arg(owner)) < CAST(sqlc.arg(most) AS BIGINT);
+WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = sqlc.arg(owner) AND h.job = 0 AND h.task = 0) < CAST(sqlc.arg(most) AS BIGINT);
+
+-- name: InsertHook :exec
+-- That of one job or task.
+INSERT INTO hooks (id, owner, kind, job, task, url, statuses, key, sealed, created)
+VALUES (sqlc.arg(id), sqlc.arg(owner), sqlc.arg(kind), sqlc.arg(job), sqlc.arg(task), sqlc.arg(url), sqlc.arg(statuses), sqlc.arg(key), sqlc.arg(sealed), sqlc.arg(now));
 
 -- name: GetHook :one
 SELECT * FROM hooks WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner);
 
 -- name: ListHooks :many
-SELECT * FROM hooks WHERE owner = $1 ORDER BY created, id;
+SELECT * FROM hooks WHERE owner = sqlc.arg(owner) AND job = sqlc.arg(job) AND task = sqlc.arg(task) ORDER BY created, id;
 
 -- name: DeleteHook :execrows
 DELETE FROM hooks WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner);
@@ -1215,10 +1220,15 @@ DELETE FROM hooks WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner);
 DELETE FROM deliveries WHERE hook = $1;
 
 -- name: ListDueHooks :many
--- Those that were served longest ago first.
-SELECT * FROM hooks WHERE NOT gone AND hold <= CAST(sqlc.arg(now) AS BIGINT)
+-- Those that were served longest ago first. Hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
+WITH RECURSIVE hop (hook) AS (
+	SELECT (SELECT a.hook FROM deliveries a WHERE a.due > 0 ORDER BY a.hook LIMIT 1)
+	UNION ALL
+	SELECT (SELECT b.hook FROM deliveries b WHERE b.due > 0 AND b.hook > hop.hook ORDER BY b.hook LIMIT 1) FROM hop WHERE hop.hook IS NOT NULL
+)
+SELECT hooks.* FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone AND hooks.hold <= CAST(sqlc.arg(now) AS BIGINT)
 	AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT))
-ORDER BY ran, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+ORDER BY hooks.ran, hooks.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ClaimDeliveries :many
 -- An event of a job waits until those before it are settled. due is compared again for the second of two processes that claim at once.
@@ -1259,13 +1269,19 @@ WHERE hook = sqlc.arg(hook) AND job = sqlc.arg(job) AND epoch = sqlc.arg(epoch) 
 UPDATE hooks SET gone = FALSE, hold = CASE WHEN ran <= CAST(sqlc.arg(before) AS BIGINT) THEN 0 ELSE hold END WHERE id = sqlc.arg(id);
 
 -- name: ListForeignHooks :many
-SELECT * FROM hooks WHERE key <> sqlc.arg(key) ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+SELECT * FROM hooks WHERE key <> sqlc.arg(key) AND key <> '' ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ResealHook :exec
 UPDATE hooks SET key = sqlc.arg(key), sealed = sqlc.arg(sealed) WHERE id = sqlc.arg(id);
 
 -- name: ListDeliveries :many
 SELECT * FROM deliveries WHERE hook = sqlc.arg(hook) ORDER BY happened DESC, job DESC, epoch DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: PurgeHooks :execrows
+-- Those of jobs and tasks that are no more.
+DELETE FROM hooks WHERE id IN (SELECT h.id FROM hooks h
+	WHERE h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job) OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task)
+	LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: PurgeDeliveries :execrows
 DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d

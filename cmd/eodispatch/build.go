@@ -49,7 +49,7 @@ type broker struct {
 	offered   *catalogue.Catalogue
 	retention dispatch.Retention
 	seen      *telemetry.Telemetry
-	sender    *events.Sender // nil: nobody is told of ends of jobs
+	sender    *events.Sender
 	lost      *losses
 	past      *history.Recorder
 	keepPast  time.Duration
@@ -105,9 +105,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	served := apiConfig(settings, b, kept, offered, memory)
 	served.Verifier, served.DocsSignIn, served.OnServed, served.Log = verifier, docsSignIn(settings, verifier), seen.RequestServed, log
 	sender := senderOf(settings, access, kept, installation, seen, log)
-	if sender != nil {
-		served.Hooks, served.CreateHook = kept, sender.Create
-	}
+	served.Hooks, served.CreateHook, b.Targets = kept, sender.Create, sender
 	served.Facades = facades(settings, b, kept, offered)
 	if err := access.serve(&served); err != nil {
 		return nil, err
@@ -229,9 +227,7 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 	all.Go(func() { b.past.Run(ctx) })
 	all.Go(func() { b.access.refreshRegularly(ctx, b.runGuarded) })
 	all.Go(func() { b.offered.Run(ctx) })
-	if b.sender != nil {
-		all.Go(func() { b.sender.Run(ctx) })
-	}
+	all.Go(func() { b.sender.Run(ctx) })
 	all.Go(func() {
 		b.runGuarded(ctx, "counting for the metrics", func() error { b.seen.RunCensus(ctx, b.store, b.jobs.Backends, b.log); return nil })
 	})

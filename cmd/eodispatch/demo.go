@@ -22,6 +22,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/web"
 )
@@ -255,6 +256,7 @@ development: true
 freshness: 500ms
 telemetry: {listen: off}
 identity: {issuer: %[2]s, client_id: %[3]s, client_secret: %[4]s, command_line_client: portal}
+vault: {keys: '%[10]s'}
 platforms:
 - name: simulated-openeo
   protocol: openeo
@@ -284,7 +286,7 @@ func (s *demoServers) startBroker(ctx context.Context) error {
 	}
 	file := filepath.Join(s.folder, "eodispatch.yaml")
 	text := fmt.Sprintf(settings, s.folder, known.Issuer, known.BrokerID, known.BrokerSecret,
-		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL, listener.Addr())
+		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL, listener.Addr(), identity.NewKey(time.Now()).Reveal())
 	settings, log, err := s.prepare(file, text)
 	if err != nil {
 		return errors.Join(err, listener.Close())

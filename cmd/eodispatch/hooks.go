@@ -12,12 +12,12 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// senderOf returns what tells users' servers when jobs end; nil without a vault, because the secrets that sign messages are sealed by its keys.
+// senderOf returns what tells users' servers when jobs end. Without a vault it keeps no secrets, so that it signs no messages.
 func senderOf(settings *config.Config, access *access, kept *store.Store, installation string, seen *telemetry.Telemetry, log *slog.Logger) *events.Sender {
-	if access.ring == nil {
-		return nil
+	c := events.Config{Store: kept, Log: log, OnTry: seen.HookTried, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
+		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: settings.Hooks.Trusted})}
+	if access.ring != nil {
+		c.Secrets = identity.NewHookSecrets(access.ring)
 	}
-	return events.New(events.Config{Store: kept, Secrets: identity.NewHookSecrets(access.ring), Log: log, OnTry: seen.HookTried,
-		Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
-		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: settings.Hooks.Trusted})})
+	return events.New(c)
 }

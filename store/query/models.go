@@ -63,6 +63,9 @@ type Hook struct {
 	Failures int64
 	Ran      int64
 	Created  int64
+	Kind     string
+	Job      dispatch.JobID
+	Task     dispatch.TaskID
 }
 
 type Job struct {

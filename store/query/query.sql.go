@@ -23,7 +23,7 @@ func (q *Queries) AddAccount(ctx context.Context, id dispatch.Account) error {
 const addHook = `-- name: AddHook :execrows
 INSERT INTO hooks (id, owner, url, statuses, key, sealed, created)
 SELECT $1, $2, $3, $4, $5, $6, CAST($7 AS BIGINT)
-WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = $2) < CAST($8 AS BIGINT)
+WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = $2 AND h.job = 0 AND h.task = 0) < CAST($8 AS BIGINT)
 `
 
 type AddHookParams struct {
@@ -2083,7 +2083,7 @@ func (q *Queries) GetGrant(ctx context.Context, owner dispatch.UserID, issuer st
 }
 
 const getHook = `-- name: GetHook :one
-SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created FROM hooks WHERE id = $1 AND owner = $2
+SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created, kind, job, task FROM hooks WHERE id = $1 AND owner = $2
 `
 
 func (q *Queries) GetHook(ctx context.Context, iD string, owner dispatch.UserID) (Hook, error) {
@@ -2101,6 +2101,9 @@ func (q *Queries) GetHook(ctx context.Context, iD string, owner dispatch.UserID)
 		&i.Failures,
 		&i.Ran,
 		&i.Created,
+		&i.Kind,
+		&i.Job,
+		&i.Task,
 	)
 	return i, err
 }
@@ -2771,6 +2774,41 @@ func (q *Queries) IDInUse(ctx context.Context, job dispatch.JobID, task int64) (
 	var used bool
 	err := row.Scan(&used)
 	return used, err
+}
+
+const insertHook = `-- name: InsertHook :exec
+INSERT INTO hooks (id, owner, kind, job, task, url, statuses, key, sealed, created)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+`
+
+type InsertHookParams struct {
+	ID       string
+	Owner    dispatch.UserID
+	Kind     string
+	Job      dispatch.JobID
+	Task     dispatch.TaskID
+	Url      string
+	Statuses string
+	Key      string
+	Sealed   string
+	Now      int64
+}
+
+// That of one job or task.
+func (q *Queries) InsertHook(ctx context.Context, arg InsertHookParams) error {
+	_, err := q.db.ExecContext(ctx, insertHook,
+		arg.ID,
+		arg.Owner,
+		arg.Kind,
+		arg.Job,
+		arg.Task,
+		arg.Url,
+		arg.Statuses,
+		arg.Key,
+		arg.Sealed,
+		arg.Now,
+	)
+	return err
 }
 
 const insertTask = `-- name: InsertTask :exec
@@ -3558,12 +3596,17 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 }
 
 const listDueHooks = `-- name: ListDueHooks :many
-SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created FROM hooks WHERE NOT gone AND hold <= CAST($1 AS BIGINT)
+WITH RECURSIVE hop (hook) AS (
+	SELECT (SELECT a.hook FROM deliveries a WHERE a.due > 0 ORDER BY a.hook LIMIT 1)
+	UNION ALL
+	SELECT (SELECT b.hook FROM deliveries b WHERE b.due > 0 AND b.hook > hop.hook ORDER BY b.hook LIMIT 1) FROM hop WHERE hop.hook IS NOT NULL
+)
+SELECT hooks.id, hooks.owner, hooks.url, hooks.statuses, hooks.key, hooks.sealed, hooks.gone, hooks.hold, hooks.failures, hooks.ran, hooks.created, hooks.kind, hooks.job, hooks.task FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone AND hooks.hold <= CAST($1 AS BIGINT)
 	AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST($1 AS BIGINT))
-ORDER BY ran, id LIMIT CAST($2 AS BIGINT)
+ORDER BY hooks.ran, hooks.id LIMIT CAST($2 AS BIGINT)
 `
 
-// Those that were served longest ago first.
+// Those that were served longest ago first. Hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
 func (q *Queries) ListDueHooks(ctx context.Context, now int64, n int64) ([]Hook, error) {
 	rows, err := q.db.QueryContext(ctx, listDueHooks, now, n)
 	if err != nil {
@@ -3585,6 +3628,9 @@ func (q *Queries) ListDueHooks(ctx context.Context, now int64, n int64) ([]Hook,
 			&i.Failures,
 			&i.Ran,
 			&i.Created,
+			&i.Kind,
+			&i.Job,
+			&i.Task,
 		); err != nil {
 			return nil, err
 		}
@@ -3998,7 +4044,7 @@ func (q *Queries) ListForeignGrants(ctx context.Context, key string, n int64) ([
 }
 
 const listForeignHooks = `-- name: ListForeignHooks :many
-SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created FROM hooks WHERE key <> $1 ORDER BY id LIMIT CAST($2 AS BIGINT)
+SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created, kind, job, task FROM hooks WHERE key <> $1 AND key <> '' ORDER BY id LIMIT CAST($2 AS BIGINT)
 `
 
 func (q *Queries) ListForeignHooks(ctx context.Context, key string, n int64) ([]Hook, error) {
@@ -4022,6 +4068,9 @@ func (q *Queries) ListForeignHooks(ctx context.Context, key string, n int64) ([]
 			&i.Failures,
 			&i.Ran,
 			&i.Created,
+			&i.Kind,
+			&i.Job,
+			&i.Task,
 		); err != nil {
 			return nil, err
 		}
@@ -4103,11 +4152,11 @@ func (q *Queries) ListHiddenTasks(ctx context.Context, before int64) ([]dispatch
 }
 
 const listHooks = `-- name: ListHooks :many
-SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created FROM hooks WHERE owner = $1 ORDER BY created, id
+SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created, kind, job, task FROM hooks WHERE owner = $1 AND job = $2 AND task = $3 ORDER BY created, id
 `
 
-func (q *Queries) ListHooks(ctx context.Context, owner dispatch.UserID) ([]Hook, error) {
-	rows, err := q.db.QueryContext(ctx, listHooks, owner)
+func (q *Queries) ListHooks(ctx context.Context, owner dispatch.UserID, job dispatch.JobID, task dispatch.TaskID) ([]Hook, error) {
+	rows, err := q.db.QueryContext(ctx, listHooks, owner, job, task)
 	if err != nil {
 		return nil, err
 	}
@@ -4127,6 +4176,9 @@ func (q *Queries) ListHooks(ctx context.Context, owner dispatch.UserID) ([]Hook,
 			&i.Failures,
 			&i.Ran,
 			&i.Created,
+			&i.Kind,
+			&i.Job,
+			&i.Task,
 		); err != nil {
 			return nil, err
 		}
@@ -6576,6 +6628,21 @@ DELETE FROM events WHERE at <= $1
 
 func (q *Queries) PurgeEvents(ctx context.Context, at int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, purgeEvents, at)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const purgeHooks = `-- name: PurgeHooks :execrows
+DELETE FROM hooks WHERE id IN (SELECT h.id FROM hooks h
+	WHERE h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job) OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task)
+	LIMIT CAST($1 AS BIGINT))
+`
+
+// Those of jobs and tasks that are no more.
+func (q *Queries) PurgeHooks(ctx context.Context, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeHooks, n)
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,39 @@
+package dispatch
+
+import "errors"
+
+// Notify is an address that a request asks to be told about its own job, or its task.
+type Notify struct {
+	Kind     HookKind
+	URL      string
+	Statuses []Status
+	Secret   Secret // signs messages; "": they are not signed
+}
+
+// Targets makes hooks of what requests ask for. Hooks are stored with the job or the task.
+type Targets interface {
+	// Target returns a hook without a job. Invalid if nothing is sent to the address; Unsupported if it has a secret and the service cannot keep one.
+	Target(UserID, Notify) (Hook, error)
+}
+
+// targets returns the hooks that a request asks for.
+func (b *Broker) targets(u UserID, r Request) ([]Hook, error) {
+	if len(r.Notify) == 0 {
+		return nil, nil
+	}
+	if b.Targets == nil {
+		return nil, &Error{Kind: Unsupported, Op: "dispatch.Accept", Text: "This service sends no notifications."}
+	}
+	hooks := make([]Hook, len(r.Notify))
+	for i, n := range r.Notify {
+		h, err := b.Targets.Target(u, n)
+		if e, ok := errors.AsType[*Error](err); ok && e.Kind == Invalid && e.Faults == nil && n.Kind == Webhook {
+			err = InvalidBody("dispatch.Accept", TextFor(err), "options", "notify", "url")
+		}
+		if err != nil {
+			return nil, err
+		}
+		hooks[i] = h
+	}
+	return hooks, nil
+}
