@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,17 +58,18 @@ type finding struct {
 	err          error
 }
 
-func (f finding) String() string {
+// row returns the finding's row of the table: result, check, detail.
+func (f finding) row() [3]string {
 	switch {
 	case f.err == nil && f.unproven == "":
-		return "ok   " + f.name
+		return [3]string{"ok", f.name, "-"}
 	case f.err == nil:
-		return fmt.Sprintf("ok   %s, but not checked: %s; %s", f.name, f.unproven, f.advice)
+		return [3]string{"ok", f.name, "not checked: " + f.unproven + "; " + f.advice}
 	}
-	return fmt.Sprintf("FAIL %s: %s; %s", f.name, explained(f.err), f.advice)
+	return [3]string{"FAIL", f.name, explained(f.err) + "; " + f.advice}
 }
 
-// Run makes all checks concurrently and prints one line for each, in order.
+// Run makes all checks concurrently and prints a row for each, in order.
 func (d *doctorCommand) Run(c console) error {
 	settings, err := d.load(c)
 	if err != nil {
@@ -84,7 +86,7 @@ func (d *doctorCommand) Run(c console) error {
 	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.Timeout)...)
 	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.Timeout))
-	if err := d.print(c.out, settings.Notes, findings, append(lossesOf(ctx, settings), unrecognized(ctx, settings)...)); err != nil {
+	if err := d.print(c.out, settings.Notes, findings, slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings), inNeed(ctx, settings))); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
@@ -93,21 +95,26 @@ func (d *doctorCommand) Run(c console) error {
 	return nil
 }
 
-// print prints notes about the settings, findings, and notes about the database.
-func (d *doctorCommand) print(w io.Writer, before []string, findings []finding, after []string) error {
+// print prints notes about the settings, findings, and notes about the database, as a table or in JSON.
+func (d *doctorCommand) print(out io.Writer, before []string, findings []finding, after []string) error {
 	if d.JSON {
-		return printFindings(w, findings, slices.Concat(before, after))
+		return printFindings(out, findings, slices.Concat(before, after))
 	}
+	rows := [][3]string{{"RESULT", "CHECK", "DETAIL"}}
 	for _, note := range before {
-		fmt.Fprintln(w, "note", note)
+		rows = append(rows, [3]string{"note", "configuration", note})
 	}
 	for _, f := range findings {
-		fmt.Fprintln(w, f)
+		rows = append(rows, f.row())
 	}
 	for _, note := range after {
-		fmt.Fprintln(w, "note", note)
+		rows = append(rows, [3]string{"note", "database", note})
 	}
-	return nil
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintln(w, strings.Join(r[:], "\t"))
+	}
+	return w.Flush()
 }
 
 // diagnose makes all checks concurrently, each limited to within.
@@ -172,6 +179,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 				"that it takes the tokens of `service_account`",
 		})
 	}
+	checks = append(checks, certificateCheck(settings), privateCheck(settings))
 	for _, source := range settings.Catalogue.Sources {
 		checks = append(checks, check{
 			name: "catalogue source " + source, ask: withoutUnproven(func(ctx context.Context) error { return askSource(ctx, settings, source) }),

@@ -39,24 +39,33 @@ func (h *healthCommand) Run(c console) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthWithin)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(settings.Telemetry.Listen)+"/ready", nil)
+	said, ready, err := askReady(ctx, settings.Telemetry.Listen)
+	switch {
+	case err != nil:
+		fmt.Fprintln(c.err, "not ready:", err)
+		return errSaid
+	case !ready:
+		fmt.Fprintln(c.err, said)
+		return errSaid
+	}
+	_, err = fmt.Fprintln(c.out, said)
+	return err
+}
+
+// askReady returns what /ready of a private listener on this machine says, and whether that is yes.
+func askReady(ctx context.Context, listen string) (said string, ready bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(listen)+"/ready", nil)
 	if err != nil {
-		return err
+		return "", false, err
 	}
 	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxy that the environment may name
 	response, err := direct.Do(request)
 	if err != nil {
-		fmt.Fprintln(c.err, "not ready:", err)
-		return errSaid
+		return "", false, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
-	if err != nil || response.StatusCode != http.StatusOK {
-		fmt.Fprintln(c.err, strings.TrimSpace(string(text)))
-		return errSaid
-	}
-	_, err = fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
-	return err
+	return strings.TrimSpace(string(text)), response.StatusCode == http.StatusOK, err
 }
 
 // reachable returns an address at which a listener on this machine is reached: one on all interfaces is on the loopback interface, too.

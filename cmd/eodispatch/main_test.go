@@ -225,7 +225,7 @@ func startWorld(t *testing.T) *simulator.World {
 func TestDoctor_FindsNothing(t *testing.T) {
 	w := startWorld(t)
 	code, printed := try(t, nil, "doctor", "--config", configuration(t, w))
-	if code != exitDone || strings.Count(printed, "ok   ") != 7 || strings.Contains(printed, "FAIL") {
+	if code != exitDone || strings.Count(printed, "\nok ") != 9 || strings.Contains(printed, "FAIL") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 	if strings.Contains(printed, w.Credentials.ServiceSecret) {
@@ -237,11 +237,11 @@ func TestDoctor_FindsEachFailure(t *testing.T) {
 	w := startWorld(t)
 	file := configuration(t, w)
 	for _, row := range []struct{ variable, want string }{
-		{"EODISPATCH_DATABASE=sqlite:/no/such/folder/eo.db", "FAIL database: "},
-		{"EODISPATCH_IDENTITY_ISSUER=" + deadURL(t), "FAIL identity provider"},
-		{"EODISPATCH_PLATFORMS_1_ENDPOINT=" + deadURL(t), "FAIL platform ogc"},
-		{"EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_CLIENT_SECRET=wrong", "FAIL platform openeo"},
-		{"EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_PROVIDER=other", "FAIL platform openeo"},
+		{"EODISPATCH_DATABASE=sqlite:/no/such/folder/eo.db", "FAIL    database"},
+		{"EODISPATCH_IDENTITY_ISSUER=" + deadURL(t), "FAIL    identity provider"},
+		{"EODISPATCH_PLATFORMS_1_ENDPOINT=" + deadURL(t), "FAIL    platform ogc"},
+		{"EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_CLIENT_SECRET=wrong", "FAIL    platform openeo"},
+		{"EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_PROVIDER=other", "FAIL    platform openeo"},
 	} {
 		code, printed := try(t, []string{row.variable}, "doctor", "--config", file)
 		line := between(printed, row.want, "\n")
@@ -268,13 +268,13 @@ platforms:
 		t.Fatal(err)
 	}
 	code, printed := try(t, nil, "doctor", "--config", file)
-	if code != exitDone || !strings.Contains(printed, "ok   exchange for platform new (keycloak-broker)") || strings.Contains(printed, "FAIL") {
+	if code != exitDone || !strings.Contains(printed, "ok      exchange for platform new (keycloak-broker)") || strings.Contains(printed, "FAIL") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 	for variable, want := range map[string]string{
-		"EODISPATCH_IDENTITY_CLIENT_SECRET=wrong":         "FAIL exchange for platform old (keycloak-requested-issuer): ",
-		"EODISPATCH_PLATFORMS_0_EXCHANGE_ALIAS=elsewhere": "FAIL exchange for platform new (keycloak-broker): ",
-		"EODISPATCH_PLATFORMS_1_EXCHANGE_ALIAS=elsewhere": "FAIL exchange for platform old (keycloak-requested-issuer): ",
+		"EODISPATCH_IDENTITY_CLIENT_SECRET=wrong":         "FAIL    exchange for platform old (keycloak-requested-issuer)",
+		"EODISPATCH_PLATFORMS_0_EXCHANGE_ALIAS=elsewhere": "FAIL    exchange for platform new (keycloak-broker)",
+		"EODISPATCH_PLATFORMS_1_EXCHANGE_ALIAS=elsewhere": "FAIL    exchange for platform old (keycloak-requested-issuer)",
 	} {
 		code, printed := try(t, []string{variable}, "doctor", "--config", file)
 		if line := between(printed, want, "\n"); code != exitFailed || !strings.Contains(line, "docs/identity.md") || strings.Contains(line, "ink your") {
@@ -286,8 +286,8 @@ platforms:
 // TestDoctor_SaysWhatItCannotCheck, in place of a plain "ok".
 func TestDoctor_SaysWhatItCannotCheck(t *testing.T) {
 	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string, error) { return "whether it may", nil }}}
-	if line := diagnose(t.Context(), checks, time.Second)[0].String(); line != "ok   exchange, but not checked: whether it may; see the docs" {
-		t.Error(line)
+	if row := diagnose(t.Context(), checks, time.Second)[0].row(); row != [3]string{"ok", "exchange", "not checked: whether it may; see the docs"} {
+		t.Error(row)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestDoctor_IsBoundedInTime(t *testing.T) {
 	w := startWorld(t)
 	code, printed := try(t, []string{"EODISPATCH_PLATFORMS_1_ENDPOINT=http://" + silent.Addr().String()},
 		"doctor", "--timeout", "300ms", "--config", configuration(t, w))
-	if code != exitFailed || !strings.Contains(printed, "FAIL platform ogc") {
+	if code != exitFailed || !strings.Contains(printed, "FAIL    platform ogc") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 }
@@ -340,7 +340,7 @@ func TestBuild_NeedsNoForeignServer(t *testing.T) {
 	if second, printed := try(t, nil, "serve", "--config", file); second != exitFailed || !strings.Contains(printed, "in use by another process") {
 		t.Errorf("a second process on the same file: exit %d:\n%s", second, printed)
 	}
-	if _, printed := try(t, nil, "doctor", "--config", file); !strings.Contains(printed, "ok   database\n") {
+	if _, printed := try(t, nil, "doctor", "--config", file); !strings.Contains(printed, "ok      database ") {
 		t.Errorf("a database that the broker has open:\n%s", printed)
 	}
 	stop()

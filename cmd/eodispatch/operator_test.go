@@ -33,6 +33,12 @@ func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 	if said := operators(t, environ, "holds"); !strings.Contains(said, "ogc") || !strings.Contains(said, "being updated") {
 		t.Errorf("held: %s", said)
 	}
+	if _, said := try(t, environ, "doctor"); !strings.Contains(said, "has held ogc since") || !strings.Contains(said, "ok      broker at ") {
+		t.Errorf("doctor: %s", said)
+	}
+	if code, said := try(t, environ, "operator", "hold", "ogc/shard", "A typing error."); code != exitFailed || !strings.Contains(said, "No job was ever submitted") {
+		t.Errorf("exit %d: %s", code, said)
+	}
 	held, err := c.submit(t.Context(), ogcRequest(w))
 	if err != nil {
 		t.Fatal(err)

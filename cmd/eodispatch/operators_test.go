@@ -154,7 +154,7 @@ func TestForget_LeavesNothing(t *testing.T) {
 			if after := mentions(t, dsn, remembered); fmt.Sprint(after) != fmt.Sprint(before) {
 				t.Errorf("the other user had %v, and has %v", before, after)
 			}
-			if code, printed := try(t, environ, "doctor", "--config", file); !strings.Contains(printed, "ok   counts of jobs\n") {
+			if code, printed := try(t, environ, "doctor", "--config", file); !strings.Contains(printed, "ok      counts of jobs ") {
 				t.Errorf("exit %d:\n%s", code, printed)
 			}
 			if code, printed := try(t, environ, "export", "--config", file, "--user", "nobody"); code != exitFailed || !strings.Contains(printed, "holds nothing") {

@@ -82,7 +82,7 @@ func TestServe_WithoutSettingsPrintsAMinimalFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, stderr = runProgram(t, nil, "doctor", "--timeout", "1ns", "--config", path)
-	if code != exitFailed || !strings.HasPrefix(out, "ok   configuration\n") || !strings.Contains(out, "platform my-platform (openeo, access open)") {
+	if code != exitFailed || !strings.Contains(out, "\nok      configuration ") || !strings.Contains(out, "platform my-platform (openeo, access open)") {
 		t.Errorf("the printed file is not taken: exit %d:\n%s%s\nthe file:\n%s", code, out, stderr, file)
 	}
 	code, _, stderr = runProgram(t, []string{"EODISPATCH_IDENTITY_ISSUER=https://auth.example.org", "EODISPATCH_IDENTITY_AUDIENCE=a"}, "serve")

@@ -147,7 +147,7 @@ func closedVault(t *testing.T, environ []string) {
 func doctorSays(t *testing.T, environ []string) string {
 	t.Helper()
 	code, printed := try(t, environ, "doctor")
-	if code != exitFailed || !strings.Contains(printed, "FAIL database") {
+	if code != exitFailed || !strings.Contains(printed, "FAIL    database") {
 		t.Errorf("exit %d", code)
 	}
 	return printed

@@ -58,7 +58,7 @@ func TestUpgrade_UnderLoad(t *testing.T) {
 	if n := s.oracle.Sum(); n.Runs != want || n.Starts != want || finished != want {
 		t.Errorf("%d jobs finished of %d, at the platform: %+v", finished, want, n)
 	}
-	if said := command(t, environ, "doctor"); !strings.Contains(said, "ok   counts of jobs\n") {
+	if said := command(t, environ, "doctor"); !strings.Contains(said, "ok      counts of jobs ") {
 		t.Errorf("output of doctor: %s", said)
 	}
 	present.stop(t)

@@ -198,7 +198,7 @@ func TestImport_FromMariaDB(t *testing.T) {
 	if got := statusesIn(t, file); !maps.Equal(got, want) {
 		t.Errorf("statuses %v, not %v", got, want)
 	}
-	if said = commanding(t, environ, "doctor"); !strings.Contains(said, "ok   counts of jobs\n") {
+	if said = commanding(t, environ, "doctor"); !strings.Contains(said, "ok      counts of jobs ") {
 		t.Errorf("doctor: %s", said)
 	}
 	readToTheirEnds(t, environ, file, want["finished"]+len(running))
