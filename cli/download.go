@@ -112,10 +112,10 @@ The exit code is 8 while a job has no results or a task has not ended. What the 
 	return command
 }
 
-const (
-	parallel       = 4 // files
-	collectionFile = "collection.json"
-)
+// Parallel is the number of files that are downloaded at once.
+const Parallel = 4
+
+const collectionFile = "collection.json"
 
 // downloads is a download of all results of a job or task to a folder.
 type downloads struct {
@@ -207,7 +207,7 @@ func (d *downloads) fetchAll(ctx context.Context) error {
 		return d.fetchJob(ctx, found.Collection)
 	}
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
+	group.SetLimit(Parallel)
 	var listing error
 	for i, err := range d.client.TaskItems(within, d.id) {
 		if err != nil {
@@ -244,7 +244,7 @@ func (d *downloads) fetchJob(ctx context.Context, found *client.Collection) erro
 		return again.Assets, nil
 	}
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
+	group.SetLimit(Parallel)
 	names := client.FileNames(found.Assets)
 	for key := range found.Assets {
 		group.Go(func() error { return d.fetch(within, found.Assets, key, names[key], renew) })
@@ -455,7 +455,7 @@ func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t targ
 	}
 	group, within := errgroup.WithContext(ctx)
 	finished := newQueue()
-	for range parallel {
+	for range Parallel {
 		group.Go(func() error { return d.fetchFinished(within, finished) })
 	}
 	followed := a.follow(within, c, t, func(j client.Job) {

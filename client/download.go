@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -75,10 +76,7 @@ func (d *Downloader) Fetch(ctx context.Context, f File) (fetched bool, err error
 	if info, err := root.Stat(f.Path); err == nil && (f.Size == 0 || f.Size == info.Size()) {
 		return false, nil
 	}
-	if err := root.MkdirAll(filepath.Dir(f.Path), 0o777); err != nil {
-		return false, err
-	}
-	part, err := root.OpenFile(f.Path+partSuffix, os.O_RDWR|os.O_CREATE, 0o666)
+	part, err := openPart(root, f.Path+partSuffix)
 	if err != nil {
 		return false, err
 	}
@@ -91,8 +89,23 @@ func (d *Downloader) Fetch(ctx context.Context, f File) (fetched bool, err error
 	if err := errors.Join(part.Close(), root.Rename(f.Path+partSuffix, f.Path)); err != nil {
 		return false, err
 	}
-	_ = root.Remove(f.Path + validSuffix) // at worst a small file stays
+	if t.stored {
+		_ = root.Remove(f.Path + validSuffix) // at worst a small file stays
+	}
 	return true, nil
+}
+
+// openPart opens a file to write to, and creates it and its folder.
+func openPart(root *os.Root, path string) (*os.File, error) {
+	const mode = os.O_RDWR | os.O_CREATE
+	part, err := root.OpenFile(path, mode, 0o666)
+	if !errors.Is(err, os.ErrNotExist) {
+		return part, err
+	}
+	if err := root.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, err
+	}
+	return root.OpenFile(path, mode, 0o666)
 }
 
 // transfer is one download.
@@ -105,6 +118,9 @@ type transfer struct {
 	total   int64 // bytes of the whole file by the last response; -1: not known
 	renewed int   // how often the link was renewed since bytes last arrived
 	again   bool  // the file was corrupt once and is fetched anew
+
+	version string // the server's name for the version of the file that the part is a piece of; "" if it gave none
+	stored  bool   // there may be a file with it
 }
 
 // tidy removes the files of a download that brought nothing.
@@ -121,6 +137,10 @@ func (t *transfer) tidy() {
 func (t *transfer) run(ctx context.Context) (err error) {
 	if t.have, err = t.part.Seek(0, io.SeekEnd); err != nil {
 		return err
+	}
+	if t.have > 0 { // of an earlier process
+		text, _ := t.root.ReadFile(t.file.Path + validSuffix) // without it the part is fetched anew
+		t.version, t.stored = string(text), true
 	}
 	back := backOff{}
 	for without, last := 0, time.Now(); ; {
@@ -228,15 +248,14 @@ func (t *transfer) request(ctx context.Context) (*http.Response, error) {
 		return nil, fmt.Errorf("the link to the file is a %q address, which cannot be downloaded", r.URL.Scheme)
 	}
 	r.Header.Set("Accept-Encoding", "identity") // ranges of a compressed file are of no use
-	version := t.version()
-	if version == "" {
+	if t.version == "" {
 		if err := t.empty(); err != nil { // nothing says that the rest would be of the same file
 			return nil, err
 		}
 	}
 	if t.have > 0 {
 		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", t.have))
-		r.Header.Set("If-Range", version)
+		r.Header.Set("If-Range", t.version)
 	}
 	response, err := cmp.Or(t.HTTP, http.DefaultClient).Do(r)
 	if e, ok := errors.AsType[*url.Error](err); ok {
@@ -245,29 +264,24 @@ func (t *transfer) request(ctx context.Context) (*http.Response, error) {
 	return response, err
 }
 
+// small is the size in bytes up to which another process fetches a file anew when its download breaks off: its version is not stored.
+const small = 1 << 20
+
 // restart begins anew with a response that is the whole file.
 func (t *transfer) restart(response *http.Response) error {
 	if err := errors.Join(t.empty(), t.root.RemoveAll(t.file.Path+validSuffix)); err != nil {
 		return err
 	}
 	t.total = response.ContentLength
-	version := response.Header.Get("ETag")
-	if version == "" || strings.HasPrefix(version, "W/") {
-		version = response.Header.Get("Last-Modified")
+	t.version = response.Header.Get("ETag")
+	if t.version == "" || strings.HasPrefix(t.version, "W/") {
+		t.version = response.Header.Get("Last-Modified")
 	}
-	if version == "" {
+	if t.version == "" || 0 <= t.total && t.total <= small {
 		return nil
 	}
-	return t.root.WriteFile(t.file.Path+validSuffix, []byte(version), 0o666)
-}
-
-// version returns the server's name for the version of the file that the part is a piece of; "" if it gave none.
-func (t *transfer) version() string {
-	text, err := t.root.ReadFile(t.file.Path + validSuffix)
-	if err != nil {
-		return ""
-	}
-	return string(text)
+	t.stored = true
+	return t.root.WriteFile(t.file.Path+validSuffix, []byte(t.version), 0o666)
 }
 
 func (t *transfer) empty() error {
@@ -275,7 +289,7 @@ func (t *transfer) empty() error {
 		return nil
 	}
 	t.count(-t.have)
-	t.have = 0
+	t.have, t.version = 0, ""
 	return errors.Join(t.part.Truncate(0), t.root.RemoveAll(t.file.Path+validSuffix))
 }
 
@@ -305,11 +319,14 @@ func (t *transfer) renew(ctx context.Context, refusal *refusedLink) error {
 
 const piece = 128 << 10 // bytes
 
+var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
+
 // receive appends a body to the part. silence is put off by each piece.
 func (t *transfer) receive(body io.Reader, silence *time.Timer) error {
-	buffer := make([]byte, piece)
+	buffer := pieces.Get().(*[piece]byte)
+	defer pieces.Put(buffer)
 	for {
-		n, err := body.Read(buffer)
+		n, err := body.Read(buffer[:])
 		silence.Reset(silentFor)
 		if n > 0 {
 			if _, err := t.part.WriteAt(buffer[:n], t.have); err != nil {

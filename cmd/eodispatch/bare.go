@@ -8,6 +8,8 @@ import (
 	_ "time/tzdata" // for machines without time zones
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/eodispatch/eodispatch/cli"
 )
 
 // trustOwnRoots makes connections trust the certificates that the program contains, if the machine has none, as in an image that holds
@@ -20,15 +22,22 @@ var trustOwnRoots = sync.OnceFunc(func() {
 	x509.SetFallbackRoots(ownRoots())
 })
 
-// trusting sends requests as the default transport does, with these certificates.
-type trusting struct{}
+// trusting sends requests with these certificates.
+type trusting struct{ http.RoundTripper }
+
+// newTrusting returns a transport that differs from the default one in that it keeps as many connections to a server as it downloads files at once.
+func newTrusting() trusting {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = cli.Parallel
+	return trusting{t}
+}
 
 // RoundTrip implements [http.RoundTripper].
-func (trusting) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t trusting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "https" {
 		trustOwnRoots()
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return t.RoundTripper.RoundTrip(r)
 }
 
 func ownRoots() *x509.CertPool {

@@ -60,7 +60,7 @@ func (s *screen) shows(text string) <-chan struct{} {
 }
 
 // await fails the test if a text does not appear in time.
-func (s *screen) await(t *testing.T, text string) {
+func (s *screen) await(t testing.TB, text string) {
 	t.Helper()
 	select {
 	case <-s.shows(text):

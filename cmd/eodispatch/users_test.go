@@ -411,7 +411,7 @@ func newPage(t *testing.T) string {
 	}))
 }
 
-func serveTest(t *testing.T, h http.Handler) string {
+func serveTest(t testing.TB, h http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
