@@ -136,7 +136,7 @@ func boxFrom(text string) (box json.RawMessage, ok bool, err error) {
 	}
 	w, s, e, n := b[0], b[1], b[2], b[3]
 	if w < -180 || e > 180 || s < -90 || n > 90 || s >= n || w >= e {
-		return nil, true, usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north", text)
+		return nil, true, usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north. An area across the antimeridian is given as a GeoJSON file", text)
 	}
 	box, err = json.Marshal(map[string]any{"type": "Polygon", "coordinates": polygon{{{w, s}, {e, s}, {e, n}, {w, n}, {w, s}}}})
 	return box, true, err

@@ -141,6 +141,7 @@ export interface Job {
   platform_job_id?: string;
   format?: string;
   costs?: number;
+  cost_unit?: string; // in the platform's words
   duration?: number;
   created?: string;
   updated?: string;

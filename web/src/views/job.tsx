@@ -124,7 +124,7 @@ function Course({ job: j }: { job: Job }) {
     [t.checked, at(j.checked)],
     [t.updated, at(j.updated)],
     [t.duration, j.duration && duration(j.duration)],
-    [t.costs, j.costs !== undefined && rounded(j.costs)],
+    [t.costs, j.costs !== undefined && `${rounded(j.costs)} ${j.cost_unit ?? ""}`],
     [t.platform, j.platform],
     [t.platformJob, j.platform_job_id && <code>{j.platform_job_id}</code>],
   ];

@@ -101,8 +101,8 @@ function Table({ kind, shown, selected, select }: { kind: "tasks" | "jobs"; show
       <table class="runs">
         <thead><tr>
           <th scope="col"><input type="checkbox" aria-label={t.selectAll} checked={everything} onChange={(e) => select(new Set(e.currentTarget.checked ? shown.map((s) => s.id) : []))} /></th>
-          <th scope="col">{t.id}</th><th scope="col">{t.name}</th><th scope="col">{t.status}</th><th scope="col">{t.progress}</th>
-          {kind === "jobs" && <th scope="col">{t.platform}</th>}
+          <th scope="col">{t.id}</th><th scope="col">{t.name}</th><th scope="col">{t.status}</th>
+          <th scope="col">{kind === "tasks" ? t.progress : t.platform}</th>
         </tr></thead>
         <tbody>
           {shown.map((e) => (
@@ -110,9 +110,8 @@ function Table({ kind, shown, selected, select }: { kind: "tasks" | "jobs"; show
               <td><input type="checkbox" aria-label={t.select(e.title)} checked={selected.has(e.id)} onChange={(c) => toggle(e.id, c.currentTarget.checked)} /></td>
               <td class="num">{e.id}</td>
               <th scope="row"><a href={to([kind, String(e.id)])}>{e.title}</a>{(e.attention || ("failure" in e && e.failure)) && <p class="small soft clamp">{("failure" in e && e.failure) || e.attention?.message}</p>}</th>
-              <td><StatusWord status={e.status} />{isPaused(e) && <p class="soft small">{texts.paused}</p>}</td>
-              <td><Progress entry={e} /></td>
-              {kind === "jobs" && <td>{e.platform}</td>}
+              <td><StatusWord status={e.status} /><JobProgress entry={e} />{isPaused(e) && <p class="soft small">{texts.paused}</p>}</td>
+              <td>{kind === "jobs" ? e.platform : "counts" in e && e.counts && <ProgressBar counts={e.counts} label={`${t.progress}: ${e.title}`} />}</td>
             </tr>
           ))}
         </tbody>
@@ -121,9 +120,9 @@ function Table({ kind, shown, selected, select }: { kind: "tasks" | "jobs"; show
   );
 }
 
-function Progress({ entry: e }: { entry: Entry }) {
-  if ("counts" in e && e.counts) return <ProgressBar counts={e.counts} label={`${t.progress}: ${e.title}`} />;
-  return <span class="num">{e.progress !== undefined && !ended(e.status) ? share(e.progress / 100) : ""}</span>;
+function JobProgress({ entry: e }: { entry: Entry }) {
+  if ("counts" in e || e.progress === undefined || ended(e.status)) return null;
+  return <span class="soft num"> {share(e.progress / 100)}</span>;
 }
 
 const requestsAtOnce = 4;

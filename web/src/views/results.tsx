@@ -68,6 +68,7 @@ export function useRasters(layer: RasterLayer | null): Rasters {
 const why = (e: unknown): string => (e instanceof TypeError || (e instanceof Error && /fetch|aggregate|request failed/i.test(e.message + e.name)) ? t.cors : e instanceof Error ? t.unreadable(e.message) : String(e));
 
 export function RasterControls({ rasters: r }: { rasters: Rasters }) {
+  const open = useMemo(() => matchMedia("(min-width: 861px)").matches, []); // on a narrow screen they would cover the map
   if (r.shown.length === 0 && r.reading === 0 && !r.failure) return null;
   const numeric = (side: "low" | "high", text: string) => {
     const n = Number(text.replace(",", "."));
@@ -77,7 +78,8 @@ export function RasterControls({ rasters: r }: { rasters: Rasters }) {
   return (
     <section class="rasters" aria-label={t.preview} data-shown={r.shown.length}>
       <div aria-live="polite">{r.reading > 0 && <p>{t.reading(r.reading)}</p>}{r.failure && <p class="fault">{r.failure}</p>}</div>
-      {r.shown.length > 0 && <>
+      {r.shown.length > 0 && <details open={open}>
+        <summary>{t.look}</summary>
         <div class="row">
           {r.bands > 1 && <BandChoice rasters={r} />}
           {!colours && <Choice label={t.palette} value={r.look.palette} options={t.palettes} choose={(palette) => r.choose({ palette: palette as Palette })} />}
@@ -94,7 +96,7 @@ export function RasterControls({ rasters: r }: { rasters: Rasters }) {
           {!colours && <button type="button" class="quiet" onClick={() => r.choose({ low: null, high: null })}>{t.auto}</button>}
           <button type="button" class="quiet" onClick={() => r.hide()}>{t.hideAll}</button>
         </div>
-      </>}
+      </details>}
     </section>
   );
 }

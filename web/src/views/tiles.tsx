@@ -75,6 +75,10 @@ function Selection({ id, chosen, found, choose, clear }: { id: number; chosen: J
   );
 }
 
+function Costs({ job: { costs, cost_unit: unit } }: { job: Job }) {
+  return costs === undefined ? null : <p class="soft small">{t.cost(rounded(costs), unit)}</p>;
+}
+
 function TileRow({ job: j, place, shown, selected, select }: { job: Job; place: number; shown: boolean; selected: boolean; select: (on: boolean) => void }) {
   const note = j.failure ?? (j.attention?.code === "paused" ? t.waitsForResume : j.attention?.message) ?? (j.queue_position !== undefined ? t.queue(j.queue_position) : "");
   return (
@@ -85,7 +89,7 @@ function TileRow({ job: j, place, shown, selected, select }: { job: Job; place: 
         <button type="button" class="quiet small" aria-pressed={shown} onClick={() => setQuery({ tile: shown ? "" : String(j.id) })}>{t.showTile}<span class="visually-hidden"> {t.tile} {number(place)}</span></button>
       </th>
       <td><StatusWord status={j.status} />{j.status === "running" && j.progress !== undefined && <span class="soft num"> {share(j.progress / 100)}</span>}</td>
-      <td class="num">{j.duration ? duration(j.duration) : ""}{j.costs !== undefined && <span class="soft"> · {rounded(j.costs)}</span>}</td>
+      <td class="num">{j.duration ? duration(j.duration) : ""}<Costs job={j} /></td>
       <td class="small soft"><span class="clamp">{note}</span></td>
     </tr>
   );
