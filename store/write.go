@@ -14,11 +14,19 @@ import (
 // column is a column of the table jobs that visits write.
 type column struct {
 	name, kind string
-	// rare: a report about a job that goes on as before does not change it. Indexes and triggers are on such columns and on due.
-	rare bool
-	of   func(dispatch.Job) any
-	all  func([]dispatch.Job) any // the values of many jobs, as an array of PostgreSQL
+	changes    changes
+	of         func(dispatch.Job) any
+	all        func([]dispatch.Job) any // the values of many jobs, as an array of PostgreSQL
 }
+
+// changes is the kind of events that change a column.
+type changes int
+
+const (
+	reports changes = iota // also a report about a job that goes on as before. Of these columns only due is in indexes
+	steps                  // steps of a submission that its owner does not see, such as the intent to send it
+	shown                  // what owners see, and what follows from it. Most indexes and triggers are on these columns
+)
 
 // often returns a column that every report about a job changes.
 func often[T any](name, kind string, of func(dispatch.Job) T) column {
@@ -31,9 +39,15 @@ func often[T any](name, kind string, of func(dispatch.Job) T) column {
 	}}
 }
 
-func rare[T any](name, kind string, of func(dispatch.Job) T) column {
+func step[T any](name, kind string, of func(dispatch.Job) T) column {
 	c := often(name, kind, of)
-	c.rare = true
+	c.changes = steps
+	return c
+}
+
+func show[T any](name, kind string, of func(dispatch.Job) T) column {
+	c := often(name, kind, of)
+	c.changes = shown
 	return c
 }
 
@@ -41,30 +55,30 @@ func rare[T any](name, kind string, of func(dispatch.Job) T) column {
 var columns = []column{
 	often("id", "BIGINT", func(j dispatch.Job) int64 { return int64(j.ID) }),
 	often("version", "BIGINT", func(j dispatch.Job) int64 { return j.Version }),
-	rare("phase", "TEXT", func(j dispatch.Job) string { return string(j.Phase) }),
-	rare("turn", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Epoch) }),
-	rare("attempt", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Attempt) }),
-	rare("nonces", "TEXT", func(j dispatch.Job) string { return string(j.Nonces) }),
-	rare("intent_lease", "BIGINT", func(j dispatch.Job) int64 { return j.IntentLease }),
-	rare("begun", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Begun) }),
-	rare("send_by", "BIGINT", func(j dispatch.Job) int64 { return micros(j.SendBy) }),
-	rare("ref_base", "TEXT", func(j dispatch.Job) string { return j.Ref.Base }),
-	rare("ref_id", "TEXT", func(j dispatch.Job) string { return j.Ref.ID }),
-	rare("strays", "TEXT", func(j dispatch.Job) string { return textOf(j.Orphans) }),
-	rare("past", "TEXT", func(j dispatch.Job) string { return textOf(j.Past) }),
-	rare("refused", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Refused) }),
-	rare("status", "TEXT", func(j dispatch.Job) string { return string(j.Status) }),
+	step("phase", "TEXT", func(j dispatch.Job) string { return string(j.Phase) }),
+	step("turn", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Epoch) }),
+	step("attempt", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Attempt) }),
+	step("nonces", "TEXT", func(j dispatch.Job) string { return string(j.Nonces) }),
+	step("intent_lease", "BIGINT", func(j dispatch.Job) int64 { return j.IntentLease }),
+	step("begun", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Begun) }),
+	step("send_by", "BIGINT", func(j dispatch.Job) int64 { return micros(j.SendBy) }),
+	show("ref_base", "TEXT", func(j dispatch.Job) string { return j.Ref.Base }),
+	show("ref_id", "TEXT", func(j dispatch.Job) string { return j.Ref.ID }),
+	show("strays", "TEXT", func(j dispatch.Job) string { return textOf(j.Orphans) }),
+	step("past", "TEXT", func(j dispatch.Job) string { return textOf(j.Past) }),
+	step("refused", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Refused) }),
+	show("status", "TEXT", func(j dispatch.Job) string { return string(j.Status) }),
 	often("seen", "TEXT", func(j dispatch.Job) string { return string(j.Seen) }),
-	rare("progress", "DOUBLE PRECISION", func(j dispatch.Job) *float64 { return j.Progress }),
-	rare("costs", "DOUBLE PRECISION", func(j dispatch.Job) *float64 { return j.Costs }),
-	rare("unit", "TEXT", func(j dispatch.Job) string { return j.Unit }),
-	rare("spent", "DOUBLE PRECISION", func(j dispatch.Job) float64 { return j.Spent }),
-	rare("metered", "TEXT", func(j dispatch.Job) string { return meteredText(j.Metered) }),
-	rare("unmetered", "TEXT", func(j dispatch.Job) string { return unmeteredText(j.Unmetered) }),
-	rare("meter_due", "BIGINT", func(j dispatch.Job) int64 { return micros(j.MeterDue()) }),
-	rare("attention", "TEXT", func(j dispatch.Job) string { return string(j.Attention) }),
-	rare("notice", "TEXT", func(j dispatch.Job) string { return j.Notice }),
-	rare("failure", "TEXT", func(j dispatch.Job) string { return j.Failure }),
+	show("progress", "DOUBLE PRECISION", func(j dispatch.Job) *float64 { return j.Progress }),
+	show("costs", "DOUBLE PRECISION", func(j dispatch.Job) *float64 { return j.Costs }),
+	show("unit", "TEXT", func(j dispatch.Job) string { return j.Unit }),
+	show("spent", "DOUBLE PRECISION", func(j dispatch.Job) float64 { return j.Spent }),
+	show("metered", "TEXT", func(j dispatch.Job) string { return meteredText(j.Metered) }),
+	show("unmetered", "TEXT", func(j dispatch.Job) string { return unmeteredText(j.Unmetered) }),
+	show("meter_due", "BIGINT", func(j dispatch.Job) int64 { return micros(j.MeterDue()) }),
+	show("attention", "TEXT", func(j dispatch.Job) string { return string(j.Attention) }),
+	show("notice", "TEXT", func(j dispatch.Job) string { return j.Notice }),
+	show("failure", "TEXT", func(j dispatch.Job) string { return j.Failure }),
 	often("deadline", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Deadline) }),
 	often("duration", "BIGINT", func(j dispatch.Job) int64 { return j.Duration.Microseconds() }),
 	often("due", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Due) }),
@@ -72,15 +86,15 @@ var columns = []column{
 	often("unmoved", "BIGINT", func(j dispatch.Job) int64 { return j.Unmoved.Microseconds() }),
 	often("tries", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Tries) }),
 	often("awaited", "BOOLEAN", func(j dispatch.Job) bool { return j.Awaited }),
-	rare("updated", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Updated) }),
+	show("updated", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Updated) }),
 	often("checked", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Checked) }),
-	rare("moved", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Moved) }),
+	show("moved", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Moved) }),
 }
 
 // update selects what a statement writes.
 type update struct {
-	wanted bool // only jobs that their owner wants to run
-	same   bool // only jobs whose rare columns do not change, and only their other columns
+	wanted bool    // only jobs that their owner wants to run
+	upTo   changes // only jobs whose columns of other changes stay as they are, and only the columns of these changes
 }
 
 // text returns the statement that writes the jobs that from lists as rows of new. It is not generated because sqlc has no form for
@@ -88,7 +102,7 @@ type update struct {
 func (u update) text(with, from string) string {
 	var sets, where strings.Builder
 	for _, c := range columns[2:] {
-		if c.rare && u.same {
+		if c.changes > u.upTo {
 			fmt.Fprintf(&where, " AND jobs.%s IS NOT DISTINCT FROM new.%[1]s", c.name)
 		} else {
 			fmt.Fprintf(&sets, ", %s = new.%[1]s", c.name)
@@ -152,8 +166,8 @@ const arrayLength = 500
 
 // arrayUpdates are the statements of updateByArrays, with wanted or not.
 var arrayUpdates = map[bool]func() string{
-	false: sync.OnceValue(func() string { return update{}.text("", arrays()) }),
-	true:  sync.OnceValue(func() string { return update{wanted: true}.text("", arrays()) }),
+	false: sync.OnceValue(func() string { return update{upTo: shown}.text("", arrays()) }),
+	true:  sync.OnceValue(func() string { return update{wanted: true, upTo: shown}.text("", arrays()) }),
 }
 
 func arrays() string {
@@ -165,26 +179,27 @@ func arrays() string {
 }
 
 // updateByRows writes jobs on SQLite, whose statements list the parameters of each row: a statement for each job takes three times
-// as long. SQLite writes the entries of all indexes on the columns that a statement sets, even if the values do not change. So jobs
-// that seem to go on as before are first tried without the rare columns.
+// as long. SQLite writes the entries of all indexes on the columns that a statement sets, even if the values do not change, and runs the triggers
+// on them. So jobs of which fewer columns seem to change are first tried without the others.
 func updateByRows(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
-	var same, others []dispatch.Job
-	for _, j := range jobs {
-		if goesOn(j) {
-			same = append(same, j)
-		} else {
-			others = append(others, j)
+	var left []dispatch.Job
+	for upTo := reports; upTo <= shown; upTo++ {
+		for _, j := range jobs {
+			if seems(j) == upTo {
+				left = append(left, j)
+			}
+		}
+		written, err := updateRows(ctx, q, left, update{wanted, upTo})
+		if err != nil {
+			return nil, err
+		}
+		if kept = append(kept, written...); len(written) == len(left) {
+			left = nil
+		} else { // the guess was wrong, or the versions have changed
+			left = without(left, written)
 		}
 	}
-	kept, err = updateRows(ctx, q, same, update{wanted, true})
-	if err != nil {
-		return nil, err
-	}
-	if len(kept) < len(same) { // the guess was wrong, or the versions have changed
-		others = append(others, without(same, kept)...)
-	}
-	rest, err := updateRows(ctx, q, others, update{wanted, false})
-	return append(kept, rest...), err
+	return kept, nil
 }
 
 // without returns the jobs that are not among others.
@@ -196,9 +211,17 @@ func without(jobs, others []dispatch.Job) []dispatch.Job {
 	return slices.DeleteFunc(jobs, func(j dispatch.Job) bool { return is[j.ID] })
 }
 
-// goesOn reports whether the latest report about a job seems to have changed nothing of what its owner sees. If it is wrong,
-// updateByRows only takes longer.
-func goesOn(j dispatch.Job) bool { return j.Phase == dispatch.Started && !j.Updated.Equal(j.Checked) }
+// seems guesses which columns of a job have changed since it was read. If it is wrong, updateByRows only takes longer.
+func seems(j dispatch.Job) changes {
+	switch {
+	case j.Phase == dispatch.Started && !j.Updated.Equal(j.Checked):
+		return reports
+	case j.Phase == dispatch.Creating || j.Phase == dispatch.Starting:
+		return steps
+	default:
+		return shown
+	}
+}
 
 func updateRows(ctx context.Context, q tx, jobs []dispatch.Job, u update) (kept []dispatch.Job, err error) {
 	for some := range slices.Chunk(jobs, rowsAtOnce) {
