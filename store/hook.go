@@ -40,7 +40,7 @@ func (s *Store) Hook(ctx context.Context, u dispatch.UserID, id string) (dispatc
 
 // Hooks returns the hooks of a job, of a task, or of all jobs of a user.
 func (s *Store) Hooks(ctx context.Context, u dispatch.UserID, of dispatch.JobID, or dispatch.TaskID) ([]dispatch.Hook, error) {
-	rows, err := s.queries(s.read).ListHooks(ctx, u, of, or)
+	rows, err := s.queries(s.read).ListHooks(ctx, u, of, int64(or))
 	return hooksOf(rows), fail("Hooks", err)
 }
 

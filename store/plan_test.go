@@ -14,13 +14,14 @@ import (
 
 // plans says which index each query uses: what SQLite's plan contains, and the name of the index on PostgreSQL, a regular expression; none for small
 // tables, which PostgreSQL may read as a whole. For
-// countTimeDependent PostgreSQL rates two indexes as equal; both have unfinished jobs only and begin with the owner. Likewise for jobs of one line.
+// awaitAll, countAwaited and countTimeDependent PostgreSQL rates two indexes as about equal; both have unfinished jobs only and begin with the owner.
+// Likewise for jobs of one line.
 var plans = map[string]struct{ lite, postgres string }{
-	"awaitAll":           {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_started"},
-	"countAwaited":       {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_started"},
+	"awaitAll":           {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_(started|open)"},
+	"countAwaited":       {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_(started|open)"},
 	"countOwned":         {"SEARCH d USING COVERING INDEX jobs_owner (owner=? AND created>? AND created<?)", "jobs_owner"},
-	"countBytes":         {"SEARCH b USING COVERING INDEX jobs_bytes (owner=? AND task>?)", "jobs_bytes"},
-	"countShared":        {"jobs USING COVERING INDEX jobs_bytes (owner=? AND task=?)", "jobs_bytes"},
+	"countBytes":         {"SEARCH b USING INDEX jobs_open (owner=? AND task>?)", "jobs_open"},
+	"countShared":        {"jobs USING INDEX jobs_open (owner=? AND task=?)", "jobs_open"},
 	"listRecords":        {"jobs USING INDEX jobs_single (owner=? AND created<?)", "jobs_single"},
 	"duePlatforms":       {"SEARCH c USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform"},
 	"dequeue":            {"SEARCH a USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform"},
@@ -50,7 +51,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"purgePeriodCounts":  {"SEARCH c USING INDEX period_counts_by_period (period<?)", "period_counts_by_period"},
 	"getTask":            {"SEARCH j USING INDEX jobs_changed (task=?)", "jobs_changed"},
 	"sumTask":            {"task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?", "task_counts_pkey"},
-	"countTimeDependent": {"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|bytes)"},
+	"countTimeDependent": {"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|open)"},
 	"countAccount":       {"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey"},
 	"countOwner":         {"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey"},
 	"countWaitingBefore": {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|queue)"},

@@ -1211,7 +1211,7 @@ VALUES (sqlc.arg(id), sqlc.arg(owner), sqlc.arg(kind), sqlc.arg(job), sqlc.arg(t
 SELECT * FROM hooks WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner);
 
 -- name: ListHooks :many
-SELECT * FROM hooks WHERE owner = sqlc.arg(owner) AND job = sqlc.arg(job) AND task = sqlc.arg(task) ORDER BY created, id;
+SELECT * FROM hooks WHERE owner = sqlc.arg(owner) AND job = sqlc.arg(job) AND task = CAST(sqlc.arg(task) AS BIGINT) ORDER BY created, id;
 
 -- name: DeleteHook :execrows
 DELETE FROM hooks WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner);

@@ -4152,10 +4152,10 @@ func (q *Queries) ListHiddenTasks(ctx context.Context, before int64) ([]dispatch
 }
 
 const listHooks = `-- name: ListHooks :many
-SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created, kind, job, task FROM hooks WHERE owner = $1 AND job = $2 AND task = $3 ORDER BY created, id
+SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created, kind, job, task FROM hooks WHERE owner = $1 AND job = $2 AND task = CAST($3 AS BIGINT) ORDER BY created, id
 `
 
-func (q *Queries) ListHooks(ctx context.Context, owner dispatch.UserID, job dispatch.JobID, task dispatch.TaskID) ([]Hook, error) {
+func (q *Queries) ListHooks(ctx context.Context, owner dispatch.UserID, job dispatch.JobID, task int64) ([]Hook, error) {
 	rows, err := q.db.QueryContext(ctx, listHooks, owner, job, task)
 	if err != nil {
 		return nil, err
