@@ -3,9 +3,12 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,7 +19,8 @@ import (
 // HookRequest asks to be told when jobs end.
 type HookRequest struct {
 	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address"`
-	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled" doc:"What you are told of; absent: all ends"`
+	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"What you are told of; absent: finished, failed and canceled"`
+	Shares []int    `json:"shares,omitempty" minimum:"1" maximum:"99" maxItems:"10" doc:"With task_share: the percentages of a task's jobs at whose end you are told; absent: 25, 50 and 75"`
 }
 
 // Hook is a URL that is told when jobs of its owner end.
@@ -26,7 +30,8 @@ type Hook struct {
 	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is told of, likewise"`
 	Kind    string     `json:"kind" enum:"webhook,ogc" doc:"ogc: it is sent what OGC API - Processes has sent to a subscriber"`
 	URL     string     `json:"url"`
-	Events  []string   `json:"events" nullable:"false" enum:"running,finished,failed,canceled"`
+	Events  []string   `json:"events" nullable:"false" enum:"running,finished,failed,canceled,attention,task_ended,task_share"`
+	Shares  []int      `json:"shares,omitempty"`
 	State   string     `json:"state" enum:"active,failing,gone" doc:"failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it is told nothing until you send a test or send a delivery again"`
 	NextTry *time.Time `json:"next_try" nullable:"true" doc:"If it is failing: nothing is sent before"`
 	Created time.Time  `json:"created"`
@@ -41,8 +46,10 @@ type NewHook struct {
 // Delivery is an event that a hook is told.
 type Delivery struct {
 	ID       string     `json:"id" doc:"The id of the event, and webhook-id of each try"`
-	Job      *int64     `json:"job_id" nullable:"true" doc:"null: a test"`
-	Event    string     `json:"event" enum:"running,finished,failed,canceled,test"`
+	Job      *int64     `json:"job_id" nullable:"true" doc:"null: it is not about a job"`
+	Task     *int64     `json:"task_id,omitempty" doc:"The task that it is about"`
+	Event    string     `json:"event" enum:"running,finished,failed,canceled,attention,task_ended,task_share,sign_in_required,test"`
+	Share    int        `json:"share,omitempty" doc:"Of task_share: the percentage"`
 	Happened time.Time  `json:"happened"`
 	State    string     `json:"state" enum:"waiting,delivered,failed" doc:"failed: it did not arrive within a day, and is not repeated"`
 	Tries    int        `json:"tries"`
@@ -64,7 +71,7 @@ const mostDeliveries = 100
 
 var (
 	ends = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}
-	told = append([]dispatch.Status{dispatch.Running}, ends...)
+	told = append([]dispatch.Status{dispatch.Running, dispatch.NeedsOwner, dispatch.TaskEnded, shareEvent}, ends...)
 )
 
 var (
@@ -120,6 +127,9 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	if faults = append(faults, *f.faults...); len(faults) > 0 {
 		return nil, invalid(faults)
 	}
+	if of == nil {
+		of = ends
+	}
 	h, secret, err := a.CreateHook(ctx, user(ctx), address, of)
 	if dispatch.Is(err, dispatch.Invalid) {
 		f.fault("url", "value_error", dispatch.TextFor(err))
@@ -128,20 +138,50 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	return &newHook{NewHook{showHook(h), secret.Reveal()}}, err
 }
 
-// events returns the statuses in the member events; all ends if it is absent.
+// events returns what the member events asks to be told of; nil if it is absent.
 func (f *form) events() (all []dispatch.Status) {
 	if f.members["events"] == nil {
-		return ends
+		return nil
 	}
-	for i, raw := range f.list("events", len(told)) {
+	words := f.list("events", len(told))
+	for i, raw := range words {
 		var word dispatch.Status
-		if json.Unmarshal(raw, &word) != nil || !slices.Contains(told, word) {
-			f.faultAt("enum", "Input should be 'running', 'finished', 'failed' or 'canceled'", "events", i)
+		switch {
+		case json.Unmarshal(raw, &word) != nil || !slices.Contains(told, word):
+			f.faultAt("enum", "Input should be 'running', 'finished', 'failed', 'canceled', 'attention', 'task_ended' or 'task_share'", "events", i)
+		case word == shareEvent:
+			all = append(all, f.shares()...)
+		default:
+			all = append(all, word)
 		}
-		all = append(all, word)
 	}
-	if len(all) == 0 {
+	if len(words) == 0 {
 		f.fault("events", "too_short", "List should have at least 1 item")
+	}
+	return all
+}
+
+// shareEvent asks for an event at each of the shares.
+const shareEvent = "task_share"
+
+// mostShares is how many shares a hook can name.
+const mostShares = 10
+
+// shares returns the events at the shares that the member shares lists, in percent.
+func (f *form) shares() (all []dispatch.Status) {
+	shares := []int{25, 50, 75}
+	if f.members["shares"] != nil {
+		shares = nil
+		for i, raw := range f.list("shares", mostShares) {
+			n := 0
+			if json.Unmarshal(raw, &n) != nil || n < 1 || n > 99 {
+				f.faultAt("int_range", "Input should be an integer from 1 to 99", "shares", i)
+			}
+			shares = append(shares, n)
+		}
+	}
+	for _, n := range shares {
+		all = append(all, dispatch.Status(fmt.Sprint(dispatch.SharePrefix, n)))
 	}
 	return all
 }
@@ -208,7 +248,13 @@ func (a *api) listDeliveries(ctx context.Context, in *request) (*deliveryList, e
 func showHook(h dispatch.Hook) Hook {
 	shown := Hook{ID: h.ID, Kind: string(h.Kind), URL: h.URL, Events: []string{}, State: "active", Created: h.Created.UTC()}
 	for _, s := range h.Statuses {
-		shown.Events = append(shown.Events, string(s))
+		word, share := eventWord(s)
+		if share > 0 {
+			shown.Shares = append(shown.Shares, share)
+		}
+		if !slices.Contains(shown.Events, word) {
+			shown.Events = append(shown.Events, word)
+		}
 	}
 	if id := int64(h.Job); id != 0 {
 		shown.Job = &id
@@ -226,16 +272,29 @@ func showHook(h dispatch.Hook) Hook {
 }
 
 func showDelivery(d dispatch.Delivery) Delivery {
-	shown := Delivery{ID: d.Event.String(), Event: string(d.Status), Happened: d.Happened.UTC(), State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
+	word, share := eventWord(d.Status)
+	shown := Delivery{ID: d.Event.String(), Event: word, Share: share, Happened: d.Happened.UTC(), State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
 		Notice: d.Notice, NextTry: known(d.Due)}
-	if d.Job != 0 {
-		id := int64(d.Job)
+	if id := int64(d.Job); id != 0 {
 		shown.Job = &id
+	}
+	if id := int64(d.Of); id != 0 {
+		shown.Task = &id
 	}
 	if d.Answer != 0 {
 		shown.Answer = &d.Answer
 	}
 	return shown
+}
+
+// eventWord returns the word for an event, and the percentage if it is a share.
+func eventWord(s dispatch.Status) (word string, share int) {
+	percent, is := strings.CutPrefix(string(s), dispatch.SharePrefix)
+	if !is {
+		return string(s), 0
+	}
+	share, _ = strconv.Atoi(percent) // it was written from a number
+	return shareEvent, share
 }
 
 // hookError turns NotFound into the response for a missing hook.

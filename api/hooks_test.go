@@ -61,8 +61,10 @@ func TestNotify_OfARequest(t *testing.T) {
 	}
 	for options, want := range map[string]string{
 		`{"notify": {"url": "https://a", "events": ["failed", "running"], "secret": "whsec_s"}, "driver": "x"}`: `{"driver":"x"} [{webhook https://a [failed running] [redacted]}]`,
-		`{"notify": {"url": "https://a"}}`: ` [{webhook https://a [finished failed canceled] [redacted]}]`,
-		`{"notify": null}`:                 ` []`,
+		`{"notify": {"url": "https://a"}}`: ` [{webhook https://a [] [redacted]}]`,
+		`{"notify": {"url": "https://a", "events": ["task_share", "task_ended"], "shares": [10]}}`: ` [{webhook https://a [task_share_10 task_ended] [redacted]}]`,
+		`{"notify": {"url": "https://a", "events": ["task_share", "attention"]}}`:                  ` [{webhook https://a [task_share_25 task_share_50 task_share_75 attention] [redacted]}]`,
+		`{"notify": null}`: ` []`,
 	} {
 		id := decode[struct{ ID int64 }](t, ask(h, "POST", "/unit_jobs", with(options)), 201).ID
 		got := w.jobs[dispatch.JobID(id)].Request
@@ -75,8 +77,10 @@ func TestNotify_OfARequest(t *testing.T) {
 	}
 	for notify, want := range map[string]string{
 		`3`: `["body","options","notify"]`, `{}`: `["body","options","notify","url"]`, `{"url": 3}`: `["body","options","notify","url"]`,
-		`{"url": "https://a", "events": ["ended"]}`: `["body","options","notify","events",0]`,
-		`{"url": "https://a", "secret": 3}`:         `["body","options","notify","secret"]`,
+		`{"url": "https://a", "events": ["ended"]}`:                       `["body","options","notify","events",0]`,
+		`{"url": "https://a", "secret": 3}`:                               `["body","options","notify","secret"]`,
+		`{"url": "https://a", "events": ["task_share"], "shares": [100]}`: `["body","options","notify","shares",0]`,
+		`{"url": "https://a", "events": ["task_share"], "shares": 25}`:    `["body","options","notify","shares"]`,
 	} {
 		a := ask(h, "POST", "/unit_jobs", with(`{"notify": `+notify+`}`))
 		if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 || !strings.HasPrefix(got[0], want) {

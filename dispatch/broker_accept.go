@@ -109,7 +109,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err := backend.permitted(r); err != nil {
 		return Draft{}, r, err
 	}
-	hooks, err := b.targets(u, r)
+	hooks, err := b.targets(u, r, d)
 	if err != nil {
 		return Draft{}, r, err
 	}

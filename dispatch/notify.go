@@ -6,7 +6,7 @@ import "errors"
 type Notify struct {
 	Kind     HookKind
 	URL      string
-	Statuses []Status
+	Statuses []Status // nil: the ends of the job, or that of the task, and what waits for its owner
 	Secret   Secret // signs messages; "": they are not signed
 }
 
@@ -17,7 +17,7 @@ type Targets interface {
 }
 
 // targets returns the hooks that a request asks for.
-func (b *Broker) targets(u UserID, r Request) ([]Hook, error) {
+func (b *Broker) targets(u UserID, r Request, d *Dimension) ([]Hook, error) {
 	if len(r.Notify) == 0 {
 		return nil, nil
 	}
@@ -26,6 +26,12 @@ func (b *Broker) targets(u UserID, r Request) ([]Hook, error) {
 	}
 	hooks := make([]Hook, len(r.Notify))
 	for i, n := range r.Notify {
+		switch {
+		case n.Statuses == nil && d != nil:
+			n.Statuses = []Status{TaskEnded, NeedsOwner}
+		case n.Statuses == nil:
+			n.Statuses = []Status{Finished, Failed, Canceled, NeedsOwner}
+		}
 		h, err := b.Targets.Target(u, n)
 		if e, ok := errors.AsType[*Error](err); ok && e.Kind == Invalid && e.Faults == nil && n.Kind == Webhook {
 			err = InvalidBody("dispatch.Accept", TextFor(err), "options", "notify", "url")

@@ -45,15 +45,29 @@ const (
 // TestEvent is the status in a delivery that its owner requested as a test. It has no job.
 const TestEvent Status = "test"
 
-// Event is the end of a job. Job, Epoch and Status identify it.
+// What hooks are told of besides statuses of jobs.
+const (
+	NeedsOwner  Status = "attention"        // a job waits for its owner
+	SignInEvent Status = "sign_in_required" // all jobs of an account wait for their owner; told to hooks of NeedsOwner
+	TaskEnded   Status = "task_ended"       // all jobs of a task have ended
+	SharePrefix        = "task_share_"      // begins the event that a share of a task's jobs has ended; its percentage follows
+)
+
+// Event is what happened to a job or a task. All of it together identifies it.
 type Event struct {
-	Job    JobID
-	Epoch  int // of the job, so that it grows from one end of a job to the next; of a test its time
+	Job    JobID  // 0: of a task, an account, or a test
+	Of     TaskID // the task that it happened to; 0: to none
+	Epoch  int    // grows from one event to the next
 	Status Status
 }
 
 // String returns the identifier of an event, by which receivers recognise one that they have had already.
-func (e Event) String() string { return fmt.Sprintf("job-%d-%d-%s", e.Job, e.Epoch, e.Status) }
+func (e Event) String() string {
+	if e.Of != 0 {
+		return fmt.Sprintf("task-%d-%d-%s", e.Of, e.Epoch, e.Status)
+	}
+	return fmt.Sprintf("job-%d-%d-%s", e.Job, e.Epoch, e.Status)
+}
 
 // ParseEvent is the inverse of Event.String.
 func ParseEvent(id string) (e Event, err error) {
@@ -61,9 +75,12 @@ func ParseEvent(id string) (e Event, err error) {
 	if len(parts) != 4 {
 		return e, errors.New("it does not have four parts")
 	}
-	job, err := strconv.ParseInt(parts[1], 10, 64)
+	subject, err := strconv.ParseInt(parts[1], 10, 64)
 	epoch, failed := strconv.Atoi(parts[2])
-	e = Event{JobID(job), epoch, Status(parts[3])}
+	e = Event{Job: JobID(subject), Epoch: epoch, Status: Status(parts[3])}
+	if parts[0] == "task" {
+		e.Job, e.Of = 0, TaskID(subject)
+	}
 	if err = errors.Join(err, failed); err == nil && e.String() != id {
 		err = errors.New("it is not written as Event.String writes it")
 	}
@@ -122,6 +139,8 @@ type Hooks interface {
 	// ResealHook stores the sealed secret of a hook.
 	ResealHook(context.Context, Hook) error
 
+	// AddTaskEvents adds deliveries about tasks whose jobs have ended since the last call, of n tasks at most, and reports whether there may be more.
+	AddTaskEvents(ctx context.Context, n int) (more bool, err error)
 	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at most.
 	DueHooks(ctx context.Context, n int) ([]Hook, error)
 	// ClaimDeliveries returns due deliveries of a hook, n at most, and keeps other calls from them for the duration of the lease; then they are

@@ -26,6 +26,7 @@ const (
 	afterFailure = 15 * time.Second // the same if the database did not answer
 	atOnce       = 32               // hooks that one process serves at once
 	round        = 64               // deliveries of one hook that are claimed at once
+	tasksAtOnce  = 100              // tasks that are looked at in a row
 	parallel     = 32               // of them, sent at once
 	tryWithin    = 10 * time.Second // one try
 	lease        = 45 * time.Second // longer than a round
@@ -129,7 +130,7 @@ func (s *Sender) Run(ctx context.Context) {
 	again := time.NewTicker(interval)
 	defer again.Stop()
 	for ctx.Err() == nil {
-		due, err := s.Store.DueHooks(ctx, 2*atOnce)
+		due, err := s.due(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.Log.Warn("due deliveries cannot be read", "error", err)
 			again.Reset(afterFailure)
@@ -153,6 +154,17 @@ func (s *Sender) Run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// due returns hooks with due deliveries, those about tasks included.
+func (s *Sender) due(ctx context.Context) ([]dispatch.Hook, error) {
+	for more := true; more && ctx.Err() == nil; {
+		var err error
+		if more, err = s.Store.AddTaskEvents(ctx, tasksAtOnce); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.DueHooks(ctx, 2*atOnce)
 }
 
 // begin reports whether this process does not serve the hook yet.

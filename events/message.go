@@ -28,12 +28,13 @@ type message struct {
 	Data    data      `json:"data"`
 }
 
-// data is what a message tells about a job. What else a receiver needs it reads by the job's id.
+// data is what a message tells about a job or a task. What else a receiver needs it reads by the id.
 type data struct {
 	Job    int64  `json:"job_id,omitempty"`
 	Task   int64  `json:"task_id,omitempty"`
 	Number int    `json:"number,omitempty"` // in the task
-	Status string `json:"status"`
+	Status string `json:"status,omitempty"`
+	Share  int    `json:"share,omitempty"` // percentage of a task's jobs that have ended
 }
 
 // eventMedia is the media type of a CloudEvent in structured mode.
@@ -43,9 +44,22 @@ const eventMedia = "application/cloudevents+json; charset=utf-8"
 func body(source string, d dispatch.Delivery) ([]byte, error) {
 	m := message{Version: "1.0", ID: d.Event.String(), Source: source, Type: "org.eodispatch.job." + string(d.Status) + ".v1", Time: d.Happened.UTC(),
 		Media: "application/json", Data: data{Job: int64(d.Job), Task: int64(d.Task), Number: d.Number, Status: string(d.Status)}}
-	if d.Status == dispatch.TestEvent {
+	share, shared := strings.CutPrefix(string(d.Status), dispatch.SharePrefix)
+	switch {
+	case d.Status == dispatch.TestEvent:
 		m.Type = "org.eodispatch.test.v1"
-	} else {
+	case d.Status == dispatch.SignInEvent:
+		m.Type = "org.eodispatch.sign-in-required.v1"
+	case shared:
+		m.Type, m.Data.Status = "org.eodispatch.task.share.v1", ""
+		m.Data.Share, _ = strconv.Atoi(share) // it was written from a number
+	case d.Of != 0:
+		m.Type = "org.eodispatch.task.ended.v1"
+	}
+	switch {
+	case d.Of != 0:
+		m.Subject = fmt.Sprintf("upscale_tasks/%d", d.Of)
+	case d.Job != 0:
 		m.Subject = fmt.Sprintf("unit_jobs/%d", d.Job)
 	}
 	return json.Marshal(m)

@@ -82,7 +82,7 @@ func (s *Store) TestHook(ctx context.Context, u dispatch.UserID, id string) erro
 // SendAgain makes a stored delivery due.
 func (s *Store) SendAgain(ctx context.Context, u dispatch.UserID, id string, e dispatch.Event) error {
 	return s.release(ctx, "SendAgain", u, id, func(q tx, now int64) error {
-		rows, err := q.SendAgain(ctx, query.SendAgainParams{Now: now, Hook: id, Job: e.Job, Epoch: e.Epoch, Status: e.Status})
+		rows, err := q.SendAgain(ctx, query.SendAgainParams{Now: now, Hook: id, Job: subjectOf(e), Epoch: e.Epoch, Status: e.Status})
 		if err == nil && rows == 0 {
 			return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.SendAgain", Text: "This hook has no such delivery."}
 		}
@@ -142,7 +142,7 @@ func (s *Store) SettleDeliveries(ctx context.Context, h dispatch.Hook, all []dis
 	return s.in(ctx, s.write, "SettleDeliveries", func(q tx, now int64) error {
 		for _, d := range all {
 			if err := q.SettleDelivery(ctx, query.SettleDeliveryParams{State: string(d.State), Due: micros(d.Due), Answer: d.Answer, Notice: d.Notice,
-				Hook: d.Hook, Job: d.Job, Epoch: d.Epoch, Status: d.Status, Tries: d.Tries}); err != nil {
+				Hook: d.Hook, Job: subjectOf(d.Event), Epoch: d.Epoch, Status: d.Status, Tries: d.Tries}); err != nil {
 				return err
 			}
 		}
@@ -174,20 +174,43 @@ func hooksOf(rows []query.Hook) []dispatch.Hook {
 func hookOf(r query.Hook) dispatch.Hook {
 	h := dispatch.Hook{ID: r.ID, Owner: r.Owner, Kind: dispatch.HookKind(r.Kind), Job: r.Job, Task: r.Task, URL: r.Url, Gone: r.Gone, Failures: int(r.Failures), Hold: at(r.Hold), Created: at(r.Created),
 		Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
-	for s := range strings.SplitSeq(strings.Trim(r.Statuses, "|"), "|") {
-		h.Statuses = append(h.Statuses, dispatch.Status(s))
-	}
+	h.Statuses = splitStatuses(r.Statuses)
 	return h
+}
+
+// splitStatuses is the inverse of joinStatuses.
+func splitStatuses(text string) (all []dispatch.Status) {
+	for s := range strings.SplitSeq(strings.Trim(text, "|"), "|") {
+		all = append(all, dispatch.Status(s))
+	}
+	return all
 }
 
 func deliveriesOf(rows []query.Delivery) []dispatch.Delivery {
 	all := make([]dispatch.Delivery, len(rows))
 	for i, r := range rows {
-		all[i] = dispatch.Delivery{Hook: r.Hook, Event: dispatch.Event{Job: r.Job, Epoch: r.Epoch, Status: r.Status}, Task: r.Task, Number: r.Number,
+		all[i] = dispatch.Delivery{Hook: r.Hook, Event: eventOf(r), Task: r.Task, Number: r.Number,
 			Happened: at(r.Happened), Queued: at(r.Queued), Due: at(r.Due), State: dispatch.DeliveryState(r.State), Tries: r.Tries, Tried: at(r.Tried),
 			Answer: r.Answer, Notice: r.Notice}
 	}
 	return all
+}
+
+// subjectOf returns what an event is stored under: the number of its job, or that of its task with a minus.
+func subjectOf(e dispatch.Event) dispatch.JobID {
+	if e.Of != 0 {
+		return dispatch.JobID(-e.Of)
+	}
+	return e.Job
+}
+
+// eventOf is the inverse of subjectOf.
+func eventOf(r query.Delivery) dispatch.Event {
+	e := dispatch.Event{Job: r.Job, Epoch: r.Epoch, Status: r.Status}
+	if r.Job < 0 {
+		e.Job, e.Of = 0, dispatch.TaskID(-r.Job)
+	}
+	return e
 }
 
 func noHook(err error) error {

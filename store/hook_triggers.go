@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"slices"
+	"strings"
 
 	"github.com/pressly/goose/v3"
 )
@@ -11,14 +13,15 @@ import (
 // covers every statement that ends jobs, also those of an earlier version of the program that runs beside this one. A job whose owner has no
 // hook costs one look at an index, and only when it ends.
 func hookMigrations(dialect goose.Dialect) []*goose.Migration {
-	former, triggers := sqliteHookTriggers, sqliteNotifyTriggers
+	former, triggers, taskTriggers := sqliteHookTriggers, sqliteNotifyTriggers, sqliteTaskTriggers
 	if dialect == goose.DialectPostgres {
-		former, triggers = postgresHookTriggers, postgresNotifyTriggers
+		former, triggers, taskTriggers = postgresHookTriggers, postgresNotifyTriggers, postgresTaskTriggers
 	}
 	install := func(statements []string) *goose.GoFunc {
 		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error { return execAll(ctx, tx, statements) }}
 	}
-	return []*goose.Migration{goose.NewGoMigration(57, install(former), nil), goose.NewGoMigration(70, install(triggers), nil)}
+	return []*goose.Migration{goose.NewGoMigration(57, install(former), nil), goose.NewGoMigration(70, install(triggers), nil),
+		goose.NewGoMigration(72, install(taskTriggers), nil)}
 }
 
 const addDeliveries = `
@@ -59,3 +62,53 @@ CREATE OR REPLACE FUNCTION add_deliveries() RETURNS trigger LANGUAGE plpgsql SET
 END $body$`, `DROP TRIGGER add_deliveries ON jobs`, `
 CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs FOR EACH ROW
 WHEN (NEW.status <> OLD.status AND NEW.status IN ('running', 'finished', 'failed', 'canceled') AND NOT NEW.hidden) EXECUTE FUNCTION add_deliveries()`}
+
+// ofNew are the hooks that are told of the job NEW.
+const ofNew = `h.owner = NEW.owner AND (h.job = 0 AND h.task = 0 OR h.job = NEW.id AND h.task = 0 OR h.job = 0 AND h.task = NEW.task) AND NOT h.gone`
+
+// markTask leaves a mark for AddTaskEvents if a hook wants to know.
+const markTask = `
+	INSERT INTO task_marks (task, job, epoch) SELECT NEW.task, NEW.id, NEW.turn
+	WHERE EXISTS (SELECT 1 FROM hooks h WHERE ` + ofNew + ` AND replace(h.statuses, '|task_', '') <> h.statuses)
+	ON CONFLICT (task, job, epoch) DO NOTHING;`
+
+const whenMarked = `NEW.status <> OLD.status AND NEW.status IN ('finished', 'failed', 'canceled') AND NEW.task <> 0 AND NOT NEW.hidden`
+
+// addAttention tells that a job waits for its owner, once in an epoch.
+const addAttention = `
+	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+	SELECT h.id, NEW.id, NEW.turn, 'attention', NEW.task, NEW.number, NEW.updated, NEW.updated, NEW.updated FROM hooks h
+	WHERE ` + ofNew + ` AND replace(h.statuses, '|attention|', '') <> h.statuses
+	ON CONFLICT (hook, job, epoch, status) DO NOTHING;`
+
+const whenAttention = `NEW.attention <> OLD.attention AND NEW.phase <> 'ended' AND NOT NEW.hidden
+	AND NEW.attention IN ('sign_in_required', 'submission_unknown', 'set_aside', 'stalled')`
+
+// addSignIn tells that all jobs of an account wait for the sign-in of its user, once for each time that they begin to wait. $AT is the function that
+// finds a text in another.
+const addSignIn = `
+	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+	SELECT h.id, 0, NEW.sign_in_since, 'sign_in_required', 0, 0, NEW.sign_in_since, NEW.sign_in_since, NEW.sign_in_since FROM hooks h
+	WHERE h.owner = substr(NEW.id, $AT(NEW.id, '/') + 1) AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
+		AND (h.job = 0 AND h.task = 0 OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job AND j.account = NEW.id AND j.phase <> 'ended')
+			OR EXISTS (SELECT 1 FROM jobs j WHERE j.task = h.task AND j.task <> 0 AND j.account = NEW.id AND j.phase <> 'ended'))
+	ON CONFLICT (hook, job, epoch, status) DO NOTHING;`
+
+const whenSignIn = `NEW.sign_in_since > OLD.sign_in_since`
+
+var sqliteTaskTriggers = []string{
+	"CREATE TRIGGER mark_task AFTER UPDATE OF status ON jobs WHEN " + whenMarked + " BEGIN" + markTask + "\nEND",
+	"CREATE TRIGGER add_attention AFTER UPDATE OF attention ON jobs WHEN " + whenAttention + " BEGIN" + addAttention + "\nEND",
+	"CREATE TRIGGER add_sign_in AFTER UPDATE OF sign_in_since ON accounts WHEN " + whenSignIn + " BEGIN" + strings.ReplaceAll(addSignIn, "$AT", "instr") + "\nEND",
+}
+
+var postgresTaskTriggers = slices.Concat(
+	postgresTrigger("mark_task", "status ON jobs", whenMarked, markTask),
+	postgresTrigger("add_attention", "attention ON jobs", whenAttention, addAttention),
+	postgresTrigger("add_sign_in", "sign_in_since ON accounts", whenSignIn, strings.ReplaceAll(addSignIn, "$AT", "strpos")))
+
+// postgresTrigger returns the statements that create a trigger after an update, with its function.
+func postgresTrigger(name, of, when, body string) []string {
+	return []string{"CREATE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN" + body + "\n\tRETURN NULL;\nEND $body$",
+		"CREATE TRIGGER " + name + " AFTER UPDATE OF " + of + " FOR EACH ROW WHEN (" + when + ") EXECUTE FUNCTION " + name + "()"}
+}

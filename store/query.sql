@@ -1254,7 +1254,7 @@ UPDATE deliveries SET state = 'failed', due = 0, notice = sqlc.arg(notice) WHERE
 -- name: CountTests :one
 -- Test deliveries of a hook after a time, and the epoch of the last.
 SELECT COUNT(*) AS tests, CAST(COALESCE(max(epoch), 0) AS BIGINT) AS last FROM deliveries
-WHERE hook = sqlc.arg(hook) AND job = 0 AND epoch > CAST(sqlc.arg(after) AS BIGINT);
+WHERE hook = sqlc.arg(hook) AND job = 0 AND status = 'test' AND epoch > CAST(sqlc.arg(after) AS BIGINT);
 
 -- name: AddTestDelivery :exec
 INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
@@ -1284,8 +1284,26 @@ DELETE FROM hooks WHERE id IN (SELECT h.id FROM hooks h
 	LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: PurgeDeliveries :execrows
+-- Those about a task stay as long as the task, so that it does not pass a share again.
 DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
-	WHERE d.queued <= CAST(sqlc.arg(before) AS BIGINT) ORDER BY d.queued LIMIT CAST(sqlc.arg(n) AS BIGINT));
+	WHERE d.queued <= CAST(sqlc.arg(before) AS BIGINT) AND (d.job >= 0 OR NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = d.task))
+	ORDER BY d.queued LIMIT CAST(sqlc.arg(n) AS BIGINT));
+
+-- name: ListMarkedTasks :many
+SELECT DISTINCT task FROM task_marks ORDER BY task LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: TakeMarks :execrows
+DELETE FROM task_marks WHERE task = $1;
+
+-- name: ListTaskHooks :many
+-- The hooks that are told of a task.
+SELECT h.* FROM tasks t JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
+WHERE t.id = CAST(sqlc.arg(task) AS BIGINT) AND NOT t.hidden AND NOT h.gone;
+
+-- name: AddTaskDelivery :exec
+INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+VALUES (sqlc.arg(hook), sqlc.arg(subject), sqlc.arg(epoch), sqlc.arg(status), sqlc.arg(task), 0, sqlc.arg(now), sqlc.arg(now), sqlc.arg(now))
+ON CONFLICT (hook, job, epoch, status) DO NOTHING;
 
 -- name: WriteOperatorHold :exec
 INSERT INTO operator_holds (scope, notice, held_by, since) VALUES (sqlc.arg(scope), sqlc.arg(notice), sqlc.arg(held_by), sqlc.arg(now))

@@ -94,6 +94,33 @@ func (q *Queries) AddSource(ctx context.Context, name string) error {
 	return err
 }
 
+const addTaskDelivery = `-- name: AddTaskDelivery :exec
+INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+VALUES ($1, $2, $3, $4, $5, 0, $6, $6, $6)
+ON CONFLICT (hook, job, epoch, status) DO NOTHING
+`
+
+type AddTaskDeliveryParams struct {
+	Hook    string
+	Subject dispatch.JobID
+	Epoch   int
+	Status  dispatch.Status
+	Task    dispatch.TaskID
+	Now     int64
+}
+
+func (q *Queries) AddTaskDelivery(ctx context.Context, arg AddTaskDeliveryParams) error {
+	_, err := q.db.ExecContext(ctx, addTaskDelivery,
+		arg.Hook,
+		arg.Subject,
+		arg.Epoch,
+		arg.Status,
+		arg.Task,
+		arg.Now,
+	)
+	return err
+}
+
 const addTestDelivery = `-- name: AddTestDelivery :exec
 INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
 VALUES ($1, 0, $2, 'test', 0, 0, $3, $3, $3)
@@ -1344,7 +1371,7 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first i
 
 const countTests = `-- name: CountTests :one
 SELECT COUNT(*) AS tests, CAST(COALESCE(max(epoch), 0) AS BIGINT) AS last FROM deliveries
-WHERE hook = $1 AND job = 0 AND epoch > CAST($2 AS BIGINT)
+WHERE hook = $1 AND job = 0 AND status = 'test' AND epoch > CAST($2 AS BIGINT)
 `
 
 type CountTestsRow struct {
@@ -4356,6 +4383,33 @@ func (q *Queries) ListLivePlatforms(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const listMarkedTasks = `-- name: ListMarkedTasks :many
+SELECT DISTINCT task FROM task_marks ORDER BY task LIMIT CAST($1 AS BIGINT)
+`
+
+func (q *Queries) ListMarkedTasks(ctx context.Context, n int64) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, listMarkedTasks, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var task int64
+		if err := rows.Scan(&task); err != nil {
+			return nil, err
+		}
+		items = append(items, task)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listMonth = `-- name: ListMonth :many
 SELECT unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs FROM ledger
 WHERE owner = $1 AND account = $2 AND month = $3 GROUP BY unit ORDER BY unit
@@ -5348,6 +5402,50 @@ func (q *Queries) ListSyncUsage(ctx context.Context, now int64, since int64, own
 			&i.Live,
 			&i.Lately,
 			&i.Runs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTaskHooks = `-- name: ListTaskHooks :many
+SELECT h.id, h.owner, h.url, h.statuses, h.key, h.sealed, h.gone, h.hold, h.failures, h.ran, h.created, h.kind, h.job, h.task FROM tasks t JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
+WHERE t.id = CAST($1 AS BIGINT) AND NOT t.hidden AND NOT h.gone
+`
+
+// The hooks that are told of a task.
+func (q *Queries) ListTaskHooks(ctx context.Context, task int64) ([]Hook, error) {
+	rows, err := q.db.QueryContext(ctx, listTaskHooks, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Hook
+	for rows.Next() {
+		var i Hook
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Url,
+			&i.Statuses,
+			&i.Key,
+			&i.Sealed,
+			&i.Gone,
+			&i.Hold,
+			&i.Failures,
+			&i.Ran,
+			&i.Created,
+			&i.Kind,
+			&i.Job,
+			&i.Task,
 		); err != nil {
 			return nil, err
 		}
@@ -6602,9 +6700,11 @@ func (q *Queries) PurgeDefinition(ctx context.Context, task int64, job dispatch.
 
 const purgeDeliveries = `-- name: PurgeDeliveries :execrows
 DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
-	WHERE d.queued <= CAST($1 AS BIGINT) ORDER BY d.queued LIMIT CAST($2 AS BIGINT))
+	WHERE d.queued <= CAST($1 AS BIGINT) AND (d.job >= 0 OR NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = d.task))
+	ORDER BY d.queued LIMIT CAST($2 AS BIGINT))
 `
 
+// Those about a task stay as long as the task, so that it does not pass a share again.
 func (q *Queries) PurgeDeliveries(ctx context.Context, before int64, n int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, purgeDeliveries, before, n)
 	if err != nil {
@@ -7327,6 +7427,18 @@ func (q *Queries) SumTaskCosts(ctx context.Context, task int64) ([]SumTaskCostsR
 		return nil, err
 	}
 	return items, nil
+}
+
+const takeMarks = `-- name: TakeMarks :execrows
+DELETE FROM task_marks WHERE task = $1
+`
+
+func (q *Queries) TakeMarks(ctx context.Context, task int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, takeMarks, task)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const useKey = `-- name: UseKey :execrows

@@ -1,0 +1,12 @@
+-- +goose Up
+
+-- Ends of jobs of tasks of which a hook is to be told, not looked at yet: see store/task_events.go. Triggers on jobs insert them (migration 72).
+CREATE TABLE task_marks (
+	task  BIGINT NOT NULL,
+	job   BIGINT NOT NULL,
+	epoch BIGINT NOT NULL, -- jobs.turn
+	PRIMARY KEY (task, job, epoch)
+);
+
+-- +goose Down
+DROP TABLE task_marks;
