@@ -7,7 +7,7 @@ type Notify struct {
 	Kind     HookKind
 	URL      string
 	Statuses []Status // nil: the ends of the job, or that of the task, and what waits for its owner
-	Secret   Secret // signs messages; "": they are not signed
+	Secret   Secret   // signs messages; "": they are not signed
 }
 
 // Targets makes hooks of what requests ask for. Hooks are stored with the job or the task.
