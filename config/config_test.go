@@ -781,3 +781,44 @@ func TestDirect_IsOfPostgreSQL(t *testing.T) {
 		}
 	}
 }
+
+// On Knative, PORT is the port, whatever the image or a file sets, and port 9090 is left to Knative's proxy.
+func TestLoad_OnKnative(t *testing.T) {
+	image := append(slices.Clone(deployed), "EODISPATCH_LISTEN=0.0.0.0:8080", "PORT=8000")
+	for _, k := range []struct{ more, listen, private string }{
+		{"K_SERVICE=dispatch", ":8000", knativePrivate},
+		{"K_SERVICE=", "0.0.0.0:8080", TelemetryDefault},
+	} {
+		if c := mustLoad(t, "", append(image, k.more)...); c.Listen != k.listen || c.Telemetry.Listen != k.private {
+			t.Errorf("%s: %s, %s", k.more, c.Listen, c.Telemetry.Listen)
+		}
+	}
+	if c := mustLoad(t, "", append(image, "K_SERVICE=dispatch", "EODISPATCH_TELEMETRY_LISTEN=off")...); c.Telemetry.Listen != TelemetryOff {
+		t.Errorf("%s", c.Telemetry.Listen)
+	}
+	if _, err := load("", nil, append(image, "K_SERVICE=dispatch", "PORT=none")); err == nil || !strings.Contains(err.Error(), "PORT: listen: write HOST:PORT") {
+		t.Error(err)
+	}
+}
+
+// A process that migrates is given the database alone.
+func TestLoadDatabase(t *testing.T) {
+	for given, want := range map[string]string{
+		"DATABASE_URL=postgresql+psycopg2://u:canary@h/n": "postgres://u:canary@h/n",
+		"EODISPATCH_DATABASE=sqlite:a.db":                 "sqlite:a.db",
+		"DATABASE_URL=":                                   "error: environment: database: is missing",
+		"BACKENDS={":                                      "error: environment: database: is missing",
+		"DATABASE_URL=mysql+pymysql://u:canary@h/n":       "error: DATABASE_URL: database: MySQL and MariaDB are not supported",
+	} {
+		c, err := LoadDatabase([]string{given})
+		if rest, fails := strings.CutPrefix(want, "error: "); fails {
+			if err == nil || !strings.HasPrefix(err.Error(), rest) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%s: %v", given, err)
+			}
+			continue
+		}
+		if err != nil || c.Database.Reveal() != want {
+			t.Errorf("%s: %v, %v", given, c, err)
+		}
+	}
+}

@@ -34,6 +34,21 @@ func (r *reader) addLegacy() {
 	}
 }
 
+// knativePrivate is the private listener's address on Knative unless one is configured. Knative's own proxy, which shares the loopback interface, needs
+// port 9090, and does not start without it.
+const knativePrivate = "127.0.0.1:9464"
+
+// obeyKnative follows Knative, on which the chart of the replaced service runs its program: PORT is where requests arrive, whatever the image sets.
+func (r *reader) obeyKnative() {
+	if _, on := r.env.lookup("K_SERVICE"); !on {
+		return
+	}
+	if port, set := r.env.lookup("PORT"); set && r.root.Kind == yaml.MappingNode {
+		put(r.root, "listen", r.mark(scalar(":"+port), "PORT"))
+	}
+	r.add("K_SERVICE", "telemetry", "listen", scalar(knativePrivate))
+}
+
 // legacyNote names the compatibility switch for clients of the service that this one replaces, if its variables are
 // set; "" if the switch is not needed.
 func (r *reader) legacyNote(c *Config) string {

@@ -34,21 +34,10 @@ func Load(file string, environ []string) (*Config, error) {
 }
 
 func load(file string, text []byte, environ []string) (*Config, error) {
-	root, err := parse(text)
-	r := &reader{
-		tree: tree{file: file, root: root, origin: map[*yaml.Node]string{}},
-		env:  newVariables(environ),
-		at:   map[string]*yaml.Node{"": root}, named: map[string]bool{},
-	}
+	r, c, err := read(file, text, environ)
 	if err != nil {
-		return nil, syntaxFaults(file, text, err)
+		return nil, err
 	}
-	delete(r.env, testCatalogue)
-	c := &Config{}
-	r.addLegacy()
-	r.overlay(root, reflect.TypeFor[Config](), prefix, r.env)
-	r.readStruct(root, reflect.ValueOf(c).Elem(), "")
-	r.finish(c)
 	if len(r.faults) > 0 {
 		slices.SortStableFunc(r.faults, func(a, b Fault) int { return cmp.Compare(a.line, b.line) })
 		return nil, r.faults
@@ -56,6 +45,44 @@ func load(file string, text []byte, environ []string) (*Config, error) {
 	c.Platforms = expand(c.Platforms)
 	c.Notes = append(c.Notes, r.notes(c)...)
 	return c, nil
+}
+
+// LoadDatabase reads the settings of the database alone, from the environment of a process that is given no others. It has no default. The error is
+// [Faults].
+func LoadDatabase(environ []string) (*Config, error) {
+	r, c, err := read("", nil, environ)
+	if err != nil {
+		return nil, err
+	}
+	if _, set := r.at["database"]; !set {
+		r.faults = Faults{{Where: "environment", Key: "database", Text: "is missing: set DATABASE_URL or " + prefix + "_DATABASE"}}
+	}
+	faults := slices.DeleteFunc(r.faults, func(f Fault) bool { return f.Key != "database" && f.Key != "database_direct" })
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return &Config{Database: c.Database, Direct: c.Direct}, nil
+}
+
+// read reads the settings, which may have faults. The error is that of a text that is not YAML.
+func read(file string, text []byte, environ []string) (*reader, *Config, error) {
+	root, err := parse(text)
+	r := &reader{
+		tree: tree{file: file, root: root, origin: map[*yaml.Node]string{}},
+		env:  newVariables(environ),
+		at:   map[string]*yaml.Node{"": root}, named: map[string]bool{},
+	}
+	if err != nil {
+		return nil, nil, syntaxFaults(file, text, err)
+	}
+	delete(r.env, testCatalogue)
+	c := &Config{}
+	r.addLegacy()
+	r.overlay(root, reflect.TypeFor[Config](), prefix, r.env)
+	r.obeyKnative()
+	r.readStruct(root, reflect.ValueOf(c).Elem(), "")
+	r.finish(c)
+	return r, c, nil
 }
 
 // expand turns a platform without a protocol into two platforms, each with its own accounts.

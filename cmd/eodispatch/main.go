@@ -41,7 +41,7 @@ type console struct {
 var errSaid = errors.New("failed")
 
 func main() {
-	os.Exit(run(os.Args[1:], console{os.Stdout, os.Stderr, os.Environ(), onSignal}))
+	os.Exit(run(arguments(os.Args), console{os.Stdout, os.Stderr, os.Environ(), onSignal}))
 }
 
 // run executes the command that args name and returns the exit code.
@@ -91,7 +91,7 @@ The same program is the broker, and the command line for its users.`,
 		command.GroupID = "broker"
 		root.AddCommand(command)
 	}
-	root.AddCommand(versionCommandLine(c), referenceCommandLine(c))
+	root.AddCommand(versionCommandLine(c), referenceCommandLine(c), alembicCommandLine(c))
 	root.SetHelpCommand(helpCommandLine(root))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

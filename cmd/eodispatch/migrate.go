@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/store"
 )
 
@@ -27,13 +28,18 @@ func (m *migrateCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
+	return migrate(c, settings)
+}
+
+// migrate brings the database of the settings up to date.
+func migrate(c console, settings *config.Config) error {
 	return withDatabase(c, settings, openDatabase, func(_ context.Context, kept *store.Store) error {
 		was, is := kept.Schema()
 		if was == is {
-			_, err = fmt.Fprintf(c.out, "The database is up to date: it has schema %d.\n", is)
+			_, err := fmt.Fprintf(c.out, "The database is up to date: it has schema %d.\n", is)
 			return err
 		}
-		_, err = fmt.Fprintf(c.out, "The database had schema %d and has schema %d now.\n", was, is)
+		_, err := fmt.Fprintf(c.out, "The database had schema %d and has schema %d now.\n", was, is)
 		return err
 	})
 }

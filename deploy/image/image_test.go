@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,6 +129,10 @@ func unpack(t *testing.T, layer []byte, folder string) {
 		case err != nil:
 		case h.Typeflag == tar.TypeDir:
 			err = os.Mkdir(path, 0o700)
+		case h.Typeflag == tar.TypeSymlink:
+			if err = os.Symlink(h.Linkname, path); err == nil {
+				continue
+			}
 		default:
 			var text []byte
 			if text, err = io.ReadAll(files); err == nil {
@@ -162,6 +167,9 @@ func TestImage_Runs(t *testing.T) {
 		if err := os.Chmod(above, 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if target, err := os.Readlink(filepath.Join(root, "alembic")); err != nil || target != "eodispatch" || !slices.Contains(config.Config.Env, "PATH=/") {
+		t.Errorf("alembic is not found: %q, %v, %q", target, err, config.Config.Env)
 	}
 	private := executable.FreeAddress(t)
 	inside := func(args ...string) *exec.Cmd {

@@ -151,7 +151,7 @@ func (l layout) add(i image) (descriptor, error) {
 func (i image) config() runtimeConfig {
 	return runtimeConfig{
 		User: fmt.Sprintf("%d:%d", user, user), WorkingDir: "/data", Entrypoint: []string{"/eodispatch"}, Cmd: []string{"serve"},
-		Env: []string{"EODISPATCH_LISTEN=0.0.0.0:8080"}, ExposedPorts: map[string]struct{}{"8080/tcp": {}}, Labels: i.labels,
+		Env: []string{"EODISPATCH_LISTEN=0.0.0.0:8080", "PATH=/"}, ExposedPorts: map[string]struct{}{"8080/tcp": {}}, Labels: i.labels,
 		Healthcheck: healthcheck{Test: []string{"CMD", "/eodispatch", "health"}, Interval: 10 * time.Second, Timeout: 5 * time.Second, StartPeriod: time.Minute, Retries: 3},
 	}
 }
@@ -162,7 +162,7 @@ type entry struct {
 	text   []byte
 }
 
-// archive returns the files of the image: the program, what it contains, and the folder of an SQLite database.
+// archive returns the files of the image: the program, also by the name alembic, what it contains, and the folder of an SQLite database.
 func archive(program string, contents []byte, created time.Time) ([]byte, error) {
 	text, err := os.ReadFile(program)
 	if err != nil {
@@ -171,6 +171,7 @@ func archive(program string, contents []byte, created time.Time) ([]byte, error)
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	entries := []entry{
+		{tar.Header{Typeflag: tar.TypeSymlink, Name: "alembic", Linkname: "eodispatch", Mode: 0o777}, nil}, // see cmd/eodispatch/alembic.go
 		{tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o700, Uid: user, Gid: user}, nil},
 		{tar.Header{Typeflag: tar.TypeReg, Name: "eodispatch", Mode: 0o755, Size: int64(len(text))}, text},
 		{tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil},
