@@ -13,14 +13,9 @@ import (
 )
 
 // trustOwnRoots makes connections trust the certificates that the program contains, if the machine has none, as in an image that holds
-// nothing but the program. It reads those of the machine, which takes milliseconds, so it is called before the first connection by TLS, and not
-// when the process starts.
-var trustOwnRoots = sync.OnceFunc(func() {
-	if roots, err := x509.SystemCertPool(); err == nil && !roots.Equal(x509.NewCertPool()) {
-		return
-	}
-	x509.SetFallbackRoots(ownRoots())
-})
+// nothing but the program. Parsing them takes milliseconds, so it is called before the first connection by TLS, and not when the process starts.
+// Those of the machine are read by that connection.
+var trustOwnRoots = sync.OnceFunc(func() { x509.SetFallbackRoots(ownRoots()) })
 
 // trusting sends requests with these certificates.
 type trusting struct{ http.RoundTripper }
