@@ -49,7 +49,7 @@ func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string)
 	if a != nil {
 		media, _, _ = mime.ParseMediaType(a.Header.Get("Content-Type"))
 	}
-	if dispatch.Is(err, dispatch.BadUpstream) && a.Status < 300 && media != "" && isBinary(media) {
+	if media != "" && dispatch.Is(err, dispatch.BadUpstream) && a.Status < 300 && isBinary(media) {
 		link := map[string]string{"href": at, "type": media}
 		return &upstream.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}}, Body: marshal(link), URL: a.URL}, nil
 	}
