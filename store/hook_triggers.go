@@ -21,7 +21,7 @@ func hookMigrations(dialect goose.Dialect) []*goose.Migration {
 		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error { return execAll(ctx, tx, statements) }}
 	}
 	return []*goose.Migration{goose.NewGoMigration(57, install(former), nil), goose.NewGoMigration(70, install(triggers), nil),
-		goose.NewGoMigration(72, install(taskTriggers), nil)}
+		goose.NewGoMigration(73, install(taskTriggers), nil)}
 }
 
 const addDeliveries = `
