@@ -1293,7 +1293,7 @@ DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job
 SELECT DISTINCT task FROM task_marks ORDER BY task LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: TakeMarks :execrows
-DELETE FROM task_marks WHERE task = $1;
+DELETE FROM task_marks WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 
 -- name: ListTaskHooks :many
 -- The hooks that are told of a task.

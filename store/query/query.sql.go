@@ -7430,7 +7430,7 @@ func (q *Queries) SumTaskCosts(ctx context.Context, task int64) ([]SumTaskCostsR
 }
 
 const takeMarks = `-- name: TakeMarks :execrows
-DELETE FROM task_marks WHERE task = $1
+DELETE FROM task_marks WHERE task = CAST($1 AS BIGINT)
 `
 
 func (q *Queries) TakeMarks(ctx context.Context, task int64) (int64, error) {
