@@ -86,16 +86,25 @@ func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMess
 		if whole, isBox, err = grid.ParseAnyWithin(m, area); err != nil {
 			return dispatch.InvalidBody("api.split", "It is no area that can be split: "+areaFaultText(err)+".", "aoi")
 		}
-		if n := g.Estimate(whole, most); n > most {
-			return tooManyTiles(fmt.Sprintf("about %d", n), most)
+		tiles, err := grid.Split{Grid: g, Most: most}.Tiles(whole)
+		for _, tile := range tiles {
+			pieces = append(pieces, tile.Piece)
 		}
-		for _, piece := range g.Tiles(whole) {
-			if len(pieces) == most {
-				return tooManyTiles(fmt.Sprintf("more than %d", most), most)
-			}
-			pieces = append(pieces, piece)
-		}
-		return nil
+		return splitError(err, most)
 	})
 	return pieces, isBox, err
+}
+
+// splitError returns the error of a split for its user. Those of the meter stay as they are.
+func splitError(err error, most int) error {
+	if many, is := errors.AsType[grid.TooMany](err); is {
+		return tooManyTiles(many.Text, most)
+	}
+	if fault, is := errors.AsType[grid.Fault](err); is {
+		return dispatch.InvalidBody("api.split", "The area cannot be split by this grid: "+fault.Error()+".", "aoi")
+	}
+	if over, is := errors.AsType[*budget.Exceeded](err); is {
+		return tooCostly(over)
+	}
+	return err
 }

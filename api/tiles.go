@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -31,9 +31,40 @@ func (Area) Schema(huma.Registry) *huma.Schema {
 
 // TileRequest is an area to split into tiles.
 type TileRequest struct {
-	AOI  Area     `json:"aoi"`
-	Grid GridName `json:"grid" doc:"Name of a grid of GET /grids"`
-	Clip *bool    `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
+	AOI     Area       `json:"aoi"`
+	Grid    GridName   `json:"grid,omitempty" doc:"Name of a grid of GET /grids. Required unless cells are given"`
+	Cells   *Cells     `json:"cells,omitempty" nullable:"true" doc:"Your own grid, in place of grid"`
+	Clip    *bool      `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
+	MinArea *float64   `json:"min_area,omitempty" nullable:"true" minimum:"0" default:"0" doc:"Square metres. Tiles with a smaller piece of the area are left out"`
+	Merge   *bool      `json:"merge,omitempty" nullable:"true" default:"false" doc:"true: tiles smaller than min_area become a part of the neighbour with the longest common border"`
+	Buffer  *float64   `json:"buffer,omitempty" nullable:"true" minimum:"0" maximum:"100000" default:"0" doc:"Metres that each cell reaches beyond its borders, so that tiles overlap. Cells do not reach over the antimeridian. Not for your own cells"`
+	Order   *TileOrder `json:"order,omitempty" nullable:"true" default:"row"`
+}
+
+// TileOrder is the order of tiles.
+type TileOrder string
+
+// The orders of tiles.
+const (
+	byRow      TileOrder = "row"
+	fromCentre TileOrder = "centre"
+)
+
+// Schema implements [huma.SchemaProvider].
+func (TileOrder) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Enum: []any{string(byRow), string(fromCentre)}, Description: "row: by rows from south to north; your own cells " +
+		"in the order in which you give them. centre: those nearest to the centre of the area first"}
+}
+
+// Cells is a user's own grid in GeoJSON.
+type Cells struct{ json.RawMessage }
+
+// Schema implements [huma.SchemaProvider].
+func (Cells) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+		Description: "A GeoJSON FeatureCollection of Polygons and MultiPolygons. Each Feature has an id, a text or a number, which no other has",
+		Properties:  map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: []any{"FeatureCollection"}}},
+		Required:    []string{"type", "features"}}
 }
 
 // GridName is the name of one of [grid.All].
@@ -112,33 +143,69 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	}
 	var tiles []byte
 	err = a.splitInTurn(ctx, func(m *budget.Meter) error {
-		g, area, clip, faults := a.parseTiles(m, body)
+		how, area, faults := a.parseTiles(m, body)
 		if len(faults) > 0 {
 			return invalid(faults)
 		}
-		if n := g.Estimate(area, a.Limits.Tiles); n > a.Limits.Tiles {
-			return tooManyTiles(fmt.Sprintf("about %d", n), a.Limits.Tiles)
+		found, err := how.Tiles(area)
+		if err == nil {
+			tiles, err = writeTiles(found)
 		}
-		tiles, err = a.tiles(g, area, clip)
-		return err
+		return splitError(err, a.Limits.Tiles)
 	})
 	return tiles, err
 }
 
-func (a *api) parseTiles(m *budget.Meter, body []byte) (g *grid.Grid, area *grid.Area, clip bool, faults []dispatch.Fault) {
+func (a *api) parseTiles(m *budget.Meter, body []byte) (how grid.Split, area *grid.Area, faults []dispatch.Fault) {
 	f, faults := a.openObject(body)
 	if f == nil {
-		return nil, nil, false, faults
+		return how, nil, faults
 	}
-	clip = f.flag("clip", true)
-	g, _ = grid.Named(f.choice("grid", gridNames()))
+	how = grid.Split{Most: a.Limits.Tiles, Whole: !f.flag("clip", true), Merge: f.flag("merge", false), MinArea: f.number("min_area"), Buffer: f.number("buffer")}
+	how.Grid = f.grid(m)
+	if f.members["order"] != nil && f.members["order"][0] != 'n' {
+		how.FromCentre = f.choice("order", []string{string(byRow), string(fromCentre)}) == string(fromCentre)
+	}
 	if raw := f.required("aoi"); raw != nil {
 		var err error
 		if area, err = grid.ParseWithin(m, raw); err != nil {
 			f.fault("aoi", "value_error", areaFaultText(err))
 		}
 	}
-	return g, area, clip, append(faults, *f.faults...)
+	if faults = append(faults, *f.faults...); len(faults) == 0 {
+		if err := how.Check(); err != nil {
+			name, text, _ := strings.Cut(err.Error(), ": ")
+			f.fault(name, "value_error", text)
+			faults = *f.faults
+		}
+	}
+	return how, area, faults
+}
+
+// grid reads the name of a grid, or the cells of the user's own.
+func (f *form) grid(m *budget.Meter) *grid.Grid {
+	raw := f.members["cells"]
+	if raw == nil || raw[0] == 'n' {
+		g, _ := grid.Named(f.choice("grid", gridNames()))
+		return g
+	}
+	if f.members["grid"] != nil {
+		f.fault("cells", "value_error", "Name a grid or give cells, not both")
+		return nil
+	}
+	g, err := grid.ParseCells(m, raw)
+	if err != nil {
+		f.fault("cells", "value_error", areaFaultText(err))
+	}
+	return g
+}
+
+// number reads an optional number; without it, it returns 0.
+func (f *form) number(name string) (n float64) {
+	if raw := f.members[name]; raw != nil && raw[0] != 'n' && json.Unmarshal(raw, &n) != nil {
+		f.fault(name, "float_type", "Input should be a valid number")
+	}
+	return n
 }
 
 func gridNames() (names []string) {
@@ -148,20 +215,18 @@ func gridNames() (names []string) {
 	return names
 }
 
-// tiles writes the GeometryCollection.
-func (a *api) tiles(g *grid.Grid, area *grid.Area, clip bool) ([]byte, error) {
-	out, ids, n := []byte(`{"type":"GeometryCollection","geometries":[`), []byte(`],"ids":[`), 0
-	for cell, piece := range g.Tiles(area) {
-		if n++; n > a.Limits.Tiles {
-			return nil, tooManyTiles(fmt.Sprintf("more than %d", a.Limits.Tiles), a.Limits.Tiles)
-		}
-		if n > 1 {
+// writeTiles writes the GeometryCollection.
+func writeTiles(tiles []grid.Tile) ([]byte, error) {
+	out, ids := []byte(`{"type":"GeometryCollection","geometries":[`), []byte(`],"ids":[`)
+	for i, tile := range tiles {
+		if i > 0 {
 			out, ids = append(out, ','), append(ids, ',')
 		}
-		if !clip {
-			piece = grid.MultiPolygon{cell.Polygon()}
+		id, err := json.Marshal(tile.ID)
+		if err != nil {
+			return nil, err
 		}
-		out, ids = piece.AppendJSON(out), fmt.Appendf(ids, "%q", cell.ID)
+		out, ids = tile.Piece.AppendJSON(out), append(ids, id...)
 		if err := budget.TilesBytes.Check(int64(len(out) + len(ids))); err != nil {
 			return nil, tooCostly(err)
 		}

@@ -74,7 +74,7 @@ func TestTiles_RefusesInvalidAreas(t *testing.T) {
 	for name, c := range map[string]struct{ body, loc, says string }{
 		"no area":         {`{"grid":"20x20km"}`, `["body","aoi"]`, "Field required"},
 		"no grid":         {strings.Replace(brussels, `"grid"`, `"grit"`, 1), `["body","grid"]`, "Field required"},
-		"odd grid":        {strings.Replace(brussels, "20x20km", "hexagons", 1), `["body","grid"]`, "'20x20km' or '250x250km'"},
+		"odd grid":        {strings.Replace(brussels, "20x20km", "hexagons", 1), `["body","grid"]`, "'20x20km', 'utm-20km'"},
 		"odd clip":        {strings.Replace(brussels, `"grid"`, `"clip":"no","grid"`, 1), `["body","clip"]`, "boolean"},
 		"a point":         {`{"aoi":{"type":"Point","coordinates":[1,2]},"grid":"20x20km"}`, `["body","aoi"]`, "Polygon"},
 		"a bowtie":        {`{"aoi":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]},"grid":"20x20km"}`, `["body","aoi"]`, "edges cross, at [1, 1]"},

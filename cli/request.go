@@ -22,8 +22,8 @@ type request struct {
 	place
 	parameters, options          []string
 	area, time, format, title    string
-	grid, values, dimension, key string
-	file                         string
+	values, dimension, key, file string
+	tiling
 }
 
 func (r *request) flags(command *cobra.Command) {
@@ -35,14 +35,13 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson or json; default: the service's first")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
-	flags.StringVar(&r.grid, "grid", "", "split --area by this grid, and run a job for each tile")
+	r.tiling.flags(r.app, command, "split --area by this grid, or by the cells in a GeoJSON file, and run a job for each tile")
 	flags.StringVar(&r.values, "values", "", "run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
 	flags.StringVar(&r.dimension, "dimension", "", "parameter that takes the tiles or values; default: the one for areas")
 	flags.StringVar(&r.key, "key", "", "Idempotency-Key: with the same key and request nothing is submitted twice within a day. Default: a random key")
 	flags.StringVarP(&r.file, "file", "f", "", "submit the request in this file, as eodispatch request writes it")
 	command.MarkFlagsMutuallyExclusive("grid", "values")
-	_ = command.RegisterFlagCompletionFunc("grid", r.completeGrids) // these fail only for unknown flags
-	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 }
 
 // document is a request in a file: that of a job or, with a dimension, that of a task.
@@ -58,6 +57,9 @@ func (r *request) build(ctx context.Context, c *client.Client, args []string, gi
 	}
 	if len(args) == 0 {
 		return document{}, usage("name a service, or a file with -f")
+	}
+	if r.grid == "" && r.tiling != (tiling{}) {
+		return document{}, usage("--min-area, --merge, --buffer and --order need --grid")
 	}
 	f, err := r.find(ctx, c, args[0])
 	if err != nil {
@@ -97,7 +99,7 @@ func first(texts ...string) string {
 
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
 func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
-	for _, name := range []string{"parameter", "area", "time", "format", "option", "grid", "values", "dimension", "platform", "endpoint", "namespace"} {
+	for _, name := range []string{"parameter", "area", "time", "format", "option", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "platform", "endpoint", "namespace"} {
 		if len(args) > 0 || given.Changed(name) {
 			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
 		}
@@ -287,7 +289,7 @@ func (r *request) split(ctx context.Context, c *client.Client, f found, values m
 	if err != nil {
 		return nil, err
 	}
-	tiles, err := c.Tiles(ctx, area, r.grid)
+	tiles, err := r.tiles(ctx, c, area)
 	if err == nil && len(tiles.Geometries) == 0 {
 		err = errors.New("the area has no tiles")
 	}

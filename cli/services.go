@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -160,13 +162,15 @@ func (a *app) gridsCommand() *cobra.Command {
 }
 
 func (a *app) tilesCommand() *cobra.Command {
-	grid := ""
+	var by tiling
 	command := &cobra.Command{Use: "tiles AREA --grid NAME", GroupID: "services", Args: cobra.ExactArgs(1),
 		Short: "Split an area into tiles, as GeoJSON",
 		Long: "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which --values of run takes.\n\n" + areaHelp +
 			"\nWrite -- before a box that begins with a minus.",
 		Example: `  eodispatch tiles 4,50,5,51 --grid 20x20km > tiles.geojson
-  eodispatch tiles belgium.geojson --grid 250x250km
+  eodispatch tiles belgium.geojson --grid mgrs-100km --order centre
+  eodispatch tiles belgium.geojson --grid utm-20km --min-area 1e6 --merge
+  eodispatch tiles belgium.geojson --grid provinces.geojson
   eodispatch tiles --grid 20x20km -- -5,40,-4,41`,
 		RunE: a.run(func(ctx context.Context, args []string) error {
 			where, err := a.readArea(ctx, args[0])
@@ -177,16 +181,15 @@ func (a *app) tilesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, err := c.Tiles(ctx, where, grid)
+			found, err := by.tiles(ctx, c, where)
 			if err != nil {
 				return err
 			}
 			a.hint("%d tiles", len(found.Geometries))
 			return a.print(tilesDocument(found))
 		})}
-	command.Flags().StringVar(&grid, "grid", "", "name of a grid, see eodispatch grids")
+	by.flags(a, command, "name of a grid, see eodispatch grids, or a GeoJSON file with cells of your own that have ids")
 	_ = command.MarkFlagRequired("grid") // fails only for unknown flags
-	_ = command.RegisterFlagCompletionFunc("grid", a.completeGrids)
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
 			err = fmt.Errorf("%w. Write -- before a box that begins with a minus: eodispatch tiles --grid NAME -- -5,40,-4,41", err)
@@ -194,6 +197,40 @@ func (a *app) tilesCommand() *cobra.Command {
 		return err
 	})
 	return command
+}
+
+// tiling is what the flags say of how an area is split.
+type tiling struct {
+	grid, order     string
+	minArea, buffer float64
+	merge           bool
+}
+
+func (t *tiling) flags(a *app, command *cobra.Command, grid string) {
+	flags := command.Flags()
+	flags.StringVar(&t.grid, "grid", "", grid)
+	flags.Float64Var(&t.minArea, "min-area", 0, "leave out tiles with less than so many square metres of the area")
+	flags.BoolVar(&t.merge, "merge", false, "join tiles smaller than --min-area to a neighbour instead")
+	flags.Float64Var(&t.buffer, "buffer", 0, "metres that each tile reaches beyond its cell")
+	flags.StringVar(&t.order, "order", "", "row: from south to north (default); centre: from the centre of the area")
+	_ = command.RegisterFlagCompletionFunc("grid", a.completeGrids) // these fail only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"row", "centre"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// tiles splits an area. A grid whose name ends like that of a JSON file is one.
+func (t *tiling) tiles(ctx context.Context, c *client.Client, area json.RawMessage) (client.Tiles, error) {
+	r := client.TileRequest{AOI: area, Grid: t.grid, MinArea: t.minArea, Merge: t.merge, Buffer: t.buffer, Order: t.order}
+	if ending := strings.ToLower(filepath.Ext(t.grid)); ending == ".json" || ending == ".geojson" {
+		text, err := readFile(t.grid)
+		if err != nil {
+			return client.Tiles{}, usage("--grid: %w", err)
+		}
+		if !json.Valid(text) {
+			return client.Tiles{}, usage("--grid: %s is not JSON", t.grid)
+		}
+		r.Grid, r.Cells = "", text
+	}
+	return c.Tiles(ctx, r)
 }
 
 // feature is a GeoJSON Feature.

@@ -216,6 +216,17 @@ type Grid struct {
 	CRS         string  `json:"crs"`
 }
 
+// TileRequest is an area in GeoJSON to split into tiles, by a grid or by cells, a FeatureCollection.
+type TileRequest struct {
+	AOI     json.RawMessage `json:"aoi"`
+	Grid    string          `json:"grid,omitempty"`
+	Cells   json.RawMessage `json:"cells,omitempty"`
+	MinArea float64         `json:"min_area,omitempty"` // square metres
+	Merge   bool            `json:"merge,omitempty"`
+	Buffer  float64         `json:"buffer,omitempty"` // metres
+	Order   string          `json:"order,omitempty"`
+}
+
 // Tiles is a GeoJSON GeometryCollection of tiles.
 type Tiles struct {
 	Type       string            `json:"type"`

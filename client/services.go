@@ -32,13 +32,9 @@ func (c *Client) Grids(ctx context.Context) (all []Grid, err error) {
 	return all, err
 }
 
-// Tiles splits an area, in GeoJSON, into the tiles of a grid.
-func (c *Client) Tiles(ctx context.Context, area json.RawMessage, grid string) (t Tiles, err error) {
-	body := struct {
-		AOI  json.RawMessage `json:"aoi"`
-		Grid string          `json:"grid"`
-	}{area, grid}
-	_, err = c.do(ctx, call{method: http.MethodPost, path: "/tiles", body: body, open: true}, &t)
+// Tiles splits an area into tiles.
+func (c *Client) Tiles(ctx context.Context, r TileRequest) (t Tiles, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPost, path: "/tiles", body: r, open: true}, &t)
 	return t, err
 }
 

@@ -115,6 +115,9 @@ func TestTiles_CostOfAreas(t *testing.T) {
 		"world":    ring(Point{-89, -89}, Point{89, -89}, Point{89, 89}, Point{-89, 89}),
 	} {
 		for g := range All() {
+			if g.tree != nil && g.Name != "utm-20km" {
+				continue // the others have larger squares
+			}
 			t.Run(name+" "+g.Name, func(t *testing.T) {
 				m := budget.TilesSteps.Meter(t.Context())
 				a, err := ParseWithin(m, []byte(area))

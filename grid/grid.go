@@ -1,8 +1,8 @@
-// Package grid splits an area of the Earth into the cells of a global grid.
+// Package grid splits an area of the Earth into the cells of a grid.
 //
-// The cells of a [Grid] are rectangles in longitude and latitude on WGS84, which is exactly what a bounding-box
-// parameter can express. Areas that are split on the same grid get the same cells where they meet, and the name of a
-// cell never changes.
+// The cells of some grids are rectangles in longitude and latitude on WGS84, which is exactly what a bounding-box
+// parameter can express; those of others are squares of UTM, or what a user gives. Areas that are split on the same
+// grid get the same cells where they meet, and the name of a cell never changes.
 package grid
 
 import (
@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Grid is a global grid of cells in rows between parallels, each row with its own columns from longitude -180.
+// Grid is a grid of cells: in rows between parallels, each row with its own columns from longitude -180, or a tree.
 type Grid struct {
 	Name string
 	// Description describes the cells in one sentence, with units.
@@ -23,14 +23,17 @@ type Grid struct {
 
 	rows []float64 // latitudes between the rows, from -90 to 90
 	cols []int     // columns of each row
+	tree *tree     // in place of rows and cols
 }
 
-// Cell is one cell of a grid, with borders in degrees. Rows are counted from the south pole, columns from longitude
-// -180.
+// Cell is one cell of a grid. Rows are counted from south to north, and columns from west to east. The borders, in
+// degrees, are those of a rectangle in longitude and latitude; other cells have an outline instead.
 type Cell struct {
 	ID                       string
 	Row, Col                 int
 	West, South, East, North float64
+
+	outline MultiPolygon
 }
 
 // Named returns the grid with a name.
@@ -51,12 +54,15 @@ var grids []*Grid
 // add registers a grid. A file that describes a grid calls it to initialize a variable of the package.
 func add(g *Grid) *Grid {
 	grids = append(grids, g)
-	slices.SortFunc(grids, func(a, b *Grid) int { return cmp.Compare(a.Width, b.Width) })
+	slices.SortStableFunc(grids, func(a, b *Grid) int { return cmp.Compare(a.Width, b.Width) })
 	return g
 }
 
 // Cells returns the number of cells on the globe.
 func (g *Grid) Cells() (n int) {
+	if g.tree != nil {
+		return g.tree.cells
+	}
 	for _, cols := range g.cols {
 		n += cols
 	}

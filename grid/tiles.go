@@ -10,10 +10,15 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// Tiles yields the cells that overlap the area, by row and column, each with its piece of the area. The pieces of
-// neighbouring cells have no gap and do not overlap, and each is valid by RFC 7946. It ends early if the area's meter
-// stops, see [ParseWithin].
+// Tiles yields the cells that overlap the area, each with its piece of the area. The pieces of neighbouring cells have
+// no gap and do not overlap, and each is valid by RFC 7946. It ends early if the area's meter stops, see
+// [ParseWithin]. [Split] also limits their number.
 func (g *Grid) Tiles(a *Area) iter.Seq2[Cell, MultiPolygon] {
+	return func(yield func(Cell, MultiPolygon) bool) { _ = Split{Grid: g}.each(a, yield) }
+}
+
+// lattice yields the cells that overlap the area, by row and column, each with its piece of the area.
+func (g *Grid) lattice(a *Area) iter.Seq2[Cell, MultiPolygon] {
 	return func(yield func(Cell, MultiPolygon) bool) {
 		rows := g.strips(a)
 		for _, row := range slices.Sorted(maps.Keys(rows)) {
@@ -45,15 +50,20 @@ func (g *Grid) pieces(row int, strips [][]Ring, m *budget.Meter) map[int]MultiPo
 	return pieces
 }
 
-// Polygon returns the cell's outline, counterclockwise.
-func (c Cell) Polygon() Polygon {
-	sw, se, ne, nw := Point{c.West, c.South}, Point{c.East, c.South}, Point{c.East, c.North}, Point{c.West, c.North}
-	return Polygon{{sw, se, ne, nw, sw}}
+// Outline returns the cell's outline.
+func (c Cell) Outline() MultiPolygon {
+	if c.outline != nil {
+		return c.outline
+	}
+	return MultiPolygon{Box{c.West, c.South, c.East, c.North}.polygon()}
 }
 
 // Estimate returns approximately how many cells Tiles would yield, in time linear in the area's positions. It never
 // returns more than limit if the true number is at most limit.
 func (g *Grid) Estimate(a *Area, limit int) int {
+	if g.tree != nil {
+		return g.covered(a)
+	}
 	boxes := 0
 	for _, part := range a.parts {
 		boxes += g.touching(part[0].box())
@@ -78,6 +88,9 @@ func (g *Grid) touching(west, south, east, north float64) (n int) {
 // covered returns a lower bound for the number of cells: the size of the area divided by that of a cell. A cell is at
 // most a twentieth larger than its nominal size.
 func (g *Grid) covered(a *Area) int {
+	if g.Width == 0 { // the user's own cells
+		return 0
+	}
 	return int(a.SquareMetres() / (g.Width * g.Height * 1.05))
 }
 

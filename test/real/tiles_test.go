@@ -5,6 +5,7 @@ import (
 	"math"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -54,7 +55,7 @@ func splitInto(t *testing.T, g *grid.Grid, outline json.RawMessage) split {
 	}
 	s := split{Outline: outline}
 	for cell, piece := range g.Tiles(area) {
-		s.Pieces, s.Cells = append(s.Pieces, piece), append(s.Cells, grid.MultiPolygon{cell.Polygon()})
+		s.Pieces, s.Cells = append(s.Pieces, piece), append(s.Cells, cell.Outline())
 	}
 	return s
 }
@@ -68,12 +69,23 @@ func TestTiles_RealOutlines(t *testing.T) {
 	}
 	for name, outline := range countries {
 		for g := range grid.All() {
+			if g.Name != "20x20km" && g.Name != "250x250km" && !slices.Contains(zoned[g.Name], name) {
+				continue
+			}
 			t.Run(name+" "+g.Name, func(t *testing.T) {
 				t.Parallel()
 				checkSplit(t, splitInto(t, g, outline))
 			})
 		}
 	}
+}
+
+// zoned names countries for the grids of UTM, which take longer to judge: some lie in several zones, or where zones have other widths.
+var zoned = map[string][]string{
+	"utm-20km":   {"Belgium", "Lesotho"},
+	"utm-50km":   {"Norway", "France"},
+	"utm-100km":  {"Norway", "Greenland", "Indonesia"},
+	"mgrs-100km": {"Norway", "Chile"},
 }
 
 func checkSplit(t *testing.T, s split) {

@@ -320,7 +320,7 @@ function SplitField({ draft, change, split }: { draft: Draft; change: (part: Par
       {draft.split && <>
         <label>{texts.split.grid}
           <select name="grid" value={draft.grid} onChange={(e) => change({ grid: e.currentTarget.value })}>
-            {grids.value.map((g) => <option key={g.name} value={g.name}>{number(g.cell_width / 1000)} × {number(g.cell_height / 1000)} km</option>)}
+            {grids.value.map((g) => <option key={g.name} value={g.name}>{texts.split.cells(g.name, number(g.cell_width / 1000), number(g.cell_height / 1000))}</option>)}
           </select>
         </label>
         <SplitCount split={split} hasArea={draft.area !== null} />

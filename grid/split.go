@@ -1,0 +1,192 @@
+package grid
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/peterstace/simplefeatures/geom"
+)
+
+// Split says how an area is split into tiles. The zero values of all but Grid and Most mean that nothing is changed.
+type Split struct {
+	Grid *Grid
+	// Most is the greatest number of tiles.
+	Most int
+	// Whole returns whole cells instead of their pieces of the area.
+	Whole bool
+	// MinArea is the size in square metres of the smallest piece that is returned.
+	MinArea float64
+	// Merge adds smaller pieces to the neighbour with the longest common border instead of dropping them. A piece without a neighbour stays.
+	Merge bool
+	// Buffer is how many metres each cell reaches beyond its borders. Pieces then overlap. A cell does not reach over the antimeridian.
+	Buffer float64
+	// FromCentre orders the tiles by their distance from the centre of the area; otherwise they come by rows from south to north, and a user's own
+	// cells in their order.
+	FromCentre bool
+}
+
+// Tile is a cell and its piece of an area, or the whole cell.
+type Tile struct {
+	Cell
+	Piece MultiPolygon
+}
+
+// TooMany is the error of a split into more than [Split.Most] tiles.
+type TooMany struct{ Text string }
+
+func (e TooMany) Error() string { return e.Text + " tiles" }
+
+// MostBuffer is the greatest [Split.Buffer] in metres.
+const MostBuffer = 100_000
+
+// Check returns why the split is none; nil if it is one.
+func (s Split) Check() error {
+	switch {
+	case !(s.MinArea >= 0 && s.MinArea < 1e16):
+		return errors.New("min_area: square metres, 0 or more")
+	case !(s.Buffer >= 0 && s.Buffer <= MostBuffer):
+		return fmt.Errorf("buffer: metres, from 0 to %d", MostBuffer)
+	case s.Merge && s.MinArea == 0:
+		return errors.New("merge: it needs min_area, which says what is merged")
+	case s.Merge && s.Whole:
+		return errors.New("merge: whole cells are not merged, so clip must be true")
+	case s.Merge && s.Buffer > 0:
+		return errors.New("merge: tiles with a buffer overlap, so they are not merged")
+	case s.Buffer > 0 && s.Grid.tree != nil && s.Grid.tree.given:
+		return errors.New("buffer: enlarge the cells that you give instead")
+	}
+	return nil
+}
+
+// Tiles returns the tiles of an area. Without a buffer, the pieces of neighbouring cells have no gap and do not overlap; each is valid by RFC 7946.
+// The error is a [TooMany], a [Fault], or that of the area's meter, see [ParseWithin].
+func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
+	if n := s.Grid.Estimate(a, s.Most); n > s.Most {
+		return nil, TooMany{fmt.Sprintf("about %d", n)}
+	}
+	more := false
+	err = s.each(a, func(c Cell, piece MultiPolygon) bool {
+		if s.MinArea > 0 && !s.Merge && piece.squareMetres() < s.MinArea {
+			return true
+		}
+		if more = len(tiles) == s.Most; more {
+			return false
+		}
+		tiles = append(tiles, Tile{c, piece})
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case a.meter.Err() != nil:
+		return nil, a.meter.Err()
+	case more:
+		return nil, TooMany{fmt.Sprintf("more than %d", s.Most)}
+	}
+	if s.Merge {
+		if tiles, err = s.merged(tiles, a); err != nil {
+			return nil, err
+		}
+	}
+	s.sort(tiles, a)
+	if s.Whole {
+		for i := range tiles {
+			tiles[i].Piece = tiles[i].Outline()
+		}
+	}
+	return tiles, nil
+}
+
+// each calls yield with the cells that overlap the area, and their pieces.
+func (s Split) each(a *Area, yield func(Cell, MultiPolygon) bool) error {
+	if s.Grid.tree != nil {
+		if err := s.Grid.tree.check(a); err != nil {
+			return err
+		}
+		return s.Grid.tree.tiles(a, s.Buffer, yield)
+	}
+	if s.Buffer > 0 {
+		t := tree{root: func(buffer float64) branch { return rows{s.Grid, buffer, 0, len(s.Grid.cols)} }}
+		return t.tiles(a, s.Buffer, yield)
+	}
+	for cell, piece := range s.Grid.lattice(a) {
+		if !yield(cell, piece) {
+			break
+		}
+	}
+	return nil
+}
+
+// sort orders tiles by row and column or, with FromCentre, by their distance from the middle of the area's box.
+func (s Split) sort(tiles []Tile, a *Area) {
+	if !s.FromCentre {
+		slices.SortStableFunc(tiles, func(x, y Tile) int {
+			return cmp.Or(cmp.Compare(x.Row, y.Row), cmp.Compare(x.Col, y.Col), cmp.Compare(x.ID, y.ID))
+		})
+		return
+	}
+	middle := func(b Box) Point { return Point{(b.West + b.East) / 2, (b.South + b.North) / 2} }
+	centre := middle(MultiPolygon(a.parts).Box())
+	away := make(map[string]float64, len(tiles))
+	for _, t := range tiles {
+		at := middle(t.Piece.Box())
+		away[t.ID] = math.Hypot((at[0]-centre[0])*math.Cos(centre[1]*math.Pi/180), at[1]-centre[1])
+	}
+	slices.SortStableFunc(tiles, func(x, y Tile) int { return cmp.Or(cmp.Compare(away[x.ID], away[y.ID]), cmp.Compare(x.ID, y.ID)) })
+}
+
+func (m MultiPolygon) squareMetres() (sum float64) {
+	for _, p := range m {
+		for _, r := range p {
+			sum += r.squareMetres()
+		}
+	}
+	return sum
+}
+
+// merged joins each tile smaller than MinArea to the neighbour with the longest common border, the smallest first.
+func (s Split) merged(tiles []Tile, a *Area) ([]Tile, error) {
+	sizes := make([]float64, len(tiles))
+	var small []int
+	for i, t := range tiles {
+		if sizes[i] = t.Piece.squareMetres(); sizes[i] < s.MinArea {
+			small = append(small, i)
+		}
+	}
+	slices.SortFunc(small, func(i, k int) int { return cmp.Or(cmp.Compare(sizes[i], sizes[k]), cmp.Compare(i, k)) })
+	near := newNeighbours(tiles)
+	for _, i := range small {
+		if sizes[i] >= s.MinArea { // a smaller one was joined to it
+			continue
+		}
+		best, longest := -1, 0.0
+		for _, k := range near.of(i) {
+			if !a.meter.Spend(tiles[k].Piece.positions()) {
+				return nil, a.meter.Err()
+			}
+			if along := common(tiles[i].Piece, tiles[k].Piece, a.meter.Spend); sizes[k] > 0 && along > longest {
+				best, longest = k, along
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		joined, err := overlay(geom.Union, tiles[best].Piece, tiles[i].Piece, a.meter)
+		if err != nil {
+			return nil, err
+		}
+		tiles[best].Piece = joined
+		sizes[best], sizes[i] = sizes[best]+sizes[i], 0
+		near.move(i, best)
+	}
+	kept := tiles[:0]
+	for i, t := range tiles {
+		if sizes[i] > 0 {
+			kept = append(kept, t)
+		}
+	}
+	return kept, nil
+}
