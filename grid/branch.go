@@ -3,6 +3,7 @@ package grid
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/peterstace/simplefeatures/geom"
@@ -61,7 +62,7 @@ func (d *descent) leaf(c Cell, rings []Ring, whole bool) bool {
 	}
 	piece := c.outline
 	if !whole && len(c.outline) > 0 {
-		piece, d.err = overlay(geom.Intersection, mend(polygons(rings, d.meter), d.meter), c.outline, d.meter)
+		piece, d.err = intersection(mend(polygons(rings, d.meter), d.meter), c.outline, d.meter)
 	}
 	if d.err != nil || d.meter.Err() != nil {
 		return false
@@ -111,6 +112,67 @@ func covers(rings []Ring, b Box) bool {
 	return true
 }
 
+// intersection returns what two shapes have in common. The library that computes it can be wrong or fail where parts of a shape are almost lines, so
+// the result is checked: together with what lies only in the first shape it must be as large as that. It is computed again from simpler shapes
+// before the area is refused.
+func intersection(a, b MultiPolygon, m *budget.Meter) (MultiPolygon, error) {
+	for _, simpler := range []func(MultiPolygon) MultiPolygon{
+		func(a MultiPolygon) MultiPolygon { return a },
+		MultiPolygon.withoutSlivers,
+		func(a MultiPolygon) MultiPolygon { return mend(a.rounded(1e10), m).withoutSlivers() },
+		func(a MultiPolygon) MultiPolygon { return mend(a.rounded(1e9), m).withoutSlivers() },
+	} {
+		some := simpler(slices.Clone(a))
+		common, err := overlay(geom.Intersection, some, b, m)
+		rest, err2 := overlay(geom.Difference, some, b, m)
+		if m.Err() != nil {
+			return nil, m.Err()
+		}
+		if whole := some.area2(); err == nil && err2 == nil && math.Abs(common.area2()+rest.area2()-whole) <= 1e-9*whole+sliver {
+			return common, nil
+		}
+	}
+	return nil, Fault{"the border of the area cannot be cut at a cell here: simplify it", a[0][0][0]}
+}
+
+// withoutSlivers drops the polygons that are too small to matter.
+func (m MultiPolygon) withoutSlivers() MultiPolygon {
+	return slices.DeleteFunc(m, func(p Polygon) bool { return (MultiPolygon{p}).area2() < sliver })
+}
+
+// rounded returns the polygons with as many digits as a factor has, a power of ten.
+func (m MultiPolygon) rounded(factor float64) (out MultiPolygon) {
+	for _, p := range m {
+		var rounded Polygon
+		for _, r := range p {
+			ring := make(Ring, len(r))
+			for i, at := range r {
+				ring[i] = Point{math.Round(at[0]*factor) / factor, math.Round(at[1]*factor) / factor}
+			}
+			if ring = slices.Compact(ring); len(ring) > 3 {
+				rounded = append(rounded, ring)
+			}
+		}
+		if len(rounded) > 0 {
+			out = append(out, rounded)
+		}
+	}
+	return out
+}
+
+// sliver is twice the size of a shape that is too small to matter, in square degrees: a tenth of a square metre.
+const sliver = 1e-11
+
+// area2 returns twice the size in square degrees.
+func (m MultiPolygon) area2() (sum float64) {
+	for _, p := range m {
+		for _, r := range p {
+			sum += r.area2()
+		}
+	}
+	return sum
+}
+
 // overlay applies an operation of a library to two shapes, and drops what it returns of points and lines.
 func overlay(operation func(geom.Geometry, geom.Geometry) (geom.Geometry, error), a, b MultiPolygon, m *budget.Meter) (MultiPolygon, error) {
 	if len(a) == 0 || !m.Spend(mergeSteps*(a.positions()+b.positions()+meetings(a, b, m))) {
@@ -118,7 +180,7 @@ func overlay(operation func(geom.Geometry, geom.Geometry) (geom.Geometry, error)
 	}
 	g, err := operation(a.geometry(), b.geometry())
 	if err != nil {
-		return nil, fmt.Errorf("the area cannot be cut at a cell: %w", err)
+		return nil, fmt.Errorf("grid: %w", err)
 	}
 	return mend(surfaces(g, nil), m), nil
 }

@@ -143,15 +143,6 @@ func splitAll(t reporter, g *Grid, a *Area) (n int) {
 	return n
 }
 
-func (m MultiPolygon) area2() (sum float64) {
-	for _, p := range m {
-		for _, r := range p {
-			sum += r.area2()
-		}
-	}
-	return sum
-}
-
 // judge checks with another library whether a piece is valid, and what RFC 7946 and the cell require in addition.
 func judge(t reporter, c Cell, piece MultiPolygon) {
 	t.Helper()

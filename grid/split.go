@@ -19,7 +19,8 @@ type Split struct {
 	Whole bool
 	// MinArea is the size in square metres of the smallest piece that is returned.
 	MinArea float64
-	// Merge adds smaller pieces to the neighbour with the longest common border instead of dropping them. A piece without a neighbour stays.
+	// Merge adds smaller pieces to the neighbour with the longest common border instead of dropping them. A piece stays if it has no neighbour, or
+	// cannot be joined to it exactly.
 	Merge bool
 	// Buffer is how many metres each cell reaches beyond its borders. Pieces then overlap. A cell does not reach over the antimeridian.
 	Buffer float64
@@ -175,8 +176,11 @@ func (s Split) merged(tiles []Tile, a *Area) ([]Tile, error) {
 			continue
 		}
 		joined, err := overlay(geom.Union, tiles[best].Piece, tiles[i].Piece, a.meter)
-		if err != nil {
-			return nil, err
+		if a.meter.Err() != nil {
+			return nil, a.meter.Err()
+		}
+		if sum := sizes[best] + sizes[i]; err != nil || math.Abs(joined.squareMetres()-sum) > 1e-9*sum {
+			continue // see intersection
 		}
 		tiles[best].Piece = joined
 		sizes[best], sizes[i] = sizes[best]+sizes[i], 0

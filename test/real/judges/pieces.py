@@ -1,7 +1,7 @@
 """Judges the pieces that an area was split into, by GEOS.
 
-Reads {"outline": geometry, "pieces": [geometry], "cells": [geometry]} from standard input, and writes what it measured: areas
-are in square degrees.
+Reads {"outline": geometry, "pieces": [geometry], "cells": [geometry], "tolerance": number} from standard input, and writes what it measured: areas
+are in square degrees. A piece with no more than the tolerance beyond its cell is not counted as beyond it.
 """
 
 import json
@@ -34,7 +34,9 @@ def main():
         "invalid": [shapely.is_valid_reason(p) for p in pieces if not p.is_valid],
         "empty": sum(p.is_empty or p.area == 0 for p in pieces),
         "clockwise": sum(map(clockwise, pieces)),
-        "beyond_cell": sum(not covered for covered in shapely.covers(cells, pieces)),
+        "beyond_cell": sum(
+            not c.covers(p) and p.difference(c).area > asked.get("tolerance", 0) for c, p in zip(cells, pieces)
+        ),
     }, sys.stdout)
 
 
