@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-.PHONY: test test-quick build image release page demo check fuzz bench year fire soak import upgrade failover charts generate ready
+.PHONY: test test-quick build image release page demo check fuzz bench year fire soak import upgrade failover charts standards generate ready
 
 test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
@@ -121,6 +121,12 @@ failover: ready
 # deploy/testdata/chart.yaml, from which make test starts the program. With EODISPATCH_STANDARDS it runs the program under the chart of the APEx Dispatch API.
 charts:
 	cd test/charts && go vet . && go test -count=1 -v . -update
+
+# standards runs openeo-test-suite, and schemathesis with thousands of requests, against the openEO API; make test runs a short form.
+# EODISPATCH_STANDARDS names the folder of the standards' documents.
+standards:
+	@bash test/real/install.sh openeo-suite
+	CI=true go test -count=1 -timeout 30m -v -run TestOpenEOFacade_Suites ./test/real -suite
 
 generate:
 	$(SQLC) generate
