@@ -104,9 +104,10 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	offered := offeredServices(settings, b, kept, log)
 	served := apiConfig(settings, b, kept, offered, memory)
 	served.Verifier, served.DocsSignIn, served.OnServed, served.Log = verifier, docsSignIn(settings, verifier), seen.RequestServed, log
-	sender := senderOf(settings, access, kept, installation, seen, log)
+	processes := processServer(settings, b, offered)
+	sender := senderOf(settings, access, kept, installation, processes, seen, log)
 	served.Hooks, served.CreateHook, b.Targets = kept, sender.Create, sender
-	served.Facades = facades(settings, b, kept, offered)
+	served.Facades = []facade.Facade{backEnd(settings, b, kept, offered), processes}
 	if err := access.serve(&served); err != nil {
 		return nil, err
 	}
@@ -135,17 +136,21 @@ func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, o
 	}
 }
 
-// facades returns the broker's interfaces in the words of standards.
-func facades(settings *config.Config, b *dispatch.Broker, kept *store.Store, offered *catalogue.Catalogue) []facade.Facade {
+// backEnd returns the broker as an openEO back-end.
+func backEnd(settings *config.Config, b *dispatch.Broker, kept *store.Store, offered *catalogue.Catalogue) *facadeopeneo.Facade {
 	id := settings.Identity
-	processes := facadeogcapi.Config{Broker: b, Services: offered, Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(),
+	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered, Title: settings.About.Title, Version: ownVersion(), Secret: kept.CursorKey(),
+		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient), Pages: id.OpenEOPages}})
+}
+
+// processServer returns the broker as a server of OGC API - Processes.
+func processServer(settings *config.Config, b *dispatch.Broker, offered *catalogue.Catalogue) *facadeogcapi.Facade {
+	c := facadeogcapi.Config{Broker: b, Services: offered, Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(),
 		Open: settings.Catalogue.Open, Freshness: settings.Freshness, MostTiles: settings.Limits.Values}
 	if settings.OGCAPI.Echo {
-		processes.Echo = echo.Process
+		c.Echo = echo.Process
 	}
-	return []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered, Title: settings.About.Title, Version: ownVersion(), Secret: kept.CursorKey(),
-		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient), Pages: id.OpenEOPages}}),
-		facadeogcapi.New(processes)}
+	return facadeogcapi.New(c)
 }
 
 // pageOf returns the page that was built into the program, and its settings.

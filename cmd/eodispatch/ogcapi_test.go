@@ -181,7 +181,7 @@ func (s ogcServer) landingPage() {
 	}
 	var conformance struct{ ConformsTo []string }
 	s.get(linkTo(page.Links, "http://www.opengis.net/def/rel/ogc/1.0/conformance"), &conformance)
-	for _, class := range []string{"core", "ogc-process-description", "json", "oas30", "job-list", "dismiss"} {
+	for _, class := range []string{"core", "ogc-process-description", "json", "oas30", "job-list", "callback", "dismiss"} {
 		if !slices.Contains(conformance.ConformsTo, "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/"+class) {
 			s.Errorf("class %s is not in %v", class, conformance.ConformsTo)
 		}
@@ -325,10 +325,11 @@ func (s ogcServer) echoSync() {
 func (s ogcServer) wrongInputs() {
 	for _, body := range []string{``, `[]`, `{}`, `{"inputs": {}}`, `{"inputs": []}`, `{"inputs": {"message": 1}}`, `{"inputs": {"message": "a", "pause": "long"}}`,
 		`{"inputs": {"message": "a", "pause": -1}}`, `{"inputs": {"message": "a", "other": 1}}`, `{"inputs": {"message": "a"}, "response": "other"}`,
-		`{"inputs": {"message": "a"}, "outputs": {"message": {"transmissionMode": "reference"}}}`, `{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org"}}`, `{"inputs"`} {
+		`{"inputs": {"message": "a"}, "outputs": {"message": {"transmissionMode": "reference"}}}`, `{"inputs"`} {
 		s.refused(s.do("POST", echoPath, body), 400, "")
 		s.refused(s.do("POST", echoPath, body, "Prefer", "respond-async"), 400, "")
 	}
+	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org"}}`), 400, "") // without a job
 	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "outputs": {"other": {}}}`), 400, ogcExceptions+"no-such-output")
 	s.refused(s.do("POST", "/processes/ndvi/execution", `{"inputs": {}}`), 400, "")
 	s.refused(s.do("POST", "/processes/composite/execution", `{"inputs": {"spatial_extent": {"bbox": [5, 51, 6, 52], "crs": "http://www.opengis.net/def/crs/EPSG/0/31370"}}}`), 400, "")

@@ -33,6 +33,8 @@ type execution struct {
 	Outputs    map[string]wantedOutput    `json:"outputs"`
 	Response   string                     `json:"response"`
 	Subscriber json.RawMessage            `json:"subscriber"`
+
+	told []dispatch.Notify // of Subscriber
 }
 
 type wantedOutput struct {
@@ -46,6 +48,7 @@ type wantedOutput struct {
 type delivery struct {
 	Response     string `json:"response"`
 	Transmission string `json:"transmission"`
+	Root         string `json:"root,omitempty"` // of the façade as the client reached it, for links in messages to its subscriber
 }
 
 // execute runs a process.
@@ -64,6 +67,9 @@ func (f *Facade) execute(in *request) (*answer, error) {
 	}
 	want := parsePreferences(in.Header)
 	if f.isEcho(s.ID) && !want.async {
+		if len(e.told) > 0 {
+			return nil, badRequest("A subscriber is told about jobs. Send the header Prefer: respond-async, so that this execution is one.")
+		}
 		return f.echo(in, e)
 	}
 	key, err := in.Key(in.Request, body)
@@ -86,8 +92,8 @@ func (f *Facade) parseExecution(s catalogue.Service, body []byte) (e execution, 
 	if e.Response != raw && e.Response != document {
 		return e, badRequest("response must be raw or document.")
 	}
-	if len(e.Subscriber) > 0 && string(e.Subscriber) != "null" {
-		return e, badRequest("This server sends no notifications (conformance class callback). Leave out subscriber, and read the status of the job.")
+	if e.told, err = parseSubscriber(e.Subscriber); err != nil {
+		return e, err
 	}
 	outputs := f.outputs(s)
 	for id, o := range e.Outputs {
@@ -142,7 +148,7 @@ func parsePreferences(h http.Header) (p preferences) {
 }
 
 // request returns the request for a service.
-func (f *Facade) request(s catalogue.Service, e execution) (dispatch.Request, error) {
+func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatch.Request, error) {
 	inputs, err := inputsFor(e.Inputs, s.Label != dispatch.OGCProcess || f.isEcho(s.ID))
 	if err != nil {
 		return dispatch.Request{}, err
@@ -151,8 +157,12 @@ func (f *Facade) request(s catalogue.Service, e execution) (dispatch.Request, er
 	if err != nil {
 		return dispatch.Request{}, err
 	}
-	wanted, err := json.Marshal(e.delivery())
-	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format, Facade: wanted}, err
+	d := e.delivery()
+	if len(e.told) > 0 {
+		d.Root = in.root
+	}
+	wanted, err := json.Marshal(d)
+	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format, Facade: wanted, Notify: e.told}, err
 }
 
 // mediaFormats maps media types to the formats of requests.
@@ -180,7 +190,7 @@ func formatOf(s catalogue.Service, media string) (string, error) {
 }
 
 func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key, want preferences) (*answer, error) {
-	r, err := f.request(s, e)
+	r, err := f.request(in, s, e)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ var conformanceClasses = []string{
 	"http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/json",
 	"http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/oas30",
 	"http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/job-list",
+	"http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/callback",
 	"http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/dismiss",
 }
 

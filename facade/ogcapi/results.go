@@ -41,11 +41,14 @@ func (f *Facade) readResults(in *request) (*answer, error) {
 
 // jobResults returns the results of a job in the form that its client asked for.
 func (f *Facade) jobResults(in *request, r dispatch.Record) (*answer, error) {
+	return f.resultsAs(in, r, deliveryOf(r.Request))
+}
+
+func (f *Facade) resultsAs(in *request, r dispatch.Record, d delivery) (*answer, error) {
 	output, value, err := f.outputOf(in, r)
 	if err != nil {
 		return nil, err
 	}
-	d := deliveryOf(r.Request)
 	at := fmt.Sprintf("%s/jobs/%d/results/%s", in.root, r.ID, output)
 	switch {
 	case d.Transmission == byReference:

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// told is what a subscriber got.
+type told struct {
+	path string
+	body []byte
+}
+
+// subscriber keeps what it gets. The first message to /repeated is refused.
+func subscriber(t *testing.T) (url string, got <-chan told) {
+	all := make(chan told, 100)
+	var refused atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Authorization") != "" {
+			t.Errorf("%s %v %v", r.Method, r.Header, err)
+		}
+		if r.URL.Path == "/repeated" && refused.CompareAndSwap(false, true) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		all <- told{r.URL.Path, body}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, all
+}
+
+func awaitTold(t *testing.T, got <-chan told) told {
+	t.Helper()
+	select {
+	case one := <-got:
+		return one
+	case <-time.After(3 * time.Minute):
+		t.Fatal("the subscriber got no message")
+		return told{}
+	}
+}
+
+// TestOGCAPI_Subscriber: a subscriber gets the status of a job that begins, and at its end the results in the form that the client asked for, or its
+// status. What it refuses is sent again.
+func TestOGCAPI_Subscriber(t *testing.T) {
+	s := startOGC(t, simulator.Life{Run: time.Second})
+	url, got := subscriber(t)
+
+	location, j := s.execute("echo", `{"inputs": {"message": "a", "pause": 3000}, "subscriber": {"successUri": "`+url+`/late", "inProgressUri": "`+url+`/running", "failedUri": "`+url+`/failed"}}`,
+		"Prefer", "respond-async")
+	var info ogcJob
+	if one := awaitTold(t, got); one.path != "/running" || json.Unmarshal(one.body, &info) != nil || info.JobID != j.JobID || info.Status != "running" || linkTo(info.Links, "self") != location {
+		t.Errorf("%s: %s", one.path, one.body)
+	}
+	s.decode(s.do("DELETE", location, ""), http.StatusOK, &info)
+	if one := awaitTold(t, got); one.path != "/failed" || json.Unmarshal(one.body, &info) != nil || info.JobID != j.JobID || info.Status != "dismissed" {
+		t.Errorf("%s: %s", one.path, one.body)
+	}
+
+	s.execute("composite", `{"inputs": {"spatial_extent": {"bbox": [5.05, 51.2, 5.15, 51.25]}, "temporal_extent": ["2024-06-01", "2024-07-01"]},
+		"subscriber": {"successUri": "`+url+`/repeated", "failedUri": "`+url+`/failed"}}`)
+	var c struct {
+		Type   string
+		Assets map[string]any
+	}
+	if one := awaitTold(t, got); one.path != "/repeated" || json.Unmarshal(one.body, &c) != nil || c.Type != "Collection" || len(c.Assets) == 0 {
+		t.Errorf("%s: %s", one.path, one.body)
+	}
+
+	location, _ = s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}, "outputs": {"stac": {"transmissionMode": "reference"}},
+		"subscriber": {"successUrl": "`+url+`/misspelled"}}`)
+	var linked map[string]struct{ Href string }
+	if one := awaitTold(t, got); one.path != "/misspelled" || json.Unmarshal(one.body, &linked) != nil || linked["stac"].Href != location+"/results/stac" {
+		t.Errorf("%s: %s", one.path, one.body)
+	}
+}
+
+func TestOGCAPI_SubscriberRefused(t *testing.T) {
+	s := startOGC(t, simulator.Life{})
+	for text, body := range map[string]string{
+		"must be an object": `{"inputs": {"message": "a"}, "subscriber": "https://example.org"}`,
+		"URL":               `{"inputs": {"message": "a"}, "subscriber": {"successUri": "mailto:anna"}}`,
+		"single jobs only":  `{"inputs": {"message": "a", "eodispatch:tiles": "20x20km"}, "subscriber": {"successUri": "https://example.org"}}`,
+		"are URLs":          `{"inputs": {"message": "a"}, "subscriber": {"failedUri": 7}}`,
+	} {
+		a := s.do("POST", "/processes/echo/execution", body, "Prefer", "respond-async")
+		if s.refused(a, http.StatusBadRequest, ""); !strings.Contains(string(a.text), text) {
+			t.Errorf("%s: %s", body, a.text)
+		}
+	}
+}
