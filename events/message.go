@@ -78,7 +78,7 @@ func newSecret() dispatch.Secret {
 func signingKey(secret dispatch.Secret) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret.Reveal(), secretPrefix))
 	if err != nil || len(key) < 16 || len(key) > 64 {
-		return nil, errors.New("Input should be 16 to 64 bytes in base64, which may begin with " + secretPrefix)
+		return nil, errors.New("it must be 16 to 64 bytes in base64, which may begin with " + secretPrefix)
 	}
 	return key, nil
 }

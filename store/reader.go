@@ -19,31 +19,36 @@ import (
 // not that of this program is Misconfigured.
 func OpenToRead(ctx context.Context, dsn string, c dispatch.Clock) (*Store, error) {
 	s, err := openReader(ctx, dsn, c)
-	if err == nil {
-		err = s.checkSchema(ctx)
-	}
 	if err != nil {
+		return nil, fail("OpenToRead", err)
+	}
+	if err := s.checkSchema(ctx); err != nil {
 		return nil, errors.Join(fail("OpenToRead", err), s.Close())
 	}
 	return s, nil
 }
 
-// openReader opens a database of any schema to read it. The store must be closed also after an error.
+// openReader opens a database of any schema to read it.
 func openReader(ctx context.Context, dsn string, c dispatch.Clock) (*Store, error) {
-	s := &Store{keyLife: dispatch.KeyLife}
-	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
-		return s, s.readSQLite(file, c)
+	s, open := &Store{keyLife: dispatch.KeyLife}, (*Store).readPostgreSQL
+	if strings.HasPrefix(dsn, "sqlite:") {
+		open = func(s *Store, _ context.Context, dsn string) error {
+			return s.readSQLite(strings.TrimPrefix(dsn, "sqlite:"), c)
+		}
 	}
-	return s, s.readPostgreSQL(ctx, dsn)
+	if err := open(s, ctx, dsn); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // ReadOperatorKey returns the key of [Store.OperatorKey] of a database that brokers may be using, also one that a newer version has brought up to date.
 func ReadOperatorKey(ctx context.Context, dsn string, c dispatch.Clock) (dispatch.Secret, error) {
 	s, err := openReader(ctx, dsn, c)
-	defer s.Close()
 	if err != nil {
 		return "", fail("ReadOperatorKey", err)
 	}
+	defer s.Close()
 	key, err := s.queries(s.read).GetSetting(ctx, cursorKey)
 	return operatorKeyOf(dispatch.Secret(key)), fail("ReadOperatorKey", err)
 }

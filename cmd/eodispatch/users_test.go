@@ -363,7 +363,6 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		{[]string{"list", "--broker", "http://127.0.0.1:1"}, exitFailed, "cannot reach http://127.0.0.1:1"},
 		{[]string{"list", "--broker", page}, exitFailed, "does not answer as a broker does: it sent text/html"},
 		{[]string{"watch", "task-1", "--broker", page}, exitFailed, "does not answer as a broker does: it sent text/html"},
-		{[]string{"permit"}, exitFailed, "because it has no vault for permissions.\n"},
 		{[]string{"list", "--broker", "ftp://x"}, exitUsage, "is not a URL like https://"},
 		{[]string{"list", "--status", "sleeping"}, exitUsage, "there is no such status"},
 		{append(ndvi, "--area", "point.geojson"), exitUsage, `a "Point" is no area`},
