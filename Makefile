@@ -13,12 +13,13 @@ test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
 	go vet ./...
 	CGO_ENABLED=0 go build -o /dev/null ./cmd/eodispatch
-	go test $(RACE) -shuffle=on -timeout 40m -p $$(($$(nproc) * 3 / 2)) ./...
+	go test $(RACE) -shuffle=on -timeout 40m -p $$(($$(nproc) * 2)) $(LONGEST) ./...
 
 # RACE compiles the tests with the race detector, except SQLite as translated into Go, and its C library: their memory is not Go's, which is all
-# that the detector watches, and they take half of the time with it. Half as many packages again as there are cores run at once, as tests wait
-# for databases, browsers and clocks for a third of their time.
+# that the detector watches, and they take half of the time with it. Twice as many packages as there are cores run at once, as tests wait
+# for databases, browsers and clocks for almost half of their time. Those that take longest begin first, so that none is left alone at the end.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
+LONGEST = ./cmd/eodispatch ./store ./test/real/... ./test/crashes ./test/page ./test/deviations ./test/histories ./api ./dispatch ./facade/openeo
 
 # test-quick runs what needs Go alone, without the race detector: four minutes of CPU time with what it compiles, so about two minutes on two
 # idle cores. The packages that take longest come first, so that both cores are busy until the end.
