@@ -43,12 +43,15 @@ END $body$`, `
 CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs FOR EACH ROW
 WHEN (NEW.status <> OLD.status AND NEW.status IN ('finished', 'failed', 'canceled') AND NOT NEW.hidden) EXECUTE FUNCTION add_deliveries()`}
 
+// ofNew are the hooks that are told of the job NEW: of all jobs, of this one, or of its task. None is of a job and a task. The lists let both
+// databases find them in the index hooks_of_job, so that the hooks of the owner's other jobs are not read.
+const ofNew = `h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0) AND NOT h.gone`
+
 // addNotices is addDeliveries with hooks of one job or task.
 const addNotices = `
 	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
 	SELECT h.id, NEW.id, NEW.turn, NEW.status, NEW.task, NEW.number, NEW.updated, NEW.updated, NEW.updated FROM hooks h
-	WHERE h.owner = NEW.owner AND (h.job = 0 AND h.task = 0 OR h.job = NEW.id AND h.task = 0 OR h.job = 0 AND h.task = NEW.task)
-		AND replace(h.statuses, '|' || NEW.status || '|', '') <> h.statuses AND NOT h.gone
+	WHERE ` + ofNew + ` AND replace(h.statuses, '|' || NEW.status || '|', '') <> h.statuses
 	ON CONFLICT (hook, job, epoch, status) DO NOTHING;`
 
 var sqliteNotifyTriggers = []string{`DROP TRIGGER add_deliveries`, `
@@ -62,9 +65,6 @@ CREATE OR REPLACE FUNCTION add_deliveries() RETURNS trigger LANGUAGE plpgsql SET
 END $body$`, `DROP TRIGGER add_deliveries ON jobs`, `
 CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs FOR EACH ROW
 WHEN (NEW.status <> OLD.status AND NEW.status IN ('running', 'finished', 'failed', 'canceled') AND NOT NEW.hidden) EXECUTE FUNCTION add_deliveries()`}
-
-// ofNew are the hooks that are told of the job NEW.
-const ofNew = `h.owner = NEW.owner AND (h.job = 0 AND h.task = 0 OR h.job = NEW.id AND h.task = 0 OR h.job = 0 AND h.task = NEW.task) AND NOT h.gone`
 
 // markTask leaves a mark for AddTaskEvents if a hook wants to know.
 const markTask = `
