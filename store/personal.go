@@ -70,7 +70,8 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 		tables []string
 		join   string
 	}{{own.ofUsers, "WHERE t.owner = $1"}, {own.ofJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1"},
-		{own.ofTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1"}} {
+		{own.ofTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1"},
+		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job <= 0"}} { // of no job: those of jobs came before
 		for _, table := range of.tables {
 			if err == nil {
 				err = s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+of.join, u, yield)
@@ -259,6 +260,10 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, del
 		if err := execCounted(ctx, q, deleted, table, text, string(u)); err != nil {
 			return err
 		}
+	}
+	const ofNoJob = "DELETE FROM deliveries WHERE hook IN (SELECT id FROM hooks WHERE owner = $1)" // of tasks, sign-ins and tests; Forget has deleted the others
+	if err := execCounted(ctx, q, deleted, "deliveries", ofNoJob, string(u)); err != nil {
+		return err
 	}
 	for _, table := range own.ofUsers {
 		if table == "jobs" || table == "revocations" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -46,4 +47,34 @@ func deletionPlan(t *testing.T, s *Store, table string) string {
 		t.Fatal(err)
 	}
 	return linesOf(t, c, "EXPLAIN "+text)
+}
+
+// TestForget_DeliveriesOfNoJob: what a hook is told of tasks, of sign-ins and as tests belongs to its owner, too.
+func TestForget_DeliveriesOfNoJob(t *testing.T) {
+	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "d.db"), "PostgreSQL": postgres.Database(t)} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), dsn, conformance.WallClock{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			for _, text := range []string{
+				"INSERT INTO hooks (id, owner, url, statuses, key, sealed, created) VALUES ('h', 'ann', '', '', '', '', 1), ('o', 'bob', '', '', '', '', 1)",
+				`INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due) VALUES ('h', -3, 101, 'task_ended', 3, 0, 1, 1, 0),
+				('h', 0, 1, 'sign_in_required', 0, 0, 1, 1, 0), ('h', 0, 1, 'test', 0, 0, 1, 1, 0), ('o', 0, 1, 'test', 0, 0, 1, 1, 0)`,
+			} {
+				if _, err := s.write.ExecContext(t.Context(), text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exported := map[string]int{}
+			err = s.Export(t.Context(), "ann", func(o Owned) error { exported[o.Table]++; return nil })
+			if err != nil || exported["deliveries"] != 3 {
+				t.Errorf("exported: %v, %v", exported, err)
+			}
+			if deleted, _, err := s.Forget(t.Context(), "ann"); err != nil || deleted["deliveries"] != 3 || deleted["hooks"] != 1 {
+				t.Errorf("deleted: %v, %v", deleted, err)
+			}
+		})
+	}
 }
