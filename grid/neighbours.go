@@ -1,15 +1,24 @@
 package grid
 
-import "math"
+import (
+	"math"
 
-// neighbours finds tiles near a tile, by the squares of one degree that their boxes touch.
+	"github.com/eodispatch/eodispatch/budget"
+)
+
+// neighbours finds tiles near a tile, by the squares of one degree that their boxes touch. It
+// is not complete once the meter has ended.
 type neighbours struct {
+	meter   *budget.Meter
 	boxes   []Box
 	squares map[[2]int][]int
 }
 
-func newNeighbours(tiles []Tile) *neighbours {
-	n := &neighbours{make([]Box, len(tiles)), map[[2]int][]int{}}
+// squareSteps is the cost of a square of a tile, which is kept.
+const squareSteps = 4
+
+func newNeighbours(tiles []Tile, m *budget.Meter) *neighbours {
+	n := &neighbours{m, make([]Box, len(tiles)), map[[2]int][]int{}}
 	for i, t := range tiles {
 		n.boxes[i] = t.Piece.Box()
 		n.add(i, n.boxes[i])
@@ -18,13 +27,22 @@ func newNeighbours(tiles []Tile) *neighbours {
 }
 
 func (n *neighbours) add(i int, b Box) {
-	b.squares(func(at [2]int) { n.squares[at] = append(n.squares[at], i) })
+	b.squares(func(at [2]int) bool {
+		if !n.meter.Spend(squareSteps) {
+			return false
+		}
+		n.squares[at] = append(n.squares[at], i)
+		return true
+	})
 }
 
-func (b Box) squares(visit func([2]int)) {
+// squares calls visit with the squares of one degree that a box touches, until it returns false.
+func (b Box) squares(visit func([2]int) bool) {
 	for x := int(math.Floor(b.West)); x <= int(math.Floor(b.East)); x++ {
 		for y := int(math.Floor(b.South)); y <= int(math.Floor(b.North)); y++ {
-			visit([2]int{x, y})
+			if !visit([2]int{x, y}) {
+				return
+			}
 		}
 	}
 }
@@ -32,7 +50,10 @@ func (b Box) squares(visit func([2]int)) {
 // of returns the tiles whose boxes touch that of tile i.
 func (n *neighbours) of(i int) (near []int) {
 	seen, b := map[int]bool{i: true}, n.boxes[i]
-	b.squares(func(at [2]int) {
+	b.squares(func(at [2]int) bool {
+		if !n.meter.Spend(1 + len(n.squares[at])) {
+			return false
+		}
 		for _, k := range n.squares[at] {
 			c := n.boxes[k]
 			if !seen[k] && b.West <= c.East+touching && c.West <= b.East+touching && b.South <= c.North+touching && c.South <= b.North+touching {
@@ -40,6 +61,7 @@ func (n *neighbours) of(i int) (near []int) {
 			}
 			seen[k] = true
 		}
+		return true
 	})
 	return near
 }

@@ -158,7 +158,7 @@ func (s Split) merged(tiles []Tile, a *Area) ([]Tile, error) {
 		}
 	}
 	slices.SortFunc(small, func(i, k int) int { return cmp.Or(cmp.Compare(sizes[i], sizes[k]), cmp.Compare(i, k)) })
-	near := newNeighbours(tiles)
+	near := newNeighbours(tiles, a.meter)
 	for _, i := range small {
 		if sizes[i] >= s.MinArea { // a smaller one was joined to it
 			continue
@@ -185,6 +185,9 @@ func (s Split) merged(tiles []Tile, a *Area) ([]Tile, error) {
 		tiles[best].Piece = joined
 		sizes[best], sizes[i] = sizes[best]+sizes[i], 0
 		near.move(i, best)
+	}
+	if a.meter.Err() != nil {
+		return nil, a.meter.Err()
 	}
 	kept := tiles[:0]
 	for i, t := range tiles {
