@@ -118,3 +118,18 @@ func TestSender_DiesAtEveryPoint(t *testing.T) {
 		})
 	}
 }
+
+// taskless cannot find out which tasks to tell of.
+type taskless struct{ hooks }
+
+func (taskless) AddTaskEvents(context.Context, int) (bool, error) { return false, errDead }
+
+// TestSender_TellsOfJobsWithoutTasks: a task whose events cannot be found keeps nobody else's messages back.
+func TestSender_TellsOfJobsWithoutTasks(t *testing.T) {
+	o, r := newOutbox(t, 1), newReceiver(t)
+	o.hook("ann", r.URL)
+	o.sender.Store = taskless{o.kept}
+	o.end(o.jobs, dispatch.Finished)
+	o.run()
+	r.await(t, 1)
+}

@@ -156,15 +156,14 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// due returns hooks with due deliveries, those about tasks included.
+// due returns hooks with due deliveries, those about tasks included. It returns those about jobs also if it cannot find out which tasks to tell of.
 func (s *Sender) due(ctx context.Context) ([]dispatch.Hook, error) {
-	for more := true; more && ctx.Err() == nil; {
-		var err error
-		if more, err = s.Store.AddTaskEvents(ctx, tasksAtOnce); err != nil {
-			return nil, err
-		}
+	var unmarked error
+	for more := true; more && unmarked == nil && ctx.Err() == nil; {
+		more, unmarked = s.Store.AddTaskEvents(ctx, tasksAtOnce)
 	}
-	return s.Store.DueHooks(ctx, 2*atOnce)
+	due, err := s.Store.DueHooks(ctx, 2*atOnce)
+	return due, errors.Join(unmarked, err)
 }
 
 // begin reports whether this process does not serve the hook yet.
