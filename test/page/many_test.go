@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -76,7 +77,8 @@ func TestPage_TenThousandTiles(t *testing.T) {
 	b.screenshot("many")
 }
 
-// TestPage_MissingRuns opens a task and a job that do not exist, and addresses that name none.
+// TestPage_MissingRuns opens a task and a job that do not exist, and addresses that name none. Where the first response takes a second, the page also
+// opens a stream of the task, which is refused, and then asks no more.
 func TestPage_MissingRuns(t *testing.T) {
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/tasks/999")
@@ -87,9 +89,15 @@ func TestPage_MissingRuns(t *testing.T) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	streams := 0
 	for _, r := range b.requests {
-		if bytes.Contains([]byte(r), []byte("NaN")) || bytes.Contains([]byte(r), []byte("ws/")) {
+		if strings.Contains(r, "ws/upscale_tasks/999?") {
+			streams++
+		} else if strings.Contains(r, "NaN") || strings.Contains(r, "ws/") {
 			t.Errorf("the page requested %s", r)
 		}
+	}
+	if streams > 2 { // the task was opened twice
+		t.Errorf("the page opened %d streams of a task that does not exist", streams)
 	}
 }
