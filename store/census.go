@@ -12,7 +12,7 @@ import (
 var _ dispatch.Censuses = (*Store)(nil)
 
 // Census counts by platform if no other process does. Its reads are not of one moment.
-func (s *Store) Census(ctx context.Context, process string, lease time.Duration) (all []dispatch.PlatformCensus, ours bool, err error) {
+func (s *Store) Census(ctx context.Context, process string, lease time.Duration) (found dispatch.Census, ours bool, err error) {
 	err = s.in(ctx, s.write, "Census", func(q tx, now int64) error {
 		ends := now + lease.Microseconds()
 		rows, err := q.ClaimCensus(ctx, query.ClaimCensusParams{Holder: process, Ends: ends, Now: now, Latest: now + longestCensus.Microseconds()})
@@ -20,14 +20,18 @@ func (s *Store) Census(ctx context.Context, process string, lease time.Duration)
 		return err
 	})
 	if err != nil || !ours {
-		return nil, false, err
+		return dispatch.Census{}, false, err
 	}
 	c := census{}
-	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Census", func(q tx, now int64) error { return c.count(ctx, q, now) })
+	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Census", func(q tx, now int64) error {
+		found.Hooks, err = countDeliveries(ctx, q, now)
+		return errors.Join(err, c.count(ctx, q, now))
+	})
 	if err != nil {
-		return nil, false, err
+		return dispatch.Census{}, false, err
 	}
-	return c.list(), true, nil
+	found.Platforms = c.list()
+	return found, true, nil
 }
 
 // longestCensus is longer than any lease of a census.
@@ -124,4 +128,26 @@ func (c census) hear(ctx context.Context, q tx) error {
 		c.of(r.Name).Answered, c.of(r.Name).Failed = at(r.Answered), at(r.Failed)
 	}
 	return err
+}
+
+// countDeliveries counts what waits to be sent to hooks.
+func countDeliveries(ctx context.Context, q tx, now int64) (found dispatch.HookCensus, err error) {
+	due, err := q.CensusDeliveries(ctx, now)
+	if err != nil {
+		return found, err
+	}
+	oldest, err := q.OldestDelivery(ctx)
+	if err != nil {
+		return found, err
+	}
+	paused, err := q.CountPausedHooks(ctx, now)
+	return dispatch.HookCensus{Waiting: int(due.Waiting), Oldest: since(oldest, now), Lag: since(due.Due, now), Paused: int(paused)}, err
+}
+
+// since returns the time from then, which may be 0 for never, to now.
+func since(then, now int64) time.Duration {
+	if then == 0 {
+		return 0
+	}
+	return span(max(0, now-then))
 }

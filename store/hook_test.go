@@ -287,3 +287,42 @@ func TestHooks_OfOneJobOrTask(t *testing.T) {
 		}
 	})
 }
+
+// TestHooks_AreCounted for the metrics: what waits, since when, what is late, and which receivers are paused.
+func TestHooks_AreCounted(t *testing.T) {
+	eachHookTest(t, 2, func(t *hookTest) {
+		is := func(when string, waiting, paused int, old, late bool) {
+			t.Helper()
+			store.Exec(t, t.s.(*store.Store), "UPDATE deliveries SET queued = queued - 1000000, due = due - 1000000 WHERE due > 0") // a second passes
+			found, ours, err := t.kept.(dispatch.Censuses).Census(t.Context(), "a", time.Minute)
+			t.must(err)
+			if h := found.Hooks; !ours || h.Waiting != waiting || h.Paused != paused || h.Oldest > 0 != old || h.Lag > 0 != late {
+				t.Errorf("%s: %+v", when, h)
+			}
+		}
+		is("no hook", 0, 0, false, false)
+		working, paused := t.add("working", "ann", dispatch.Failed, dispatch.Finished), t.add("paused", "ann", dispatch.Failed, dispatch.Finished)
+		is("no end", 0, 0, false, false)
+		t.end(0, dispatch.Failed)
+		is("an end", 2, 0, true, true)
+		paused.Failures, paused.Hold = 1, start.Add(100*365*24*time.Hour)
+		t.must(t.kept.SettleDeliveries(t.Context(), paused, nil))
+		is("a receiver is paused", 2, 1, true, true)
+		first := t.claim("working", 10)
+		is("the other is sent to", 2, 1, true, false)
+		saved, err := t.s.Save(t.Context(), []dispatch.Job{t.jobs[0].Retry(start)})
+		t.must(err)
+		t.jobs[0] = saved[0]
+		t.end(0, dispatch.Finished)
+		first[0].Due = start.Add(100 * 365 * 24 * time.Hour)
+		t.must(t.kept.SettleDeliveries(t.Context(), working, first))
+		is("a later end waits for the first", 4, 1, true, false)
+		t.end(1, dispatch.Finished)
+		is("the end of another job", 6, 1, true, true)
+		paused.Gone = true
+		t.must(t.kept.SettleDeliveries(t.Context(), paused, nil))
+		is("a receiver is gone", 3, 0, true, true)
+		t.must(t.kept.DeleteHook(t.Context(), "ann", "working"))
+		is("no hook any more", 0, 0, false, false)
+	})
+}

@@ -1196,6 +1196,30 @@ FROM accounts WHERE due > 0 AND due <= sqlc.arg(now) AND lease_until <= sqlc.arg
 -- name: CensusBooked :many
 SELECT platform, free FROM timetables;
 
+-- name: CensusDeliveries :one
+-- Deliveries that are not over, and since when the one that waits longest for a process is due; 0: none waits. One that waits for an earlier one of the
+-- same job, or for the end of the pause of its receiver, is not due. Hops from hook to hook as ListDueHooks does.
+WITH RECURSIVE hop (hook) AS (
+	SELECT (SELECT a.hook FROM deliveries a WHERE a.due > 0 ORDER BY a.hook LIMIT 1)
+	UNION ALL
+	SELECT (SELECT b.hook FROM deliveries b WHERE b.due > 0 AND b.hook > hop.hook ORDER BY b.hook LIMIT 1) FROM hop WHERE hop.hook IS NOT NULL
+)
+SELECT CAST(COALESCE(SUM(each.waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(MIN(each.due), 0) AS BIGINT) AS due FROM (
+	SELECT (SELECT COUNT(*) FROM deliveries c WHERE c.hook = hooks.id AND c.due > 0) AS waiting,
+		(SELECT d.due FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT) AND hooks.hold <= CAST(sqlc.arg(now) AS BIGINT)
+			AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due > 0)
+		ORDER BY d.due LIMIT 1) AS due
+	FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone
+) AS each;
+
+-- name: OldestDelivery :one
+-- Since when the delivery that waits longest is to be sent; 0: none waits.
+SELECT CAST(COALESCE((SELECT d.queued FROM deliveries d WHERE d.due > 0 AND EXISTS (SELECT 1 FROM hooks h WHERE h.id = d.hook)
+	ORDER BY d.queued LIMIT 1), 0) AS BIGINT) AS queued;
+
+-- name: CountPausedHooks :one
+SELECT COUNT(*) FROM hooks WHERE hold > 0 AND hold > CAST(sqlc.arg(now) AS BIGINT) AND NOT gone;
+
 -- name: AddHook :execrows
 -- Nothing is added if the owner has too many.
 INSERT INTO hooks (id, owner, url, statuses, key, sealed, created)

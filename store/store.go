@@ -47,7 +47,6 @@ type Store struct {
 	program      string // version of the program
 
 	schemaWas, schema int64 // versions: as it was found, and now
-	created           bool  // Open found an empty database and made its schema
 
 	keyLife time.Duration // of idempotency keys
 	removed func(kind string, n int64)

@@ -23,12 +23,12 @@ const (
 
 // census holds the last census, while this process is the one that takes it: other processes have no such metrics.
 type census struct {
-	mu        sync.Mutex
-	platforms []dispatch.PlatformCensus
-	taken     time.Time
-	took      time.Duration
-	until     time.Time // when another process may take over
-	backends  []*dispatch.Backend
+	mu       sync.Mutex
+	found    dispatch.Census
+	taken    time.Time
+	took     time.Duration
+	until    time.Time // when another process may take over
+	backends []*dispatch.Backend
 
 	durability atomic.Pointer[func() *Durability]
 }
@@ -78,10 +78,10 @@ func (c *census) take(ctx context.Context, from dispatch.Censuses, backends []*d
 	return min(max(censusEvery, censusShare*took), censusRarely)
 }
 
-func (c *census) keep(found []dispatch.PlatformCensus, backends []*dispatch.Backend, begun time.Time, took time.Duration, until time.Time) {
+func (c *census) keep(found dispatch.Census, backends []*dispatch.Backend, begun time.Time, took time.Duration, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.platforms, c.backends, c.taken, c.took, c.until = found, backends, begun, took, until
+	c.found, c.backends, c.taken, c.took, c.until = found, backends, begun, took, until
 }
 
 func (c *census) drop() {
@@ -100,6 +100,10 @@ var (
 	rateDesc       = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
 	bookedDesc     = description("platform_rate_booked_seconds", "How far ahead the send times of the platform are booked.", "platform")
 	lagDesc        = description("visit_lag_seconds", "For how long the account that waits longest for a visit has been due.", "platform")
+	waitingDesc    = description("hook_deliveries_waiting", "Messages to hooks of users that have not arrived and are not given up.")
+	ageDesc        = description("hook_delivery_oldest_seconds", "For how long the message that waits longest has been to be sent.")
+	hookLagDesc    = description("hook_lag_seconds", "For how long the message that waits longest for a process has been due; those to paused receivers are not.")
+	pausedDesc     = description("hooks_paused", "Hooks to which nothing is sent for a while, because their receiver accepts nothing.")
 	atRiskDesc     = description("db_commits_at_risk", "1 if commits of the database may be lost by a crash of its server (crash), or when a standby takes over (failover).", "event")
 	standbysDesc   = description("db_standbys", "Standbys that receive the changes of the database.")
 	censusTimeDesc = description("census_timestamp_seconds", "When this process last counted the jobs of all processes.")
@@ -108,7 +112,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *census) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc, bookedDesc, lagDesc, atRiskDesc, standbysDesc, censusTimeDesc, censusTookDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc, bookedDesc, lagDesc, waitingDesc, ageDesc, hookLagDesc, pausedDesc, atRiskDesc, standbysDesc, censusTimeDesc, censusTookDesc} {
 		to <- d
 	}
 }
@@ -125,7 +129,8 @@ func (c *census) Collect(to chan<- prometheus.Metric) {
 	if read := c.durability.Load(); read != nil && *read != nil {
 		(*read)().collect(to)
 	}
-	for _, p := range withAll(c.platforms, c.backends) {
+	collectHooks(c.found.Hooks, to)
+	for _, p := range withAll(c.found.Platforms, c.backends) {
 		collectPlatform(p, to)
 	}
 	for _, b := range c.backends {
@@ -133,7 +138,7 @@ func (c *census) Collect(to chan<- prometheus.Metric) {
 			to <- gauge(rateDesc, 1/b.Limits.Pace.Seconds(), b.Name)
 		}
 		if b.Limits.Jobs > 0 {
-			to <- gauge(slotsDesc, float64(b.Limits.Jobs*max(1, accountsOf(c.platforms, b.Name))), b.Name, "limit")
+			to <- gauge(slotsDesc, float64(b.Limits.Jobs*max(1, accountsOf(c.found.Platforms, b.Name))), b.Name, "limit")
 		}
 	}
 }
@@ -183,6 +188,13 @@ func collectPlatform(p dispatch.PlatformCensus, to chan<- prometheus.Metric) {
 	if !p.Answered.IsZero() || !p.Failed.IsZero() {
 		to <- gauge(upDesc, one(!p.Failed.After(p.Answered)), p.Platform)
 	}
+}
+
+func collectHooks(h dispatch.HookCensus, to chan<- prometheus.Metric) {
+	to <- gauge(waitingDesc, float64(h.Waiting))
+	to <- gauge(ageDesc, h.Oldest.Seconds())
+	to <- gauge(hookLagDesc, h.Lag.Seconds())
+	to <- gauge(pausedDesc, float64(h.Paused))
 }
 
 func (d *Durability) collect(to chan<- prometheus.Metric) {

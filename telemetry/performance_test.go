@@ -46,7 +46,7 @@ func BenchmarkPerformanceOfAScrape(b *testing.B) {
 			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1}})
 		backends = append(backends, &dispatch.Backend{Name: name, Limits: dispatch.Limits{Jobs: 4}})
 	}
-	seen.census.keep(counted, backends, time.Now(), time.Second, time.Now().Add(time.Hour))
+	seen.census.keep(dispatch.Census{Platforms: counted}, backends, time.Now(), time.Second, time.Now().Add(time.Hour))
 	h := seen.Handler()
 	size := 0
 	for b.Loop() {

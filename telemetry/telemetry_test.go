@@ -79,9 +79,9 @@ func full() *Telemetry {
 		Pools:      func() []Pool { return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}} },
 		Refusals:   func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
 		Durability: func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
-	seen.census.keep([]dispatch.PlatformCensus{{Platform: "p", Waiting: 5, Held: map[dispatch.Status]int{dispatch.Running: 2, dispatch.Queued: 1}, Ended: 9,
+	seen.census.keep(dispatch.Census{Hooks: dispatch.HookCensus{Waiting: 12, Oldest: time.Minute, Lag: 2 * time.Second, Paused: 3}, Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 5, Held: map[dispatch.Status]int{dispatch.Running: 2, dispatch.Queued: 1}, Ended: 9,
 		Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1}, Accounts: 2, Oldest: time.Hour,
-		Lag: time.Second, Booked: 3 * time.Second, Failed: created}},
+		Lag: time.Second, Booked: 3 * time.Second, Failed: created}}},
 		[]*dispatch.Backend{{Name: "p", Limits: dispatch.Limits{Jobs: 4, Pace: 100 * time.Millisecond}}, {Name: "new"}}, time.Now(), time.Second, time.Now().Add(time.Hour))
 	return seen
 }
@@ -104,6 +104,10 @@ func TestMetrics_SayWhatHappened(t *testing.T) {
 		`eodispatch_tokens_total{outcome="ok",platform="p"} 1`,
 		`eodispatch_hook_tries_total{outcome="ok"} 1`,
 		`eodispatch_visits_total{outcome="conflict"} 1`,
+		`eodispatch_hook_deliveries_waiting 12`,
+		`eodispatch_hook_delivery_oldest_seconds 60`,
+		`eodispatch_hook_lag_seconds 2`,
+		`eodispatch_hooks_paused 3`,
 		`eodispatch_lease_held 0`,
 		`eodispatch_unsaved_responses 7`,
 		`eodispatch_websocket_clients 8`,
@@ -203,19 +207,19 @@ type lease struct {
 	counts int
 }
 
-func (l *lease) Census(ctx context.Context, process string, d time.Duration) ([]dispatch.PlatformCensus, bool, error) {
+func (l *lease) Census(ctx context.Context, process string, d time.Duration) (dispatch.Census, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	time.Sleep(l.took)
 	switch now := time.Now(); {
 	case l.broken:
-		return nil, false, &dispatch.Error{Kind: dispatch.Unavailable}
+		return dispatch.Census{}, false, &dispatch.Error{Kind: dispatch.Unavailable}
 	case l.holder != process && now.Before(l.ends):
-		return nil, false, nil
+		return dispatch.Census{}, false, nil
 	default:
 		l.holder, l.ends = process, now.Add(d)
 		l.counts++
-		return []dispatch.PlatformCensus{{Platform: "p", Waiting: 1}}, true, nil
+		return dispatch.Census{Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 1}}}, true, nil
 	}
 }
 

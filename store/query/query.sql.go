@@ -437,6 +437,35 @@ func (q *Queries) CensusBooked(ctx context.Context) ([]CensusBookedRow, error) {
 	return items, nil
 }
 
+const censusDeliveries = `-- name: CensusDeliveries :one
+WITH RECURSIVE hop (hook) AS (
+	SELECT (SELECT a.hook FROM deliveries a WHERE a.due > 0 ORDER BY a.hook LIMIT 1)
+	UNION ALL
+	SELECT (SELECT b.hook FROM deliveries b WHERE b.due > 0 AND b.hook > hop.hook ORDER BY b.hook LIMIT 1) FROM hop WHERE hop.hook IS NOT NULL
+)
+SELECT CAST(COALESCE(SUM(each.waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(MIN(each.due), 0) AS BIGINT) AS due FROM (
+	SELECT (SELECT COUNT(*) FROM deliveries c WHERE c.hook = hooks.id AND c.due > 0) AS waiting,
+		(SELECT d.due FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST($1 AS BIGINT) AND hooks.hold <= CAST($1 AS BIGINT)
+			AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due > 0)
+		ORDER BY d.due LIMIT 1) AS due
+	FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone
+) AS each
+`
+
+type CensusDeliveriesRow struct {
+	Waiting int64
+	Due     int64
+}
+
+// Deliveries that are not over, and since when the one that waits longest for a process is due; 0: none waits. One that waits for an earlier one of the
+// same job, or for the end of the pause of its receiver, is not due. Hops from hook to hook as ListDueHooks does.
+func (q *Queries) CensusDeliveries(ctx context.Context, now int64) (CensusDeliveriesRow, error) {
+	row := q.db.QueryRowContext(ctx, censusDeliveries, now)
+	var i CensusDeliveriesRow
+	err := row.Scan(&i.Waiting, &i.Due)
+	return i, err
+}
+
 const censusDue = `-- name: CensusDue :many
 SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform, CAST(min(due) AS BIGINT) AS due
 FROM accounts WHERE due > 0 AND due <= $1 AND lease_until <= $1 GROUP BY 1
@@ -1153,6 +1182,17 @@ func (q *Queries) CountOwnerAccepted(ctx context.Context, arg CountOwnerAccepted
 		arg.Bytes,
 	)
 	return err
+}
+
+const countPausedHooks = `-- name: CountPausedHooks :one
+SELECT COUNT(*) FROM hooks WHERE hold > 0 AND hold > CAST($1 AS BIGINT) AND NOT gone
+`
+
+func (q *Queries) CountPausedHooks(ctx context.Context, now int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countPausedHooks, now)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const countPeriodAccepted = `-- name: CountPeriodAccepted :exec
@@ -6651,6 +6691,19 @@ INSERT INTO withdrawals (owner, issuer) VALUES ($1, $2) ON CONFLICT (owner, issu
 func (q *Queries) NoteWithdrawal(ctx context.Context, owner dispatch.UserID, issuer string) error {
 	_, err := q.db.ExecContext(ctx, noteWithdrawal, owner, issuer)
 	return err
+}
+
+const oldestDelivery = `-- name: OldestDelivery :one
+SELECT CAST(COALESCE((SELECT d.queued FROM deliveries d WHERE d.due > 0 AND EXISTS (SELECT 1 FROM hooks h WHERE h.id = d.hook)
+	ORDER BY d.queued LIMIT 1), 0) AS BIGINT) AS queued
+`
+
+// Since when the delivery that waits longest is to be sent; 0: none waits.
+func (q *Queries) OldestDelivery(ctx context.Context) (int64, error) {
+	row := q.db.QueryRowContext(ctx, oldestDelivery)
+	var queued int64
+	err := row.Scan(&queued)
+	return queued, err
 }
 
 const pauseTaskJobs = `-- name: PauseTaskJobs :exec
