@@ -58,14 +58,18 @@ func Commands(c Console, version string) []*cobra.Command {
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.linkCommand(), a.permitCommand(), a.usageCommand(),
 		a.servicesCommand(), a.serviceCommand(), a.paramsCommand(), a.platformsCommand(), a.gridsCommand(), a.tilesCommand(),
 		a.runCommand(), a.upscaleCommand(), a.requestCommand(), a.listCommand(), a.showCommand(), a.watchCommand(), a.waitCommand(), a.logsCommand(),
-		a.cancelCommand(), a.pauseCommand(), a.resumeCommand(), a.retryCommand(), a.deleteCommand(),
+		a.cancelCommand(), a.pauseCommand(), a.resumeCommand(), a.retryCommand(), a.deleteCommand(), a.hooksCommand(),
 		a.resultsCommand(), a.downloadCommand(),
 	}
 	for _, command := range all {
-		command.Flags().StringVar(&a.broker, "broker", "", "name or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
-		command.Flags().BoolVar(&a.insecure, "insecure", false, "permit http to a broker or identity provider on another machine; everybody on the way can read your token")
-		command.Flags().BoolVar(&a.json, "json", false, "print JSON, with the members of the broker's OpenAPI document; streams have one object in each line")
-		command.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print no progress and no hints")
+		flags := command.Flags()
+		if command.HasSubCommands() {
+			flags = command.PersistentFlags()
+		}
+		flags.StringVar(&a.broker, "broker", "", "name or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
+		flags.BoolVar(&a.insecure, "insecure", false, "permit http to a broker or identity provider on another machine; everybody on the way can read your token")
+		flags.BoolVar(&a.json, "json", false, "print JSON, with the members of the broker's OpenAPI document; streams have one object in each line")
+		flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress and no hints")
 		_ = command.RegisterFlagCompletionFunc("broker", a.completeBrokers) // fails only for unknown flags
 	}
 	return all

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+// hooksCommand groups the commands about URLs that are told of jobs.
+func (a *app) hooksCommand() *cobra.Command {
+	command := &cobra.Command{Use: "hooks", GroupID: "jobs",
+		Short: "Have a server of yours told of your jobs",
+		Long: "Have a server of yours told of your jobs. A hook is a URL that receives a signed message for each event, at least once, so that nobody has to wait for jobs.\n\n" +
+			"docs/webhooks.md describes the messages.",
+		Example: "  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_ended\n  eodispatch hooks list"}
+	command.AddCommand(a.hooksListCommand(), a.hooksAddCommand(), a.hooksRemoveCommand(), a.hooksTestCommand(), a.hooksLogCommand(), a.hooksResendCommand())
+	return command
+}
+
+// onClient adapts the function of a command that calls the broker.
+func (a *app) onClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.run(func(ctx context.Context, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		return f(ctx, c, args)
+	})
+}
+
+func (a *app) hooksListCommand() *cobra.Command {
+	return &cobra.Command{Use: "list [ID]", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeTargets,
+		Short:   "List your hooks, or those of a job or task",
+		Long:    "List the hooks of all your jobs or, with ID, those that are told of one job or task alone.\n\n" + idHelp,
+		Example: "  eodispatch hooks list\n  eodispatch hooks list task-7",
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
+			all, err := listHooks(ctx, c, args)
+			if err != nil || a.json {
+				return errors.Join(err, printEach(a, all))
+			}
+			return a.table("ID\tSTATE\tNEXT TRY\tEVENTS\tURL", func(row func(...any)) {
+				for _, h := range all {
+					row(h.ID, h.State, maybeMoment(h.NextTry), eventsOf(h), h.URL)
+				}
+			})
+		})}
+}
+
+func listHooks(ctx context.Context, c *client.Client, args []string) ([]client.Hook, error) {
+	if len(args) == 0 {
+		return c.Hooks(ctx)
+	}
+	t, err := parse(ctx, c, args[0])
+	if err != nil {
+		return nil, err
+	}
+	if t.task {
+		return c.TaskHooks(ctx, t.id)
+	}
+	return c.JobHooks(ctx, t.id)
+}
+
+// printEach prints each of a list as JSON, in a line of its own.
+func printEach[T any](a *app, all []T) error {
+	for _, one := range all {
+		if err := a.print(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maybeMoment formats a time for people, "-" if there is none.
+func maybeMoment(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return moment(*t)
+}
+
+func eventsOf(h client.Hook) string {
+	events := strings.Join(h.Events, ", ")
+	if len(h.Shares) > 0 {
+		events += " (" + strings.Trim(fmt.Sprint(h.Shares), "[]") + " %)"
+	}
+	return events
+}
+
+// hookEvents are the events that a hook can be told of.
+var hookEvents = []string{"running", "finished", "failed", "canceled", "attention", "task_ended", "task_share"}
+
+func (a *app) hooksAddCommand() *cobra.Command {
+	var wanted client.HookRequest
+	command := &cobra.Command{Use: "add URL", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Short: "Have a URL told of your jobs",
+		Long: "Have a URL told of your jobs, also of those of tasks. Its id and its secret are printed. The secret verifies the signature of messages, as Standard Webhooks " +
+			"describes; it is shown only once. The URL needs https and a public address.",
+		Example: "  eodispatch hooks add https://receiver.example.org/jobs\n  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_share --shares 10,50",
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
+			wanted.URL = args[0]
+			if len(wanted.Shares) > 0 && !slices.Contains(wanted.Events, "task_share") {
+				return usage("--shares needs --events task_share")
+			}
+			h, err := c.AddHook(ctx, wanted)
+			if err != nil || a.json {
+				return errors.Join(err, a.printUnless(err, h))
+			}
+			a.hint("%s is told of: %s.\nKeep the secret; it is not shown again. See whether messages arrive with: eodispatch hooks test %s", oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
+			_, err = fmt.Fprintf(a.Out, "id      %s\nsecret  %s\n", oneLine(h.ID, 200), oneLine(h.Secret, 200))
+			return err
+		})}
+	command.Flags().StringSliceVar(&wanted.Events, "events", nil, "what it is told of: "+strings.Join(hookEvents, ", ")+"; default: finished,failed,canceled")
+	command.Flags().IntSliceVar(&wanted.Shares, "shares", nil, "with task_share: percentages of a task's jobs at whose end it is told; default: 25,50,75")
+	_ = command.RegisterFlagCompletionFunc("events", cobra.FixedCompletions(hookEvents, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
+	return command
+}
+
+func (a *app) hooksRemoveCommand() *cobra.Command {
+	return &cobra.Command{Use: "remove HOOK...", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeHooks,
+		Short: "Delete hooks", Long: "Delete hooks. Messages that wait for them are dropped.",
+		Example: "  eodispatch hooks remove k3v7q2",
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
+			for _, id := range args {
+				if err := c.DeleteHook(ctx, id); err != nil {
+					return err
+				}
+				if a.json {
+					if err := a.print(map[string]string{"message_type": "deleted", "id": id}); err != nil {
+						return err
+					}
+				}
+				a.hint("The hook %s is deleted.", id)
+			}
+			return nil
+		})}
+}
+
+// testedWithin is how long a test waits for the receiver's answer: a try takes ten seconds at most.
+const testedWithin = 30 * time.Second
+
+func (a *app) hooksTestCommand() *cobra.Command {
+	return &cobra.Command{Use: "test HOOK", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHooks,
+		Short: "Send a test message to a hook and show what became of it",
+		Long: fmt.Sprintf("Send a test message to a hook, wait up to %v for the answer, and show it. The exit code is %d if the message did not arrive.",
+			testedWithin, ExitUnsuccessful),
+		Example: "  eodispatch hooks test k3v7q2",
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
+			d, err := testHook(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.print(d)
+			}
+			switch {
+			case err != nil:
+				return err
+			case d.State == "delivered":
+				a.hint("The test arrived: the receiver answered %d.", *d.Answer)
+				return nil
+			case d.Tried == nil:
+				return &exitError{ExitRunning, fmt.Errorf("the test has not been sent yet; see: eodispatch hooks log %s", args[0])}
+			}
+			return &exitError{ExitUnsuccessful, fmt.Errorf("the test did not arrive (HTTP status %s). It is repeated. %s", answerOf(d), oneLine(d.Notice, 500))}
+		})}
+}
+
+// testHook sends a test and returns it when it was tried, or when too much time has passed.
+func testHook(ctx context.Context, c *client.Client, hook string) (sent client.Delivery, err error) {
+	before, err := c.Deliveries(ctx, hook)
+	if err == nil {
+		err = c.TestHook(ctx, hook)
+	}
+	if err != nil {
+		return sent, err
+	}
+	had := map[string]bool{}
+	for _, d := range before {
+		had[d.ID] = true
+	}
+	limit, again := time.After(testedWithin), time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		all, err := c.Deliveries(ctx, hook)
+		if err != nil {
+			return sent, err
+		}
+		if n := slices.IndexFunc(all, func(d client.Delivery) bool { return d.Event == "test" && !had[d.ID] }); n >= 0 {
+			sent = all[n]
+		}
+		if sent.Answer != nil || sent.Notice != "" || sent.State == "failed" {
+			return sent, nil
+		}
+		select {
+		case <-again.C:
+		case <-limit:
+			return sent, nil
+		case <-ctx.Done():
+			return sent, ctx.Err()
+		}
+	}
+}
+
+func (a *app) hooksLogCommand() *cobra.Command {
+	return &cobra.Command{Use: "log HOOK", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHooks,
+		Short:   "Show the last messages to a hook",
+		Long:    "Show the last 100 messages to a hook, newest first, and the answers of its receiver.",
+		Example: "  eodispatch hooks log k3v7q2",
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
+			all, err := c.Deliveries(ctx, args[0])
+			if err != nil || a.json {
+				return errors.Join(err, printEach(a, all))
+			}
+			return a.table("ID\tABOUT\tEVENT\tHAPPENED\tSTATE\tTRIES\tANSWER\tNEXT TRY\tNOTICE", func(row func(...any)) {
+				for _, d := range all {
+					row(d.ID, aboutOf(d), d.Event, moment(d.Happened), d.State, d.Tries, answerOf(d), maybeMoment(d.NextTry), d.Notice)
+				}
+			})
+		})}
+}
+
+func aboutOf(d client.Delivery) string {
+	switch {
+	case d.JobID != nil:
+		return target{false, *d.JobID}.String()
+	case d.TaskID != 0:
+		return target{true, d.TaskID}.String()
+	}
+	return "-"
+}
+
+func answerOf(d client.Delivery) string {
+	if d.Answer == nil {
+		return "-"
+	}
+	return fmt.Sprint(*d.Answer)
+}
+
+func (a *app) hooksResendCommand() *cobra.Command {
+	return &cobra.Command{Use: "resend HOOK MESSAGE", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeHooks,
+		Short:   "Send a message to a hook again",
+		Long:    "Send a message to a hook again; its log lists them. A hook whose receiver wanted nothing more becomes active.",
+		Example: "  eodispatch hooks resend k3v7q2 job-12-7-finished",
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := c.SendAgain(ctx, args[0], args[1]); err != nil {
+				return err
+			}
+			a.hint("%s is sent again. See what becomes of it with: eodispatch hooks log %s", args[1], args[0])
+			return nil
+		})}
+}
+
+// completeHooks completes the id of a hook and, after it, that of a message.
+func (a *app) completeHooks(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(func(ctx context.Context, c *client.Client, add func(string, string)) error {
+		if len(args) == 1 && command.Name() == "resend" {
+			all, err := c.Deliveries(ctx, args[0])
+			for _, d := range all {
+				add(d.ID, d.Event+", "+d.State)
+			}
+			return err
+		}
+		all, err := c.Hooks(ctx)
+		for _, h := range all {
+			add(h.ID, h.URL+", "+h.State)
+		}
+		return err
+	})
+}
