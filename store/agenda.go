@@ -11,25 +11,37 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Agenda implements dispatch.Store. It reads the wakes before the jobs: a change in between is either read with the jobs or
+// Agenda implements dispatch.Store. It reads the wakes before the jobs, or with them: a change in between is either read with the jobs or
 // counted as an unseen wake.
 func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (g dispatch.Agenda, err error) {
 	err = s.readOnly(ctx, s.look, "Agenda", func(q tx, now int64) error {
 		l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled)}
-		g = dispatch.Agenda{Now: at(now)}
-		if err := l.row(ctx, &g); err != nil {
-			return err
-		}
-		due, err := l.nextDue(ctx, &g)
+		row, err := q.GetAgenda(ctx, a.Platform(), a)
 		if err != nil {
 			return err
 		}
-		if err := l.steps(ctx, n, due, &g); err != nil {
+		g = agendaOf(row)
+		g.Now = at(now)
+		if err := l.steps(ctx, n, row, &g); err != nil {
+			return err
+		}
+		if g.Held, err = l.withoutFreed(ctx, row.Held); err != nil {
 			return err
 		}
 		return l.lines(ctx, &g)
 	})
 	return g, err
+}
+
+func agendaOf(row query.GetAgendaRow) dispatch.Agenda {
+	g := dispatch.Agenda{Starts: promptness(row.PromptStarts, row.StartLag), Restored: dispatch.Restored(row.Restored),
+		Wakes: row.Wakes, Hold: at(row.Hold), Why: row.HoldAttention, Operator: row.OperatorNotice, Active: int(row.Active),
+		NextWaiting: ever(row.Waiting), NextStart: at(row.Start), NextPoll: at(row.Learn),
+		Next: at(row.Cancel), NextUnprepared: at(row.Unprepared), NextMeter: at(row.Meter)}
+	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
+		g.Next = settle
+	}
+	return g
 }
 
 // accountReader reads the state of one account.
@@ -48,23 +60,6 @@ func before(now int64, span time.Duration) int64 {
 	return now - span.Microseconds()
 }
 
-func (l accountReader) row(ctx context.Context, g *dispatch.Agenda) error {
-	row, err := l.q.GetAccount(ctx, l.account.Platform(), l.account)
-	g.Starts, g.Restored = promptness(row.PromptStarts, row.StartLag), dispatch.Restored(row.Restored)
-	g.Wakes, g.Hold, g.Why, g.Operator = row.Wakes, at(row.Hold), row.HoldAttention, row.OperatorNotice
-	return err
-}
-
-func (l accountReader) nextDue(ctx context.Context, g *dispatch.Agenda) (query.NextDueRow, error) {
-	row, err := l.q.NextDue(ctx, l.account)
-	g.NextWaiting, g.NextStart, g.NextPoll = ever(row.Waiting), at(row.Start), at(row.Learn)
-	g.Next, g.NextUnprepared, g.NextMeter = at(row.Cancel), at(row.Unprepared), at(row.Meter)
-	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
-		g.Next = settle
-	}
-	return row, err
-}
-
 // ever returns when a waiting job is due; zero if that is dispatch.Never.
 func ever(due int64) time.Time {
 	if due >= micros(dispatch.Never) {
@@ -74,7 +69,7 @@ func ever(due int64) time.Time {
 }
 
 // steps reads the jobs of each step for which any is due.
-func (l accountReader) steps(ctx context.Context, n int, next query.NextDueRow, g *dispatch.Agenda) (err error) {
+func (l accountReader) steps(ctx context.Context, n int, next query.GetAgendaRow, g *dispatch.Agenda) (err error) {
 	for _, s := range []struct {
 		name string
 		due  int64 // of the first job; 0: there is none
@@ -96,10 +91,10 @@ func (l accountReader) steps(ctx context.Context, n int, next query.NextDueRow, 
 	return err
 }
 
-// lines reads the slots in use, and the lines that have due waiting jobs.
-func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) (err error) {
-	if g.Held, g.Active, err = l.held(ctx); err != nil || g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) {
-		return err
+// lines reads the lines that have due waiting jobs.
+func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) error {
+	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) {
+		return nil
 	}
 	all, err := l.allLines(ctx)
 	for _, line := range all {
@@ -111,15 +106,13 @@ func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) (err error
 	return err
 }
 
-// held returns how many slots of the account are in use, and how many of its jobs have started and not ended.
-func (l accountReader) held(ctx context.Context) (held, active int, err error) {
-	n, err := l.q.CountAccount(ctx, l.account)
-	if err == nil && l.stalled > 0 {
-		var freed int64
-		freed, err = l.q.CountFreed(ctx, l.account, l.stalled)
-		n.Held -= freed
+// withoutFreed returns how many slots are in use if so many jobs hold one, unless they stalled.
+func (l accountReader) withoutFreed(ctx context.Context, held int64) (int, error) {
+	if l.stalled == 0 {
+		return int(held), nil
 	}
-	return int(n.Held), int(n.Active), err
+	freed, err := l.q.CountFreed(ctx, l.account, l.stalled)
+	return int(held - freed), err
 }
 
 // allLines returns the lines that have waiting jobs which are not paused, sorted, with their slots and turns.

@@ -52,11 +52,11 @@ var plans = map[string]struct{ lite, postgres string }{
 	"getTask":            {"SEARCH j USING INDEX jobs_changed (task=?)", "jobs_changed"},
 	"sumTask":            {"task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?", "task_counts_pkey"},
 	"countTimeDependent": {"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|open)"},
-	"countAccount":       {"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey"},
+	"countHeld":          {"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey"},
 	"countOwner":         {"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey"},
 	"countWaitingBefore": {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|queue)"},
 	"listRunning":        {"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step"},
-	"nextDue":            {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},
+	"getAgenda":          {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},
 	"listUnmetered":      {"jobs USING INDEX jobs_meter (account=? AND meter_due>? AND meter_due<?)", "jobs_meter"},
 	"listMonth":          {"ledger USING INDEX sqlite_autoindex_ledger_1 (owner=? AND account=? AND month=?)", ""},
 	"oldestDelivery":     {"SCAN d USING INDEX deliveries_waiting", ""},
@@ -66,6 +66,9 @@ var plans = map[string]struct{ lite, postgres string }{
 
 // sorts lists the queries that sort what they read: those of changes, which are found by when they happened, and that of platforms.
 var sorts = map[string]bool{"listChangedJobs": true, "listChangedRecords": true, "duePlatforms": true}
+
+// small removes the scans of tables that are small in any broker, which PostgreSQL prefers to an index.
+var small = strings.NewReplacer("Seq Scan on platforms", "", "Seq Scan on operator_holds", "")
 
 // SQLite chooses an index without counting rows. The queries of each read of a user must not walk all that the user ever had.
 func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
@@ -104,7 +107,7 @@ func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
 			continue
 		}
 		plan := genericPlanOf(t, c, name, queryNamed(t, name))
-		if !regexp.MustCompile(`\b`+want.postgres+`\b`).MatchString(plan) || strings.Contains(plan, "Seq Scan on") {
+		if !regexp.MustCompile(`\b`+want.postgres+`\b`).MatchString(plan) || strings.Contains(small.Replace(plan), "Seq Scan on") {
 			t.Errorf("%s: want %s in\n%s", name, want.postgres, plan)
 		}
 	}

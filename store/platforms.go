@@ -86,14 +86,18 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (disp
 		s.Bytes += unstarted.Bytes
 		return s, err
 	}
-	row, err := l.q.GetAccount(ctx, l.account.Platform(), l.account)
+	row, err := l.q.GetHold(ctx, l.account)
 	if err := missing(err); err != nil {
 		return s, err
 	}
 	if row.Hold > l.now {
 		s.Hold, s.Why, s.Notice = at(row.Hold), row.HoldAttention, row.HoldNotice
 	}
-	if s.Held, _, err = l.held(ctx); err != nil {
+	held, err := l.q.CountHeld(ctx, l.account)
+	if err != nil {
+		return s, err
+	}
+	if s.Held, err = l.withoutFreed(ctx, held); err != nil {
 		return s, err
 	}
 	own, err := l.q.CountOwner(ctx, l.account, u)

@@ -494,11 +494,8 @@ UPDATE accounts SET generation = generation + 1, lease_until = 0,
 	due = CASE WHEN wakes <> sqlc.arg(seen) THEN CAST(sqlc.arg(now) AS BIGINT) ELSE CAST(sqlc.arg(due) AS BIGINT) END
 WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
 
--- name: GetAccount :one
--- With the observed promptness of its platform's starts.
-SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag,
-	CAST(COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = CAST(sqlc.arg(platform) AS TEXT)), '') AS TEXT) AS operator_notice
-FROM accounts a LEFT JOIN platforms p ON p.name = CAST(sqlc.arg(platform) AS TEXT) WHERE a.id = sqlc.arg(id);
+-- name: GetHold :one
+SELECT hold, hold_attention, hold_notice FROM accounts WHERE id = $1;
 
 -- name: GetOperatorNotice :one
 SELECT CAST(COALESCE(max(notice), '') AS TEXT) AS notice FROM operator_holds WHERE scope = CAST(sqlc.arg(account) AS TEXT) OR scope = CAST(sqlc.arg(platform) AS TEXT);
@@ -511,9 +508,13 @@ ON CONFLICT (name) DO UPDATE SET
 	prompt_starts = CASE WHEN CAST(sqlc.arg(lagged) AS BOOLEAN) THEN 0 ELSE platforms.prompt_starts END + excluded.prompt_starts,
 	start_lag = CASE WHEN excluded.start_lag > platforms.start_lag THEN excluded.start_lag ELSE platforms.start_lag END;
 
--- name: NextDue :one
--- Not min(): until PostgreSQL has statistics on new rows, it would read all of them for that.
-SELECT
+-- name: GetAgenda :one
+-- The account with the observed promptness of its platform's starts, its slots in use, and when the first job of each step is due. One statement
+-- sees all of it at one moment. Not min(): until PostgreSQL has statistics on new rows, it would read all of them for that.
+SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag,
+	CAST(COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = CAST(sqlc.arg(platform) AS TEXT)), '') AS TEXT) AS operator_notice,
+	CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = sqlc.arg(account)), 0) AS BIGINT) AS held,
+	CAST(COALESCE((SELECT SUM(c.started) FROM account_counts c WHERE c.account = sqlc.arg(account)), 0) AS BIGINT) AS active,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS waiting,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'start' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS start,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS cancel,
@@ -521,7 +522,8 @@ SELECT
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait' AND j.attention = 'application_unreachable'
 		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared,
-	CAST(COALESCE((SELECT j.meter_due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.meter_due > 0 ORDER BY j.meter_due LIMIT 1), 0) AS BIGINT) AS meter;
+	CAST(COALESCE((SELECT j.meter_due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.meter_due > 0 ORDER BY j.meter_due LIMIT 1), 0) AS BIGINT) AS meter
+FROM accounts a LEFT JOIN platforms p ON p.name = CAST(sqlc.arg(platform) AS TEXT) WHERE a.id = sqlc.arg(account);
 
 -- name: ListDue :many
 -- The cast keeps SQLite from comparing the parameter with the step of jobs_unprepared: it would prepare the statement anew for each other step.
@@ -536,9 +538,8 @@ ORDER BY meter_due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = 'wait' AND attention = 'application_unreachable' AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
--- name: CountAccount :one
-SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held, CAST(COALESCE(SUM(started), 0) AS BIGINT) AS active FROM account_counts
-WHERE account = sqlc.arg(account);
+-- name: CountHeld :one
+SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held FROM account_counts WHERE account = sqlc.arg(account);
 
 -- name: CountFreed :one
 -- See dispatch.Job.FreesSlot.

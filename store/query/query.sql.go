@@ -934,23 +934,6 @@ func (q *Queries) CorrectTaskCounts(ctx context.Context) (int64, error) {
 	return result.RowsAffected()
 }
 
-const countAccount = `-- name: CountAccount :one
-SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held, CAST(COALESCE(SUM(started), 0) AS BIGINT) AS active FROM account_counts
-WHERE account = $1
-`
-
-type CountAccountRow struct {
-	Held   int64
-	Active int64
-}
-
-func (q *Queries) CountAccount(ctx context.Context, account dispatch.Account) (CountAccountRow, error) {
-	row := q.db.QueryRowContext(ctx, countAccount, account)
-	var i CountAccountRow
-	err := row.Scan(&i.Held, &i.Active)
-	return i, err
-}
-
 const countAccountAccepted = `-- name: CountAccountAccepted :exec
 INSERT INTO account_counts (account, waiting, held, started) VALUES ($1, CAST($2 AS BIGINT), 0, 0)
 ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting
@@ -1065,6 +1048,17 @@ func (q *Queries) CountFreed(ctx context.Context, account dispatch.Account, stal
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const countHeld = `-- name: CountHeld :one
+SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held FROM account_counts WHERE account = $1
+`
+
+func (q *Queries) CountHeld(ctx context.Context, account dispatch.Account) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countHeld, account)
+	var held int64
+	err := row.Scan(&held)
+	return held, err
 }
 
 const countLineAccepted = `-- name: CountLineAccepted :exec
@@ -2052,13 +2046,23 @@ func (q *Queries) ForgetTurns(ctx context.Context, account dispatch.Account, ser
 	return result.RowsAffected()
 }
 
-const getAccount = `-- name: GetAccount :one
+const getAgenda = `-- name: GetAgenda :one
 SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag,
-	CAST(COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = CAST($1 AS TEXT)), '') AS TEXT) AS operator_notice
+	CAST(COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = CAST($1 AS TEXT)), '') AS TEXT) AS operator_notice,
+	CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = $2), 0) AS BIGINT) AS held,
+	CAST(COALESCE((SELECT SUM(c.started) FROM account_counts c WHERE c.account = $2), 0) AS BIGINT) AS active,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $2 AND j.step = 'wait' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS waiting,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $2 AND j.step = 'start' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS start,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $2 AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS cancel,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $2 AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS settle,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $2 AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $2 AND j.step = 'wait' AND j.attention = 'application_unreachable'
+		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared,
+	CAST(COALESCE((SELECT j.meter_due FROM jobs j WHERE j.account = $2 AND j.meter_due > 0 ORDER BY j.meter_due LIMIT 1), 0) AS BIGINT) AS meter
 FROM accounts a LEFT JOIN platforms p ON p.name = CAST($1 AS TEXT) WHERE a.id = $2
 `
 
-type GetAccountRow struct {
+type GetAgendaRow struct {
 	Wakes          int64
 	Hold           int64
 	HoldAttention  dispatch.Attention
@@ -2067,12 +2071,22 @@ type GetAccountRow struct {
 	PromptStarts   int64
 	StartLag       int64
 	OperatorNotice string
+	Held           int64
+	Active         int64
+	Waiting        int64
+	Start          int64
+	Cancel         int64
+	Settle         int64
+	Learn          int64
+	Unprepared     int64
+	Meter          int64
 }
 
-// With the observed promptness of its platform's starts.
-func (q *Queries) GetAccount(ctx context.Context, platform string, iD dispatch.Account) (GetAccountRow, error) {
-	row := q.db.QueryRowContext(ctx, getAccount, platform, iD)
-	var i GetAccountRow
+// The account with the observed promptness of its platform's starts, its slots in use, and when the first job of each step is due. One statement
+// sees all of it at one moment. Not min(): until PostgreSQL has statistics on new rows, it would read all of them for that.
+func (q *Queries) GetAgenda(ctx context.Context, platform string, account dispatch.Account) (GetAgendaRow, error) {
+	row := q.db.QueryRowContext(ctx, getAgenda, platform, account)
+	var i GetAgendaRow
 	err := row.Scan(
 		&i.Wakes,
 		&i.Hold,
@@ -2082,6 +2096,15 @@ func (q *Queries) GetAccount(ctx context.Context, platform string, iD dispatch.A
 		&i.PromptStarts,
 		&i.StartLag,
 		&i.OperatorNotice,
+		&i.Held,
+		&i.Active,
+		&i.Waiting,
+		&i.Start,
+		&i.Cancel,
+		&i.Settle,
+		&i.Learn,
+		&i.Unprepared,
+		&i.Meter,
 	)
 	return i, err
 }
@@ -2146,6 +2169,23 @@ func (q *Queries) GetGrant(ctx context.Context, owner dispatch.UserID, issuer st
 		&i.Expires,
 		&i.Version,
 	)
+	return i, err
+}
+
+const getHold = `-- name: GetHold :one
+SELECT hold, hold_attention, hold_notice FROM accounts WHERE id = $1
+`
+
+type GetHoldRow struct {
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+}
+
+func (q *Queries) GetHold(ctx context.Context, id dispatch.Account) (GetHoldRow, error) {
+	row := q.db.QueryRowContext(ctx, getHold, id)
+	var i GetHoldRow
+	err := row.Scan(&i.Hold, &i.HoldAttention, &i.HoldNotice)
 	return i, err
 }
 
@@ -6565,44 +6605,6 @@ INSERT INTO installation (one, name) VALUES (1, $1) ON CONFLICT (one) DO NOTHING
 func (q *Queries) NameInstallation(ctx context.Context, name string) error {
 	_, err := q.db.ExecContext(ctx, nameInstallation, name)
 	return err
-}
-
-const nextDue = `-- name: NextDue :one
-SELECT
-	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'wait' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS waiting,
-	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'start' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS start,
-	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS cancel,
-	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS settle,
-	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn,
-	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'wait' AND j.attention = 'application_unreachable'
-		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared,
-	CAST(COALESCE((SELECT j.meter_due FROM jobs j WHERE j.account = $1 AND j.meter_due > 0 ORDER BY j.meter_due LIMIT 1), 0) AS BIGINT) AS meter
-`
-
-type NextDueRow struct {
-	Waiting    int64
-	Start      int64
-	Cancel     int64
-	Settle     int64
-	Learn      int64
-	Unprepared int64
-	Meter      int64
-}
-
-// Not min(): until PostgreSQL has statistics on new rows, it would read all of them for that.
-func (q *Queries) NextDue(ctx context.Context, account dispatch.Account) (NextDueRow, error) {
-	row := q.db.QueryRowContext(ctx, nextDue, account)
-	var i NextDueRow
-	err := row.Scan(
-		&i.Waiting,
-		&i.Start,
-		&i.Cancel,
-		&i.Settle,
-		&i.Learn,
-		&i.Unprepared,
-		&i.Meter,
-	)
-	return i, err
 }
 
 const nextFree = `-- name: NextFree :one
