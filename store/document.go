@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
@@ -72,15 +73,41 @@ func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 	return origins, nil
 }
 
+// hashesAtOnce is how many definitions one transaction of SetDocumentHash changes, so that other writes do not wait for a popular service.
+const hashesAtOnce = 100
+
 // SetDocumentHash stores the current hash of the document of an origin. It returns the owners of the jobs concerned.
 func (s *Store) SetDocumentHash(ctx context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
 	service, err := encode(o.Service)
 	if err != nil {
 		return nil, fail("SetDocumentHash", err)
 	}
+	ctx = allow(ctx, listWithin)
+	outdated, err := s.queries(s.read).ListOutdated(ctx, o.Platform, service, hash)
+	if err != nil {
+		return nil, fail("SetDocumentHash", err)
+	}
+	for some := range slices.Chunk(outdated, hashesAtOnce) {
+		told, err := s.setDocumentHash(ctx, some, hash)
+		if err != nil {
+			return owners, err
+		}
+		owners = append(owners, told...)
+	}
+	return owners, nil
+}
+
+func (s *Store) setDocumentHash(ctx context.Context, of []query.ListOutdatedRow, hash string) (owners []dispatch.UserID, err error) {
 	err = s.in(ctx, s.write, "SetDocumentHash", func(q tx, _ int64) error {
-		owners, err = q.SetDocumentHash(ctx, hash, o.Platform, service)
-		return err
+		owners = nil
+		for _, d := range of {
+			told, err := q.SetDocumentHash(ctx, hash, d.Task, d.Job)
+			if err != nil {
+				return err
+			}
+			owners = append(owners, told...)
+		}
+		return nil
 	})
 	return owners, err
 }

@@ -80,21 +80,20 @@ SELECT documents.body FROM jobs
 WHERE jobs.id = $1;
 
 -- name: ListOrigins :many
--- Waiting jobs have status created. Of a task without such jobs no job is read.
-SELECT DISTINCT d.platform, d.service FROM definitions d
-WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase = 'waiting'
-			AND NOT a.hidden AND a.status = 'created')
-	OR d.task <> 0 AND EXISTS (SELECT 1 FROM task_counts c WHERE c.task = d.task AND c.status = 'created' GROUP BY c.task HAVING SUM(c.jobs) > 0)
-		AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting' AND NOT b.hidden AND b.status = 'created');
+-- Waiting jobs have status created. Only they are read, by an index that has no others: definitions of ended jobs are many.
+SELECT DISTINCT d.platform, d.service FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created';
+
+-- name: ListOutdated :many
+-- The definitions of waiting jobs, as in ListOrigins, of which is not known that the document of their origin has this hash.
+SELECT DISTINCT d.task, d.job FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created' AND d.platform = sqlc.arg(platform) AND d.service = sqlc.arg(service)
+	AND d.told <> CASE WHEN d.document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
+ORDER BY d.task, d.job;
 
 -- name: SetDocumentHash :many
 UPDATE definitions SET told = CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
-WHERE platform = sqlc.arg(platform) AND service = sqlc.arg(service)
-	AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
-	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
-			AND NOT a.hidden AND a.status = 'created')
-		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM task_counts c WHERE c.task = definitions.task AND c.status = 'created' GROUP BY c.task HAVING SUM(c.jobs) > 0)
-			AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting' AND NOT b.hidden AND b.status = 'created'))
+WHERE task = sqlc.arg(task) AND job = sqlc.arg(job) AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
 RETURNING owner;
 
 -- name: Wake :exec

@@ -4598,11 +4598,8 @@ func (q *Queries) ListOperatorHolds(ctx context.Context) ([]OperatorHold, error)
 }
 
 const listOrigins = `-- name: ListOrigins :many
-SELECT DISTINCT d.platform, d.service FROM definitions d
-WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase = 'waiting'
-			AND NOT a.hidden AND a.status = 'created')
-	OR d.task <> 0 AND EXISTS (SELECT 1 FROM task_counts c WHERE c.task = d.task AND c.status = 'created' GROUP BY c.task HAVING SUM(c.jobs) > 0)
-		AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting' AND NOT b.hidden AND b.status = 'created')
+SELECT DISTINCT d.platform, d.service FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
 `
 
 type ListOriginsRow struct {
@@ -4610,7 +4607,7 @@ type ListOriginsRow struct {
 	Service  string
 }
 
-// Waiting jobs have status created. Of a task without such jobs no job is read.
+// Waiting jobs have status created. Only they are read, by an index that has no others: definitions of ended jobs are many.
 func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listOrigins)
 	if err != nil {
@@ -4621,6 +4618,42 @@ func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	for rows.Next() {
 		var i ListOriginsRow
 		if err := rows.Scan(&i.Platform, &i.Service); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listOutdated = `-- name: ListOutdated :many
+SELECT DISTINCT d.task, d.job FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created' AND d.platform = $1 AND d.service = $2
+	AND d.told <> CASE WHEN d.document = $3 THEN '' ELSE CAST($3 AS TEXT) END
+ORDER BY d.task, d.job
+`
+
+type ListOutdatedRow struct {
+	Task dispatch.TaskID
+	Job  dispatch.JobID
+}
+
+// The definitions of waiting jobs, as in ListOrigins, of which is not known that the document of their origin has this hash.
+func (q *Queries) ListOutdated(ctx context.Context, platform string, service string, hash string) ([]ListOutdatedRow, error) {
+	rows, err := q.db.QueryContext(ctx, listOutdated, platform, service, hash)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListOutdatedRow
+	for rows.Next() {
+		var i ListOutdatedRow
+		if err := rows.Scan(&i.Task, &i.Job); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -7300,17 +7333,12 @@ func (q *Queries) SendAgain(ctx context.Context, arg SendAgainParams) (int64, er
 
 const setDocumentHash = `-- name: SetDocumentHash :many
 UPDATE definitions SET told = CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
-WHERE platform = $2 AND service = $3
-	AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
-	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
-			AND NOT a.hidden AND a.status = 'created')
-		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM task_counts c WHERE c.task = definitions.task AND c.status = 'created' GROUP BY c.task HAVING SUM(c.jobs) > 0)
-			AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting' AND NOT b.hidden AND b.status = 'created'))
+WHERE task = $2 AND job = $3 AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
 RETURNING owner
 `
 
-func (q *Queries) SetDocumentHash(ctx context.Context, hash string, platform string, service string) ([]dispatch.UserID, error) {
-	rows, err := q.db.QueryContext(ctx, setDocumentHash, hash, platform, service)
+func (q *Queries) SetDocumentHash(ctx context.Context, hash string, task dispatch.TaskID, job dispatch.JobID) ([]dispatch.UserID, error) {
+	rows, err := q.db.QueryContext(ctx, setDocumentHash, hash, task, job)
 	if err != nil {
 		return nil, err
 	}

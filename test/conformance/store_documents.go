@@ -146,6 +146,12 @@ func (t storeTest) redefine() {
 	if record, err := t.s.Record(ctx, ann, single.ID); err != nil || record.Attention != dispatch.None || task.Attention != dispatch.ServiceChanged {
 		t.Errorf("when it was submitted: %s, %v, and the task: %s", record.Attention, err, task.Attention)
 	}
+	const many = 101 // more than a store changes in one transaction
+	for range many {
+		t.acceptWith(text("popular", "1"))
+	}
+	tell(text("popular", "2"), many)
+	tell(text("popular", "2"), 0)
 }
 
 // parallelDocuments accepts and deletes jobs with the same document concurrently.
