@@ -41,6 +41,7 @@ type Broker struct {
 	shown    signals[UserID]  // one of the user's jobs may look different to the user
 	shownJob signals[JobID]   // the job may look different to its owner
 	shownAll signals[UserID]  // any of the user's jobs may look different to the user
+	feeds    feeds            // what looks different to users, for readers of changes
 	woken    signals[Account] // there is something new for a visit in this process
 	blocked  blockedAccounts
 	refused  streaks // submissions that were turned away

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -30,6 +31,7 @@ func (b *Broker) notifySaved(ctx context.Context, was, j Job, err error) {
 	b.changed.signal(j.Owner)
 	var owners []UserID
 	if !was.Updated.Equal(j.Updated) {
+		b.feeds.add(was, j)
 		b.shown.signal(j.Owner)
 		b.shownJob.signal(j.ID)
 		owners = []UserID{j.Owner}
@@ -40,6 +42,7 @@ func (b *Broker) notifySaved(ctx context.Context, was, j Job, err error) {
 
 // notifyUser signals to all processes that any job of a user may look different.
 func (b *Broker) notifyUser(u UserID) {
+	b.feeds.addOthers(u)
 	b.changed.signal(u)
 	b.shown.signal(u)
 	b.shownAll.signal(u)
@@ -48,6 +51,7 @@ func (b *Broker) notifyUser(u UserID) {
 
 // notifyJob signals to all processes that one job may look different.
 func (b *Broker) notifyJob(u UserID, id JobID) {
+	b.feeds.addOthers(u)
 	b.changed.signal(u)
 	b.shown.signal(u)
 	b.shownJob.signal(id)
@@ -58,6 +62,7 @@ func (b *Broker) notifyJob(u UserID, id JobID) {
 // signaled.
 func (b *Broker) HandleBroadcast(saved []JobID, shown []UserID) {
 	if len(saved)+len(shown) == 0 {
+		b.feeds.addAll()
 		b.saved.all()
 		b.changed.all()
 		b.shown.all()
@@ -68,6 +73,7 @@ func (b *Broker) HandleBroadcast(saved []JobID, shown []UserID) {
 		b.shownJob.signal(id)
 	}
 	for _, u := range shown {
+		b.feeds.addOthers(u)
 		b.changed.signal(u)
 		b.shown.signal(u)
 		if len(saved) == 0 { // otherwise mostly the jobs in saved have changed, which were signaled above
@@ -83,7 +89,7 @@ func (b *Broker) HandleWake(a Account) { b.woken.signal(a) }
 // a slow watcher misses nothing and delays no other.
 type signals[K comparable] struct {
 	mu sync.Mutex
-	m  map[K]map[chan struct{}]bool
+	m  map[K][]chan struct{}
 }
 
 func (s *signals[K]) watch(key K) (changed <-chan struct{}, stop func()) {
@@ -96,20 +102,16 @@ func (s *signals[K]) add(key K, c chan struct{}) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil {
-		s.m = map[K]map[chan struct{}]bool{}
+		s.m = map[K][]chan struct{}{}
 	}
-	if s.m[key] == nil {
-		s.m[key] = map[chan struct{}]bool{}
-	}
-	s.m[key][c] = true
+	s.m[key] = append(s.m[key], c)
 	return func() { s.unwatch(key, c) }
 }
 
 func (s *signals[K]) unwatch(key K, c chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.m[key], c)
-	if len(s.m[key]) == 0 {
+	if s.m[key] = slices.DeleteFunc(s.m[key], func(is chan struct{}) bool { return is == c }); len(s.m[key]) == 0 {
 		delete(s.m, key)
 	}
 }
@@ -129,8 +131,8 @@ func (s *signals[K]) all() {
 	}
 }
 
-func signalEach(watchers map[chan struct{}]bool) {
-	for c := range watchers {
+func signalEach(watchers []chan struct{}) {
+	for _, c := range watchers {
 		select {
 		case c <- struct{}{}:
 		default: // a signal is pending
