@@ -161,6 +161,7 @@ type api struct {
 	snapshots          snapshotReads
 	revisions          revisions
 	followers          followers
+	lists              listFollowers
 	readers            *readers
 	sockets            sockets
 	waits              sockets      // requests that wait for a change

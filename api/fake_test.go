@@ -53,6 +53,7 @@ type world struct {
 
 	expires  time.Time // of every token
 	watchers map[chan struct{}]dispatch.UserID
+	feeds    map[*dispatch.Feed]dispatch.UserID
 	only     map[<-chan struct{}]dispatch.JobID // what watchers of one job watch
 	reads    int                                // of single jobs
 	used     map[string]time.Time               // names that are used once
@@ -129,6 +130,7 @@ func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request,
 	rec := dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Owner: u, Account: "cdse/shared", Status: dispatch.Submitted,
 		Phase: dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}, Created: moment, Updated: moment}}
 	w.jobs[id] = rec
+	w.feed("", rec)
 	return rec, nil
 }
 
@@ -425,6 +427,21 @@ func (w *world) WatchJob(u dispatch.UserID, id dispatch.JobID) (<-chan struct{},
 	return changed, stop
 }
 
+func (w *world) Feed(u dispatch.UserID) (*dispatch.Feed, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := &dispatch.Feed{}
+	if w.feeds == nil {
+		w.feeds = map[*dispatch.Feed]dispatch.UserID{}
+	}
+	w.feeds[f] = u
+	return f, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.feeds, f)
+	}
+}
+
 // WatchSaves always signals a change, because tests write into the world directly.
 func (w *world) WatchSaves(dispatch.UserID) (<-chan struct{}, func()) {
 	c := make(chan struct{})
@@ -437,15 +454,30 @@ func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.jobs[id]
+	was := r.Owner
 	change(&r)
 	r.Updated = r.Updated.Add(time.Second)
+	r.Version++
 	w.jobs[id] = r
+	w.feed(was, r)
 	for c, u := range w.watchers {
 		if one, single := w.only[c]; u == r.Owner && (!single || one == id) {
 			select {
 			case c <- struct{}{}:
 			default:
 			}
+		}
+	}
+}
+
+// feed tells readers of changes of a job that was saved, or, if it is new to its owner, that anything may have changed.
+func (w *world) feed(was dispatch.UserID, r dispatch.Record) {
+	for f, u := range w.feeds {
+		switch {
+		case u == was && u == r.Owner:
+			f.Add(r.Job)
+		case u == was || u == r.Owner:
+			f.AddOthers()
 		}
 	}
 }

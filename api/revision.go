@@ -79,7 +79,7 @@ func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer a.followers.keep(t, p)
+	defer a.followers.begin(t, p)
 	if failed != nil || p.unsure || before.TimeDependent > 0 {
 		return p, nil
 	}

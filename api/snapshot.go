@@ -30,6 +30,8 @@ type listBroker interface {
 	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
 	// WatchJob signals when one of the user's jobs may have changed.
 	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
+	// Feed collects which of the user's jobs have changed.
+	Feed(dispatch.UserID) (feed *dispatch.Feed, stop func())
 	// WatchSaves signals when anything about the user's jobs was saved, before Watch does.
 	WatchSaves(dispatch.UserID) (saved <-chan struct{}, stop func())
 }
@@ -41,7 +43,7 @@ type topic struct {
 	want filter          // of the list
 	bare bool            // leave out parameters
 	same bool            // only the digest is wanted if nothing has changed, see readIfChanged
-	news bool            // only what changed is wanted, see readChanges
+	news bool            // only what changed is wanted, see readChanges and readListChanges
 }
 
 func (t topic) scope() dispatch.Scope {
@@ -49,7 +51,7 @@ func (t topic) scope() dispatch.Scope {
 }
 
 const (
-	heldBytes     = 8 << 20  // bytes of one snapshot that is held
+	heldBytes     = 8 << 20  // bytes of one snapshot that is held, packed above it
 	heldTogether  = 64 << 20 // bytes of all held snapshots
 	smallSnapshot = 1 << 20  // bytes up to which a snapshot is held without taking memory from rendering
 	buildMemory   = 32 << 20 // bytes taken from rendering while a larger snapshot is built
@@ -58,7 +60,8 @@ const (
 )
 
 // snapshot is the state of a topic, read once and shared by all clients that ask for it. Up to heldBytes its encoded
-// form is held too. A larger snapshot is read and encoded again for each client, one part at a time.
+// form is held too, a longer one compressed. A snapshot that is larger even then is read and encoded again for each client,
+// one part at a time.
 type snapshot struct {
 	outline
 	topic   topic
@@ -72,6 +75,7 @@ type snapshot struct {
 	message []byte          // as a stream sends it; nil: not held
 	begin   int             // of the body, a JobsStatusResponse or an UpscalingTask, in message
 	end     int
+	packed  *packed // the body without its frame, if message is nil; nil: not held
 
 	mu   sync.Mutex
 	was  *items // the items that the last difference was computed from
@@ -97,6 +101,8 @@ type itemID struct {
 type item struct {
 	digest     uint64
 	updated    int64 // see dispatch.Revision
+	version    int64 // of the job
+	live       bool  // it has not ended
 	begin, end int
 }
 

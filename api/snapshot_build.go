@@ -25,10 +25,14 @@ type snapshotBuilder struct {
 	renderer
 	snapshot *snapshot
 	buffer   bytes.Buffer
-	held     bool   // the snapshot is small enough so far
-	release  func() // releases buildMemory; nil: it is not taken
+	packed   *packed // what was in buffer before; nil: the snapshot is small enough to be held as it is
+	held     bool    // the snapshot is small enough so far, also if it is packed
+	release  func()  // releases buildMemory; nil: it is not taken
 	tally    dispatch.Tally
-	shared   int // bytes that the jobs of a task share
+	shared   int      // bytes that the jobs of a task share
+	widest   int      // bytes of the largest stored request, whether it is shown or not
+	requests requests // see listState; nil: none are collected
+	kept     int      // bytes of requests
 }
 
 // newSnapshotBuilder returns a builder, which the caller must close.
@@ -56,7 +60,7 @@ func (c *snapshotBuilder) read() error {
 			if err != nil {
 				return err
 			}
-			if err := c.put(itemID{true, int64(task.ID)}, item{digest: taskDigest(task)}, !task.Counts.Status().Final(), 0,
+			if err := c.put(itemID{true, int64(task.ID)}, item{digest: taskDigest(task), live: !task.Counts.Status().Final()}, 0,
 				func() error { return c.element(c.taskSummary(task)) }); err != nil {
 				return err
 			}
@@ -126,19 +130,30 @@ func (c *snapshotBuilder) jobs(list func(dispatch.Page) iter.Seq2[dispatch.Recor
 func (c *snapshotBuilder) addJob(j dispatch.Record) error {
 	c.tally.Add(j.Job)
 	c.snapshot.unsure = c.snapshot.unsure || j.TimeDependent()
+	c.widest = max(c.widest, j.Size)
+	c.keepRequest(j)
 	size := 0
 	if !c.bare {
 		size = j.Size + c.shared
 	}
-	i := item{digest: jobDigest(j), updated: j.Updated.UnixMicro()}
-	return c.put(itemID{false, int64(j.ID)}, i, !j.Status.Final(), size, func() error { return c.job(j) })
+	i := item{digest: jobDigest(j), updated: j.Updated.UnixMicro(), version: j.Version, live: !j.Status.Final()}
+	return c.put(itemID{false, int64(j.ID)}, i, size, func() error { return c.job(j) })
+}
+
+// keepRequest keeps the request of a live job that was read as a whole.
+func (c *snapshotBuilder) keepRequest(j dispatch.Record) {
+	if c.requests == nil || j.Status.Final() || j.Cut || c.kept+j.Size > requestsHeld {
+		return
+	}
+	c.requests[j.ID] = j.Request
+	c.kept += j.Size
 }
 
 // put adds an item, and encodes it if there is room. size is the bytes of its request.
-func (c *snapshotBuilder) put(id itemID, i item, live bool, size int, encode func() error) error {
+func (c *snapshotBuilder) put(id itemID, i item, size int, encode func() error) error {
 	p, begin := c.snapshot, c.buffer.Len()
 	p.digest += i.digest // the sum does not depend on the order
-	p.live = p.live || live
+	p.live = p.live || i.live
 	p.largest = max(p.largest, size)
 	p.size += size + elementSize
 	if err := c.turn.count(c.ctx, elementSize); err != nil {
@@ -152,7 +167,7 @@ func (c *snapshotBuilder) put(id itemID, i item, live bool, size int, encode fun
 			begin++
 		}
 	} else {
-		c.buffer = bytes.Buffer{}
+		c.buffer, c.packed = bytes.Buffer{}, nil
 	}
 	i.begin, i.end = begin, c.buffer.Len()
 	(*p.items)[id] = i
@@ -163,17 +178,52 @@ func (c *snapshotBuilder) put(id itemID, i item, live bool, size int, encode fun
 // requests, if the user has a share of it left.
 func (c *snapshotBuilder) room(size int) bool {
 	whole := c.buffer.Len() + size
-	if whole > smallSnapshot && c.release == nil && whole <= heldBytes {
+	if c.packed == nil && whole <= smallSnapshot {
+		return true
+	}
+	if c.release == nil && size <= heldBytes {
 		c.release = c.rendering.tryAcquire(c.snapshot.topic.user, buildMemory)
 	}
-	return whole <= smallSnapshot || c.release != nil && whole <= heldBytes
+	switch {
+	case c.release == nil || size > heldBytes:
+		return false
+	case c.packed == nil && whole <= heldBytes:
+		return true
+	}
+	return c.pack()
 }
 
-// hold completes the message of a snapshot that is small enough.
-func (c *snapshotBuilder) hold() error {
-	if !c.held {
-		return nil
+// pack compresses what was encoded, if it is a piece or more. It reports whether all of it together may be held.
+func (c *snapshotBuilder) pack() bool {
+	if c.packed == nil {
+		c.packed = &packed{}
+		c.packed.add(c.buffer.Bytes())
+		c.buffer = bytes.Buffer{} // its memory was that of a whole snapshot
 	}
+	if c.buffer.Len() >= pieceSize {
+		c.packed.add(c.buffer.Bytes())
+		c.buffer.Reset()
+	}
+	return c.packed.size <= heldBytes
+}
+
+// hold completes a snapshot that is small enough.
+func (c *snapshotBuilder) hold() error {
+	switch {
+	case !c.held:
+		return nil
+	case c.packed == nil:
+		return c.holdMessage()
+	}
+	c.packed.add(c.buffer.Bytes())
+	if c.keepHeld(c.snapshot, c.packed.size) {
+		c.snapshot.packed = c.packed
+	}
+	return nil
+}
+
+// holdMessage completes the message of a snapshot.
+func (c *snapshotBuilder) holdMessage() error {
 	p := c.snapshot
 	before, after, err := c.frame(p)
 	if err != nil {

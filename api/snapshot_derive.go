@@ -60,11 +60,8 @@ type followed struct {
 	last    *base
 }
 
-// enter counts a stream of changes. Topics that are not tasks are not counted.
+// enter counts a stream of changes.
 func (f *followers) enter(t topic) (leave func()) {
-	if t.task == 0 {
-		return func() {}
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {
@@ -102,6 +99,14 @@ func (f *followers) last(t topic) *base {
 	return f.of[t].last
 }
 
+// begin keeps a state to derive the first changes from. It does not replace one: the streams that were sent that one would be sent what changed after
+// it once more, because it would not be known from which state the next one was derived.
+func (f *followers) begin(t topic, p *snapshot) {
+	if f.last(t) == nil {
+		f.keep(t, p)
+	}
+}
+
 func (f *followers) keep(t topic, p *snapshot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +129,11 @@ func (a *api) buildChanges(ctx context.Context, t topic) (*snapshot, error) {
 			return p, err
 		}
 	}
-	return a.buildRevised(ctx, t)
+	p, err := a.buildRevised(ctx, t)
+	if err == nil {
+		a.followers.keep(t, p)
+	}
+	return p, err
 }
 
 // derive returns the snapshot that follows a state; nil if it cannot be derived from the jobs that changed since. That the revision is the
@@ -171,41 +180,57 @@ func (b *base) follows(last *base, changed []dispatch.Record) bool {
 // follow makes the snapshot the one that follows a state, and encodes what changed.
 func (c *snapshotBuilder) follow(last *base, is dispatch.TaskChanges) (err error) {
 	p, task := c.snapshot, is.Task
-	p.outline, p.largest = outline{digest: last.digest, size: last.size, items: &items{}}, last.largest
+	c.begin(last.outline, last.largest)
 	var d difference
 	for _, j := range is.Jobs {
-		id := itemID{false, int64(j.ID)}
-		was := (*last.items)[id].digest
-		if was == jobDigest(j) {
-			continue
-		}
-		p.digest -= was
-		d.jobs = append(d.jobs, id.id)
-		if err := c.addJob(j); err != nil {
+		if err := c.replace(&d, *last.items, j); err != nil {
 			return err
 		}
 	}
 	task.Request.Parameters, task.Request.Options = nil, nil
-	p.task = &task
+	p.task, p.live = &task, !task.Counts.Status().Final()
 	if p.summary, err = dispatch.Encode(c.taskSummary(task)); err != nil {
 		return err
 	}
 	id, digest := itemID{true, int64(task.ID)}, taskDigest(task)
 	was := (*last.items)[id].digest
 	if p.digest += digest - was; digest != was {
+		(*p.items)[id] = item{digest: digest}
 		d.tasks = append(d.tasks, id.id)
 	}
-	if c.held && !d.none() {
+	return c.succeed(last.items, d)
+}
+
+// begin makes the snapshot equal to an earlier one, apart from its items.
+func (c *snapshotBuilder) begin(last outline, largest int) {
+	c.snapshot.outline, c.snapshot.largest = outline{digest: last.digest, size: last.size, items: &items{}}, largest
+}
+
+// replace puts a job in the place of what it was, if it looks different.
+func (c *snapshotBuilder) replace(d *difference, last items, j dispatch.Record) error {
+	id := itemID{false, int64(j.ID)}
+	was := last[id].digest
+	if was == jobDigest(j) {
+		return nil
+	}
+	c.snapshot.digest -= was
+	d.jobs = append(d.jobs, id.id)
+	return c.addJob(j)
+}
+
+// succeed adds the items that have not changed, and encodes the difference.
+func (c *snapshotBuilder) succeed(last *items, d difference) error {
+	p := c.snapshot
+	if c.held && c.packed == nil && !d.none() {
 		if err := p.encode(&d, c.buffer.Bytes(), *p.items); err != nil {
 			return err
 		}
 	}
-	p.live, p.was, p.news = !task.Counts.Status().Final(), last.items, d
+	p.was, p.news = last, d
 	changed := *p.items
-	if p.items = last.items; !d.none() {
-		all := maps.Clone(*last.items)
+	if p.items = last; !d.none() {
+		all := maps.Clone(*last)
 		maps.Copy(all, changed)
-		all[id] = item{digest: digest}
 		p.items = &all
 	}
 	return nil

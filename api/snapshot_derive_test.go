@@ -88,7 +88,11 @@ func TestDerive_IsTheWholeTask(t *testing.T) {
 // checkNext reads the next snapshot, and compares it and what it says has changed with a snapshot of all jobs.
 func checkNext(t *testing.T, a *api, of topic, last *snapshot) *snapshot {
 	t.Helper()
-	p, err := a.buildChanges(t.Context(), of)
+	build := a.buildChanges
+	if of.task == 0 {
+		build = a.buildListChanges
+	}
+	p, err := build(t.Context(), of)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,12 @@ import (
 
 // writeSnapshot writes the body of a snapshot: the held one, or the current state from the database.
 func (a *api) writeSnapshot(ctx context.Context, w io.Writer, p *snapshot) error {
-	if p.message != nil {
+	switch {
+	case p.message != nil:
 		_, err := w.Write(p.message[p.begin:p.end])
 		return err
+	case p.packed != nil:
+		return a.writePacked(w, p)
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, requestWithin, facade.ErrTooSlow)
 	defer cancel()
@@ -41,6 +44,21 @@ func (a *api) writeSnapshot(ctx context.Context, w io.Writer, p *snapshot) error
 		return err
 	}
 	return r.text(after)
+}
+
+func (a *api) writePacked(w io.Writer, p *snapshot) error {
+	before, after, err := a.frame(p)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, before); err != nil {
+		return err
+	}
+	if err := p.packed.writeTo(w); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, after)
+	return err
 }
 
 const (

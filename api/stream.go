@@ -363,7 +363,7 @@ func (s *stream) sendMessages(ctx context.Context) (err error) {
 	changed, stop := s.Broker.Watch(s.topic.user)
 	defer stop()
 	if s.changes {
-		defer s.followers.enter(s.topic)()
+		defer s.follow(s.topic)()
 	}
 	if err := s.send(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")); err != nil {
 		return err
@@ -443,16 +443,19 @@ func (s *stream) refresh(ctx context.Context, pending bool) error {
 	if err := s.freshen(ctx); err != nil {
 		return err
 	}
-	p, err := s.read(ctx)
+	p, err := s.read(ctx, true)
 	if err != nil {
 		return err
 	}
 	return s.show(ctx, p, true)
 }
 
-// read reads the topic, or for a stream that has sent a task, what has changed of it.
-func (s *stream) read(ctx context.Context) (*snapshot, error) {
-	if s.changes && s.last != nil && s.topic.task != 0 {
+// read reads the topic, or for a stream of changes, what has changed of it. anew means that changes which were not signaled are found, too.
+func (s *stream) read(ctx context.Context, anew bool) (*snapshot, error) {
+	switch {
+	case s.changes && s.topic.task == 0:
+		return s.readListChanges(ctx, s.topic, anew)
+	case s.changes && s.last != nil:
 		return s.readChanges(ctx, s.topic)
 	}
 	return s.readSnapshot(ctx, s.topic)
@@ -481,7 +484,7 @@ func (s *stream) closeOnPanic(ctx context.Context) {
 
 // update sends what has changed.
 func (s *stream) update(ctx context.Context) error {
-	p, err := s.read(ctx)
+	p, err := s.read(ctx, false)
 	if err != nil {
 		return err
 	}
