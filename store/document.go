@@ -101,7 +101,7 @@ func (s *Store) setDocumentHash(ctx context.Context, of []query.ListOutdatedRow,
 	err = s.in(ctx, s.write, "SetDocumentHash", func(q tx, _ int64) error {
 		owners = nil
 		for _, d := range of {
-			told, err := q.SetDocumentHash(ctx, hash, d.Task, d.Job)
+			told, err := q.SetDocumentHash(ctx, hash, int64(d.Task), int64(d.Job))
 			if err != nil {
 				return err
 			}

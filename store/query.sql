@@ -93,7 +93,7 @@ ORDER BY d.task, d.job;
 
 -- name: SetDocumentHash :many
 UPDATE definitions SET told = CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
-WHERE task = sqlc.arg(task) AND job = sqlc.arg(job) AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND job = CAST(sqlc.arg(job) AS BIGINT) AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
 RETURNING owner;
 
 -- name: Wake :exec

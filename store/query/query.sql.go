@@ -7333,11 +7333,11 @@ func (q *Queries) SendAgain(ctx context.Context, arg SendAgainParams) (int64, er
 
 const setDocumentHash = `-- name: SetDocumentHash :many
 UPDATE definitions SET told = CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
-WHERE task = $2 AND job = $3 AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
+WHERE task = CAST($2 AS BIGINT) AND job = CAST($3 AS BIGINT) AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
 RETURNING owner
 `
 
-func (q *Queries) SetDocumentHash(ctx context.Context, hash string, task dispatch.TaskID, job dispatch.JobID) ([]dispatch.UserID, error) {
+func (q *Queries) SetDocumentHash(ctx context.Context, hash string, task int64, job int64) ([]dispatch.UserID, error) {
 	rows, err := q.db.QueryContext(ctx, setDocumentHash, hash, task, job)
 	if err != nil {
 		return nil, err
