@@ -92,6 +92,9 @@ func keyReused() error {
 // stored: with parameters, which may be an empty object, and with a warning if it was not checked in full.
 func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, Request, error) {
 	r = r.complete()
+	if err := r.Annotations.Check(); err != nil {
+		return Draft{}, r, err
+	}
 	backend, err := b.Backend(r.Service, r.Label)
 	if err != nil {
 		return Draft{}, r, err
@@ -120,7 +123,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	r.Warning = warning
 	body, err := r.encode()
 	return Draft{Body: body, Document: document, Hooks: hooks, Job: Job{
-		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
+		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun, Annotations: r.Annotations, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
 	}}, r, err
 }
 

@@ -16,7 +16,8 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	if err != nil {
 		return b.RepeatedTask(ctx, u, k, err)
 	}
-	t.Account, t.Request, t.Document, t.Hooks = shared.Account, kept, shared.Document, shared.Hooks
+	t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, kept, shared.Document, shared.Hooks, r.Annotations
+	shared.Annotations = Annotations{}
 	first, err := b.storeSubmission(ctx, u, k, t, shared.each(d.Values))
 	switch {
 	case err != nil:

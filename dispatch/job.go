@@ -153,6 +153,9 @@ type Job struct {
 	// owners change it.
 	Paused bool
 
+	// Annotations are the owner's, likewise.
+	Annotations Annotations
+
 	MaxDuration time.Duration // the job is canceled if it runs longer; 0: no limit
 
 	Phase   Phase
@@ -250,7 +253,7 @@ func (j Job) Retry(now time.Time) Job {
 	}
 	again := Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Desired: j.Desired, Hidden: j.Hidden,
-		Paused: j.Paused, MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
+		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
 		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered,
 	}

@@ -40,6 +40,9 @@ type Request struct {
 	// as the document of the service and not with the request, so of the methods of a store only Request returns it.
 	Process json.RawMessage `json:"-"`
 
+	// Annotations are stored beside the request, because their owner can change them. No method of a store returns them with it.
+	Annotations Annotations `json:"-"`
+
 	// Notify are addresses that are told of the job, or of the task. They become hooks, so that no method of a store returns them.
 	Notify []Notify `json:"-"`
 }

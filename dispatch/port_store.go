@@ -131,6 +131,10 @@ type Changes interface {
 	// RetryTask resets the chosen failed jobs of a task to waiting, see [Job.Retry], and wakes the account. It returns the account and the number
 	// of those jobs. LimitReached as in Accept, Invalid as in CancelJobs.
 	RetryTask(ctx context.Context, u UserID, id TaskID, c Choice, within ...Quota) (Account, int, error)
+	// AnnotateJob changes the annotations of a job, and Job.Updated. Invalid, and nothing changed, if they would exceed their bounds.
+	AnnotateJob(ctx context.Context, u UserID, id JobID, c AnnotationChange) error
+	// AnnotateTask changes the annotations of a task, and Task.Edited, likewise.
+	AnnotateTask(ctx context.Context, u UserID, id TaskID, c AnnotationChange) error
 	// MarkAwaited makes statuses due that were read longer ago than fresh: now, but not sooner than gap after they were read. The others become
 	// due when they are that old. It wakes the accounts of those that are due, except accounts that have booked a send time for their
 	// next status read: their visit is planned for it, within a minute at the latest. Statuses that are awaited already, and those
@@ -276,6 +280,9 @@ type Page struct {
 	Statuses []Status
 	Accounts []Account
 	Since    time.Time // changed for their owner since then
+
+	// Label selects jobs of no task, or tasks, by a label. The jobs of a task are not selected by it.
+	Label LabelMatch
 
 	// Most bounds how many bytes of each request are read; 0: all. A longer request is cut after that many characters, so that only the
 	// members before its parameters are known. If Most is negative no request is read. For the jobs of a task, unless Most is 0,

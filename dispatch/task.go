@@ -25,9 +25,11 @@ type Task struct {
 	Dimension string
 	Created   time.Time
 	Updated   time.Time // when the task or one of its jobs last changed
-	Edited    time.Time // when its owner last paused or resumed it; zero: never
+	Edited    time.Time // when its owner last paused, resumed or annotated it; zero: never
 	Paused    bool      // none of its jobs that wait is submitted
 	Hidden    bool
+
+	Annotations Annotations
 
 	// Document defines the task's service; nil: none. It is stored with the task. A store never fills in this field; see Store.Document.
 	Document *Document

@@ -162,7 +162,7 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	a.now = now
 	if a.task != nil {
 		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: a.id, Owner: a.task.Owner, Account: a.task.Account,
-			Request: a.shared, Dimension: a.task.Dimension, Created: now, Sent: a.sent}); err != nil {
+			Request: a.shared, Dimension: a.task.Dimension, Created: now, Sent: a.sent, Annotations: annotationsText(a.task.Annotations)}); err != nil {
 			return err
 		}
 	}
@@ -181,15 +181,27 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	if err := a.insertHooks(ctx, q); err != nil {
 		return err
 	}
+	if err := a.insertLabels(ctx, q); err != nil {
+		return err
+	}
 	return q.Wake(ctx, a.jobs[0].Account, now)
 }
 
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
-	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "service_hash", "desired", "phase", "status", "awaited", "max_duration", "bytes", "counted", "due", "created", "updated", "moved")
+	columns := []string{"id", "task", "number", "owner", "account", "base", "service_hash", "desired", "phase", "status", "awaited", "max_duration", "bytes", "counted", "due", "created", "updated", "moved"}
+	annotated := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return !j.Annotations.Empty() })
+	if annotated {
+		columns = append(columns, "annotations")
+	}
+	b := newBulk(q, "jobs", columns...)
 	defer b.close()
 	for i, j := range a.jobs {
-		if err := b.add(ctx, a.first+dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
-			j.Bytes(), a.counted, a.now, a.now, a.now, a.now); err != nil {
+		row := []any{a.first + dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
+			j.Bytes(), a.counted, a.now, a.now, a.now, a.now}
+		if annotated {
+			row = append(row, annotationsText(j.Annotations))
+		}
+		if err := b.add(ctx, row...); err != nil {
 			return err
 		}
 	}

@@ -90,10 +90,15 @@ func statuses(filter []dispatch.Status) []dispatch.Status {
 	return slices.Compact(slices.Sorted(slices.Values(filter)))
 }
 
-// listRecords reads a page of an owner's jobs. Jobs that changed since a time are found by when they changed, others by the filters.
+// listRecords reads a page of an owner's jobs. Jobs with a label are found by that, jobs that changed since a time by when they changed, others by the
+// other filters.
 func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([]query.ListRecordsRow, error) {
 	created, before := from(p.After)
 	switch {
+	case p.Label != (dispatch.LabelMatch{}):
+		rows, err := q.ListLabeledRecords(ctx, query.ListLabeledRecordsParams{Owner: u, Name: p.Label.Key, Value: p.Label.Value, Created: created, Before: before,
+			Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+		return rowsAs(rows, func(r query.ListLabeledRecordsRow) query.ListRecordsRow { return query.ListRecordsRow(r) }), err
 	case !p.Since.IsZero():
 		rows, err := q.ListChangedRecords(ctx, query.ListChangedRecordsParams{Owner: u, Since: micros(p.Since), Created: created, Before: before,
 			Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})

@@ -29,6 +29,8 @@ var plans = map[string]struct{ lite, postgres string }{
 	"listRecordsOf":      {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created<?)", "jobs_filtered"},
 	"listPlacesOf":       {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created<?)", "Index Only Scan Backward using jobs_filtered"},
 	"listChangedRecords": {"SEARCH j USING INDEX jobs_updated (owner=? AND updated>?)", "jobs_updated"},
+	"listLabeledRecords": {"SEARCH l USING COVERING INDEX job_labels_found (owner=? AND name=? AND value=? AND created<?)", "job_labels_found"},
+	"listLabeledTasks":   {"SEARCH l USING COVERING INDEX task_labels_found (owner=? AND name=? AND value=? AND created<?)", "task_labels_found"},
 	"listTaskJobsOf":     {"jobs USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "jobs_task_status"},
 	"listNumbersOf":      {"jobs USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "Index Only Scan using jobs_task_status"},
 	"listAttentions":     {"INDEX jobs_attention (task=? AND attention>?)", "jobs_attention"},
@@ -129,6 +131,8 @@ INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status
 	FROM (SELECT n, CASE WHEN n % 3 = 0 THEN 0 ELSE 1 + n % 1000 END AS task,
 		CASE WHEN n <= 27000 THEN 'ended' WHEN n <= 29000 THEN 'waiting' ELSE 'started' END AS phase FROM generate_series(1, 30000) AS n) AS j;
 INSERT INTO requests (job, body) SELECT id, '{}' FROM jobs;
+INSERT INTO job_labels (job, owner, name, value, created) SELECT id, owner, 'project', 'p' || id % 7, created FROM jobs WHERE task = 0;
+INSERT INTO task_labels (task, owner, name, value, created) SELECT id, owner, 'project', 'p' || id % 7, created FROM tasks;
 INSERT INTO definitions (task, job, owner, platform, service, document) SELECT 0, id, owner, 'p', '{}', 'h' FROM jobs WHERE task = 0;
 INSERT INTO sync_runs (id, owner, account, request, status, lapses, created, ended) SELECT n, 'user ' || n % 20, 'p/' || n % 50, '{}', 'finished', n, n, n
 	FROM generate_series(30001, 32000) AS n;

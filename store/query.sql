@@ -54,7 +54,34 @@ WHERE keys.created <= sqlc.arg(expired);
 SELECT fingerprint, task, job FROM keys WHERE owner = sqlc.arg(owner) AND name = sqlc.arg(name) AND created > sqlc.arg(expired);
 
 -- name: InsertTask :exec
-INSERT INTO tasks (id, owner, account, request, dimension, created, sent) VALUES ($1, $2, $3, $4, $5, $6, $7);
+INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: InsertJobLabel :exec
+INSERT INTO job_labels (job, owner, name, value, created) VALUES ($1, $2, $3, $4, $5);
+
+-- name: InsertTaskLabel :exec
+INSERT INTO task_labels (task, owner, name, value, created) VALUES ($1, $2, $3, $4, $5);
+
+-- name: TouchJob :one
+-- Locks the job. Its version changes, so that a visit that has read it before does not undo the change.
+UPDATE jobs SET version = version + 1, updated = sqlc.arg(now) WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden
+RETURNING task, created, annotations;
+
+-- name: TouchTask :one
+-- Locks the task, like LockTask.
+UPDATE tasks SET edited = sqlc.arg(now) WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden RETURNING created, annotations;
+
+-- name: AnnotateJob :exec
+UPDATE jobs SET annotations = sqlc.arg(annotations) WHERE id = sqlc.arg(id);
+
+-- name: AnnotateTask :exec
+UPDATE tasks SET annotations = sqlc.arg(annotations) WHERE id = sqlc.arg(id);
+
+-- name: DeleteJobLabels :exec
+DELETE FROM job_labels WHERE job = $1;
+
+-- name: DeleteTaskLabels :exec
+DELETE FROM task_labels WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 
 -- name: HasDocument :one
 SELECT EXISTS (SELECT 1 FROM documents WHERE hash = $1) AS kept;
@@ -173,6 +200,20 @@ SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR oc
 FROM changed JOIN jobs ON jobs.id = changed.id JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 ORDER BY jobs.created DESC, jobs.id DESC;
 
+-- name: ListLabeledRecords :many
+-- Like ListRecords, of one label. Lists of texts are as in ListChangedRecords.
+SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body
+		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
+FROM job_labels l JOIN jobs ON jobs.id = l.job JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE l.owner = sqlc.arg(owner) AND l.name = sqlc.arg(name) AND l.value = sqlc.arg(value) AND l.created <= CAST(sqlc.arg(created) AS BIGINT)
+	AND (l.created < CAST(sqlc.arg(created) AS BIGINT) OR l.job < CAST(sqlc.arg(before) AS BIGINT))
+	AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)
+	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+ORDER BY l.created DESC, l.job DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
 -- name: GetResult :one
 SELECT COALESCE(results.body, '') AS body FROM jobs LEFT JOIN results ON results.job = jobs.id
 WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
@@ -231,7 +272,7 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
 		OR id = sqlc.arg(id));
 
 -- name: ListTasks :many
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -245,8 +286,25 @@ FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.owner = sqlc
 		AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST(sqlc.arg(since) AS BIGINT)))
 ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
+-- name: ListLabeledTasks :many
+-- Like ListTasks, of one label.
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
+	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
+		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
+	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed,
+	accounts.hold, accounts.hold_attention
+FROM task_labels l JOIN tasks ON tasks.id = l.task JOIN accounts ON accounts.id = tasks.account
+WHERE l.owner = sqlc.arg(owner) AND l.name = sqlc.arg(name) AND l.value = sqlc.arg(value) AND l.created <= CAST(sqlc.arg(created) AS BIGINT)
+	AND (l.created < CAST(sqlc.arg(created) AS BIGINT) OR l.task < CAST(sqlc.arg(before) AS BIGINT)) AND NOT tasks.hidden
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+	AND (CAST(sqlc.arg(since) AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
+		AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST(sqlc.arg(since) AS BIGINT)))
+ORDER BY l.created DESC, l.task DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
 -- name: GetTask :one
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,

@@ -38,8 +38,8 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (
 // someTasks returns a page of tasks of any status.
 func (s *Store) someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
 	created, before := from(p.After)
-	rows, err := q.ListTasks(ctx, query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: joinList(p.Accounts),
-		Since: micros(p.Since), Most: int64(p.Most), N: most(p.Limit)})
+	all := query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: joinList(p.Accounts), Since: micros(p.Since), Most: int64(p.Most), N: most(p.Limit)}
+	rows, err := listTasks(ctx, q, all, p.Label)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -69,6 +69,16 @@ func (s *Store) someTasks(ctx context.Context, q *query.Queries, u dispatch.User
 		showAttention(&records[i], attentions[row.ID], row.Hold, row.HoldAttention, now)
 	}
 	return records, nil
+}
+
+// listTasks reads a page of tasks, or of those that have a label.
+func listTasks(ctx context.Context, q *query.Queries, p query.ListTasksParams, l dispatch.LabelMatch) ([]query.ListTasksRow, error) {
+	if l == (dispatch.LabelMatch{}) {
+		return q.ListTasks(ctx, p)
+	}
+	rows, err := q.ListLabeledTasks(ctx, query.ListLabeledTasksParams{Owner: p.Owner, Name: l.Key, Value: l.Value, Created: p.Created, Before: p.Before,
+		OfAccounts: p.OfAccounts, Since: p.Since, Most: p.Most, N: p.N})
+	return rowsAs(rows, func(r query.ListLabeledTasksRow) query.ListTasksRow { return query.ListTasksRow(r) }), err
 }
 
 // attentionsOf returns the attentions of the jobs of an owner's tasks that were created between two times.
@@ -169,6 +179,9 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 		Dimension: row.Dimension, Created: at(row.Created), Edited: at(row.Edited), Paused: row.Paused, Hidden: row.Hidden}}
 	if row.Changed {
 		r.Attention = dispatch.ServiceChanged
+	}
+	if err := annotationsOf(row.Annotations, &r.Annotations); err != nil {
+		return r, err
 	}
 	live := int64(0)
 	for _, c := range counts {

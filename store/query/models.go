@@ -121,6 +121,7 @@ type Job struct {
 	Unmetered   string
 	MeterDue    int64
 	Pruned      bool
+	Annotations string
 }
 
 type OperatorHold struct {

@@ -131,6 +131,24 @@ func (q *Queries) AddTestDelivery(ctx context.Context, hook string, epoch int, n
 	return err
 }
 
+const annotateJob = `-- name: AnnotateJob :exec
+UPDATE jobs SET annotations = $1 WHERE id = $2
+`
+
+func (q *Queries) AnnotateJob(ctx context.Context, annotations string, iD dispatch.JobID) error {
+	_, err := q.db.ExecContext(ctx, annotateJob, annotations, iD)
+	return err
+}
+
+const annotateTask = `-- name: AnnotateTask :exec
+UPDATE tasks SET annotations = $1 WHERE id = $2
+`
+
+func (q *Queries) AnnotateTask(ctx context.Context, annotations string, iD dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, annotateTask, annotations, iD)
+	return err
+}
+
 const awaitAll = `-- name: AwaitAll :many
 UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS BIGINT), due = CASE
 	WHEN checked > CAST($2 AS BIGINT) THEN CAST($2 AS BIGINT)
@@ -291,7 +309,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || status || '|', '') <> CAST($5 AS TEXT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations
 `
 
 type CancelJobParams struct {
@@ -366,6 +384,7 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.Unmetered,
 		&i.MeterDue,
 		&i.Pruned,
+		&i.Annotations,
 	)
 	return i, err
 }
@@ -1592,6 +1611,15 @@ func (q *Queries) DeleteHook(ctx context.Context, iD string, owner dispatch.User
 	return result.RowsAffected()
 }
 
+const deleteJobLabels = `-- name: DeleteJobLabels :exec
+DELETE FROM job_labels WHERE job = $1
+`
+
+func (q *Queries) DeleteJobLabels(ctx context.Context, job dispatch.JobID) error {
+	_, err := q.db.ExecContext(ctx, deleteJobLabels, job)
+	return err
+}
+
 const deleteOperatorHold = `-- name: DeleteOperatorHold :execrows
 DELETE FROM operator_holds WHERE scope = $1
 `
@@ -1614,6 +1642,15 @@ func (q *Queries) DeleteProcess(ctx context.Context, owner dispatch.UserID, iD s
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const deleteTaskLabels = `-- name: DeleteTaskLabels :exec
+DELETE FROM task_labels WHERE task = CAST($1 AS BIGINT)
+`
+
+func (q *Queries) DeleteTaskLabels(ctx context.Context, task int64) error {
+	_, err := q.db.ExecContext(ctx, deleteTaskLabels, task)
+	return err
 }
 
 const deleteUnstarted = `-- name: DeleteUnstarted :execrows
@@ -1925,7 +1962,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' AND NOT paused OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations
 `
 
 type FailWithoutSignInParams struct {
@@ -2002,6 +2039,7 @@ func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInPa
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -2227,7 +2265,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -2286,6 +2324,7 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Unmetered,
 		&i.MeterDue,
 		&i.Pruned,
+		&i.Annotations,
 	)
 	return i, err
 }
@@ -2319,7 +2358,7 @@ func (q *Queries) GetOperatorNotice(ctx context.Context, account string, platfor
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2378,6 +2417,7 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Unmetered,
 		&i.MeterDue,
 		&i.Pruned,
+		&i.Annotations,
 	)
 	return i, err
 }
@@ -2400,7 +2440,7 @@ func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD stri
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -2476,6 +2516,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Unmetered,
 		&i.Job.MeterDue,
 		&i.Job.Pruned,
+		&i.Job.Annotations,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -2604,7 +2645,7 @@ func (q *Queries) GetSource(ctx context.Context, name string) (Source, error) {
 }
 
 const getTask = `-- name: GetTask :one
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -2623,6 +2664,7 @@ type GetTaskRow struct {
 	Created       int64
 	Edited        int64
 	Paused        bool
+	Annotations   string
 	Request       string
 	Size          int64
 	Updated       int64
@@ -2643,6 +2685,7 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 		&i.Created,
 		&i.Edited,
 		&i.Paused,
+		&i.Annotations,
 		&i.Request,
 		&i.Size,
 		&i.Updated,
@@ -2760,7 +2803,7 @@ func (q *Queries) HasYoungJob(ctx context.Context, task int64, before int64) (bo
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2819,6 +2862,7 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Unmetered,
 		&i.MeterDue,
 		&i.Pruned,
+		&i.Annotations,
 	)
 	return i, err
 }
@@ -2918,18 +2962,42 @@ func (q *Queries) InsertHook(ctx context.Context, arg InsertHookParams) error {
 	return err
 }
 
+const insertJobLabel = `-- name: InsertJobLabel :exec
+INSERT INTO job_labels (job, owner, name, value, created) VALUES ($1, $2, $3, $4, $5)
+`
+
+type InsertJobLabelParams struct {
+	Job     dispatch.JobID
+	Owner   dispatch.UserID
+	Name    string
+	Value   string
+	Created int64
+}
+
+func (q *Queries) InsertJobLabel(ctx context.Context, arg InsertJobLabelParams) error {
+	_, err := q.db.ExecContext(ctx, insertJobLabel,
+		arg.Job,
+		arg.Owner,
+		arg.Name,
+		arg.Value,
+		arg.Created,
+	)
+	return err
+}
+
 const insertTask = `-- name: InsertTask :exec
-INSERT INTO tasks (id, owner, account, request, dimension, created, sent) VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 `
 
 type InsertTaskParams struct {
-	ID        dispatch.TaskID
-	Owner     dispatch.UserID
-	Account   dispatch.Account
-	Request   string
-	Dimension string
-	Created   int64
-	Sent      int64
+	ID          dispatch.TaskID
+	Owner       dispatch.UserID
+	Account     dispatch.Account
+	Request     string
+	Dimension   string
+	Created     int64
+	Sent        int64
+	Annotations string
 }
 
 func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
@@ -2941,6 +3009,30 @@ func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
 		arg.Dimension,
 		arg.Created,
 		arg.Sent,
+		arg.Annotations,
+	)
+	return err
+}
+
+const insertTaskLabel = `-- name: InsertTaskLabel :exec
+INSERT INTO task_labels (task, owner, name, value, created) VALUES ($1, $2, $3, $4, $5)
+`
+
+type InsertTaskLabelParams struct {
+	Task    dispatch.TaskID
+	Owner   dispatch.UserID
+	Name    string
+	Value   string
+	Created int64
+}
+
+func (q *Queries) InsertTaskLabel(ctx context.Context, arg InsertTaskLabelParams) error {
+	_, err := q.db.ExecContext(ctx, insertTaskLabel,
+		arg.Task,
+		arg.Owner,
+		arg.Name,
+		arg.Value,
+		arg.Created,
 	)
 	return err
 }
@@ -3319,7 +3411,7 @@ func (q *Queries) ListBetween(ctx context.Context, first dispatch.JobID, last di
 }
 
 const listChangedJobs = `-- name: ListChangedJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
@@ -3416,6 +3508,7 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Unmetered,
 			&i.Job.MeterDue,
 			&i.Job.Pruned,
+			&i.Job.Annotations,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3444,7 +3537,7 @@ WITH changed AS (
 		AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || j.account || '|', '') <> CAST($7 AS TEXT))
 	ORDER BY +j.created DESC, j.id DESC LIMIT CAST($8 AS BIGINT)
 )
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -3546,6 +3639,7 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 			&i.Job.Unmetered,
 			&i.Job.MeterDue,
 			&i.Job.Pruned,
+			&i.Job.Annotations,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3609,7 +3703,7 @@ func (q *Queries) ListDeliveries(ctx context.Context, hook string, n int64) ([]D
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -3688,6 +3782,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -3930,7 +4025,7 @@ func (q *Queries) ListEvents(ctx context.Context, job int64, n int64) ([]Event, 
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -3997,6 +4092,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -4012,7 +4108,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 }
 
 const listFinished = `-- name: ListFinished :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
 	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
@@ -4097,6 +4193,7 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 			&i.Job.Unmetered,
 			&i.Job.MeterDue,
 			&i.Job.Pruned,
+			&i.Job.Annotations,
 			&i.Body,
 		); err != nil {
 			return nil, err
@@ -4317,6 +4414,235 @@ func (q *Queries) ListJobIDs(ctx context.Context, task int64) ([]dispatch.JobID,
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listLabeledRecords = `-- name: ListLabeledRecords :many
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
+FROM job_labels l JOIN jobs ON jobs.id = l.job JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE l.owner = $2 AND l.name = $3 AND l.value = $4 AND l.created <= CAST($5 AS BIGINT)
+	AND (l.created < CAST($5 AS BIGINT) OR l.job < CAST($6 AS BIGINT))
+	AND NOT jobs.hidden AND jobs.updated > CAST($7 AS BIGINT)
+	AND (CAST($8 AS TEXT) = '' OR replace(CAST($8 AS TEXT), '|' || jobs.status || '|', '') <> CAST($8 AS TEXT))
+	AND (CAST($9 AS TEXT) = '' OR replace(CAST($9 AS TEXT), '|' || jobs.account || '|', '') <> CAST($9 AS TEXT))
+ORDER BY l.created DESC, l.job DESC LIMIT CAST($10 AS BIGINT)
+`
+
+type ListLabeledRecordsParams struct {
+	Most       int64
+	Owner      dispatch.UserID
+	Name       string
+	Value      string
+	Created    int64
+	Before     int64
+	Since      int64
+	Statuses   string
+	OfAccounts string
+	N          int64
+}
+
+type ListLabeledRecordsRow struct {
+	Job           Job
+	Body          string
+	Size          int64
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+	Changed       bool
+}
+
+// Like ListRecords, of one label. Lists of texts are as in ListChangedRecords.
+func (q *Queries) ListLabeledRecords(ctx context.Context, arg ListLabeledRecordsParams) ([]ListLabeledRecordsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listLabeledRecords,
+		arg.Most,
+		arg.Owner,
+		arg.Name,
+		arg.Value,
+		arg.Created,
+		arg.Before,
+		arg.Since,
+		arg.Statuses,
+		arg.OfAccounts,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListLabeledRecordsRow
+	for rows.Next() {
+		var i ListLabeledRecordsRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Task,
+			&i.Job.Number,
+			&i.Job.Owner,
+			&i.Job.Account,
+			&i.Job.Base,
+			&i.Job.Desired,
+			&i.Job.Hidden,
+			&i.Job.Phase,
+			&i.Job.Turn,
+			&i.Job.Attempt,
+			&i.Job.SendBy,
+			&i.Job.RefBase,
+			&i.Job.RefID,
+			&i.Job.Strays,
+			&i.Job.Status,
+			&i.Job.Seen,
+			&i.Job.Progress,
+			&i.Job.Costs,
+			&i.Job.Attention,
+			&i.Job.Notice,
+			&i.Job.Failure,
+			&i.Job.Due,
+			&i.Job.Looks,
+			&i.Job.Tries,
+			&i.Job.Awaited,
+			&i.Job.Created,
+			&i.Job.Updated,
+			&i.Job.Checked,
+			&i.Job.Moved,
+			&i.Job.Version,
+			&i.Job.Line,
+			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
+			&i.Job.IntentLease,
+			&i.Job.Nonces,
+			&i.Job.Unmoved,
+			&i.Job.Begun,
+			&i.Job.Bytes,
+			&i.Job.Counted,
+			&i.Job.ServiceHash,
+			&i.Job.Paused,
+			&i.Job.Unit,
+			&i.Job.Spent,
+			&i.Job.Metered,
+			&i.Job.Unmetered,
+			&i.Job.MeterDue,
+			&i.Job.Pruned,
+			&i.Job.Annotations,
+			&i.Body,
+			&i.Size,
+			&i.Hold,
+			&i.HoldAttention,
+			&i.HoldNotice,
+			&i.Changed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listLabeledTasks = `-- name: ListLabeledTasks :many
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
+	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
+		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
+	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed,
+	accounts.hold, accounts.hold_attention
+FROM task_labels l JOIN tasks ON tasks.id = l.task JOIN accounts ON accounts.id = tasks.account
+WHERE l.owner = $2 AND l.name = $3 AND l.value = $4 AND l.created <= CAST($5 AS BIGINT)
+	AND (l.created < CAST($5 AS BIGINT) OR l.task < CAST($6 AS BIGINT)) AND NOT tasks.hidden
+	AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || tasks.account || '|', '') <> CAST($7 AS TEXT))
+	AND (CAST($8 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
+		AND NOT jobs.hidden AND jobs.updated > CAST($8 AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST($8 AS BIGINT)))
+ORDER BY l.created DESC, l.task DESC LIMIT CAST($9 AS BIGINT)
+`
+
+type ListLabeledTasksParams struct {
+	Most       int64
+	Owner      dispatch.UserID
+	Name       string
+	Value      string
+	Created    int64
+	Before     int64
+	OfAccounts string
+	Since      int64
+	N          int64
+}
+
+type ListLabeledTasksRow struct {
+	ID            dispatch.TaskID
+	Owner         dispatch.UserID
+	Account       dispatch.Account
+	Dimension     string
+	Hidden        bool
+	Created       int64
+	Edited        int64
+	Paused        bool
+	Annotations   string
+	Request       string
+	Size          int64
+	Updated       int64
+	Changed       bool
+	Hold          int64
+	HoldAttention dispatch.Attention
+}
+
+// Like ListTasks, of one label.
+func (q *Queries) ListLabeledTasks(ctx context.Context, arg ListLabeledTasksParams) ([]ListLabeledTasksRow, error) {
+	rows, err := q.db.QueryContext(ctx, listLabeledTasks,
+		arg.Most,
+		arg.Owner,
+		arg.Name,
+		arg.Value,
+		arg.Created,
+		arg.Before,
+		arg.OfAccounts,
+		arg.Since,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListLabeledTasksRow
+	for rows.Next() {
+		var i ListLabeledTasksRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Account,
+			&i.Dimension,
+			&i.Hidden,
+			&i.Created,
+			&i.Edited,
+			&i.Paused,
+			&i.Annotations,
+			&i.Request,
+			&i.Size,
+			&i.Updated,
+			&i.Changed,
+			&i.Hold,
+			&i.HoldAttention,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -4815,7 +5141,7 @@ func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, afte
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -4893,6 +5219,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -4908,7 +5235,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5006,6 +5333,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Unmetered,
 			&i.Job.MeterDue,
 			&i.Job.Pruned,
+			&i.Job.Annotations,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5027,7 +5355,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 }
 
 const listRecordsOf = `-- name: ListRecordsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5129,6 +5457,7 @@ func (q *Queries) ListRecordsOf(ctx context.Context, arg ListRecordsOfParams) ([
 			&i.Job.Unmetered,
 			&i.Job.MeterDue,
 			&i.Job.Pruned,
+			&i.Job.Annotations,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5185,7 +5514,7 @@ func (q *Queries) ListRevocations(ctx context.Context, n int64) ([]Revocation, e
 }
 
 const listRunning = `-- name: ListRunning :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
 `
 
 func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n int64) ([]Job, error) {
@@ -5250,6 +5579,7 @@ func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n i
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -5292,7 +5622,7 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 }
 
 const listSetAside = `-- name: ListSetAside :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs that were set aside and not retried since; reads all jobs.
@@ -5358,6 +5688,7 @@ func (q *Queries) ListSetAside(ctx context.Context, n int64) ([]Job, error) {
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -5574,7 +5905,7 @@ func (q *Queries) ListTaskHooks(ctx context.Context, task int64) ([]Hook, error)
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -5665,6 +5996,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Unmetered,
 			&i.Job.MeterDue,
 			&i.Job.Pruned,
+			&i.Job.Annotations,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5685,7 +6017,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 }
 
 const listTaskJobsOf = `-- name: ListTaskJobsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = $3 AND jobs.task <> 0 AND NOT jobs.hidden
@@ -5779,6 +6111,7 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 			&i.Job.Unmetered,
 			&i.Job.MeterDue,
 			&i.Job.Pruned,
+			&i.Job.Annotations,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5799,7 +6132,7 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 }
 
 const listTasks = `-- name: ListTasks :many
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -5833,6 +6166,7 @@ type ListTasksRow struct {
 	Created       int64
 	Edited        int64
 	Paused        bool
+	Annotations   string
 	Request       string
 	Size          int64
 	Updated       int64
@@ -5867,6 +6201,7 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 			&i.Created,
 			&i.Edited,
 			&i.Paused,
+			&i.Annotations,
 			&i.Request,
 			&i.Size,
 			&i.Updated,
@@ -5888,7 +6223,7 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 }
 
 const listTroubled = `-- name: ListTroubled :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs at platforms that need attention, those first whose state is oldest.
@@ -5954,6 +6289,7 @@ func (q *Queries) ListTroubled(ctx context.Context, n int64) ([]Job, error) {
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -6023,7 +6359,7 @@ func (q *Queries) ListUnendedJobs(ctx context.Context, owner dispatch.UserID) ([
 }
 
 const listUnmetered = `-- name: ListUnmetered :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
 ORDER BY meter_due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -6089,6 +6425,7 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -6104,7 +6441,7 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 }
 
 const listUnprepared = `-- name: ListUnprepared :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 ORDER BY due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -6170,6 +6507,7 @@ func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, 
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -6419,7 +6757,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -6485,6 +6823,7 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Unmetered,
 			&i.MeterDue,
 			&i.Pruned,
+			&i.Annotations,
 		); err != nil {
 			return nil, err
 		}
@@ -7522,6 +7861,42 @@ func (q *Queries) TakeMarks(ctx context.Context, task int64) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const touchJob = `-- name: TouchJob :one
+UPDATE jobs SET version = version + 1, updated = $1 WHERE id = $2 AND owner = $3 AND NOT hidden
+RETURNING task, created, annotations
+`
+
+type TouchJobRow struct {
+	Task        dispatch.TaskID
+	Created     int64
+	Annotations string
+}
+
+// Locks the job. Its version changes, so that a visit that has read it before does not undo the change.
+func (q *Queries) TouchJob(ctx context.Context, now int64, iD dispatch.JobID, owner dispatch.UserID) (TouchJobRow, error) {
+	row := q.db.QueryRowContext(ctx, touchJob, now, iD, owner)
+	var i TouchJobRow
+	err := row.Scan(&i.Task, &i.Created, &i.Annotations)
+	return i, err
+}
+
+const touchTask = `-- name: TouchTask :one
+UPDATE tasks SET edited = $1 WHERE id = $2 AND owner = $3 AND NOT hidden RETURNING created, annotations
+`
+
+type TouchTaskRow struct {
+	Created     int64
+	Annotations string
+}
+
+// Locks the task, like LockTask.
+func (q *Queries) TouchTask(ctx context.Context, now int64, iD dispatch.TaskID, owner dispatch.UserID) (TouchTaskRow, error) {
+	row := q.db.QueryRowContext(ctx, touchTask, now, iD, owner)
+	var i TouchTaskRow
+	err := row.Scan(&i.Created, &i.Annotations)
+	return i, err
 }
 
 const useKey = `-- name: UseKey :execrows

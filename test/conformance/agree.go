@@ -28,6 +28,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"await":   p.await,
 			"drop":    p.cancelTask,
 			"pause":   p.pauseTask,
+			"label":   p.annotate,
 			"choose":  p.cancelJobs,
 			"retry":   p.retryTask,
 			"dequeue": p.dequeue,
@@ -200,6 +201,13 @@ func (p *pair) pauseTask(r *rapid.T) {
 		}
 		return s.ResumeTask(p.Context(), u, id)
 	})
+}
+
+func (p *pair) annotate(r *rapid.T) {
+	u, job, task, value := users.Draw(r, "owner"), p.id(r), p.task(r), rapid.SampledFrom([]string{"x", "y", ""}).Draw(r, "value")
+	c := dispatch.AnnotationChange{Replace: rapid.Bool().Draw(r, "replace"), Labels: map[string]*string{rapid.SampledFrom([]string{"a", "b"}).Draw(r, "key"): &value}}
+	both(p, r, func(s dispatch.Store) (string, error) { return "", s.AnnotateJob(p.Context(), u, job, c) })
+	both(p, r, func(s dispatch.Store) (string, error) { return "", s.AnnotateTask(p.Context(), u, task, c) })
 }
 
 func (p *pair) retryTask(r *rapid.T) {
@@ -375,6 +383,13 @@ func (p *pair) compare(r *rapid.T) {
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, dispatch.Page{}) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
 		since, after := p.since(r), p.after(r)
+		label := dispatch.LabelMatch{Key: "a", Value: "x"}
+		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+			return s.Records(ctx, u, dispatch.Page{Label: label, After: after, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
+		})
+		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) {
+			return s.Tasks(ctx, u, dispatch.Page{Label: label, Limit: page.Limit, Statuses: page.Statuses})
+		})
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
 			return s.Records(ctx, u, dispatch.Page{After: after, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
 		})

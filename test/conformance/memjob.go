@@ -165,7 +165,7 @@ func (s *MemStore) Records(_ context.Context, u dispatch.UserID, p dispatch.Page
 	defer unlock()
 	records := []dispatch.Record{}
 	for _, r := range s.jobs {
-		if r.Owner != u || r.Task != 0 || r.Hidden || !r.fits(p) || !p.After.Before(r.Created, int64(r.ID)) {
+		if r.Owner != u || r.Task != 0 || r.Hidden || !r.fits(p) || !p.Label.Selects(r.Annotations.Labels) || !p.After.Before(r.Created, int64(r.ID)) {
 			continue
 		}
 		record, err := s.record(r, now)

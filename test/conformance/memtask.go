@@ -41,7 +41,7 @@ func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page, now time.Time) bool 
 	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
 	return p.After.Before(t.Created, int64(t.ID)) && (p.Since.IsZero() || changed || t.Edited.After(p.Since)) &&
 		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t, now).Counts.Status())) &&
-		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account))
+		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account)) && p.Label.Selects(t.Annotations.Labels)
 }
 
 func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
