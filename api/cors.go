@@ -28,7 +28,7 @@ func (a *api) allowOrigins(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Correlation-ID")
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)

@@ -128,7 +128,7 @@ func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request,
 	w.keys = append(w.keys, k)
 	id := dispatch.JobID(len(w.jobs) + 1)
 	rec := dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Owner: u, Account: "cdse/shared", Status: dispatch.Submitted,
-		Phase: dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}, Created: moment, Updated: moment}}
+		Phase: dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}, Annotations: r.Annotations, Created: moment, Updated: moment}}
 	w.jobs[id] = rec
 	w.feed("", rec)
 	return rec, nil
@@ -367,6 +367,25 @@ func (w *world) pause(ctx context.Context, u dispatch.UserID, id dispatch.TaskID
 	}
 	w.tasks[id] = t
 	return t, nil
+}
+
+func (w *world) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID, c dispatch.AnnotationChange) (dispatch.Record, error) {
+	r, err := w.Read(ctx, u, id, dispatch.AsKnown)
+	if err != nil {
+		return r, err
+	}
+	if r.Annotations, err = c.Apply(r.Annotations); err == nil {
+		w.set(id, func(stored *dispatch.Record) { *stored = r })
+	}
+	return r, err
+}
+
+func (w *world) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.AnnotationChange) (dispatch.TaskRecord, error) {
+	t, _, err := w.ReadTask(ctx, u, id, 0)
+	if err == nil {
+		t.Annotations, err = c.Apply(t.Annotations)
+	}
+	return t, err
 }
 
 func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.TaskRecord, error) {

@@ -24,6 +24,8 @@ type jobBroker interface {
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
 	// Cancel cancels a job, which stays visible.
 	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
+	// AnnotateJob changes what its owner wrote on a job.
+	AnnotateJob(context.Context, dispatch.UserID, dispatch.JobID, dispatch.AnnotationChange) (dispatch.Record, error)
 	// Delete cancels a job that has not ended, and hides it.
 	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
 	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
@@ -159,6 +161,9 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 	switch {
 	case len(faults) > 0:
 		return nil, invalid(faults)
+	case want.sync && q.sifts():
+		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "filter"}, Type: "value_error",
+			Msg: "Synchronous runs are not filtered by labels, title, service or time"}})
 	case want.sync:
 		return a.listSyncRuns(ctx, in, query, q)
 	case !paged:

@@ -29,7 +29,7 @@ func nameModels(document *huma.OpenAPI) {
 		named.use(schema)
 	}
 	for _, path := range document.Paths {
-		for _, op := range []*huma.Operation{path.Get, path.Post, path.Delete} {
+		for _, op := range []*huma.Operation{path.Get, path.Post, path.Patch, path.Delete} {
 			if op != nil {
 				op.Parameters = named.inParams(op.Parameters)
 			}

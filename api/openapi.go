@@ -63,6 +63,9 @@ func (a *api) jobRoutes() {
 	register(a, huma.Operation{OperationID: "cancel_unit_job", Method: http.MethodPost, Path: "/unit_jobs/{job_id}/cancel", Tags: []string{"jobs"},
 		Summary: "Cancel a job", Description: "Cancels the job on its platform if it has not ended. The job stays in the list. Repeating the request has no further effect.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.cancelJob)
+	register(a, huma.Operation{OperationID: "annotate_unit_job", Method: http.MethodPatch, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
+		Summary: "Change the labels and the note of a job", Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, also if the job has ended.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 408, 413, 415, 422, 503)}, a.annotateJob)
 	register(a, huma.Operation{OperationID: "get_unit_job_results", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: []string{"jobs"},
 		Summary: "Get the results of a job", Description: "Returns a STAC Collection, or null while the job has not ended. If the platform calls the job finished but does not provide its results yet, the response is 503, PLATFORM_BUSY.",
 		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)}, a.readResults)
@@ -84,6 +87,7 @@ func (a *api) jobRoutes() {
 		Description: "Returns the document at the URL that the job names as its application or namespace, as it was when the job was accepted. Its ETag is its SHA-256. " +
 			"While jobs wait, the document is fetched again every hour. If it has changed, the jobs and their task get the attention service_changed.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withDocument(a.errors(401, 404, 422, 503))}, a.readDocument)
+	a.huma.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch.RequestBody = body[AnnotationsPatch](a)
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // after the registration, or huma would read the body
 		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
 	}
@@ -125,6 +129,9 @@ func (a *api) taskRoutes() {
 		Description: "Removes the task and its jobs from the lists. Jobs that wait are not submitted; jobs that run are canceled on their platform. " +
 			"A job that is being submitted is canceled as soon as it is known whether the platform accepted it.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: withNull(a.errors(401, 404, 422, 503))}, a.deleteTask)
+	register(a, huma.Operation{OperationID: "annotate_upscale_task", Method: http.MethodPatch, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
+		Summary: "Change the labels and the note of a task", Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, and nothing of the jobs of the task.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 408, 413, 415, 422, 503)}, a.annotateTask)
 	register(a, huma.Operation{OperationID: "cancel_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/cancel", Tags: []string{"tasks"},
 		Summary: "Cancel a task and keep it",
 		Description: "Jobs that wait are not submitted; jobs that run are canceled on their platform; jobs that have ended stay as they are. " +
@@ -149,6 +156,7 @@ func (a *api) taskRoutes() {
 		choice.Required = false
 		a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}/"+action].Post.RequestBody = choice
 	}
+	a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}"].Patch.RequestBody = body[AnnotationsPatch](a)
 	a.huma.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.taskBody()
 }
 
@@ -205,6 +213,14 @@ var (
 			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enumOf(statuses)}}},
 		{Name: "platform", In: "query", Explode: new(true), Description: "Only elements on one of these platforms.",
 			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
+		{Name: "labels", In: "query", Explode: new(true), Description: "Only elements with this label, written as key=value. Repeated: with all of them. A list of jobs and tasks is found by the first one.",
+			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}, Example: []any{"project=hesbaye"}},
+		{Name: "title", In: "query", Description: "Only elements whose title contains this text, in upper or lower case. A page can have fewer elements than limit, and a further page nevertheless.",
+			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(longestSearch)}},
+		{Name: "service", In: "query", Description: "Only elements of this service: its id in the catalogue, or its application. As with title, a page can have fewer elements than limit.",
+			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(longestSearch)}},
+		{Name: "created_after", In: "query", Description: "Only elements that were created at this time or later.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
+		{Name: "created_before", In: "query", Description: "Only elements that were created before this time.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
 		{Name: "parameters", In: "query", Description: "false: leave out the parameters of jobs, which may be large.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: true}},
 		{Name: "since", In: "query", Description: "Only elements that have changed since.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},

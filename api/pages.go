@@ -26,11 +26,16 @@ type pageQuery struct {
 	statuses []dispatch.Status
 	accounts []dispatch.Account
 	since    time.Time
+	sieve
 }
 
-// after returns the page behind p, with one more element that tells whether there is a further page.
+// after returns the page behind p, with one more element that tells whether there is a further page. What a sieve may pass over is not limited.
 func (q pageQuery) after(p dispatch.Place) dispatch.Page {
-	return dispatch.Page{After: p, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts, Since: q.since}
+	page := dispatch.Page{After: p, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts, Since: q.since, Label: q.label()}
+	if q.sifts() {
+		page.Limit = 0
+	}
+	return page
 }
 
 // bookmark is a position in a list: the last job and the last task that were read, or in a task the last number. A
@@ -91,13 +96,14 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 			fault("datetime_parsing", "Input should be a date and time of RFC 3339", "since")
 		}
 	}
+	q.sieve = a.sieveOf(query, fault)
 	if query.Has("cursor") {
 		var ok bool
 		if q.at, ok = a.parseCursor(u, listKey(path, query), query.Get("cursor")); !ok {
 			fault("value_error", "Input should be a cursor that this list returned to you", "cursor")
 		}
 	}
-	for _, name := range []string{"limit", "cursor", "status", "platform", "since"} {
+	for _, name := range append([]string{"limit", "cursor"}, filterNames...) {
 		paged = paged || query.Has(name)
 	}
 	return q, paged, faults
@@ -114,7 +120,7 @@ func (a *api) statusesFor(word string) []dispatch.Status {
 // listKey identifies the list that a cursor belongs to: the path and the filters of the query.
 func listKey(path string, query url.Values) string {
 	of := url.Values{}
-	for _, name := range []string{"filter", "status", "platform", "since"} {
+	for _, name := range append([]string{"filter"}, filterNames...) {
 		if query.Has(name) {
 			of[name] = query[name]
 		}
@@ -128,7 +134,7 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 		return ""
 	}
 	link := url.Values{"cursor": {a.cursor(u, listKey(path, query), p)}}
-	for _, name := range []string{"limit", "filter", "status", "platform", "since", "parameters"} {
+	for _, name := range append([]string{"limit", "filter", "parameters"}, filterNames...) {
 		if query.Has(name) {
 			link[name] = query[name]
 		}
@@ -142,7 +148,7 @@ const pageBytes = 256 * dispatch.PartMost
 // outline returns the page behind p with as much of each request as pageBytes permits.
 func (q pageQuery) outline(p dispatch.Place) dispatch.Page {
 	page := q.after(p)
-	page.Most = min(dispatch.PartMost, pageBytes/page.Limit)
+	page.Most = min(dispatch.PartMost, pageBytes/(q.limit+1))
 	return page
 }
 
@@ -169,60 +175,80 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	if err != nil {
 		return nil, err
 	}
-	part, nj, nt := &listPart{to: q.at}, 0, 0
-	for nj+nt < q.limit && nj+nt < len(jobs)+len(tasks) {
-		if nt == len(tasks) || nj < len(jobs) && !jobs[nj].Created.Before(tasks[nt].Created) {
-			part.to.Job = dispatch.Place{Created: jobs[nj].Created, ID: int64(jobs[nj].ID)}
-			part.add(jobDigest(jobs[nj]))
-			nj++
-		} else {
-			part.to.Task = dispatch.Place{Created: tasks[nt].Created, ID: int64(tasks[nt].ID)}
-			part.add(taskDigest(tasks[nt]))
-			nt++
+	part := &listPart{to: q.at}
+	nt, nj := part.merge(tasks, jobs, q.limit)
+	written := toWrite(jobs.list[:nj], q.after(q.at.Job), func(ctx context.Context, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+		if q.sifts() {
+			p.Limit = 0
 		}
-	}
-	if part.more = nj+nt < len(jobs)+len(tasks); part.more {
-		part.add(1)
-	}
-	written := toWrite(jobs[:nj], q.after(q.at.Job), func(ctx context.Context, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-		return upTo(a.Broker.Jobs(ctx, t.user, p), func(j dispatch.Record) bool { return part.to.Job.Before(j.Created, int64(j.ID)) })
+		return q.only(upTo(a.Broker.Jobs(ctx, t.user, p), func(j dispatch.Record) bool { return part.to.Job.Before(j.Created, int64(j.ID)) }))
 	})
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
 		defer r.turn.releaseTurn()
-		return a.writePart(r, tasks[:nt], written(ctx))
+		return a.writePart(r, tasks.list[:nt], written(ctx))
 	}
 	return part, nil
 }
 
+// merge takes the newest tasks and jobs, at most n, and returns how many of each. Where the reading of one kind was given up, older elements of the
+// other kind belong to the next page.
+func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Record], n int) (nt, nj int) {
+	var bound time.Time
+	if tasks.cut != nil {
+		bound = tasks.cut.Created
+	}
+	if jobs.cut != nil && jobs.cut.Created.After(bound) {
+		bound = jobs.cut.Created
+	}
+	for nj+nt < n && nj+nt < len(jobs.list)+len(tasks.list) {
+		if job := nt == len(tasks.list) || nj < len(jobs.list) && !jobs.list[nj].Created.Before(tasks.list[nt].Created); job {
+			j := jobs.list[nj]
+			if j.Created.Before(bound) {
+				break
+			}
+			p.to.Job = jobPlace(j)
+			p.add(jobDigest(j))
+			nj++
+			continue
+		}
+		t := tasks.list[nt]
+		if t.Created.Before(bound) {
+			break
+		}
+		p.to.Task = taskPlace(t)
+		p.add(taskDigest(t))
+		nt++
+	}
+	if jobs.cut != nil && nj == len(jobs.list) {
+		p.to.Job = jobPlace(*jobs.cut)
+	}
+	if tasks.cut != nil && nt == len(tasks.list) {
+		p.to.Task = taskPlace(*tasks.cut)
+	}
+	if p.more = nj+nt < len(jobs.list)+len(tasks.list) || jobs.cut != nil || tasks.cut != nil; p.more {
+		p.add(1)
+	}
+	return nt, nj
+}
+
 // readHeads reads a page of tasks and jobs and one more of each: tasks without parameters, jobs by an outline.
-func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
+func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[dispatch.TaskRecord], jobs head[dispatch.Record], err error) {
 	if t.want.processing {
-		if jobs, err = collect(a.Broker.Jobs(ctx, t.user, q.outline(q.at.Job))); err != nil {
-			return nil, nil, err
+		past := func(j dispatch.Record) bool { return q.early(j.Created) }
+		if jobs, err = sift(a.Broker.Jobs(ctx, t.user, q.outline(q.begin(q.at.Job))), q.limit+1, q.job, past); err != nil {
+			return tasks, jobs, err
 		}
 	}
 	if !t.want.upscaling {
-		return nil, jobs, nil
+		return tasks, jobs, nil
 	}
-	for task, err := range a.Broker.Tasks(ctx, t.user, q.after(q.at.Task)) {
-		if err != nil {
-			return nil, nil, err
-		}
-		task.Request.Parameters, task.Request.Options = nil, nil
-		tasks = append(tasks, task)
+	past := func(t dispatch.TaskRecord) bool { return q.early(t.Created) }
+	tasks, err = sift(a.Broker.Tasks(ctx, t.user, q.after(q.begin(q.at.Task))), q.limit+1, q.task, past)
+	for i := range tasks.list {
+		tasks.list[i].Request.Parameters, tasks.list[i].Request.Options = nil, nil
 	}
-	return tasks, jobs, nil
-}
-
-func collect[T any](all iter.Seq2[T, error]) (list []T, err error) {
-	for v, err := range all {
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	return list, nil
+	return tasks, jobs, err
 }
 
 // toWrite returns the jobs of a page that was read by an outline, as they are written: the jobs themselves if they are complete, otherwise
@@ -285,13 +311,13 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	}
 	shared := len(task.Request.Parameters)
 	task.Request.Parameters, task.Request.Options = nil, nil
-	jobs, err := collect(a.Broker.TaskJobs(ctx, t.user, t.task, q.outline(q.at.Task)))
+	found, err := sift(a.Broker.TaskJobs(ctx, t.user, t.task, q.outline(q.at.Task)), q.limit+1, q.job, func(dispatch.Record) bool { return false })
 	if err != nil {
 		return nil, taskError(err)
 	}
-	n := min(q.limit, len(jobs))
+	jobs, n := found.list, min(q.limit, len(found.list))
 	p := &snapshot{topic: t, task: &task}
-	part := &listPart{to: q.at, more: n < len(jobs)}
+	part := &listPart{to: q.at, more: n < len(jobs) || found.cut != nil}
 	part.add(taskDigest(task))
 	part.add(uint64(task.Updated.UnixMicro())) // the page shows it, and need not contain the job that changed
 	for _, j := range jobs[:n] {
@@ -301,11 +327,17 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 			p.largest = 0
 		}
 	}
+	if found.cut != nil {
+		part.to.Task.ID = int64(found.cut.Number)
+	}
 	if part.more {
 		part.add(1)
 	}
 	written := toWrite(jobs[:n], q.after(q.at.Task), func(ctx context.Context, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
-		return upTo(a.Broker.TaskJobs(ctx, t.user, t.task, page), func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID })
+		if q.sifts() {
+			page.Limit = 0
+		}
+		return q.only(upTo(a.Broker.TaskJobs(ctx, t.user, t.task, page), func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID }))
 	})
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)

@@ -138,6 +138,7 @@ func (a *api) jobIn(f *form) dispatch.Request {
 	}
 	r.Options, r.Notify = f.options(a.Limits.Text)
 	r.Service, r.Label = a.service(f, r.Label)
+	r.Annotations = f.annotations()
 	return r
 }
 

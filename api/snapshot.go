@@ -134,7 +134,7 @@ func jobDigest(r dispatch.Record) uint64 {
 
 func taskDigest(r dispatch.TaskRecord) uint64 {
 	counts, _ := json.Marshal(r.Counts) // texts and numbers cannot fail to encode
-	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention), strconv.FormatBool(r.Paused))
+	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention), strconv.FormatBool(r.Paused), strconv.FormatInt(r.Edited.UnixMicro(), 10))
 }
 
 // digestOf returns a part of a SHA-256. Digests are added up, so one that depends almost linearly on the last characters,

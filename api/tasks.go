@@ -23,6 +23,8 @@ type taskBroker interface {
 	RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.TaskRecord, error)
 	// Task returns a task as it is stored.
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// AnnotateTask changes what its owner wrote on a task.
+	AnnotateTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.AnnotationChange) (dispatch.TaskRecord, error)
 	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 	// CancelTask cancels the chosen jobs of a task that have not ended. The task stays visible.
@@ -67,6 +69,7 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 	address := in.http.URL()
 	query, u := address.Query(), user(ctx)
 	q, paged, faults := a.pageOf(u, address.Path, query)
+	q.inTask = true
 	t := topic{user: u, task: id, bare: !switchOf(query, "parameters", true, &faults)}
 	switch {
 	case len(faults) > 0:

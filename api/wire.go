@@ -62,6 +62,19 @@ type BaseJobRequest struct {
 	Parameters Object        `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
 	Format     string        `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
 	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for three that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request"`
+	Annotations
+}
+
+// Annotations are what the owner of a job or task wrote on it.
+type Annotations struct {
+	Labels map[string]string `json:"labels,omitempty" maxProperties:"32" doc:"Keys and values of your choice by which lists can be filtered, see the parameter labels. A key has 1 to 63 letters, digits and the characters . _ / -, a value is a line of at most 255 characters. The jobs of a task do not have its labels"`
+	Note   string            `json:"note,omitempty" maxLength:"2000" doc:"A text of your choice"`
+}
+
+// AnnotationsPatch is a JSON merge patch (RFC 7396) of Annotations.
+type AnnotationsPatch struct {
+	Labels map[string]*string `json:"labels,omitempty" nullable:"true" doc:"Labels to set. A label that is null is removed; null in place of the object removes all. Labels that are not named stay"`
+	Note   *string            `json:"note,omitempty" nullable:"true" maxLength:"2000" doc:"The note. null removes it; absent: it stays"`
 }
 
 // ProcessingJobSummary is one job in a list or in the response to its submission. Optional members are absent if they
@@ -90,6 +103,7 @@ type ProcessingJobSummary struct {
 	CostUnit      string        `json:"cost_unit,omitempty" doc:"The unit in which the platform charges, in its own words. Costs in different units cannot be added"`
 	Usage         *JobUsage     `json:"usage,omitempty" doc:"What the last attempt used, as far as the platform reported it"`
 	Duration      float64       `json:"duration,omitempty" doc:"Run time in seconds, if the platform reported the end"`
+	Annotations
 }
 
 // JobUsage is what a job used at its platform, in the platform's units.
@@ -166,6 +180,7 @@ type UpscalingTaskSummary struct {
 	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
 	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service: plain text. Absent: none. POST /params says what is not understood"`
+	Annotations
 }
 
 // UpscalingTask is one task with its jobs.
@@ -199,7 +214,7 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
 		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Counts: counts, Progress: &t.Progress,
-		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning}
+		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning, Annotations: Annotations(t.Annotations)}
 }
 
 func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
@@ -225,6 +240,7 @@ func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 		CostUnit:          costUnit(r.Job),
 		Usage:             usageOf(r.Metered),
 		Duration:          r.Duration.Seconds(),
+		Annotations:       Annotations(r.Annotations),
 	}
 }
 
