@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -131,6 +132,69 @@ func (a *app) changed(t target, made client.Task, err error) error {
 		return errors.Join(err, a.printUnless(err, made))
 	}
 	a.hint("%s: %s%s", t, countsOf(made), pauseOf(made))
+	return nil
+}
+
+func (a *app) labelCommand() *cobra.Command {
+	note := ""
+	command := &cobra.Command{Use: "label ID [KEY=VALUE | KEY-]...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
+		Short:   "Change the labels and the note of a job or task",
+		Long:    "Change the labels and the note of a job or task: KEY=VALUE sets a label, KEY- removes it. Labels that are not named stay.\n\n" + idHelp,
+		Example: "  eodispatch label task-7 project=hesbaye season=\n  eodispatch label job-42 project- --note 'cloudy, see task-7'"}
+	command.Flags().StringVar(&note, "note", "", "the note; empty: remove it")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			change, err := annotationChange(args[1:])
+			if err != nil {
+				return err
+			}
+			if command.Flags().Changed("note") {
+				change.Note = &note
+			}
+			return a.label(ctx, c, t, change)
+		})(command, args)
+	}
+	return command
+}
+
+// annotationChange reads KEY=VALUE and KEY-.
+func annotationChange(args []string) (c client.AnnotationChange, err error) {
+	for _, arg := range args {
+		key, value, set := strings.Cut(arg, "=")
+		if c.Labels == nil {
+			c.Labels = map[string]*string{}
+		}
+		switch name, remove := strings.CutSuffix(arg, "-"); {
+		case set && key != "":
+			c.Labels[key] = &value
+		case remove && name != "":
+			c.Labels[name] = nil
+		default:
+			return c, usage("%q: write KEY=VALUE, or KEY- to remove a label", arg)
+		}
+	}
+	return c, nil
+}
+
+// label changes the labels and the note of a job or task, and prints what it has then.
+func (a *app) label(ctx context.Context, c *client.Client, t target, change client.AnnotationChange) error {
+	var made any
+	var labels client.Annotations
+	if t.task {
+		task, err := c.AnnotateTask(ctx, t.id, change)
+		if made, labels = task, task.Annotations; err != nil {
+			return err
+		}
+	} else {
+		job, err := c.Annotate(ctx, t.id, change)
+		if made, labels = job, job.Annotations; err != nil {
+			return err
+		}
+	}
+	if a.json {
+		return a.print(made)
+	}
+	a.hint("%s: %s", t, oneLine(first(labelsOf(labels.Labels), "no labels"), 2000))
 	return nil
 }
 

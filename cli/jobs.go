@@ -32,16 +32,20 @@ func (a *app) onTarget(f func(context.Context, *client.Client, target) error) fu
 
 func (a *app) listCommand() *cobra.Command {
 	var statuses, platforms []string
-	since, task, most := time.Duration(0), "", 0
+	f := client.Filter{}
+	since, created, task, most := time.Duration(0), time.Duration(0), "", 0
 	command := &cobra.Command{Use: "list", GroupID: "jobs", Args: cobra.NoArgs, Aliases: []string{"ls"},
 		Short:   "List your tasks and jobs, or the jobs of a task",
-		Example: "  eodispatch list --status running,queued\n  eodispatch list --task task-7 --status failed",
+		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created 720h\n  eodispatch list --task task-7 --status failed",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			f := client.Filter{Platforms: platforms}
+			f := f
+			if f.Platforms = platforms; created > 0 {
+				f.CreatedAfter = time.Now().Add(-created)
+			}
 			if f.Statuses, err = parseStatuses(statuses); err != nil {
 				return err
 			}
@@ -54,6 +58,10 @@ func (a *app) listCommand() *cobra.Command {
 	statusFlag(command, &statuses, "only those with one of these statuses")
 	flags.StringSliceVar(&platforms, "platform", nil, "only those on one of these platforms")
 	flags.DurationVar(&since, "since", 0, "only those that changed in this time, such as 24h")
+	flags.DurationVar(&created, "created", 0, "only those that were submitted in this time, such as 24h")
+	flags.StringArrayVar(&f.Labels, "label", nil, "only those with this label, as KEY=VALUE. Repeatable: with all of them")
+	flags.StringVar(&f.Title, "title", "", "only those whose title contains this text, in upper or lower case")
+	flags.StringVar(&f.Service, "service", "", "only those of this service: its id in the catalogue, or its application")
 	flags.StringVar(&task, "task", "", "the jobs of this task")
 	flags.IntVar(&most, "limit", 100, "at most so many tasks and so many jobs; 0: all")
 	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fail only for unknown flags
@@ -209,7 +217,7 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)}, {"updated", moment(j.Updated)},
-				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"warning", j.Warning}, {"options", string(j.Options)}})
+				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"warning", j.Warning}, {"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
 			return a.showParametersOf(j.Parameters)
 		})}
 }
@@ -220,7 +228,8 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 		return errors.Join(err, a.printUnless(err, t))
 	}
 	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)},
-		{"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning}})
+		{"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
+		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})
 	return nil
 }
 
@@ -230,6 +239,15 @@ func pauseOf(t client.Task) string {
 		return ", paused"
 	}
 	return ""
+}
+
+// labelsOf returns labels in the order of their keys.
+func labelsOf(labels map[string]string) string {
+	texts := make([]string, 0, len(labels))
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		texts = append(texts, key+"="+labels[key])
+	}
+	return strings.Join(texts, ", ")
 }
 
 func attentionOf(a *client.Attention) string {

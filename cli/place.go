@@ -14,17 +14,25 @@ import (
 )
 
 // place says where a service is that is not in the catalogue.
-type place struct{ platform, endpoint, label, namespace string }
+type place struct {
+	platform, endpoint, protocol, namespace string
 
-func (p *place) flags(a *app, command *cobra.Command) {
+	labels []string // of the job or task; a protocol among them is that of endpoint, as --protocol was called --label before
+}
+
+var protocols = []string{client.OpenEO, client.OGCProcess}
+
+// flags adds the flags to a command. label describes --label.
+func (p *place) flags(a *app, command *cobra.Command, label string) {
 	flags := command.Flags()
 	flags.StringVar(&p.platform, "platform", "", "SERVICE is a process of this platform, by its id or URL, and not a service of the catalogue")
-	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, by the platform's address; needs --label")
-	flags.StringVar(&p.label, "label", "", "protocol of --endpoint: openeo or ogc_api_process")
+	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, by the platform's address; needs --protocol")
+	flags.StringVar(&p.protocol, "protocol", "", "protocol of --endpoint: openeo or ogc_api_process")
+	flags.StringArrayVar(&p.labels, "label", nil, label)
 	flags.StringVar(&p.namespace, "namespace", "", "namespace of the process at the platform")
 	command.MarkFlagsMutuallyExclusive("platform", "endpoint")
-	command.MarkFlagsRequiredTogether("endpoint", "label")
-	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fails only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(protocols, cobra.ShellCompDirectiveNoFileComp)) // likewise
+	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms)                                                   // fails only for unknown flags
 }
 
 // found is a service with what a request for it needs.
@@ -42,7 +50,16 @@ func (p place) find(ctx context.Context, c *client.Client, name string) (found, 
 	if p.platform == "" && p.endpoint == "" {
 		return fromCatalogue(ctx, c, name)
 	}
-	f := found{service: client.Service{Endpoint: p.endpoint, Application: name}, label: p.label, title: strings.TrimSuffix(path.Base(name), ".json")}
+	protocol := p.protocol
+	for _, label := range p.labels {
+		if slices.Contains(protocols, label) {
+			protocol = label
+		}
+	}
+	if p.platform == "" && protocol == "" {
+		return found{}, usage("--endpoint needs --protocol: %s", strings.Join(protocols, " or "))
+	}
+	f := found{service: client.Service{Endpoint: p.endpoint, Application: name}, label: protocol, title: strings.TrimSuffix(path.Base(name), ".json")}
 	if p.platform != "" {
 		at, err := platform(ctx, c, p.platform)
 		if err != nil {

@@ -22,18 +22,20 @@ type request struct {
 	place
 	parameters, options          []string
 	area, time, format, title    string
+	note                         string
 	values, dimension, key, file string
 	tiling
 }
 
 func (r *request) flags(command *cobra.Command) {
-	r.place.flags(r.app, command)
+	r.place.flags(r.app, command, "label, as KEY=VALUE, by which list finds it. Repeatable")
 	flags := command.Flags()
 	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil, "parameter, as NAME=VALUE: JSON or a text; @FILE for the JSON in a file. Repeatable")
 	flags.StringVar(&r.area, "area", "", "area for the service's parameters of the types bounding-box and polygon: a box or a file")
 	flags.StringVar(&r.time, "time", "", "time span for the service's parameters of the type date-interval: FROM/TO")
 	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson or json; default: the service's first")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
+	flags.StringVar(&r.note, "note", "", "note")
 	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
 	r.tiling.flags(r.app, command, "split --area by this grid, or by the cells in a GeoJSON file, and run a job for each tile")
 	flags.StringVar(&r.values, "values", "", "run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
@@ -52,6 +54,34 @@ type document struct {
 
 // build returns the request. given are the flags that were set.
 func (r *request) build(ctx context.Context, c *client.Client, args []string, given *pflag.FlagSet) (document, error) {
+	d, err := r.describe(ctx, c, args, given)
+	if err == nil {
+		err = r.annotate(&d)
+	}
+	return d, err
+}
+
+// annotate adds the labels and the note to a request.
+func (r *request) annotate(d *document) error {
+	for _, text := range r.labels {
+		if r.endpoint != "" && slices.Contains(protocols, text) {
+			continue
+		}
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return usage("--label %q: write KEY=VALUE", text)
+		}
+		if d.Labels == nil {
+			d.Labels = map[string]string{}
+		}
+		d.Labels[key] = value
+	}
+	d.Note = first(r.note, d.Note)
+	return nil
+}
+
+// describe returns the request without its annotations, unless they are in a file.
+func (r *request) describe(ctx context.Context, c *client.Client, args []string, given *pflag.FlagSet) (document, error) {
 	if r.file != "" {
 		return r.fromFile(args, given)
 	}

@@ -94,7 +94,7 @@ func (a *app) paramsCommand() *cobra.Command {
 			}
 			return a.showParameters(s.parameters)
 		})}
-	at.flags(a, command)
+	at.flags(a, command, "the same as --protocol")
 	return command
 }
 

@@ -18,6 +18,11 @@ type Filter struct {
 	Statuses  []Status
 	Platforms []string
 	Since     time.Time // only what has changed since
+	Labels    []string  // with all of these labels, each written as key=value
+	Title     string    // only titles that contain this text
+	Service   string    // only of this service: its id in the catalogue, or its application
+
+	CreatedAfter, CreatedBefore time.Time // only what was created from then on, or before
 	// WithParameters includes the parameters of jobs, which may be large.
 	WithParameters bool
 	PageSize       int // number of elements that are requested at once; 0: 200
@@ -39,6 +44,19 @@ func (f Filter) query() url.Values {
 	}
 	if !f.Since.IsZero() {
 		q.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
+	}
+	for _, l := range f.Labels {
+		q.Add("labels", l)
+	}
+	for name, text := range map[string]string{"title": f.Title, "service": f.Service} {
+		if text != "" {
+			q.Set(name, text)
+		}
+	}
+	for name, at := range map[string]time.Time{"created_after": f.CreatedAfter, "created_before": f.CreatedBefore} {
+		if !at.IsZero() {
+			q.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
 	}
 	return q
 }
@@ -81,6 +99,18 @@ func (c *Client) Cancel(ctx context.Context, id int64) (j Job, err error) {
 
 // Delete cancels a job and removes it from the list.
 func (c *Client) Delete(ctx context.Context, id int64) error { return c.remove(ctx, jobPath(id)) }
+
+// Annotate changes the labels and the note of a job.
+func (c *Client) Annotate(ctx context.Context, id int64, change AnnotationChange) (j Job, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPatch, path: jobPath(id), body: change}, &j)
+	return j, err
+}
+
+// AnnotateTask changes the labels and the note of a task.
+func (c *Client) AnnotateTask(ctx context.Context, id int64, change AnnotationChange) (t Task, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPatch, path: taskPath(id), body: change}, &t)
+	return t, err
+}
 
 // Task reads a task with all its jobs. For a task of thousands of jobs, TaskSummary and TaskJobs take less memory.
 func (c *Client) Task(ctx context.Context, id int64) (t Task, err error) {

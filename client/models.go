@@ -49,6 +49,19 @@ type JobRequest struct {
 	Parameters json.RawMessage `json:"parameters"`
 	Format     string          `json:"format"`
 	Options    json.RawMessage `json:"options,omitempty"`
+	Annotations
+}
+
+// Annotations are what you wrote on a job or task, to find it again.
+type Annotations struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	Note   string            `json:"note,omitempty"`
+}
+
+// AnnotationChange changes annotations. What is nil stays.
+type AnnotationChange struct {
+	Labels map[string]*string `json:"labels,omitempty"` // nil: the label is removed
+	Note   *string            `json:"note,omitempty"`
 }
 
 // TaskRequest is a request for a job for each value of a dimension.
@@ -89,6 +102,7 @@ type Job struct {
 	Options       json.RawMessage `json:"options,omitempty"`  // nil in lists
 	Created       time.Time       `json:"created,omitzero"`   // zero in lists
 	Updated       time.Time       `json:"updated,omitzero"`   // zero in lists
+	Annotations
 }
 
 // JobUsage is what a job used at its platform, in the platform's units.
@@ -132,6 +146,7 @@ type Task struct {
 	Created   time.Time      `json:"created,omitzero"` // zero in lists
 	Updated   time.Time      `json:"updated,omitzero"` // zero in lists
 	Jobs      []Job          `json:"jobs,omitempty"`   // nil in lists
+	Annotations
 }
 
 // Ended returns how many jobs of the task have ended, and how many there are.

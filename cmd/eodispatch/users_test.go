@@ -127,7 +127,14 @@ func TestUsers_ControlATask(t *testing.T) {
 	}
 	tiled := []string{"--platform", "simulated-ogc", "--area", "5.05,51.05,5.75,51.45", "--grid", "20x20km"}
 	s.world.OGC.SetLife(simulator.Life{Run: time.Hour})
-	u.must(append([]string{"upscale", "ndvi"}, tiled...)...)
+	u.must(append([]string{"upscale", "ndvi", "--label", "project=hesbaye", "--note", "a first try"}, tiled...)...)
+	u.holds(u.must("list", "--label", "project=hesbaye"), "task-1")
+	u.holds(said("label", "task-1", "project-", "season=spring"), "task-1: season=spring")
+	u.holds(u.must("show", "task-1"), "season=spring", "a first try")
+	if found := u.must("list", "--label", "project=hesbaye"); strings.Contains(found, "task-1") {
+		t.Error(found)
+	}
+	u.refused(cli.ExitUsage, "write KEY=VALUE", "label", "task-1", "season")
 	u.holds(said("pause", "task-1"), "task-1: ", ", paused")
 	u.holds(u.must("show", "task-1"), ", paused")
 	u.refused(cli.ExitUsage, "job-1 is a job; pause takes a task", "pause", "job-1")
