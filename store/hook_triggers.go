@@ -13,15 +13,15 @@ import (
 // covers every statement that ends jobs, also those of an earlier version of the program that runs beside this one. A job whose owner has no
 // hook costs one look at an index, and only when it ends.
 func hookMigrations(dialect goose.Dialect) []*goose.Migration {
-	former, triggers, taskTriggers := sqliteHookTriggers, sqliteNotifyTriggers, sqliteTaskTriggers
+	former, triggers, taskTriggers, gone := sqliteHookTriggers, sqliteNotifyTriggers, sqliteTaskTriggers, sqliteGoneTriggers
 	if dialect == goose.DialectPostgres {
-		former, triggers, taskTriggers = postgresHookTriggers, postgresNotifyTriggers, postgresTaskTriggers
+		former, triggers, taskTriggers, gone = postgresHookTriggers, postgresNotifyTriggers, postgresTaskTriggers, postgresGoneTriggers
 	}
 	install := func(statements []string) *goose.GoFunc {
 		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error { return execAll(ctx, tx, statements) }}
 	}
 	return []*goose.Migration{goose.NewGoMigration(57, install(former), nil), goose.NewGoMigration(70, install(triggers), nil),
-		goose.NewGoMigration(73, install(taskTriggers), nil)}
+		goose.NewGoMigration(73, install(taskTriggers), nil), goose.NewGoMigration(82, install(gone), nil)}
 }
 
 const addDeliveries = `
@@ -74,6 +74,9 @@ const markTask = `
 
 const whenMarked = `NEW.status <> OLD.status AND NEW.status IN ('finished', 'failed', 'canceled') AND NEW.task <> 0 AND NOT NEW.hidden`
 
+// whenGone is the condition under which a job is deleted before it has ended. The others of its task may have ended.
+const whenGone = `NEW.hidden AND NOT OLD.hidden AND NEW.phase <> 'ended' AND NEW.task <> 0`
+
 // addAttention tells that a job waits for its owner, once in an epoch.
 const addAttention = `
 	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
@@ -101,6 +104,10 @@ var sqliteTaskTriggers = []string{
 	"CREATE TRIGGER add_attention AFTER UPDATE OF attention ON jobs WHEN " + whenAttention + " BEGIN" + addAttention + "\nEND",
 	"CREATE TRIGGER add_sign_in AFTER UPDATE OF sign_in_since ON accounts WHEN " + whenSignIn + " BEGIN" + strings.ReplaceAll(addSignIn, "$AT", "instr") + "\nEND",
 }
+
+var sqliteGoneTriggers = []string{"CREATE TRIGGER mark_gone AFTER UPDATE OF hidden ON jobs WHEN " + whenGone + " BEGIN" + markTask + "\nEND"}
+
+var postgresGoneTriggers = postgresTrigger("mark_gone", "hidden ON jobs", whenGone, markTask)
 
 var postgresTaskTriggers = slices.Concat(
 	postgresTrigger("mark_task", "status ON jobs", whenMarked, markTask),

@@ -1366,16 +1366,24 @@ DELETE FROM hooks WHERE id IN (SELECT h.id FROM hooks h
 	LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: PurgeDeliveries :execrows
--- Those about a task stay as long as the task, so that it does not pass a share again.
 DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
-	WHERE d.queued <= CAST(sqlc.arg(before) AS BIGINT) AND (d.job >= 0 OR NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = d.task))
-	ORDER BY d.queued LIMIT CAST(sqlc.arg(n) AS BIGINT));
+	WHERE d.queued <= CAST(sqlc.arg(before) AS BIGINT) ORDER BY d.queued LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: ListMarkedTasks :many
 SELECT DISTINCT task FROM task_marks ORDER BY task LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: TakeMarks :execrows
 DELETE FROM task_marks WHERE task = CAST(sqlc.arg(task) AS BIGINT);
+
+-- name: CountMarks :one
+SELECT count(*) FROM task_marks WHERE task = CAST(sqlc.arg(task) AS BIGINT);
+
+-- name: LockTold :one
+-- What hooks were told of a task.
+UPDATE tasks SET ends = ends WHERE id = $1 AND NOT hidden RETURNING told_share, ends, ended_as;
+
+-- name: WriteTold :exec
+UPDATE tasks SET told_share = sqlc.arg(told_share), ends = sqlc.arg(ends), ended_as = sqlc.arg(ended_as) WHERE id = sqlc.arg(id);
 
 -- name: ListTaskHooks :many
 -- The hooks that are told of a task.

@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -11,8 +14,8 @@ import (
 
 // AddTaskEvents adds the deliveries about tasks whose jobs have ended since it was last called, of n tasks at most, and reports whether there may be
 // more. On PostgreSQL the jobs of a task end in transactions that do not see one another, so none of them can tell which one passed a share. So each
-// leaves a mark, and whoever takes the marks of a task counts its jobs afterwards, and so sees all whose marks it took. An event has one row
-// for each hook, whoever finds it and however often.
+// leaves a mark, and whoever takes the marks of a task counts its jobs afterwards, and so sees all whose marks it took. The task's row, locked
+// meanwhile, keeps what was told: a share is told once, and the end once for each time that the task ends.
 func (s *Store) AddTaskEvents(ctx context.Context, n int) (more bool, err error) {
 	tasks, err := s.queries(s.read).ListMarkedTasks(ctx, int64(n))
 	for _, id := range tasks {
@@ -24,45 +27,81 @@ func (s *Store) AddTaskEvents(ctx context.Context, n int) (more bool, err error)
 }
 
 func addTaskEvents(ctx context.Context, q tx, task, now int64) error {
+	told, err := q.LockTold(ctx, dispatch.TaskID(task))
+	gone := errors.Is(err, sql.ErrNoRows)
+	if err = missing(err); err != nil {
+		return err
+	}
 	taken, err := q.TakeMarks(ctx, task)
-	if err != nil || taken == 0 {
+	if err != nil || taken == 0 || gone {
 		return err
 	}
-	counts, err := q.CountTask(ctx, task)
-	if err != nil {
+	p, err := progressOf(ctx, q, task, taken)
+	if err != nil || p.jobs == 0 {
 		return err
 	}
-	sums, err := q.SumTask(ctx, task)
-	if err != nil {
-		return err
-	}
-	jobs, ended := int64(0), int64(0)
-	for _, c := range counts {
-		jobs += c.N
-		if dispatch.Status(c.Status).Final() {
-			ended += c.N
-		}
+	since := max(told.ToldShare, p.before)
+	ended := p.ended == p.jobs && p.state != told.EndedAs
+	if ended {
+		told.Ends, told.EndedAs = told.Ends+1, p.state
 	}
 	hooks, err := q.ListTaskHooks(ctx, task)
 	for _, h := range hooks {
 		for _, of := range splitStatuses(h.Statuses) {
-			epoch, happened := taskEvent(of, jobs, ended, sums.Epochs)
-			if !happened || err != nil {
-				continue
+			epoch := shareOf(of)
+			happened := epoch > since && 100*p.ended >= epoch*p.jobs
+			if of == dispatch.TaskEnded {
+				epoch, happened = 100+told.Ends, ended // after the shares
 			}
-			err = q.AddTaskDelivery(ctx, query.AddTaskDeliveryParams{Hook: h.ID, Subject: dispatch.JobID(-task), Epoch: epoch, Status: of, Task: dispatch.TaskID(task), Now: now})
+			if happened && err == nil {
+				err = q.AddTaskDelivery(ctx, query.AddTaskDeliveryParams{Hook: h.ID, Subject: dispatch.JobID(-task), Epoch: int(epoch), Status: of, Task: dispatch.TaskID(task), Now: now})
+			}
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return q.WriteTold(ctx, query.WriteToldParams{ToldShare: max(told.ToldShare, 100*p.ended/p.jobs), Ends: told.Ends, EndedAs: told.EndedAs, ID: dispatch.TaskID(task)})
 }
 
-// taskEvent reports whether a task whose jobs have ended in part has come to an event, and the epoch of it: of a share the share, so that it happens
-// once; of the end more, so that it comes after them, and again if jobs were retried.
-func taskEvent(of dispatch.Status, jobs, ended, epochs int64) (epoch int, happened bool) {
-	if of == dispatch.TaskEnded {
-		return 100 + int(epochs), jobs > 0 && ended == jobs
+// taskProgress is how many jobs of a task have ended.
+type taskProgress struct {
+	jobs, ended int64
+	before      int64  // percent that had ended before the marks were left, or less
+	state       string // differs after each retry and after each deletion of a job
+}
+
+// progressOf counts the jobs of a task after marks of it were taken. Those that ended since have left other marks, which are counted last: so before
+// may be too small, which repeats nothing that told_share knows, and is never too large, which would lose a share.
+func progressOf(ctx context.Context, q tx, task, taken int64) (p taskProgress, err error) {
+	counts, err := q.CountTask(ctx, task)
+	if err != nil {
+		return p, err
 	}
-	share, is := strings.CutPrefix(string(of), dispatch.SharePrefix)
-	percent, err := strconv.Atoi(share)
-	return percent, is && err == nil && jobs > 0 && 100*ended >= int64(percent)*jobs
+	for _, c := range counts {
+		p.jobs += c.N
+		if dispatch.Status(c.Status).Final() {
+			p.ended += c.N
+		}
+	}
+	sums, err := q.SumTask(ctx, task)
+	if err != nil {
+		return p, err
+	}
+	p.state = fmt.Sprint(sums.N, "/", sums.Epochs)
+	left, err := q.CountMarks(ctx, task)
+	if p.jobs > 0 {
+		p.before = max(0, 100*(p.ended-taken-left)/p.jobs)
+	}
+	return p, err
+}
+
+// shareOf returns the percent of an event that is about a share, and 0 for any other.
+func shareOf(of dispatch.Status) int64 {
+	share, _ := strings.CutPrefix(string(of), dispatch.SharePrefix)
+	percent, err := strconv.ParseInt(share, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return percent
 }

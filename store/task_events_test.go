@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // told are the statuses that the hook of a task in these tests is told of.
@@ -139,5 +140,64 @@ func TestTaskEvents_Attention(t *testing.T) {
 		if n := len(t.claim("other", 10)); n != 0 {
 			t.Errorf("another user is told of %d events", n)
 		}
+	})
+}
+
+// TestTaskEvents_JobsDeleted: the end is told if the last job that has not ended is deleted, once; and told again after a retry although a job that
+// counted in the first end was deleted meanwhile.
+func TestTaskEvents_JobsDeleted(t *testing.T) {
+	eachHookTest(t, 1, func(t *hookTest) {
+		_, jobs := t.addTask("h", 3)
+		running := jobs[2]
+		running.Phase, running.Status = dispatch.Started, dispatch.Running
+		saved, err := t.s.Save(t.Context(), []dispatch.Job{running})
+		t.must(err)
+		running = saved[0]
+		for i := range 2 {
+			for range 3 {
+				again, err := t.s.Save(t.Context(), []dispatch.Job{t.endNow(jobs[i]).Retry(start)})
+				t.must(err)
+				jobs[i] = again[0]
+			}
+		}
+		jobs[0], jobs[1] = t.endNow(jobs[0]), t.endNow(jobs[1])
+		t.look()
+		shares := []string{"task_share_25", "task_share_50"}
+		t.equal(t.events("h"), shares)
+		_, err = t.s.Cancel(t.Context(), "ann", running.ID, true)
+		t.must(err)
+		t.look()
+		want := append(shares, "task_share_75", "task_ended")
+		t.equal(t.events("h"), want)
+		again, err := t.s.Save(t.Context(), []dispatch.Job{jobs[1].Retry(start)})
+		t.must(err)
+		_, err = t.s.Cancel(t.Context(), "ann", jobs[0].ID, true)
+		t.must(err)
+		t.endNow(again[0])
+		t.look()
+		t.equal(t.events("h"), append(want, "task_ended"))
+	})
+}
+
+// TestTaskEvents_LateHook: a hook is not told the shares that a task passed before there was any hook, and shares are not told again when their
+// deliveries are deleted.
+func TestTaskEvents_LateHook(t *testing.T) {
+	eachHookTest(t, 1, func(t *hookTest) {
+		all := drafts(4)
+		for i := range all {
+			all[i].Number = i + 1
+		}
+		_, err := t.s.Accept(t.Context(), dispatch.Key{}, &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}, all)
+		t.must(err)
+		t.endNow(all[0].Job)
+		t.endNow(all[1].Job)
+		t.add("late", "ann", told...)
+		t.endNow(all[2].Job)
+		t.look()
+		t.equal(t.events("late"), []string{"task_share_75"})
+		store.Exec(t, t.s.(*store.Store), "DELETE FROM deliveries")
+		t.endNow(all[3].Job)
+		t.look()
+		t.equal(t.events("late"), []string{"task_ended"})
 	})
 }

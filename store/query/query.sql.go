@@ -1103,6 +1103,17 @@ func (q *Queries) CountLineAccepted(ctx context.Context, arg CountLineAcceptedPa
 	return err
 }
 
+const countMarks = `-- name: CountMarks :one
+SELECT count(*) FROM task_marks WHERE task = CAST($1 AS BIGINT)
+`
+
+func (q *Queries) CountMarks(ctx context.Context, task int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countMarks, task)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countOtherProcesses = `-- name: CountOtherProcesses :one
 SELECT COUNT(*) AS n, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM processes WHERE owner = $1 AND id <> $2
 `
@@ -6894,6 +6905,24 @@ func (q *Queries) LockTimetable(ctx context.Context, platform string) (LockTimet
 	return i, err
 }
 
+const lockTold = `-- name: LockTold :one
+UPDATE tasks SET ends = ends WHERE id = $1 AND NOT hidden RETURNING told_share, ends, ended_as
+`
+
+type LockToldRow struct {
+	ToldShare int64
+	Ends      int64
+	EndedAs   string
+}
+
+// What hooks were told of a task.
+func (q *Queries) LockTold(ctx context.Context, id dispatch.TaskID) (LockToldRow, error) {
+	row := q.db.QueryRowContext(ctx, lockTold, id)
+	var i LockToldRow
+	err := row.Scan(&i.ToldShare, &i.Ends, &i.EndedAs)
+	return i, err
+}
+
 const makeSetting = `-- name: MakeSetting :exec
 INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
 `
@@ -7127,11 +7156,9 @@ func (q *Queries) PurgeDefinition(ctx context.Context, task int64, job dispatch.
 
 const purgeDeliveries = `-- name: PurgeDeliveries :execrows
 DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
-	WHERE d.queued <= CAST($1 AS BIGINT) AND (d.job >= 0 OR NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = d.task))
-	ORDER BY d.queued LIMIT CAST($2 AS BIGINT))
+	WHERE d.queued <= CAST($1 AS BIGINT) ORDER BY d.queued LIMIT CAST($2 AS BIGINT))
 `
 
-// Those about a task stay as long as the task, so that it does not pass a share again.
 func (q *Queries) PurgeDeliveries(ctx context.Context, before int64, n int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, purgeDeliveries, before, n)
 	if err != nil {
@@ -8071,6 +8098,27 @@ func (q *Queries) WriteTimetable(ctx context.Context, arg WriteTimetableParams) 
 		arg.Kept,
 		arg.Seen,
 		arg.Platform,
+	)
+	return err
+}
+
+const writeTold = `-- name: WriteTold :exec
+UPDATE tasks SET told_share = $1, ends = $2, ended_as = $3 WHERE id = $4
+`
+
+type WriteToldParams struct {
+	ToldShare int64
+	Ends      int64
+	EndedAs   string
+	ID        dispatch.TaskID
+}
+
+func (q *Queries) WriteTold(ctx context.Context, arg WriteToldParams) error {
+	_, err := q.db.ExecContext(ctx, writeTold,
+		arg.ToldShare,
+		arg.Ends,
+		arg.EndedAs,
+		arg.ID,
 	)
 	return err
 }
