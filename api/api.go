@@ -67,8 +67,8 @@ type Config struct {
 	Linked          []string      // names of the platforms at which users link an account
 
 	Hooks dispatch.Hooks // tells users' servers when jobs end; nil: nobody is told
-	// CreateHook stores a hook and returns its secret.
-	CreateHook func(ctx context.Context, u dispatch.UserID, url string, of []dispatch.Status) (dispatch.Hook, dispatch.Secret, error)
+	// CreateHook stores a hook and returns its secret, "" if it has none.
+	CreateHook func(context.Context, dispatch.UserID, dispatch.Notify) (dispatch.Hook, dispatch.Secret, error)
 
 	Facades []facade.Facade // further interfaces, each below its own path
 

@@ -18,8 +18,8 @@ import (
 
 // HookRequest asks to be told when jobs end.
 type HookRequest struct {
-	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address"`
-	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"What you are told of; absent: finished, failed and canceled"`
+	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address. Or mailto: and the e-mail address of your account, which your identity provider has verified"`
+	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"What you are told of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well"`
 	Shares []int    `json:"shares,omitempty" minimum:"1" maximum:"99" maxItems:"10" doc:"With task_share: the percentages of a task's jobs at whose end you are told; absent: 25, 50 and 75"`
 }
 
@@ -28,7 +28,7 @@ type Hook struct {
 	ID      string     `json:"id"`
 	Job     *int64     `json:"job_id,omitempty" doc:"The only job that it is told of, by options.notify"`
 	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is told of, likewise"`
-	Kind    string     `json:"kind" enum:"webhook,ogc" doc:"ogc: it is sent what OGC API - Processes has sent to a subscriber"`
+	Kind    string     `json:"kind" enum:"webhook,mail,ogc" doc:"mail: a mail about several events. ogc: it is sent what OGC API - Processes has sent to a subscriber"`
 	URL     string     `json:"url"`
 	Events  []string   `json:"events" nullable:"false" enum:"running,finished,failed,canceled,attention,task_ended,task_share"`
 	Shares  []int      `json:"shares,omitempty"`
@@ -40,7 +40,7 @@ type Hook struct {
 // NewHook is a hook with its secret.
 type NewHook struct {
 	Hook
-	Secret string `json:"secret" doc:"Verifies the signature of deliveries, see Standard Webhooks. It is shown only here"`
+	Secret string `json:"secret" doc:"Verifies the signature of deliveries, see Standard Webhooks. It is shown only here. Empty for mailto:"`
 }
 
 // Delivery is an event that a hook is told.
@@ -123,19 +123,41 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	if f == nil {
 		return nil, invalid(faults)
 	}
-	address, of := f.text("url", a.Limits.Text), f.events()
+	asked := []dispatch.Notify{noticeTo(f.text("url", a.Limits.Text), f.events())}
+	verifyMailboxes(ctx, asked)
+	wanted := asked[0]
 	if faults = append(faults, *f.faults...); len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	if of == nil {
-		of = ends
+	if wanted.Statuses == nil {
+		wanted.Statuses = ends
+		if wanted.Kind == dispatch.Mail {
+			wanted.Statuses = append([]dispatch.Status{dispatch.NeedsOwner}, ends...)
+		}
 	}
-	h, secret, err := a.CreateHook(ctx, user(ctx), address, of)
+	h, secret, err := a.CreateHook(ctx, user(ctx), wanted)
 	if dispatch.Is(err, dispatch.Invalid) {
 		f.fault("url", "value_error", dispatch.TextFor(err))
 		return nil, invalid(*f.faults)
 	}
 	return &newHook{NewHook{showHook(h), secret.Reveal()}}, err
+}
+
+// noticeTo returns how an address is told: by mail if it is a mailbox.
+func noticeTo(address string, of []dispatch.Status) dispatch.Notify {
+	n := dispatch.Notify{Kind: dispatch.Webhook, URL: address, Statuses: of}
+	if scheme := "mailto:"; len(address) > len(scheme) && strings.EqualFold(address[:len(scheme)], scheme) {
+		n.Kind, n.URL = dispatch.Mail, scheme+address[len(scheme):]
+	}
+	return n
+}
+
+// verifyMailboxes notes which mailboxes are the caller's.
+func verifyMailboxes(ctx context.Context, all []dispatch.Notify) {
+	for i, n := range all {
+		own := CallerIn(ctx).VerifiedEmail()
+		all[i].Verified = n.Kind == dispatch.Mail && own != "" && strings.EqualFold(n.URL, "mailto:"+own)
+	}
 }
 
 // events returns what the member events asks to be told of; nil if it is absent.

@@ -17,12 +17,12 @@ func TestHooks_BadRequests(t *testing.T) {
 	failed(t, ask(New(c), "POST", "/hooks", `{"url": "https://r.example.org"}`), 501, "UNSUPPORTED")
 	var stored []dispatch.Status
 	c.Hooks = struct{ noHooks }{}
-	c.CreateHook = func(_ context.Context, u dispatch.UserID, url string, of []dispatch.Status) (dispatch.Hook, dispatch.Secret, error) {
-		if strings.HasPrefix(url, "http:") {
+	c.CreateHook = func(_ context.Context, u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, dispatch.Secret, error) {
+		if strings.HasPrefix(n.URL, "http:") {
 			return dispatch.Hook{}, "", &dispatch.Error{Kind: dispatch.Invalid, Text: "only https is allowed"}
 		}
-		stored = of
-		return dispatch.Hook{ID: "h", Owner: u, URL: url, Statuses: of}, "whsec_x", nil
+		stored = n.Statuses
+		return dispatch.Hook{ID: "h", Owner: u, URL: n.URL, Statuses: n.Statuses}, "whsec_x", nil
 	}
 	h := New(c)
 	for body, want := range map[string]string{
@@ -60,10 +60,10 @@ func TestNotify_OfARequest(t *testing.T) {
 		return strings.Replace(goodBody, `{"title"`, `{"options":`+options+`,"title"`, 1)
 	}
 	for options, want := range map[string]string{
-		`{"notify": {"url": "https://a", "events": ["failed", "running"], "secret": "whsec_s"}, "driver": "x"}`: `{"driver":"x"} [{webhook https://a [failed running] [redacted]}]`,
-		`{"notify": {"url": "https://a"}}`: ` [{webhook https://a [] [redacted]}]`,
-		`{"notify": {"url": "https://a", "events": ["task_share", "task_ended"], "shares": [10]}}`: ` [{webhook https://a [task_share_10 task_ended] [redacted]}]`,
-		`{"notify": {"url": "https://a", "events": ["task_share", "attention"]}}`:                  ` [{webhook https://a [task_share_25 task_share_50 task_share_75 attention] [redacted]}]`,
+		`{"notify": {"url": "https://a", "events": ["failed", "running"], "secret": "whsec_s"}, "driver": "x"}`: `{"driver":"x"} [{webhook https://a [failed running] false [redacted]}]`,
+		`{"notify": {"url": "https://a"}}`: ` [{webhook https://a [] false [redacted]}]`,
+		`{"notify": {"url": "https://a", "events": ["task_share", "task_ended"], "shares": [10]}}`: ` [{webhook https://a [task_share_10 task_ended] false [redacted]}]`,
+		`{"notify": {"url": "https://a", "events": ["task_share", "attention"]}}`:                  ` [{webhook https://a [task_share_25 task_share_50 task_share_75 attention] false [redacted]}]`,
 		`{"notify": null}`: ` []`,
 	} {
 		id := decode[struct{ ID int64 }](t, ask(h, "POST", "/unit_jobs", with(options)), 201).ID

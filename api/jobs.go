@@ -60,6 +60,7 @@ func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
 		return nil, err
 	}
 	req, faults := a.parse(body)
+	verifyMailboxes(ctx, req.Notify)
 	key, bad := in.key(body)
 	var r dispatch.Record
 	if faults = append(faults, bad...); len(faults) > 0 {

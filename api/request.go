@@ -331,7 +331,7 @@ func (f *form) notify(limit int) []dispatch.Notify {
 	if n == nil {
 		return nil
 	}
-	told := dispatch.Notify{Kind: dispatch.Webhook, URL: n.text("url", limit), Statuses: n.events()}
+	told := noticeTo(n.text("url", limit), n.events())
 	if secret := n.optionalText("secret", limit); secret != nil {
 		told.Secret = dispatch.Secret(*secret)
 	}

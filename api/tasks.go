@@ -48,6 +48,7 @@ func (a *api) createTask(ctx context.Context, in *request) (*acceptedTask, error
 		return nil, err
 	}
 	req, dimension, faults := a.parseTask(body)
+	verifyMailboxes(ctx, req.Notify)
 	key, bad := in.key(body)
 	var t dispatch.TaskRecord
 	if faults = append(faults, bad...); len(faults) > 0 {

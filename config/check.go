@@ -59,6 +59,9 @@ func (r *reader) finish(c *Config) {
 			r.failAt(fmt.Sprintf("hooks.trusted[%d]", i), "write SCHEME://HOST[:PORT] without a path: http://receiver.internal:8080")
 		}
 	}
+	if _, err := c.Hooks.Mail.Sender(); err != nil {
+		r.failAt("hooks.mail", "%v", err)
+	}
 	if len(c.Platforms) == 0 && !r.failedBelow("platforms") && !r.failedIn("BACKENDS") {
 		r.failAt("platforms", "no platform is configured: list at least one under platforms, or set BACKENDS")
 	}

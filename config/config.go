@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/mail"
 )
 
 // Config is a configuration without faults. The tag `yaml` names a key, `default` is the value of an absent key, and
@@ -242,6 +243,24 @@ type OGCAPI struct {
 // Hooks limits where users' hooks may be.
 type Hooks struct {
 	Trusted []string `yaml:"trusted"` // origins, which may have private addresses and use http; any other URL needs https and a public address
+	Mail    Mail     `yaml:"mail"`
+}
+
+// Mail names the server that mails of hooks are sent by.
+type Mail struct {
+	Server     string          `yaml:"server"` // host:port; "": no mail is sent
+	From       string          `yaml:"from"`
+	Encryption mail.Encryption `yaml:"encryption" default:"starttls" oneof:"starttls implicit none"`
+	Username   string          `yaml:"username"`
+	Password   dispatch.Secret `yaml:"password"`
+}
+
+// Sender returns what sends mail; nil if there is no server.
+func (m Mail) Sender() (*mail.Sender, error) {
+	if m.Server == "" {
+		return nil, nil
+	}
+	return mail.New(mail.Config{Server: m.Server, From: m.From, Encryption: m.Encryption, Username: m.Username, Password: m.Password})
 }
 
 // Applications limits which documents users may name by URL.

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/mail"
 )
 
 const whole = `
@@ -61,7 +62,7 @@ platforms:
     users: {jobs: 20, jobs_per_day: 200, costs_per_month: 500, claim: realm_access.roles, any_of: [eo-users, admins]}
   - {name: open, endpoint: https://open.example.org, access: open}
 applications: {allow_hosts: [raw.githubusercontent.com]}
-hooks: {trusted: ['http://receiver.internal:8080']}
+hooks: {trusted: ['http://receiver.internal:8080'], mail: {server: 'smtp.example.org:465', from: 'EO <eo@example.org>', encryption: implicit, username: eo, password: 'env:MAIL_PASSWORD'}}
 tls: {cert: /tls/cert.pem, key: /tls/key.pem}
 trusted_proxies: [10.0.0.0/8]
 limits: {body: 2MiB, connections: 600, rate_user: 20/s, rate_address: 50/s, rate_sign_in: 12/m, user_requests: 17, address_requests: 600, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, user_bytes: 3GiB, memory: 512MiB, streams: 30}
@@ -107,7 +108,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := load("x.yaml", []byte(strings.Replace(whole, "SECRETFILE", file, 1)),
-		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full", "DIRECT=postgres://u:p@db1,db2:5433/eo?sslmode=verify-full", "CLIENT=from a variable", "VAULT=" + vaultKey})
+		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full", "DIRECT=postgres://u:p@db1,db2:5433/eo?sslmode=verify-full", "CLIENT=from a variable", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Example: json.RawMessage(`{"box":[1,2.5,"yes"],"deep":{"a":null,"b":"2024-06-01"},"from":"2024-06-01"}`)},
 			{ID: "other", Platform: "cdse", Application: "https://apps.example.org/p.json"}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
-		Hooks:        Hooks{Trusted: []string{"http://receiver.internal:8080"}},
+		Hooks:        Hooks{Trusted: []string{"http://receiver.internal:8080"}, Mail: Mail{Server: "smtp.example.org:465", From: "EO <eo@example.org>", Encryption: mail.Implicit, Username: "eo", Password: "mail-secret"}},
 		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Telemetry: Telemetry{Listen: "10.0.0.1:9191"},
@@ -162,6 +163,9 @@ func TestLoad_CatalogueFaults(t *testing.T) {
 		"catalogue: {sources: ['https://u:p@a.example.org']}":                                    "must not contain a user name",
 		"catalogue: {refresh: 0s}":                                                               "write a duration",
 		"hooks: {trusted: ['https://a.example.org/path']}":                                       "hooks.trusted[0]: write SCHEME://HOST",
+		"hooks: {mail: {server: smtp, from: a@example.org}}":                                     "hooks.mail: server: write HOST:PORT",
+		"hooks: {mail: {server: 'smtp:25', from: nobody}}":                                       "hooks.mail: from: write an address",
+		"hooks: {mail: {server: 'smtp:25', from: a@example.org, encryption: tls}}":               "hooks.mail: encryption: write starttls",
 		"services: [{id: a b, platform: a, application: x}]":                                     "services[0].id: use letters",
 		"services: [{platform: a}]":                                                              "services[0].application: is missing",
 		"services: [{id: x, platform: aa, application: x}]":                                      "services[0].platform: is not the name of a platform; did you mean a?",
@@ -775,7 +779,7 @@ func TestDatabase_OfSeveralServers(t *testing.T) {
 // Only PostgreSQL can be behind a pooler.
 func TestDirect_IsOfPostgreSQL(t *testing.T) {
 	for database, direct := range map[string]string{"sqlite:a.db": "postgres://u@db/eo", "postgres://u@db/eo": "sqlite:a.db"} {
-		_, err := load("x.yaml", []byte(whole), []string{"EODISPATCH_DATABASE=" + database, "EODISPATCH_DATABASE_DIRECT=" + direct, "CLIENT=c", "VAULT=" + vaultKey})
+		_, err := load("x.yaml", []byte(whole), []string{"EODISPATCH_DATABASE=" + database, "EODISPATCH_DATABASE_DIRECT=" + direct, "CLIENT=c", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret"})
 		if err == nil || !strings.Contains(err.Error(), "database_direct") {
 			t.Errorf("%s with %s: %v", database, direct, err)
 		}

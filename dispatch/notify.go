@@ -7,6 +7,7 @@ type Notify struct {
 	Kind     HookKind
 	URL      string
 	Statuses []Status // nil: the ends of the job, or that of the task, and what waits for its owner
+	Verified bool     // of Mail: the identity provider says that the address is the user's
 	Secret   Secret   // signs messages; "": they are not signed
 }
 
@@ -33,7 +34,7 @@ func (b *Broker) targets(u UserID, r Request, d *Dimension) ([]Hook, error) {
 			n.Statuses = []Status{Finished, Failed, Canceled, NeedsOwner}
 		}
 		h, err := b.Targets.Target(u, n)
-		if e, ok := errors.AsType[*Error](err); ok && e.Kind == Invalid && e.Faults == nil && n.Kind == Webhook {
+		if e, ok := errors.AsType[*Error](err); ok && e.Kind == Invalid && e.Faults == nil && n.Kind != OGCSubscriber {
 			err = InvalidBody("dispatch.Accept", TextFor(err), "options", "notify", "url")
 		}
 		if err != nil {

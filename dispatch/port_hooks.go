@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// HookKind is the form in which an address is told.
+// HookKind is how an address is told.
 type HookKind string
 
 const (
 	Webhook       HookKind = "webhook" // a CloudEvent, signed if the hook has a secret
+	Mail          HookKind = "mail"    // a mail about several events; the URL is mailto: and the address
 	OGCSubscriber HookKind = "ogc"     // what OGC API - Processes has sent to a subscriber
 )
 

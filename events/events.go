@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/mail"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -55,6 +56,10 @@ type Config struct {
 	Log     *slog.Logger
 	// Forms write the messages of hooks of other kinds than Webhook.
 	Forms map[dispatch.HookKind]Form
+	// Mail sends the mails of hooks of kind Mail. nil: there are none.
+	Mail *mail.Sender
+	// Describe returns lines about the job or the task of a delivery for a mail; "" if it is no more. Optional.
+	Describe func(context.Context, dispatch.UserID, dispatch.Delivery) string
 	// OnTry is called after each try, with whether the message arrived. Optional.
 	OnTry func(arrived bool)
 }
@@ -74,10 +79,12 @@ func New(c Config) *Sender {
 	return &Sender{Config: c, busy: map[string]bool{}}
 }
 
-// Create stores a hook and returns its secret, which cannot be read again.
-func (s *Sender) Create(ctx context.Context, u dispatch.UserID, url string, of []dispatch.Status) (dispatch.Hook, dispatch.Secret, error) {
-	secret := newSecret()
-	h, err := s.Target(u, dispatch.Notify{Kind: dispatch.Webhook, URL: url, Statuses: of, Secret: secret})
+// Create stores a hook and returns its secret, which cannot be read again; "" for one that is told by mail.
+func (s *Sender) Create(ctx context.Context, u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, dispatch.Secret, error) {
+	if n.Kind == dispatch.Webhook {
+		n.Secret = newSecret()
+	}
+	h, err := s.Target(u, n)
 	if err != nil {
 		return dispatch.Hook{}, "", err
 	}
@@ -85,18 +92,22 @@ func (s *Sender) Create(ctx context.Context, u dispatch.UserID, url string, of [
 		return dispatch.Hook{}, "", err
 	}
 	h, err = s.Store.Hook(ctx, u, h.ID)
-	return h, secret, err
+	return h, n.Secret, err
 }
 
 // Target returns the hook that a request asks for. It does not store it.
 func (s *Sender) Target(u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, error) {
+	if n.Kind == dispatch.Mail {
+		err := s.mailTarget(n)
+		return dispatch.Hook{ID: newID(), Owner: u, Kind: n.Kind, URL: n.URL, Statuses: ofTasks(n.Statuses)}, err
+	}
 	if n.Kind != dispatch.Webhook && s.Forms[n.Kind] == nil {
 		return dispatch.Hook{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target", Text: "This service does not send notifications of this kind."}
 	}
 	if err := s.Client.Receives("events.Target", n.URL); err != nil {
 		return dispatch.Hook{}, err
 	}
-	h := dispatch.Hook{ID: strings.ToLower(rand.Text()), Owner: u, Kind: n.Kind, URL: n.URL, Statuses: n.Statuses}
+	h := dispatch.Hook{ID: newID(), Owner: u, Kind: n.Kind, URL: n.URL, Statuses: n.Statuses}
 	if n.Secret == "" {
 		return h, nil
 	}
@@ -110,6 +121,8 @@ func (s *Sender) Target(u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, er
 	h.Sealed = s.Secrets.Seal(h, n.Secret)
 	return h, nil
 }
+
+func newID() string { return strings.ToLower(rand.Text()) }
 
 // secretOf returns the secret of a hook; "" if it has none.
 func (s *Sender) secretOf(h dispatch.Hook) (dispatch.Secret, error) {
@@ -187,6 +200,9 @@ func (s *Sender) end(hook string) {
 func (s *Sender) guard(ctx context.Context, h dispatch.Hook) {
 	caught := func() (err error) {
 		defer dispatch.RecoverAsError(ctx, s.Log, "sending to a hook", &err)
+		if h.Kind == dispatch.Mail {
+			return s.serveMail(ctx, h)
+		}
 		return s.serve(ctx, h)
 	}
 	if err := caught(); err != nil && ctx.Err() == nil {

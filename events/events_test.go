@@ -149,7 +149,7 @@ func (o *outbox) run() (stop func()) {
 
 func (o *outbox) hook(u dispatch.UserID, url string) dispatch.Hook {
 	o.Helper()
-	h, secret, err := o.sender.Create(o.Context(), u, url, []dispatch.Status{dispatch.Finished, dispatch.Failed})
+	h, secret, err := o.sender.Create(o.Context(), u, dispatch.Notify{Kind: dispatch.Webhook, URL: url, Statuses: []dispatch.Status{dispatch.Finished, dispatch.Failed}})
 	if err != nil || secret == "" || h.Text == "" || h.Text == secret.Reveal() {
 		o.Fatal(h, err)
 	}
@@ -324,7 +324,7 @@ func TestSender_PrivateAddresses(t *testing.T) {
 	o := newOutbox(t, 0)
 	o.sender.Client = upstream.New(upstream.Config{Trust: []string{"http://10.0.0.5:8080"}})
 	for _, url := range []string{"https://127.0.0.1/", "https://169.254.169.254/latest", "https://[::1]/", "http://example.org/", "https://example.org:22/", "ftp://example.org/", "https://u:p@example.org/", "no url"} {
-		if _, _, err := o.sender.Create(t.Context(), "ann", url, nil); !dispatch.Is(err, dispatch.Invalid) {
+		if _, _, err := o.sender.Create(t.Context(), "ann", dispatch.Notify{Kind: dispatch.Webhook, URL: url}); !dispatch.Is(err, dispatch.Invalid) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -384,7 +384,7 @@ func TestSender_OneJob(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := o.sender.Create(t.Context(), "ann", r.URL, nil); !dispatch.Is(err, dispatch.Unsupported) || !strings.Contains(dispatch.TextFor(err), "vault.keys") {
+	if _, _, err := o.sender.Create(t.Context(), "ann", dispatch.Notify{Kind: dispatch.Webhook, URL: r.URL}); !dispatch.Is(err, dispatch.Unsupported) || !strings.Contains(dispatch.TextFor(err), "vault.keys") {
 		t.Errorf("a hook without a vault: %v", err)
 	}
 }

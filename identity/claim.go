@@ -27,6 +27,17 @@ func (c Caller) Email() string {
 	return printable(address, 254)
 }
 
+// VerifiedEmail returns the e-mail address in the caller's token if the identity provider has verified that it is the caller's (email_verified of
+// OpenID Connect); "" otherwise.
+func (c Caller) VerifiedEmail() string {
+	m, err := payload(c.Token.Reveal())
+	if err != nil || string(m["email_verified"]) != "true" {
+		return ""
+	}
+	address, _ := m.text("email") // no text is no address
+	return address
+}
+
 // at returns the texts at a path. It also finds a member whose name contains dots.
 func (m object) at(path string) []string {
 	if _, ok := m[path]; ok {

@@ -64,7 +64,7 @@ func (idp *IdP) claims(r *realm, user, client string) object {
 		"iss": idp.issuer(r.name), "sub": subject(r.name, user), "azp": client, "typ": "Bearer",
 		"aud": r.audience(client), "iat": now.Unix(), "exp": now.Add(idp.TokenLife).Unix(),
 		"jti": fmt.Sprintf("onrtro:%08d", idp.serial), "scope": "openid profile email", "acr": "1",
-		"preferred_username": user, "email": user + "@example.org", "name": user,
+		"preferred_username": user, "email": user + "@example.org", "email_verified": true, "name": user,
 	}
 	if strings.HasPrefix(user, serviceAccount) {
 		claims["client_id"] = client

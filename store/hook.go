@@ -20,7 +20,7 @@ func (s *Store) AddHook(ctx context.Context, h dispatch.Hook, most int) error {
 		if err := s.lockInTransaction(ctx, q, "hooks of "+string(h.Owner)); err != nil {
 			return err
 		}
-		rows, err := q.AddHook(ctx, query.AddHookParams{ID: h.ID, Owner: h.Owner, Url: h.URL, Statuses: joinStatuses(h.Statuses), Key: h.Key, Sealed: h.Text,
+		rows, err := q.AddHook(ctx, query.AddHookParams{ID: h.ID, Owner: h.Owner, Kind: string(h.Kind), Url: h.URL, Statuses: joinStatuses(h.Statuses), Key: h.Key, Sealed: h.Text,
 			Now: now, Most: int64(most)})
 		if err == nil && rows == 0 {
 			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.AddHook", RetryAfter: time.Hour, Text: "You have too many hooks. Delete one first."}

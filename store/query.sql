@@ -1276,12 +1276,13 @@ SELECT CAST(COALESCE((SELECT d.queued FROM deliveries d WHERE d.due > 0 AND EXIS
 	ORDER BY d.queued LIMIT 1), 0) AS BIGINT) AS queued;
 
 -- name: CountPausedHooks :one
-SELECT COUNT(*) FROM hooks WHERE hold > 0 AND hold > CAST(sqlc.arg(now) AS BIGINT) AND NOT gone;
+-- Of receivers that accept nothing. Nothing is sent by mail for a while after a mail, either.
+SELECT COUNT(*) FROM hooks WHERE hold > 0 AND hold > CAST(sqlc.arg(now) AS BIGINT) AND failures > 0 AND NOT gone;
 
 -- name: AddHook :execrows
 -- Nothing is added if the owner has too many.
-INSERT INTO hooks (id, owner, url, statuses, key, sealed, created)
-SELECT sqlc.arg(id), sqlc.arg(owner), sqlc.arg(url), sqlc.arg(statuses), sqlc.arg(key), sqlc.arg(sealed), CAST(sqlc.arg(now) AS BIGINT)
+INSERT INTO hooks (id, owner, kind, url, statuses, key, sealed, created)
+SELECT sqlc.arg(id), sqlc.arg(owner), sqlc.arg(kind), sqlc.arg(url), sqlc.arg(statuses), sqlc.arg(key), sqlc.arg(sealed), CAST(sqlc.arg(now) AS BIGINT)
 WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = sqlc.arg(owner) AND h.job = 0 AND h.task = 0) < CAST(sqlc.arg(most) AS BIGINT);
 
 -- name: InsertHook :exec

@@ -105,7 +105,10 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	served := apiConfig(settings, b, kept, offered, memory)
 	served.Verifier, served.DocsSignIn, served.OnServed, served.Log = verifier, docsSignIn(settings, verifier), seen.RequestServed, log
 	processes := processServer(settings, b, offered)
-	sender := senderOf(settings, access, kept, installation, processes, seen, log)
+	sender, err := senderOf(settings, access, kept, installation, processes, seen, log)
+	if err != nil {
+		return nil, err
+	}
 	served.Hooks, served.CreateHook, b.Targets = kept, sender.Create, sender
 	served.Facades = []facade.Facade{backEnd(settings, b, kept, offered), processes}
 	if err := access.serve(&served); err != nil {

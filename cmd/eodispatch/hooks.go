@@ -2,7 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -15,11 +20,48 @@ import (
 )
 
 // senderOf returns what tells users' servers when jobs end. Without a vault it keeps no secrets, so that it signs no messages.
-func senderOf(settings *config.Config, access *access, kept *store.Store, installation string, processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) *events.Sender {
-	c := events.Config{Store: kept, Log: log, OnTry: seen.HookTried, Forms: map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message}, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
+func senderOf(settings *config.Config, access *access, kept *store.Store, installation string, processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) (*events.Sender, error) {
+	post, err := settings.Hooks.Mail.Sender()
+	c := events.Config{Store: kept, Mail: post, Describe: describer(kept, settings.PublicURL), Log: log, OnTry: seen.HookTried, Forms: map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message}, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
 		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: settings.Hooks.Trusted})}
 	if access.ring != nil {
 		c.Secrets = identity.NewHookSecrets(access.ring)
 	}
-	return events.New(c)
+	return events.New(c), err
 }
+
+// describer returns what says in a mail which job or task an event is about: its title, how many jobs of a task ended how, and a link.
+func describer(kept dispatch.Store, public string) func(context.Context, dispatch.UserID, dispatch.Delivery) string {
+	return func(ctx context.Context, u dispatch.UserID, d dispatch.Delivery) string {
+		lines, place := []string{}, ""
+		if id := cmp.Or(d.Of, d.Task); id != 0 {
+			t, err := kept.Task(ctx, u, id)
+			if err != nil {
+				return ""
+			}
+			lines, place = append(lines, oneLine(t.Request.Title), countsOf(t.Counts)), fmt.Sprintf("tasks/%d", id)
+		} else if d.Job != 0 {
+			r, err := kept.Record(ctx, u, d.Job)
+			if err != nil {
+				return ""
+			}
+			lines, place = append(lines, oneLine(r.Request.Title)), fmt.Sprintf("jobs/%d", d.Job)
+		}
+		if public != "" {
+			lines = append(lines, public+"/#/"+place)
+		}
+		return strings.Join(lines, "\n")
+	}
+}
+
+// countsOf says how many jobs have which status.
+func countsOf(counts dispatch.Counts) string {
+	var parts []string
+	for _, s := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// oneLine returns a title in one line.
+func oneLine(title string) string { return strings.Join(strings.Fields(title), " ") }

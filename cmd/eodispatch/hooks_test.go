@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/mailbox"
 )
 
 // TestHooks_ToldAfterAKill: the program is killed while a receiver has the message about the end of a job, and has not answered. The next
@@ -64,6 +66,49 @@ func toldAfterAKill(t *testing.T, database string) {
 		t.Errorf("%+v", test)
 	}
 	r.awaitLog(t, c, hook.ID, []string{"finished delivered", "test delivered"})
+}
+
+// TestHooks_ByMail: the program mails a user, at the address in their token alone, that a job of theirs has ended, and what one request asks for.
+func TestHooks_ByMail(t *testing.T) {
+	server, w := mailbox.Start(t), startWorld(t)
+	p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), named("k")),
+		"EODISPATCH_HOOKS_MAIL_SERVER="+server.Address, "EODISPATCH_HOOKS_MAIL_FROM=EO jobs <noreply@broker.example.org>", "EODISPATCH_HOOKS_MAIL_ENCRYPTION=none")...)
+	c := signedIn(t, w, p.Address)
+	for _, foreign := range []string{"eve@example.org", "alice@example.org,eve@example.org", "alice@example.org?bcc=eve@example.org"} {
+		err := c.call(t.Context(), http.MethodPost, "/hooks", []byte(`{"url": "mailto:`+foreign+`"}`), new(any))
+		if err == nil || !strings.Contains(err.Error(), "address of your account") {
+			t.Errorf("%s: %v", foreign, err)
+		}
+	}
+	var hook struct {
+		ID, Kind, Secret string
+		Events           []string
+	}
+	if err := c.call(t.Context(), http.MethodPost, "/hooks", []byte(`{"url": "MailTo:alice@example.org"}`), &hook); err != nil {
+		t.Fatal(err)
+	}
+	if hook.Kind != "mail" || hook.Secret != "" || strings.Join(hook.Events, " ") != "attention finished failed canceled task_ended" {
+		t.Errorf("%+v", hook)
+	}
+	j, err := c.submit(t.Context(), ogcRequest(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(time.Now())
+	m := server.Await(t, 1)[0]
+	t.Log(time.Now())
+	if m.Header.Get("Subject") != fmt.Sprintf("Job %d has finished", j.ID) || m.To[0] != "alice@example.org" || m.From != "noreply@broker.example.org" || !strings.Contains(m.Text, "/#/jobs/1") {
+		t.Errorf("%+v", m)
+	}
+	asked := ogcRequest(w)
+	asked.Options = json.RawMessage(`{"notify": {"url": "mailto:alice@example.org"}}`)
+	if _, err := c.submit(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(time.Now())
+	if m := server.Await(t, 2)[1]; m.Header.Get("Subject") != "Job 2 has finished" {
+		t.Errorf("%+v", m)
+	}
 }
 
 // hookEvent is an event as receivers read it.

@@ -21,14 +21,15 @@ func (q *Queries) AddAccount(ctx context.Context, id dispatch.Account) error {
 }
 
 const addHook = `-- name: AddHook :execrows
-INSERT INTO hooks (id, owner, url, statuses, key, sealed, created)
-SELECT $1, $2, $3, $4, $5, $6, CAST($7 AS BIGINT)
-WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = $2 AND h.job = 0 AND h.task = 0) < CAST($8 AS BIGINT)
+INSERT INTO hooks (id, owner, kind, url, statuses, key, sealed, created)
+SELECT $1, $2, $3, $4, $5, $6, $7, CAST($8 AS BIGINT)
+WHERE (SELECT COUNT(*) FROM hooks h WHERE h.owner = $2 AND h.job = 0 AND h.task = 0) < CAST($9 AS BIGINT)
 `
 
 type AddHookParams struct {
 	ID       string
 	Owner    dispatch.UserID
+	Kind     string
 	Url      string
 	Statuses string
 	Key      string
@@ -42,6 +43,7 @@ func (q *Queries) AddHook(ctx context.Context, arg AddHookParams) (int64, error)
 	result, err := q.db.ExecContext(ctx, addHook,
 		arg.ID,
 		arg.Owner,
+		arg.Kind,
 		arg.Url,
 		arg.Statuses,
 		arg.Key,
@@ -1209,9 +1211,10 @@ func (q *Queries) CountOwnerAccepted(ctx context.Context, arg CountOwnerAccepted
 }
 
 const countPausedHooks = `-- name: CountPausedHooks :one
-SELECT COUNT(*) FROM hooks WHERE hold > 0 AND hold > CAST($1 AS BIGINT) AND NOT gone
+SELECT COUNT(*) FROM hooks WHERE hold > 0 AND hold > CAST($1 AS BIGINT) AND failures > 0 AND NOT gone
 `
 
+// Of receivers that accept nothing. Nothing is sent by mail for a while after a mail, either.
 func (q *Queries) CountPausedHooks(ctx context.Context, now int64) (int64, error) {
 	row := q.db.QueryRowContext(ctx, countPausedHooks, now)
 	var count int64

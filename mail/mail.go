@@ -1,0 +1,167 @@
+// Package mail sends mail by a server that speaks SMTP.
+package mail
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"strconv"
+	"strings"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	// MostBytes is the length of the longest address.
+	MostBytes = 254
+
+	within = 30 * time.Second // one message
+	atOnce = 4                // messages that are sent at once: servers allow few connections
+)
+
+// Encryption is how the connection to the server is protected.
+type Encryption string
+
+const (
+	StartTLS Encryption = "starttls" // from the command STARTTLS on, without which nothing is sent
+	Implicit Encryption = "implicit" // from the beginning
+	Plain    Encryption = "none"     // not at all
+)
+
+// Config names the server.
+type Config struct {
+	Server     string // host:port
+	From       string // a mailbox, which may have a name: EO jobs <noreply@example.org>
+	Encryption Encryption
+	Username   string // "": without a sign-in
+	Password   dispatch.Secret
+	Roots      *x509.CertPool // nil: those of the system
+}
+
+// Message is a mail of plain text.
+type Message struct {
+	To      string // an address without a name
+	ID      string // letters, digits, dots and hyphens; of each try the same
+	Subject string // one line
+	Text    string
+}
+
+// Sender sends mail. It is safe for concurrent use.
+type Sender struct {
+	Config
+	host   string
+	port   int
+	domain string // of the sender
+	places chan struct{}
+}
+
+// New returns a sender, or an error that says which setting is wrong. It does not connect.
+func New(c Config) (*Sender, error) {
+	host, text, err := net.SplitHostPort(c.Server)
+	port, wrong := strconv.ParseUint(text, 10, 16)
+	if err != nil || wrong != nil || host == "" {
+		return nil, errors.New("server: write HOST:PORT, for example smtp.example.org:587")
+	}
+	from, err := mail.ParseAddress(c.From)
+	if err != nil || CheckAddress(from.Address) != nil {
+		return nil, errors.New("from: write an address, for example EO jobs <noreply@example.org>")
+	}
+	switch c.Encryption {
+	case StartTLS, Implicit:
+	case Plain:
+		if c.Username != "" {
+			return nil, errors.New("encryption: none would send the password unprotected; write starttls or implicit")
+		}
+	default:
+		return nil, errors.New("encryption: write starttls, implicit or none")
+	}
+	_, domain, _ := strings.Cut(from.Address, "@")
+	return &Sender{Config: c, host: host, port: int(port), domain: domain, places: make(chan struct{}, atOnce)}, nil
+}
+
+// CheckAddress returns an error if a text is not one plain address: a@b in ASCII, without a name, quotes or spaces, and so without anything that
+// could end a header or add a recipient.
+func CheckAddress(text string) error {
+	local, domain, _ := strings.Cut(text, "@")
+	other := func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),:;<>@[\]`, r)
+	}
+	parsed, err := mail.ParseAddress(text)
+	if err != nil || parsed.Address != text || local == "" || domain == "" || len(text) > MostBytes || strings.ContainsFunc(local, other) || strings.ContainsFunc(domain, other) {
+		return errors.New("this is not an e-mail address of the form name@example.org")
+	}
+	return nil
+}
+
+// Send sends a message. It waits for its turn, and returns an error if the server did not accept the message.
+func (s *Sender) Send(ctx context.Context, m Message) error {
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	message, err := s.compose(m)
+	if err != nil {
+		return &dispatch.Error{Kind: dispatch.Internal, Op: "mail.Send", Text: "The message could not be written.", Err: err}
+	}
+	client, err := s.client()
+	if err != nil {
+		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Send", Text: "The settings of the mail server are wrong.", Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := client.DialAndSendWithContext(ctx, message); err != nil && !message.IsDelivered() {
+		return failure(err)
+	}
+	return nil
+}
+
+func (s *Sender) compose(m Message) (*gomail.Msg, error) {
+	if strings.ContainsAny(m.Subject+m.ID, "\r\n") {
+		return nil, errors.New("a header has more than one line")
+	}
+	if err := CheckAddress(m.To); err != nil {
+		return nil, err
+	}
+	message := gomail.NewMsg()
+	message.Subject(m.Subject)
+	message.SetMessageIDWithValue(m.ID + "@" + s.domain)
+	message.SetDate()
+	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody who is away answers
+	message.SetBodyString(gomail.TypeTextPlain, m.Text)
+	return message, errors.Join(message.From(s.From), message.To(m.To))
+}
+
+func (s *Sender) client() (*gomail.Client, error) {
+	options := []gomail.Option{gomail.WithPort(s.port), gomail.WithTimeout(within), gomail.WithTLSConfig(&tls.Config{ServerName: s.host, RootCAs: s.Roots, MinVersion: tls.VersionTLS12})}
+	switch s.Encryption {
+	case Implicit:
+		options = append(options, gomail.WithSSL())
+	case Plain:
+		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
+	default:
+		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
+	}
+	if s.Username != "" {
+		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.Username), gomail.WithPassword(s.Password.Reveal()))
+	}
+	return gomail.NewClient(s.host, options...)
+}
+
+// failure returns the error of a message that was not accepted. Its text, which the recipient can read, has the code of the response and
+// nothing of its text.
+func failure(err error) error {
+	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "mail.Send", Text: "The mail server could not be reached, or did not let this service sign in.", Err: err}
+	if refused, ok := errors.AsType[*gomail.SendError](err); ok && refused.ErrorCode() >= 400 {
+		e.Kind, e.Text = dispatch.BadUpstream, "The mail server did not accept the message: "+strings.TrimSpace(fmt.Sprint(refused.ErrorCode(), " ", refused.EnhancedStatusCode()))+"."
+	}
+	return e
+}
