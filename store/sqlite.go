@@ -148,7 +148,17 @@ type oneWriter struct {
 	prepared *statements
 }
 
+// uninterrupted returns ctx without its end, unless that has come. To wait for an end, database/sql and the driver start a goroutine each for a
+// statement, which takes as long as most statements do; these wait only for the local disk.
+func uninterrupted(ctx context.Context) context.Context {
+	if ctx.Err() != nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
 func (w oneWriter) ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error) {
+	ctx = uninterrupted(ctx)
 	if s := w.statement(ctx, q); s != nil {
 		return s.ExecContext(ctx, args...)
 	}
@@ -156,7 +166,7 @@ func (w oneWriter) ExecContext(ctx context.Context, q string, args ...any) (sql.
 }
 
 func (w oneWriter) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
-	q = inSQLite.Replace(q)
+	ctx, q = uninterrupted(ctx), inSQLite.Replace(q)
 	if s := w.statement(ctx, q); s != nil {
 		return s.QueryContext(ctx, args...)
 	}
@@ -167,6 +177,7 @@ func (w oneWriter) QueryContext(ctx context.Context, q string, args ...any) (*sq
 var inSQLite = strings.NewReplacer("FOR UPDATE SKIP LOCKED", "", "strpos(", "instr(")
 
 func (w oneWriter) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
+	ctx = uninterrupted(ctx)
 	if s := w.statement(ctx, q); s != nil {
 		return s.QueryRowContext(ctx, args...)
 	}
