@@ -33,6 +33,7 @@ const (
 	heardLimit       = 4 << 10          // bytes of a client's message
 	heardPerMinute   = 60               // messages of a client per minute
 	fullRate         = 128 << 10        // bytes per second of whole lists, in addition to one list in each interval
+	changeRate       = 32 << 10         // bytes per second of changes: what changes again within that time is sent once
 	readAnew         = 4                // cycles after which a topic is read although all of it has ended
 	bearerProtocol   = "bearer."
 )
@@ -288,6 +289,7 @@ type stream struct {
 	last *snapshot // the last one that was sent, reduced by snapshot.sent
 	sent time.Time
 
+	large  int // bytes of the changes that were sent last
 	unread int // cycles since the last that read the topic
 }
 
@@ -394,11 +396,11 @@ func (s *stream) sendMessages(ctx context.Context) (err error) {
 
 // nextChangeAt returns when a change may be sent: 1 s after the last message, later after a long one.
 func (s *stream) nextChangeAt() time.Time {
-	gap := shortestInterval
+	size, rate := s.large, changeRate
 	if !s.changes && s.last != nil {
-		gap = min(max(gap, time.Duration(s.last.size)*time.Second/fullRate), s.interval)
+		size, rate = s.last.size, fullRate
 	}
-	return s.sent.Add(gap)
+	return s.sent.Add(min(max(shortestInterval, time.Duration(size)*time.Second/time.Duration(rate)), s.interval))
 }
 
 // wait returns when the stream has something to do. It reports whether that is a change.
@@ -514,7 +516,7 @@ func (s *stream) showChanges(ctx context.Context, p, last *snapshot) error {
 	if err != nil || d.none() {
 		return err
 	}
-	s.sent = time.Now()
+	s.sent, s.large = time.Now(), cmp.Or(len(d.message), elementSize*len(d.jobs))
 	if d.message != nil {
 		return s.send(ctx, d.message)
 	}

@@ -686,3 +686,17 @@ func TestSnapshots_ShareOneRead(t *testing.T) {
 		}
 	})
 }
+
+// A stream sends changes a second after the last, later after many, and within its interval in any case.
+func TestStream_SendsManyChangesLessOften(t *testing.T) {
+	for _, row := range []struct {
+		large     int
+		after, of time.Duration
+	}{{0, time.Second, 10 * time.Second}, {changeRate, time.Second, 10 * time.Second}, {3 * changeRate, 3 * time.Second, 10 * time.Second},
+		{100 * changeRate, 10 * time.Second, 10 * time.Second}, {3 * changeRate, time.Second, time.Second}} {
+		s := stream{changes: true, interval: row.of, large: row.large, sent: moment}
+		if after := s.nextChangeAt().Sub(moment); after != row.after {
+			t.Errorf("%d bytes, every %v: the next after %v", row.large, row.of, after)
+		}
+	}
+}
