@@ -47,6 +47,8 @@ type Config struct {
 
 	// OnServed is called after each request, with the pattern of its route ("": it had none); a stream has the status 101. Optional.
 	OnServed func(route, method string, status int, took time.Duration)
+	// Trace is called with each request before it is served. It returns the context to serve it with, and what is called at its end. Optional.
+	Trace func(*http.Request) (context.Context, func(route string, status int))
 	// OnRequest is called with the caller of each authenticated request, before the request is served. Optional.
 	OnRequest func(context.Context, identity.Caller)
 	// SignInLink returns the page where a user signs in to a platform or links an account there; "" if there is no such
@@ -124,6 +126,9 @@ func (c Config) withDefaults() Config {
 	c.Log = slog.New(LogHandler(cmp.Or(c.Log, slog.Default()).Handler()))
 	if c.OnServed == nil {
 		c.OnServed = func(string, string, int, time.Duration) {}
+	}
+	if c.Trace == nil {
+		c.Trace = func(r *http.Request) (context.Context, func(string, int)) { return r.Context(), func(string, int) {} }
 	}
 	if c.Services == nil {
 		c.Services = catalogue.New(catalogue.Config{})

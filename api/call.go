@@ -103,7 +103,8 @@ func (a *api) track(next http.Handler) http.Handler {
 		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before this process, so only the configured URL tells
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		r = r.WithContext(dispatch.WithIdle(context.WithValue(r.Context(), callKey{}, c), c.pauseTurn))
+		ctx, traced := a.Trace(r)
+		r = r.WithContext(dispatch.WithIdle(context.WithValue(ctx, callKey{}, c), c.pauseTurn))
 		if r.ContentLength != 0 { // the server reads a body to its end even if no handler wants it
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.BodyTime))
 		}
@@ -114,6 +115,7 @@ func (a *api) track(next http.Handler) http.Handler {
 			a.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method),
 				slog.String("route", routeOf(r)), slog.Int("status", c.status), slog.Duration("duration", time.Since(begin)),
 				slog.String("user", pseudonym(c.caller.User)), slog.Bool("broken", broken))
+			traced(routeOf(r), c.status)
 			if broken {
 				panic(http.ErrAbortHandler)
 			}

@@ -41,6 +41,7 @@ func (r *reader) finish(c *Config) {
 		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")
 	}
 	r.checkTelemetry(c)
+	r.finishTraces(c)
 	r.checkRetention(c.Retention)
 	if c.PublicURL != "" {
 		r.checkURL(c, "public_url", c.PublicURL)

@@ -38,6 +38,7 @@ type Config struct {
 	About         About           `yaml:"about"`
 	Log           Log             `yaml:"log"`
 	Telemetry     Telemetry       `yaml:"telemetry"`
+	Traces        Traces          `yaml:"traces"`
 	Retention     Retention       `yaml:"retention"`
 	Operator      Operator        `yaml:"operator"`
 	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // maximum age of a status before its platform is asked
@@ -119,6 +120,8 @@ type Platform struct {
 	Submit         Submit          `yaml:"submit" default:"at_most_once" oneof:"at_most_once at_least_once"`
 
 	Assets Assets `yaml:"assets" default:"direct" oneof:"direct proxy"`
+
+	Traceparent bool `yaml:"traceparent" default:"false"` // send the platform the trace context of requests
 
 	// StartSettlesAfter is for openEO, see dispatch.Backend; absent: learned.
 	StartSettlesAfter time.Duration `yaml:"start_settles_after"`

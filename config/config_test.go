@@ -26,6 +26,7 @@ public_url: https://dispatch.example.org
 database: env:DB
 database_direct: env:DIRECT
 operator: {history: 24h}
+traces: {endpoint: "https://collector.example.org", headers: env:TRACES, incoming: true}
 identity:
   issuer: https://auth.example.org/realms/apex
   audience: [eodispatch-api, other]
@@ -54,6 +55,7 @@ platforms:
     submit: at_least_once
     assets: proxy
     start_settles_after: 5m
+    traceparent: true
   - name: processes
     protocol: ogc-api-processes
     endpoint: https://ogc.example.org/api
@@ -108,7 +110,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := load("x.yaml", []byte(strings.Replace(whole, "SECRETFILE", file, 1)),
-		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full", "DIRECT=postgres://u:p@db1,db2:5433/eo?sslmode=verify-full", "CLIENT=from a variable", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret"})
+		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full", "DIRECT=postgres://u:p@db1,db2:5433/eo?sslmode=verify-full", "CLIENT=from a variable", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret", "TRACES=x-api-key=abc"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +118,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 	want := &Config{
 		Listen: "0.0.0.0:8080", Proxies: []string{"10.0.0.0/8"}, TLS: TLS{"/tls/cert.pem", "/tls/key.pem"}, PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo?sslmode=verify-full",
 		Direct: "postgres://u:p@db1,db2:5433/eo?sslmode=verify-full&target_session_attrs=read-write", Operator: Operator{History: 24 * time.Hour},
+		Traces: Traces{Endpoint: "https://collector.example.org/v1/traces", Headers: "x-api-key=abc", Incoming: true},
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
 			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", DocsClient: "docs", CommandLineClient: "programs", OpenEOClient: "notebooks", OpenEOPages: []string{"https://editor.example.org"}, GiveUpAfter: 48 * time.Hour},
 		Vault: Vault{Keys: vaultKey}, Session: Session{Life: 12 * time.Hour, Idle: time.Hour},
@@ -126,7 +129,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Exchange:    &Exchange{Driver: KeycloakRequestedIssuer, Alias: "cdse", LinkLife: 30 * time.Minute},
 			TokenPrefix: "oidc/CDSE", Issuer: "https://identity.example.org/realms/CDSE",
 			Limits: PlatformLimits{Jobs: 3, Requests: 4, Rate: Pace(100 * time.Millisecond), MinPoll: 5 * time.Second, Send: 20 * time.Second, FreeStalled: true},
-			Submit: AtLeastOnce, Assets: ProxiedAssets, StartSettlesAfter: 5 * time.Minute,
+			Submit: AtLeastOnce, Assets: ProxiedAssets, Traceparent: true, StartSettlesAfter: 5 * time.Minute,
 		}, {
 			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,
 			ServiceAccount: &ServiceAccount{TokenURL: "https://auth.example.org/token", ClientID: "broker", ClientSecret: "from a file"},

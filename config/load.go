@@ -78,6 +78,7 @@ func read(file string, text []byte, environ []string) (*reader, *Config, error) 
 	delete(r.env, testCatalogue)
 	c := &Config{}
 	r.addLegacy()
+	r.addTraces()
 	r.overlay(root, reflect.TypeFor[Config](), prefix, r.env)
 	r.obeyKnative()
 	r.readStruct(root, reflect.ValueOf(c).Elem(), "")

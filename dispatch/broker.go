@@ -25,6 +25,7 @@ type Broker struct {
 	Installation string // see Store.Installation
 	Log          *slog.Logger
 	Observer     Observer // nil: nobody observes
+	Tracer       Tracer   // nil: nothing is traced
 	UserJobs     int      // how many jobs a user may have that have not ended; 0: any number
 	UserDaily    int      // how many jobs a user may submit in a day; 0: any number
 	UserBytes    int64    // how many bytes the requests of a user's jobs that have not ended may take; 0: any number

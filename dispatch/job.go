@@ -201,6 +201,9 @@ type Job struct {
 	// Unmoved is for how long consecutive status reads have shown no effect of a start in doubt: the sum of the pauses between them.
 	Unmoved time.Duration
 
+	// Traceparent is the trace context of the request that accepted the job, see [Tracer]; "": it was not traced. It never changes.
+	Traceparent string
+
 	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A store never
 	// fills in this field; see Store.Result.
 	Result []byte
@@ -255,7 +258,7 @@ func (j Job) Retry(now time.Time) Job {
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Desired: j.Desired, Hidden: j.Hidden,
 		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
 		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
-		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered,
+		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered, Traceparent: j.Traceparent,
 	}
 	return again.idlePaused()
 }

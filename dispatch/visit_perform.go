@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -81,7 +82,11 @@ func (v *visit) cancelKind(j Job) stepKind {
 // where a visit sends requests about jobs to the platform. If the adapter panics, the outcome of the request is unknown for every job.
 func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOutcome) {
 	begun := time.Now()
-	defer func() { v.observeRequest(s, time.Since(begun), outcomes) }()
+	ctx, end := v.traced(ctx, s)
+	defer func() {
+		v.observeRequest(s, time.Since(begun), outcomes)
+		end(firstError(outcomes))
+	}()
 	var panicked error
 	defer func() {
 		if panicked != nil {
@@ -122,17 +127,22 @@ func (v *visit) observeRequest(s step, took time.Duration, outcomes []jobOutcome
 	if op == "" {
 		return
 	}
-	var err error
-	for _, o := range outcomes {
-		if o.Unsent {
-			return
-		}
-		err = firstOf(err, o.Err)
+	if slices.ContainsFunc(outcomes, func(o jobOutcome) bool { return o.Unsent }) {
+		return
 	}
 	for _, o := range outcomes {
 		v.broker.observer().JobAsked(o.job, op, took, o.Err)
 	}
-	v.broker.observer().RequestEnded(v.backend.Name, op, took, err)
+	v.broker.observer().RequestEnded(v.backend.Name, op, took, firstError(outcomes))
+}
+
+func firstError(outcomes []jobOutcome) error {
+	for _, o := range outcomes {
+		if o.Err != nil {
+			return o.Err
+		}
+	}
+	return nil
 }
 
 // op names the request of a step for the observer; "" if the step sends none.

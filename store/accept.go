@@ -193,6 +193,10 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	if annotated {
 		columns = append(columns, "annotations")
 	}
+	traced := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Traceparent != "" })
+	if traced {
+		columns = append(columns, "traceparent")
+	}
 	b := newBulk(q, "jobs", columns...)
 	defer b.close()
 	for i, j := range a.jobs {
@@ -200,6 +204,9 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 			j.Bytes(), a.counted, a.now, a.now, a.now, a.now}
 		if annotated {
 			row = append(row, annotationsText(j.Annotations))
+		}
+		if traced {
+			row = append(row, j.Traceparent)
 		}
 		if err := b.add(ctx, row...); err != nil {
 			return err

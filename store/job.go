@@ -22,7 +22,7 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
 	}
 	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
-	j.Unit, j.Spent = r.Unit, r.Spent
+	j.Unit, j.Spent, j.Traceparent = r.Unit, r.Spent, r.Traceparent
 	return j, errors.Join(annotationsOf(r.Annotations, &j.Annotations), meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past))
 }
 

@@ -48,6 +48,7 @@ type Store struct {
 
 	schemaWas, schema int64 // versions: as it was found, and now
 
+	trace   TraceFunc     // nil: nothing is traced
 	keyLife time.Duration // of idempotency keys
 	removed func(kind string, n int64)
 
@@ -144,7 +145,7 @@ func operatorKeyOf(cursorKey dispatch.Secret) dispatch.Secret {
 	return dispatch.Secret(hex.EncodeToString(of.Sum(nil)))
 }
 
-func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.adapt(db, db)) }
+func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.traced(s.adapt(db, db))) }
 
 // tx is a transaction: the generated queries, and plain SQL for what sqlc cannot express.
 type tx struct {
@@ -174,12 +175,14 @@ func (s *Store) inSnapshot(ctx context.Context, db *sql.DB, op string, f func(q 
 func (s *Store) inIsolated(ctx context.Context, db *sql.DB, op string, o *sql.TxOptions, f func(q tx, now int64) error) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	ctx, end := s.begin(ctx, op)
 	var err error
 	for range attempts {
 		if err = s.once(ctx, db, o, f); !retryable(err) {
 			break
 		}
 	}
+	end(err)
 	return fail(op, err)
 }
 
@@ -188,10 +191,12 @@ func (s *Store) inIsolated(ctx context.Context, db *sql.DB, op string, o *sql.Tx
 func (s *Store) readOnly(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	ctx, end := s.begin(ctx, op)
 	now, err := s.now(ctx, db)
 	if err == nil {
-		err = f(s.tx(db, db), now)
+		err = f(s.tx(ctx, db, db), now)
 	}
+	end(err)
 	return fail(op, err)
 }
 
@@ -206,15 +211,15 @@ func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q
 	if err != nil {
 		return err
 	}
-	if err := f(s.tx(db, begun), now); err != nil {
+	if err := f(s.tx(ctx, db, begun), now); err != nil {
 		return err
 	}
 	return committed(begun.Commit())
 }
 
-// tx returns the queries of db that run on a transaction or on db itself.
-func (s *Store) tx(db *sql.DB, on query.DBTX) tx {
-	adapted := s.adapt(db, on)
+// tx returns the queries of db that run on a transaction, whose context is ctx, or on db itself.
+func (s *Store) tx(ctx context.Context, db *sql.DB, on query.DBTX) tx {
+	adapted := s.tracedWithin(ctx, s.adapt(db, on))
 	return tx{query.New(adapted), adapted, s.parameter, s.updateJobs}
 }
 

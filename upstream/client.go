@@ -36,6 +36,10 @@ type Config struct {
 	// Dial replaces how the default transport connects; addresses are not checked then. For tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// Trace is called with each request before it is sent, to which it may add headers, and the name of the operation. It returns the context to
+	// send it with, and what is called with the header of the response, or the error. Optional.
+	Trace func(ctx context.Context, op string, r *http.Request) (context.Context, func(*http.Response, error))
+
 	// Timeout bounds a call whose context has no deadline; default 30 s.
 	Timeout time.Duration
 
@@ -54,6 +58,7 @@ type Client struct {
 	agent     string
 	timeout   time.Duration
 	rules     rules
+	trace     func(context.Context, string, *http.Request) (context.Context, func(*http.Response, error)) // nil: nothing is traced
 	trusted   http.RoundTripper // for servers that the operator configured; other connections are guarded
 	oneShot   http.RoundTripper // the same, with a new connection for each request
 	untrusted http.RoundTripper // for servers that users name: it shares no connections with the others, so all are guarded
@@ -63,7 +68,7 @@ type Client struct {
 func New(c Config) *Client {
 	r := newRules(c)
 	client := &Client{
-		agent: cmp.Or(c.UserAgent, "eodispatch"), timeout: cmp.Or(c.Timeout, defaultTimeout), rules: r,
+		agent: cmp.Or(c.UserAgent, "eodispatch"), timeout: cmp.Or(c.Timeout, defaultTimeout), rules: r, trace: c.Trace,
 		trusted: c.Transport, oneShot: c.Transport, untrusted: c.Transport,
 	}
 	if c.Transport == nil {
@@ -179,7 +184,7 @@ func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 		by = c.oneShot
 	}
 	for hops := 0; ; hops++ {
-		resp, sent, err := c.send(ctx, by, call.request(u, token))
+		resp, sent, err := c.send(ctx, by, call.Op, call.request(u, token))
 		if err != nil {
 			return nil, failure(call.Op, err, sent, call.Effect)
 		}
@@ -219,15 +224,20 @@ var (
 	errSwitched = errors.New("HTTP 101")
 )
 
-// send sends one request. sent is false if it is certain that the server received nothing. A response that switches protocols is an error: its
+// send sends one request of an operation. sent is false if it is certain that the server received nothing. A response that switches protocols is an error: its
 // body would be the connection, and no deadline ends a read of that.
-func (c *Client) send(ctx context.Context, by http.RoundTripper, req *http.Request) (resp *http.Response, sent bool, err error) {
+func (c *Client) send(ctx context.Context, by http.RoundTripper, op string, req *http.Request) (resp *http.Response, sent bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, fmt.Errorf("%w (%w)", errNotSent, context.Cause(ctx))
 	}
 	req.Header.Set("User-Agent", c.agent)
 	if req.Header.Get("Accept-Encoding") == "" {
 		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	if c.trace != nil {
+		tracing, end := c.trace(ctx, op, req)
+		ctx = tracing
+		defer func() { end(resp, err) }()
 	}
 	var traced, wrote atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{

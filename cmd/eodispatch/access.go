@@ -12,6 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/telemetry"
+	"github.com/eodispatch/eodispatch/tracing"
 )
 
 // access obtains platform tokens on behalf of users and connects the sign-in pages to the broker.
@@ -30,13 +31,13 @@ type access struct {
 	alone   bool // no other process uses the database
 }
 
-func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *store.Store, seen *telemetry.Telemetry, log *slog.Logger) (*access, error) {
+func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *store.Store, seen *telemetry.Telemetry, traces *tracing.Tracing, log *slog.Logger) (*access, error) {
 	ring, err := keyring(settings)
 	if err != nil {
 		return nil, err
 	}
 	a := &access{vault: kept, log: log, ring: ring, linkTo: map[string]string{}, session: settings.Session, alone: !allowsSeveral(settings.Database.Reveal())}
-	c := tokensOf(settings, backends, log)
+	c := tokensOf(settings, backends, traces, log)
 	c.OnToken = seen.TokenRequested
 	c.Locker, c.SessionGrants = kept, settings.Identity.SessionGrants
 	if ring != nil {

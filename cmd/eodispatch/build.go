@@ -30,6 +30,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/telemetry"
+	"github.com/eodispatch/eodispatch/tracing"
 	"github.com/eodispatch/eodispatch/upstream"
 	"github.com/eodispatch/eodispatch/web"
 )
@@ -71,16 +72,16 @@ var seams = struct {
 
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay the
 // start; only the database must answer.
-func build(ctx context.Context, settings *config.Config, kept *store.Store, seen *telemetry.Telemetry, log *slog.Logger) (*broker, error) {
+func build(ctx context.Context, settings *config.Config, kept *store.Store, seen *telemetry.Telemetry, traces *tracing.Tracing, log *slog.Logger) (*broker, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
 	memory.apply(log)
-	backends := platforms(settings)
+	backends := platforms(settings, traces)
 	verifier, err := identity.NewVerifier(verifierOf(settings))
 	if err != nil {
 		return nil, err
 	}
-	access, err := newAccess(settings, backends, kept, seen, log)
+	access, err := newAccess(settings, backends, kept, seen, traces, log)
 	if err != nil {
 		return nil, err
 	}
@@ -93,17 +94,17 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	}
 	jobs := seams.store(kept)
 	past := history.New(seen, kept, wallClock{}, log)
-	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log, Observer: past,
+	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log, Observer: past, Tracer: traces,
 		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing}
 	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter, settings.GiveUpAfter, settings.StalledAfter
 	lost := &losses{database: kept, log: log}
 	process := telemetry.Process{Durability: lost.last, Unsaved: b.Unsaved, Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: budget.Refusals}
-	work := engine.New(engine.Config{Store: jobs, Visit: seen.Visits(b.Visit), Log: log, Lease: longestLease(backends),
+	work := engine.New(engine.Config{Store: jobs, Visit: traces.Visits(seen.Visits(b.Visit)), Log: log, Lease: longestLease(backends),
 		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	offered := offeredServices(settings, b, kept, log)
 	served := apiConfig(settings, b, kept, offered, memory)
-	served.Verifier, served.DocsSignIn, served.OnServed, served.Log = verifier, docsSignIn(settings, verifier), seen.RequestServed, log
+	served.Verifier, served.DocsSignIn, served.OnServed, served.Trace, served.Log = verifier, docsSignIn(settings, verifier), seen.RequestServed, traces.Request, log
 	processes := processServer(settings, b, offered)
 	sender, err := senderOf(settings, access, kept, installation, processes, seen, log)
 	if err != nil {
@@ -290,10 +291,10 @@ func (b *broker) runGuarded(ctx context.Context, op string, f func() error) {
 }
 
 // platforms creates the configured back-ends.
-func platforms(settings *config.Config) []*dispatch.Backend {
+func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Backend {
 	client := upstream.New(upstream.Config{
 		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trusted(settings),
-		Transport: seams.transport,
+		Transport: seams.transport, Trace: traces.Outgoing(toldOfTraces(settings)),
 	})
 	var backends []*dispatch.Backend
 	for _, p := range settings.Platforms {
@@ -355,13 +356,13 @@ func trusted(settings *config.Config) []string {
 
 func verifierOf(settings *config.Config) identity.Config {
 	return identity.Config{Issuer: settings.Identity.Issuer, Audience: settings.Identity.Audience, Clients: settings.Identity.Clients,
-		Client: identityClient(settings), Development: settings.Development}
+		Client: identityClient(settings, nil), Development: settings.Development}
 }
 
 // identityClient returns the HTTP client for identity providers.
-func identityClient(settings *config.Config) *upstream.Client {
+func identityClient(settings *config.Config, traces *tracing.Tracing) *upstream.Client {
 	return upstream.New(upstream.Config{
-		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trustedProviders(settings),
+		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trustedProviders(settings), Trace: traces.Outgoing(notTold),
 	})
 }
 
@@ -386,9 +387,9 @@ func trustedProviders(settings *config.Config) []string {
 	return urls
 }
 
-func tokensOf(settings *config.Config, backends []*dispatch.Backend, log *slog.Logger) identity.TokensConfig {
+func tokensOf(settings *config.Config, backends []*dispatch.Backend, traces *tracing.Tracing, log *slog.Logger) identity.TokensConfig {
 	c := identity.TokensConfig{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.ClientID,
-		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey, Client: identityClient(settings), Log: log, Development: settings.Development}
+		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey, Client: identityClient(settings, traces), Log: log, Development: settings.Development}
 	for i, p := range settings.Platforms {
 		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}
 		if p.Exchange != nil {

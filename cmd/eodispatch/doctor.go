@@ -151,8 +151,8 @@ func checksOf(settings *config.Config) ([]check, error) {
 	if err != nil {
 		return nil, err
 	}
-	backends := platforms(settings)
-	tokens, err := identity.NewTokens(tokensOf(settings, backends, slog.New(slog.DiscardHandler)))
+	backends := platforms(settings, nil)
+	tokens, err := identity.NewTokens(tokensOf(settings, backends, nil, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +180,9 @@ func checksOf(settings *config.Config) ([]check, error) {
 		})
 	}
 	checks = append(checks, certificateCheck(settings), privateCheck(settings))
+	if settings.Traces.Endpoint != "" {
+		checks = append(checks, tracesCheck(settings))
+	}
 	for _, source := range settings.Catalogue.Sources {
 		checks = append(checks, check{
 			name: "catalogue source " + source, ask: withoutUnproven(func(ctx context.Context) error { return askSource(ctx, settings, source) }),

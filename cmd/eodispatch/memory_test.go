@@ -66,7 +66,7 @@ func withLargeJobs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	b := conformance.NewBroker(kept, noTokens{}, platforms(&config.Config{})...)
+	b := conformance.NewBroker(kept, noTokens{}, platforms(&config.Config{}, nil)...)
 	handler := api.New(api.Config{Broker: b, Verifier: anyToken{}, Log: log, Health: kept.Ping})
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() { server.Close(); handler.Close() })

@@ -104,7 +104,7 @@ func brokerOf(t *testing.T, s *httptest.Server) http.Handler {
 	backends := platforms(&config.Config{Development: true, Platforms: []config.Platform{
 		{Name: "openeo", Protocol: config.OpenEO, Endpoint: s.URL, Access: dispatch.AccessOpen, Limits: limits},
 		{Name: "ogc", Protocol: config.OGCProcess, Endpoint: s.URL + "/ogc", Access: dispatch.AccessOpen, Limits: limits},
-	}})
+	}}, nil)
 	kept, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", wallClock{})
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestTrustedProviders_NotThoseAPlatformNames(t *testing.T) {
 		if !row.pinned {
 			settings.Platforms[0].ServiceAccount.Issuer = ""
 		}
-		c := tokensOf(settings, platforms(settings), slog.New(slog.DiscardHandler))
+		c := tokensOf(settings, platforms(settings, nil), nil, slog.New(slog.DiscardHandler))
 		if account := &c.Platforms[0].Account; account.FindIssuer != nil {
 			account.FindIssuer = func(context.Context) (string, error) { return address, nil }
 		}

@@ -163,7 +163,7 @@ type replica struct {
 func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.Duration) replica {
 	access := config.Platform{Name: "p", Protocol: c.protocol, Endpoint: endpoint, Access: dispatch.AccessUser, TokenPrefix: "oidc/sim"}
 	access.Limits = config.PlatformLimits{Requests: 8, Send: 30 * time.Second, Rate: config.Pace(pace), Jobs: 1000}
-	backends := platforms(&config.Config{Development: true, Platforms: []config.Platform{access}})
+	backends := platforms(&config.Config{Development: true, Platforms: []config.Platform{access}}, nil)
 	name, err := s.Installation(b.Context())
 	if err != nil {
 		b.Fatal(err)

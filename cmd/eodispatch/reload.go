@@ -51,6 +51,7 @@ func fixedSettings(running, again config.Config) (settings config.Config, fixed 
 		{"database", &running.Database, &again.Database},
 		{"database_direct", &running.Direct, &again.Direct},
 		{"telemetry", &running.Telemetry, &again.Telemetry},
+		{"traces", &running.Traces, &again.Traces},
 		{"log.format", &running.Log.Format, &again.Log.Format},
 		{"limits.connections", &running.Limits.Connections, &again.Limits.Connections},
 		{"limits.memory", &running.Limits.Memory, &again.Limits.Memory},

@@ -63,6 +63,12 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 		return err
 	}
 	defer private.close()
+	traces, err := startTraces(ctx, settings, log)
+	if err != nil {
+		return err
+	}
+	defer traces.Stop()
+	log = slog.New(traces.LogHandler(log.Handler()))
 	kept, err := openStore(ctx, settings, seen, log)
 	if err != nil && ctx.Err() != nil {
 		log.Info("stopped before it served", "error", err)
@@ -74,7 +80,8 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	defer func() { err = errors.Join(err, kept.Close()) }()
 	kept.KeepKeys(settings.Retention.Keys)
 	kept.OnRemoved(seen.Removed)
-	s := &service{store: kept, seen: seen, log: log}
+	kept.Trace(traces.Statements(databaseSystem(settings)))
+	s := &service{store: kept, seen: seen, traces: traces, log: log}
 	if err := s.build(ctx, settings); err != nil {
 		return err
 	}

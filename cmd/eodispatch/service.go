@@ -12,13 +12,15 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/telemetry"
+	"github.com/eodispatch/eodispatch/tracing"
 )
 
-// service is what one process serves. The database, the ports and the metrics stay; new settings replace the broker between them.
+// service is what one process serves. The database, the ports, the metrics and the traces stay; new settings replace the broker between them.
 type service struct {
-	store *store.Store
-	seen  *telemetry.Telemetry
-	log   *slog.Logger
+	store  *store.Store
+	seen   *telemetry.Telemetry
+	traces *tracing.Tracing
+	log    *slog.Logger
 
 	handler  atomic.Pointer[api.API]
 	settings *config.Config
@@ -34,7 +36,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // build assembles a broker. From then on it answers requests.
 func (s *service) build(ctx context.Context, settings *config.Config) error {
-	b, err := build(ctx, settings, s.store, s.seen, s.log)
+	b, err := build(ctx, settings, s.store, s.seen, s.traces, s.log)
 	if err != nil {
 		return err
 	}

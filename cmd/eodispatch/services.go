@@ -40,7 +40,7 @@ func configuredService(s config.Service, platforms []config.Platform) catalogue.
 
 // readServices returns the catalogue as its sources are now, without the database.
 func readServices(ctx context.Context, settings *config.Config) *catalogue.Catalogue {
-	offered := offeredServices(settings, &dispatch.Broker{Backends: platforms(settings)}, nil, slog.New(slog.DiscardHandler))
+	offered := offeredServices(settings, &dispatch.Broker{Backends: platforms(settings, nil)}, nil, slog.New(slog.DiscardHandler))
 	offered.Read(ctx)
 	return offered
 }

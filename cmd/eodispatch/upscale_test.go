@@ -45,7 +45,7 @@ func newTaskBroker(t *testing.T, p config.Protocol, life simulator.Life, limits 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := conformance.NewBroker(kept, noTokens{}, platforms(settings)...)
+	b := conformance.NewBroker(kept, noTokens{}, platforms(settings, nil)...)
 	stop := conformance.RunBroker(b)
 	t.Cleanup(func() { stop(); kept.Close(); w.Close() })
 	return taskBroker{b, w}

@@ -122,6 +122,7 @@ type Job struct {
 	MeterDue    int64
 	Pruned      bool
 	Annotations string
+	Traceparent string
 }
 
 type OperatorHold struct {

@@ -1,0 +1,40 @@
+package dispatch
+
+import "context"
+
+// Tracer connects what the broker does for a job with the request that accepted it. Its methods return at once, and are called from many
+// goroutines.
+type Tracer interface {
+	// Traceparent returns the trace context of the request that ctx belongs to, in the form of the W3C's header; "": the request is not traced.
+	Traceparent(ctx context.Context) string
+	// Step reports that a visit begins a request to a platform about these jobs. The request is sent with the context that Step returns. end is
+	// called once, with what failed.
+	Step(ctx context.Context, platform, op string, jobs []Job) (step context.Context, end func(error))
+}
+
+// tracer returns the configured tracer, or one that does nothing.
+func (b *Broker) tracer() Tracer {
+	if b.Tracer == nil {
+		return untraced{}
+	}
+	return b.Tracer
+}
+
+type untraced struct{}
+
+func (untraced) Traceparent(context.Context) string { return "" }
+
+func (untraced) Step(ctx context.Context, _, _ string, _ []Job) (context.Context, func(error)) {
+	return ctx, ignoreError
+}
+
+func ignoreError(error) {}
+
+// traced begins the trace of a step if a request is sent for it.
+func (v *visit) traced(ctx context.Context, s step) (context.Context, func(error)) {
+	op := s.op()
+	if op == "" {
+		return ctx, ignoreError
+	}
+	return v.broker.tracer().Step(ctx, v.backend.Name, op, s.jobs)
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// TraceFunc is called when a transaction or a statement begins, with its name. It returns a context for what belongs to it, and what is
+// called at its end, with what failed.
+type TraceFunc func(ctx context.Context, name string) (context.Context, func(error))
+
+// Trace has begin called with each transaction and each statement; nil: nothing is traced. Call it before the store is used.
+func (s *Store) Trace(begin TraceFunc) {
+	s.trace = begin
+	if now := s.now; begin != nil && s.remote { // elsewhere the time comes from no statement
+		s.now = func(ctx context.Context, on query.DBTX) (int64, error) {
+			_, end := begin(ctx, "Now")
+			us, err := now(ctx, on)
+			end(err)
+			return us, err
+		}
+	}
+}
+
+// begin reports the begin of a transaction.
+func (s *Store) begin(ctx context.Context, op string) (context.Context, func(error)) {
+	if s.trace == nil {
+		return ctx, func(error) {}
+	}
+	return s.trace(ctx, op)
+}
+
+// traced runs queries and reports them. That of a row, or of rows, ends before these are read.
+type traced struct {
+	query.DBTX
+	trace TraceFunc
+}
+
+// tracedWithin returns queries that are reported as parts of a transaction, whose context is within.
+func (s *Store) tracedWithin(within context.Context, on query.DBTX) query.DBTX {
+	if s.trace == nil {
+		return on
+	}
+	return traced{on, func(_ context.Context, name string) (context.Context, func(error)) { return s.trace(within, name) }}
+}
+
+// traced returns queries that are reported as parts of what the contexts of their calls belong to.
+func (s *Store) traced(on query.DBTX) query.DBTX {
+	if s.trace == nil {
+		return on
+	}
+	return traced{on, s.trace}
+}
+
+func (t traced) ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error) {
+	_, end := t.trace(ctx, nameOf(q))
+	result, err := t.DBTX.ExecContext(ctx, q, args...)
+	end(err)
+	return result, err
+}
+
+func (t traced) PrepareContext(ctx context.Context, q string) (*sql.Stmt, error) {
+	_, end := t.trace(ctx, "Prepare "+nameOf(q))
+	prepared, err := t.DBTX.PrepareContext(ctx, q)
+	end(err)
+	return prepared, err
+}
+
+func (t traced) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
+	_, end := t.trace(ctx, nameOf(q))
+	rows, err := t.DBTX.QueryContext(ctx, q, args...)
+	end(err)
+	return rows, err
+}
+
+func (t traced) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
+	_, end := t.trace(ctx, nameOf(q))
+	row := t.DBTX.QueryRowContext(ctx, q, args...)
+	end(row.Err())
+	return row
+}
+
+// nameOf returns the name of a generated query, and the first word of one that is written by hand.
+func nameOf(q string) string {
+	if rest, generated := strings.CutPrefix(q, "-- name: "); generated {
+		name, _, _ := strings.Cut(rest, " ")
+		return name
+	}
+	for word := range strings.FieldsSeq(q) {
+		return word
+	}
+	return ""
+}
