@@ -58,10 +58,11 @@ type Client struct {
 	agent     string
 	timeout   time.Duration
 	rules     rules
-	trace     func(context.Context, string, *http.Request) (context.Context, func(*http.Response, error)) // nil: nothing is traced
 	trusted   http.RoundTripper // for servers that the operator configured; other connections are guarded
 	oneShot   http.RoundTripper // the same, with a new connection for each request
 	untrusted http.RoundTripper // for servers that users name: it shares no connections with the others, so all are guarded
+
+	trace func(context.Context, string, *http.Request) (context.Context, func(*http.Response, error)) // nil: nothing is traced
 }
 
 // New returns a client.

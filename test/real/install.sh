@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server and a pooler for it, MariaDB's server, a C compiler for the race detector,
 # a browser, a Python environment for each real server that the tests of this folder start and for each judge, Node where the system's is
-# older than 20, borders of countries, promtool, zsh, and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
+# older than 20, borders of countries, promtool, zsh, what judges the service (systemd-analyze, strace), and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
 # Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}. apt-get checks the signatures of the distribution;
 # all else is checked by hashes that stand here, and what has another one is not installed.
 #
@@ -137,6 +137,8 @@ if [[ $# == 0 ]]; then
   package unzip command -v unzip
   package curl command -v curl
   package zsh command -v zsh
+  package strace command -v strace
+  package systemd command -v systemd-analyze
   package chromium command -v chromium
   names=(world-atlas promtool javascript)
   for file in "$here"/requirements/*.in; do names+=("$(basename "$file" .in)"); done
