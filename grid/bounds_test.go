@@ -187,3 +187,26 @@ func FuzzArea(f *testing.F) {
 		}
 	})
 }
+
+// TestSplit_KeepsNoMoreThanAnAnswerHolds: with a buffer each tile holds the positions of its neighbours, so that tiles would take many times the area's memory.
+func TestSplit_KeepsNoMoreThanAnAnswerHolds(t *testing.T) {
+	a, err := ParseArea([]byte(comb(100, 4, 50, 6, 52)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := budget.TilesBytes.Most
+	defer func() { budget.TilesBytes.Most = most }()
+	budget.TilesBytes.Most = 40_000
+	s := Split{Grid: named(t, "20x20km"), Most: 10_000, Buffer: 100_000}
+	kept := 0
+	for _, s.Whole = range []bool{false, true} {
+		tiles, err := s.Tiles(a)
+		if over, is := errors.AsType[*budget.Exceeded](err); !s.Whole && (!is || over.Bound.Name != budget.TilesBytes.Name) || s.Whole && err != nil {
+			t.Errorf("whole cells: %v: %v", s.Whole, err)
+		}
+		kept += len(tiles)
+	}
+	if kept < 100 {
+		t.Errorf("%d whole cells", kept)
+	}
+}

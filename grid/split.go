@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/peterstace/simplefeatures/geom"
+
+	"github.com/eodispatch/eodispatch/budget"
 )
 
 // Split says how an area is split into tiles. The zero values of all but Grid and Most mean that nothing is changed.
@@ -40,6 +42,9 @@ type TooMany struct{ Text string }
 
 func (e TooMany) Error() string { return e.Text + " tiles" }
 
+// positionBytes is the least that a position takes in JSON, as in "[1,2],": tiles that no answer could hold are not kept.
+const positionBytes = 6
+
 // MostBuffer is the greatest [Split.Buffer] in metres.
 const MostBuffer = 100_000
 
@@ -63,12 +68,13 @@ func (s Split) Check() error {
 }
 
 // Tiles returns the tiles of an area. Without a buffer, the pieces of neighbouring cells have no gap and do not overlap; each is valid by RFC 7946.
-// The error is a [TooMany], a [Fault], or that of the area's meter, see [ParseWithin].
+// The error is a [TooMany], a [Fault], that of the area's meter,
+// see [ParseWithin], or that of [budget.TilesBytes].
 func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 	if n := s.Grid.Estimate(a, s.Most); n > s.Most {
 		return nil, TooMany{fmt.Sprintf("about %d", n)}
 	}
-	more := false
+	more, positions := false, 0
 	err = s.each(a, func(c Cell, piece MultiPolygon) bool {
 		if s.MinArea > 0 && !s.Merge && piece.squareMetres() < s.MinArea {
 			return true
@@ -76,12 +82,18 @@ func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 		if more = len(tiles) == s.Most; more {
 			return false
 		}
+		if s.Whole {
+			piece = c.Outline()
+		}
 		tiles = append(tiles, Tile{c, piece})
-		return true
+		positions += piece.positions()
+		return positionBytes*int64(positions) <= budget.TilesBytes.Most
 	})
 	switch {
 	case err != nil:
 		return nil, err
+	case positionBytes*int64(positions) > budget.TilesBytes.Most:
+		return nil, budget.TilesBytes.Refuse()
 	case a.meter.Err() != nil:
 		return nil, a.meter.Err()
 	case more:
@@ -93,11 +105,6 @@ func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 		}
 	}
 	s.sort(tiles, a)
-	if s.Whole {
-		for i := range tiles {
-			tiles[i].Piece = tiles[i].Outline()
-		}
-	}
 	return tiles, nil
 }
 
