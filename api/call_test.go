@@ -233,7 +233,7 @@ func TestCORS(t *testing.T) {
 	}
 	pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://portal.example.org", "Access-Control-Request-Method", "POST").Header()
 	for name, want := range map[string]string{"Access-Control-Allow-Methods": "GET, POST, PATCH, DELETE", "Access-Control-Max-Age": "600",
-		"Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Correlation-ID"} {
+		"Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer, X-Correlation-ID"} {
 		if pre.Get(name) != want {
 			t.Errorf("%s: %q", name, pre.Get(name))
 		}

@@ -24,12 +24,12 @@ func (a *api) allowOrigins(next http.Handler) http.Handler {
 			return
 		}
 		if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-			h.Set("Access-Control-Expose-Headers", "X-Correlation-ID, Location, Retry-After, WWW-Authenticate, Link, ETag")
+			h.Set("Access-Control-Expose-Headers", "X-Correlation-ID, Location, Retry-After, WWW-Authenticate, Link, ETag, Preference-Applied")
 			next.ServeHTTP(w, r)
 			return
 		}
 		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Correlation-ID")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer, X-Correlation-ID")
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
 	})

@@ -59,19 +59,31 @@ func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
 	if err != nil {
 		return nil, err
 	}
+	r, err := a.acceptJob(ctx, in, body)
+	if err != nil {
+		return nil, err
+	}
+	return &accepted{a.addressOf(r), a.summary(r)}, nil
+}
+
+// acceptJob stores the job that a body asks for.
+func (a *api) acceptJob(ctx context.Context, in *request, body []byte) (r dispatch.Record, err error) {
 	req, faults := a.parse(body)
 	verifyMailboxes(ctx, req.Notify)
 	key, bad := in.key(body)
-	var r dispatch.Record
 	if faults = append(faults, bad...); len(faults) > 0 {
 		r, err = a.Broker.RepeatedJob(ctx, user(ctx), key, invalid(faults))
 	} else {
 		r, err = a.Broker.Accept(ctx, user(ctx), req, key)
 	}
 	if err != nil {
-		return nil, requestError(err)
+		return r, requestError(err)
 	}
-	return &accepted{a.pagePath(fmt.Sprintf("/unit_jobs/%d", r.ID)), a.summary(r)}, nil
+	return r, nil
+}
+
+func (a *api) addressOf(r dispatch.Record) string {
+	return a.pagePath(fmt.Sprintf("/unit_jobs/%d", r.ID))
 }
 
 func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob], error) {

@@ -40,6 +40,10 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	if err != nil {
 		return nil, err
 	}
+	r, w := humago.Unwrap(in.http)
+	if wait := preferredWait(r.Header); wait > 0 {
+		return a.runJob(ctx, in, body, wait)
+	}
 	req, faults := a.parse(body)
 	if len(faults) > 0 {
 		return nil, invalid(faults)
@@ -50,10 +54,12 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 		return nil, errStopping
 	}
 	result, err := a.Broker.RunSync(ctx, user(ctx), req)
-	_, w := humago.Unwrap(in.http)
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime)) // the run may have lasted longer than the server's write deadline
 	if err != nil {
 		release()
+		if dispatch.Is(err, dispatch.Unsupported) { // nothing runs: the platform, or the process, has jobs only
+			return a.runJob(ctx, in, body, usualWait)
+		}
 		return nil, requestError(err)
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {

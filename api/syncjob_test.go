@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func TestPreferredWait(t *testing.T) {
+	for given, want := range map[string]time.Duration{"": 0, "wait=7": 7 * time.Second, "respond-async, Wait = 10;x=y": 10 * time.Second, `wait="5"`: 5 * time.Second,
+		"wait=99999": longestWait, "wait=0": 0, "wait=-3": 0, "wait=soon": 0, "waiting=9": 0} {
+		if got := preferredWait(http.Header{"Prefer": {given}}); got != want {
+			t.Errorf("%q: %v, want %v", given, got, want)
+		}
+	}
+}
+
+// A synchronous request with Prefer: wait becomes a job: its results within the wait, else 202, and the job goes on.
+func TestSync_BecomesAJob(t *testing.T) {
+	p := &platform{}
+	h := newRealAPI(t, p)
+	went := ask(h, "POST", "/sync_jobs", goodBody, "Prefer", "wait=1", "Idempotency-Key", "once")
+	job := decode[ProcessingJobSummary](t, went, 202)
+	if went.Header().Get("Location") != "/unit_jobs/1" || went.Header().Get("Preference-Applied") != "wait=1" || job.ID != 1 || job.Status == "finished" {
+		t.Fatalf("%v %+v", went.Header(), job)
+	}
+	p.mu.Lock()
+	p.finished = true
+	p.mu.Unlock()
+	again := ask(h, "POST", "/sync_jobs", goodBody, "Prefer", "wait=60", "Idempotency-Key", "once")
+	if c := decode[map[string]any](t, again, 200); c["type"] != "Collection" || again.Header().Get("Location") != "/unit_jobs/1" {
+		t.Errorf("%v %v", again.Header(), c)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.jobs != 1 {
+		t.Errorf("%d jobs at the platform", p.jobs)
+	}
+	if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", ""), 200); len(list.ProcessingJobs) != 0 {
+		t.Errorf("listed as synchronous runs: %+v", list.ProcessingJobs)
+	}
+}
+
+// What a platform cannot run synchronously becomes a job without being asked.
+func TestSync_OfAPlatformThatHasJobsOnly(t *testing.T) {
+	w := newWorld()
+	w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "platform", Text: "This platform has no synchronous runs."}
+	}
+	h := New(w.config())
+	done := make(chan *httptest.ResponseRecorder)
+	go func() { done <- ask(h, "POST", "/sync_jobs", goodBody) }()
+	until(t, func() bool { return ask(h, "GET", "/unit_jobs/1", "").Code == 200 })
+	w.set(1, func(r *dispatch.Record) {
+		r.Status, r.Phase, r.Failure = dispatch.Failed, dispatch.Ended, "There is no data."
+	})
+	a := <-done
+	if f := failed(t, a, 502, "PLATFORM_ERROR"); !strings.Contains(f.Message, "Job 1 failed: There is no data.") || a.Header().Get("Location") != "/unit_jobs/1" {
+		t.Errorf("%v %s", a.Header(), f.Message)
+	}
+	w.set(1, func(r *dispatch.Record) { r.Status, r.Failure = dispatch.Canceled, "" })
+	for _, body := range []string{`{}`, goodBody + "x"} {
+		failed(t, ask(h, "POST", "/sync_jobs", body, "Prefer", "wait=1"), 422, "VALIDATION_ERROR")
+	}
+}
