@@ -4,8 +4,9 @@ import type { ComponentChildren, TargetedEvent } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { Refused } from "./api/client";
 import { comingBack } from "./api/session";
-import type { Attention, Status } from "./api/wire";
+import type { Annotations, Attention, Status } from "./api/wire";
 import { share } from "./format";
+import { to } from "./route";
 import { colour, fillOf, onSchemeChange, statuses } from "./status";
 import { texts } from "./texts";
 
@@ -200,6 +201,16 @@ export function Act({ label, act, class: classes }: { label: string; act: () => 
     }}>{label}</button>
     {error.value !== null && <Failure error={error.value} />}
   </>;
+}
+
+// labelsOf returns labels as people write them.
+export const labelsOf = (of: Annotations): string[] => Object.entries(of.labels ?? {}).map(([key, value]) => `${key}=${value}`).sort();
+
+// Labels shows labels. Each leads to the list of what has it.
+export function Labels({ of, kind }: { of: Annotations; kind: "tasks" | "jobs" }) {
+  const labels = labelsOf(of);
+  if (labels.length === 0) return null;
+  return <ul class="labels" aria-label={texts.labels}>{labels.map((l) => <li key={l}><a href={to([kind], { q: l })}>{l}</a></li>)}</ul>;
 }
 
 export function Loading() {

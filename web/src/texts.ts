@@ -43,6 +43,7 @@ export const texts = {
   all: "All",
   paused: "Paused",
   search: "Search",
+  labels: "Labels",
   live: "Live",
   notLive: "Connecting again… What you see may be out of date.",
   reference: (id: string) => `Reference: ${id}`,
@@ -250,8 +251,8 @@ export const texts = {
   lists: {
     tasks: "Tasks",
     jobs: "Jobs",
-    searchTasks: "Search tasks by title or number",
-    searchJobs: "Search jobs by title or number",
+    searchTasks: "Search tasks by title, number or label",
+    searchJobs: "Search jobs by title, number or label",
     noTasks: "You have no tasks yet. A task is one run that was split into tiles.",
     noJobs: "You have no jobs yet. Jobs of tasks are shown with their task.",
     none: "Nothing matches the filters.",

@@ -121,7 +121,13 @@ export interface Attention {
   link: string | null;
 }
 
-export interface Job {
+// What its owner wrote on a job or task.
+export interface Annotations {
+  labels?: Record<string, string>;
+  note?: string;
+}
+
+export interface Job extends Annotations {
   id: number;
   title: string;
   label: Label;
@@ -147,7 +153,7 @@ export interface Job {
   updated?: string;
 }
 
-export interface TaskSummary {
+export interface TaskSummary extends Annotations {
   id: number;
   title: string;
   label: Label;

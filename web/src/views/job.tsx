@@ -6,7 +6,7 @@ import { canRunAgain, runAgain } from "../api/jobs";
 import { changeJobs, changeTask } from "../api/tasks";
 import { signIn } from "../api/session";
 import type { Job, LogPage } from "../api/wire";
-import { Act, AttentionNotice, Confirm, Failure, Loading, Notice, StatusWord, useTitle } from "../controls";
+import { Act, AttentionNotice, Confirm, Failure, Labels, Loading, Notice, StatusWord, useTitle } from "../controls";
 import { clockTime, duration, rounded, share, since, time } from "../format";
 import { label } from "../form/parameters";
 import { Shown } from "../form/shown";
@@ -75,6 +75,8 @@ export function JobPage({ id }: { id: number }) {
         <p>{task ? <a href={to(["tasks", String(task)])}>← {texts.task.task(task)}</a> : <a href={to(["jobs"])}>← {texts.lists.jobs}</a>}</p>
         <h1>{job.title}</h1>
         <p role="status"><StatusWord status={job.status} />{job.progress !== undefined && !ended(job.status) && <span class="soft num"> {share(job.progress / 100)}</span>} <span class="soft small">{t.job(job.id)}</span></p>
+        <Labels of={job} kind="jobs" />
+        {job.note && <p class="soft">{job.note}</p>}
         {error !== null && <Failure error={error} again={again} />}
         {job.failure && <Notice kind="error" title={t.failed}><p>{job.failure}</p></Notice>}
         {job.attention && <AttentionNotice attention={job.attention} action={job.attention.code === "paused" && task ? <Act label={t.resume} act={() => changeTask(task, "resume")} /> : null} />}

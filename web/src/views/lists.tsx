@@ -6,7 +6,7 @@ import { canRunAgain, runAgain } from "../api/jobs";
 import { followJobs, followTasks } from "../api/live";
 import { changeTask } from "../api/tasks";
 import type { Job, Status, TaskSummary } from "../api/wire";
-import { Act, Confirm, errorText, Loading, Notice, ProgressBar, StatusWord, Swatch, useTitle } from "../controls";
+import { Act, Confirm, errorText, Labels, labelsOf, Loading, Notice, ProgressBar, StatusWord, Swatch, useTitle } from "../controls";
 import { number, share } from "../format";
 import { query, setQuery, to } from "../route";
 import { ended, statuses } from "../status";
@@ -64,7 +64,7 @@ function matches(filters: URLSearchParams): (e: Entry) => boolean {
   const words = (filters.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = filters.getAll("status");
   return (e) => {
-    const text = `${e.id} ${e.title} ${e.platform ?? ""}`.toLowerCase();
+    const text = `${e.id} ${e.title} ${e.platform ?? ""} ${labelsOf(e).join(" ")} ${e.note ?? ""}`.toLowerCase();
     return words.every((w) => text.includes(w)) && (wanted.length === 0 || statesOf(e).some((s) => wanted.includes(s)));
   };
 }
@@ -109,7 +109,7 @@ function Table({ kind, shown, selected, select }: { kind: "tasks" | "jobs"; show
             <tr key={e.id} data-id={e.id} data-status={e.status}>
               <td><input type="checkbox" aria-label={t.select(e.title)} checked={selected.has(e.id)} onChange={(c) => toggle(e.id, c.currentTarget.checked)} /></td>
               <td class="num">{e.id}</td>
-              <th scope="row"><a href={to([kind, String(e.id)])}>{e.title}</a>{(e.attention || ("failure" in e && e.failure)) && <p class="small soft clamp">{("failure" in e && e.failure) || e.attention?.message}</p>}</th>
+              <th scope="row"><a href={to([kind, String(e.id)])}>{e.title}</a>{(e.attention || ("failure" in e && e.failure)) && <p class="small soft clamp">{("failure" in e && e.failure) || e.attention?.message}</p>}<Labels of={e} kind={kind} /></th>
               <td><StatusWord status={e.status} /><JobProgress entry={e} />{isPaused(e) && <p class="soft small">{texts.paused}</p>}</td>
               <td>{kind === "jobs" ? e.platform : "counts" in e && e.counts && <ProgressBar counts={e.counts} label={`${t.progress}: ${e.title}`} />}</td>
             </tr>

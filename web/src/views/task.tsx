@@ -5,7 +5,7 @@ import { remove } from "../api/client";
 import { followTask, type LiveTask } from "../api/live";
 import { changeJobs, changeTask } from "../api/tasks";
 import type { Job, Status, TaskSummary } from "../api/wire";
-import { Act, AttentionNotice, Confirm, Loading, Notice, ProgressBar, Swatch, useTitle } from "../controls";
+import { Act, AttentionNotice, Confirm, Labels, Loading, Notice, ProgressBar, Swatch, useTitle } from "../controls";
 import { share, since } from "../format";
 import { RasterLayer } from "../map/raster_layer";
 import type { Box, Stage } from "../map/stage";
@@ -90,6 +90,8 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
   return <>
     <div class="row between"><h1>{summary.title}</h1><Live live={task.live.value} /></div>
     <p class="soft small">{t.task(summary.id)}{task.started.value && <> · <span title={task.started.value.created}>{t.started(since(task.started.value.created))}</span></>}</p>
+    <Labels of={summary} kind="tasks" />
+    {summary.note && <p class="soft">{summary.note}</p>}
     <div class="row between"><strong data-done={done} data-all={all}>{words}</strong><span class="soft num">{all ? share(done / all) : ""}</span></div>
     <ProgressBar counts={counts} label={t.progress} />
     <Announcer words={words} ended={ended(summary.status)} />
