@@ -73,9 +73,11 @@ func (a *api) jobRoutes() {
 		Summary: "Cancel and delete a job", Description: "Cancels the job on its platform if it has not ended, and removes it from the list.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withNull(a.errors(401, 404, 409, 422, 503))}, a.deleteJob)
 	register(a, huma.Operation{OperationID: "run_sync_job", Method: http.MethodPost, Path: "/sync_jobs", Tags: []string{"jobs"},
-		Summary: "Run a job and wait for its result", Description: "Returns the result as the platform sends it, with its Content-Type. The result is not stored: if the response breaks off, run the job again.",
-		DefaultStatus: http.StatusOK,
-		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504))}, a.runSync)
+		Summary: "Run a job and wait for its result", Description: "Returns the result as the platform sends it, with its Content-Type. The result is not stored: if the response breaks off, run the job again. " +
+			"With the header Prefer: wait=N the request is submitted as a job instead, and so it is, with a wait of 30 seconds, if the platform runs it as a job only. If the job finishes within the wait, " +
+			"the response has its results, a STAC Collection; if it fails, the response is an error. Otherwise the response is 202, and the job goes on: Location is its address.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{keyParam, preferParam},
+		Responses: withGoingOn(a, withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)))}, a.runSync)
 	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
 		Summary: "List jobs and tasks", Description: "Returns your tasks, and your jobs that belong to no task, newest first.",
 		Parameters: append([]*huma.Param{filterParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[JobsStatusResponse](a, a.errors(401, 422, 429, 503)))}, a.listJobs)
@@ -195,6 +197,8 @@ var (
 	keyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
 		Description: "A name of your choice for this request. Repeating the request with the same name and body submits nothing twice. The name is remembered for a day. If the job or task was deleted since, the response is 409.",
 		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}
+	preferParam = &huma.Param{Name: "Prefer", In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Example: "wait=20",
+		Description: "wait=N (RFC 7240): how many seconds to wait for the end of the job, 60 at most. Without it the Idempotency-Key has no effect, unless the platform runs the request as a job only."}
 	limitParam = &huma.Param{Name: "limit", In: "query", Description: "Maximum number of entries",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostLogs)), Default: manyLogs}}
 	offsetParam = &huma.Param{Name: "offset", In: "query", Description: "Number of entries to skip",
@@ -353,6 +357,15 @@ func withGeoJSON[T any](a *api, all map[string]*huma.Response) map[string]*huma.
 func withDocument(all map[string]*huma.Response) map[string]*huma.Response {
 	all["200"] = &huma.Response{Description: "The document", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}},
 		Headers: map[string]*huma.Header{"ETag": {Description: "Its SHA-256", Schema: &huma.Schema{Type: huma.TypeString}}}}
+	return all
+}
+
+// withGoingOn adds the 202 response of a request that became a job.
+func withGoingOn(a *api, all map[string]*huma.Response) map[string]*huma.Response {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[ProcessingJobSummary](), true, "")
+	text := &huma.Schema{Type: huma.TypeString}
+	all["202"] = &huma.Response{Description: "The job goes on", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
+		Headers: map[string]*huma.Param{"Location": {Schema: text, Description: "Address of the job"}, "Preference-Applied": {Schema: text}}}
 	return all
 }
 

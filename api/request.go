@@ -310,6 +310,7 @@ func (f *form) options(limit int) (json.RawMessage, []dispatch.Notify) {
 	}
 	own.flag("validate", true)
 	own.seconds("max_duration", longestJob)
+	own.count("retries", dispatch.MostRetries)
 	asked := own.members["notify"]
 	if asked == nil {
 		return raw, nil
@@ -360,6 +361,20 @@ func (f *form) seconds(name string, most time.Duration) {
 		f.fault(name, "greater_than_equal", "Input should be greater than or equal to 1")
 	case n > int64(most.Seconds()):
 		f.fault(name, "less_than_equal", fmt.Sprintf("Input should be less than or equal to %.0f", most.Seconds()))
+	}
+}
+
+// count checks an optional whole number.
+func (f *form) count(name string, most int) {
+	raw, n := f.members[name], 0
+	switch {
+	case raw == nil || raw[0] == 'n':
+	case json.Unmarshal(raw, &n) != nil:
+		f.fault(name, "int_type", "Input should be a valid integer")
+	case n < 0:
+		f.fault(name, "greater_than_equal", "Input should be greater than or equal to 0")
+	case n > most:
+		f.fault(name, "less_than_equal", fmt.Sprintf("Input should be less than or equal to %d", most))
 	}
 }
 

@@ -61,7 +61,7 @@ type BaseJobRequest struct {
 	Service    ServiceChoice `json:"service"`
 	Parameters Object        `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
 	Format     string        `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
-	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for three that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request"`
+	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for four that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. retries: how often, 10 at most, a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request"`
 	Annotations
 }
 
@@ -102,8 +102,22 @@ type ProcessingJobSummary struct {
 	Costs         *float64      `json:"costs,omitempty" doc:"What the platform charged for the job, with attempts before a retry, in cost_unit. Platforms may report it hours after the end; the broker asks for it for a day"`
 	CostUnit      string        `json:"cost_unit,omitempty" doc:"The unit in which the platform charges, in its own words. Costs in different units cannot be added"`
 	Usage         *JobUsage     `json:"usage,omitempty" doc:"What the last attempt used, as far as the platform reported it"`
+	Retries       *JobRetries   `json:"retries,omitempty" doc:"Absent if the job is not retried by itself, see options.retries"`
 	Duration      float64       `json:"duration,omitempty" doc:"Run time in seconds, if the platform reported the end"`
 	Annotations
+}
+
+// JobRetries is how often a job is retried by itself.
+type JobRetries struct {
+	Allowed int `json:"allowed" doc:"How often after the job was submitted, or retried by its owner"`
+	Done    int `json:"done" doc:"How often until now"`
+}
+
+func retriesOf(j dispatch.Job) *JobRetries {
+	if j.Retries == 0 {
+		return nil
+	}
+	return &JobRetries{j.Retries, j.Retried}
 }
 
 // JobUsage is what a job used at its platform, in the platform's units.
@@ -239,6 +253,7 @@ func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 		Costs:             r.AllCosts(),
 		CostUnit:          costUnit(r.Job),
 		Usage:             usageOf(r.Metered),
+		Retries:           retriesOf(r.Job),
 		Duration:          r.Duration.Seconds(),
 		Annotations:       Annotations(r.Annotations),
 	}
@@ -271,6 +286,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.CancelUnsupported:  "The platform cannot cancel jobs. The job may run there to its end.",
 	dispatch.Missing:            "The platform does not find this job. The broker looks for it for some more minutes before it reports the job as lost.",
 	dispatch.Lost:               "The platform no longer knows this job.",
+	dispatch.Retrying:           "The job failed because of the platform. It is submitted again after a pause, as its option retries allows.",
 	dispatch.Paused:             "The task is paused. Jobs that wait are submitted after you resume it; jobs that were submitted go on.",
 	dispatch.Stalled:            "The platform has reported no progress of this job for hours. It may hang there. It continues unless you cancel it.",
 	dispatch.RefusedForbidden:   "The platform does not permit this for your account. Ask its operator for permission, or choose another platform.",

@@ -98,11 +98,18 @@ type Job struct {
 	Costs         *float64        `json:"costs,omitempty"`     // of all attempts, in CostUnit
 	CostUnit      string          `json:"cost_unit,omitempty"` // in the platform's words
 	Usage         *JobUsage       `json:"usage,omitempty"`
+	Retries       *Retries        `json:"retries,omitempty"`  // nil: it is not retried by itself
 	Duration      float64         `json:"duration,omitempty"` // seconds
 	Options       json.RawMessage `json:"options,omitempty"`  // nil in lists
 	Created       time.Time       `json:"created,omitzero"`   // zero in lists
 	Updated       time.Time       `json:"updated,omitzero"`   // zero in lists
 	Annotations
+}
+
+// Retries is how often a job is retried by itself after failures that its platform caused.
+type Retries struct {
+	Allowed int `json:"allowed"`
+	Done    int `json:"done"`
 }
 
 // JobUsage is what a job used at its platform, in the platform's units.

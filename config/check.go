@@ -304,6 +304,15 @@ func (r *reader) checkPlatform(c *Config, p *Platform, key string) {
 	if p.Protocol == OGCProcess && p.StartSettlesAfter != 0 {
 		r.failAt(key+".start_settles_after", "only openEO starts jobs in a request of its own: remove it")
 	}
+	for i, f := range p.Failures {
+		at := fmt.Sprintf("%s.failures[%d]", key, i)
+		r.require(at+".cause", string(f.Cause), "write platform or request")
+		if r.require(at+".matches", f.Matches, "write a regular expression for what the platform says") {
+			if _, err := regexp.Compile(f.Matches); err != nil {
+				r.failAt(at+".matches", "is no regular expression: %v", err)
+			}
+		}
+	}
 	if p.Limits.Send >= c.ShutdownGrace && !r.failed("shutdown_grace") {
 		r.failAt(key+".limits.send", "must be shorter than shutdown_grace (%v)", c.ShutdownGrace)
 	}

@@ -123,8 +123,17 @@ type Platform struct {
 
 	Traceparent bool `yaml:"traceparent" default:"false"` // send the platform the trace context of requests
 
+	// Failures are rules for options.retries; the first that matches decides, and then those of the program.
+	Failures []Failure `yaml:"failures"`
+
 	// StartSettlesAfter is for openEO, see dispatch.Backend; absent: learned.
 	StartSettlesAfter time.Duration `yaml:"start_settles_after"`
+}
+
+// Failure is a rule that tells what caused a failure, see dispatch.FailureRule.
+type Failure struct {
+	Matches string         `yaml:"matches"` // a regular expression
+	Cause   dispatch.Cause `yaml:"cause" oneof:"platform request"`
 }
 
 // Protocol is the protocol of a platform.

@@ -56,6 +56,7 @@ platforms:
     assets: proxy
     start_settles_after: 5m
     traceparent: true
+    failures: [{matches: "(?i)spot node", cause: platform}]
   - name: processes
     protocol: ogc-api-processes
     endpoint: https://ogc.example.org/api
@@ -129,7 +130,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Exchange:    &Exchange{Driver: KeycloakRequestedIssuer, Alias: "cdse", LinkLife: 30 * time.Minute},
 			TokenPrefix: "oidc/CDSE", Issuer: "https://identity.example.org/realms/CDSE",
 			Limits: PlatformLimits{Jobs: 3, Requests: 4, Rate: Pace(100 * time.Millisecond), MinPoll: 5 * time.Second, Send: 20 * time.Second, FreeStalled: true},
-			Submit: AtLeastOnce, Assets: ProxiedAssets, Traceparent: true, StartSettlesAfter: 5 * time.Minute,
+			Submit: AtLeastOnce, Assets: ProxiedAssets, Traceparent: true, StartSettlesAfter: 5 * time.Minute, Failures: []Failure{{Matches: "(?i)spot node", Cause: dispatch.CausedByPlatform}},
 		}, {
 			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,
 			ServiceAccount: &ServiceAccount{TokenURL: "https://auth.example.org/token", ClientID: "broker", ClientSecret: "from a file"},
@@ -407,6 +408,9 @@ func faultyFiles() map[string]faultyFile {
 		"bad issuer":              {yaml: "- {name: b, endpoint: https://b.example.org, issuer: x, access: open}", want: "platforms[1].issuer: write an absolute URL"},
 		"protocol":                {yaml: "- {name: b, protocol: openEO, endpoint: https://b.example.org, access: open}", want: "platforms[1].protocol: write one of openeo, ogc-api-processes; did you mean openeo?"},
 		"start settles for OGC":   {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, access: open, start_settles_after: 5m}", want: "platforms[1].start_settles_after: only openEO starts jobs"},
+		"failure without cause":   {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: [{matches: x}]}", want: "platforms[1].failures[0].cause: is missing: write platform or request"},
+		"failure of no kind":      {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: [{matches: x, cause: weather}]}", want: "platforms[1].failures[0].cause: write one of platform, request"},
+		"failure of no pattern":   {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: [{matches: '(x', cause: request}]}", want: "platforms[1].failures[0].matches: is no regular expression"},
 		"prefix for OGC":          {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, access: open, token_prefix: x}", want: "platforms[1].token_prefix: only openEO has one"},
 		"no access":               {yaml: "- {name: b, endpoint: https://b.example.org}", want: "platforms[1].access: is missing: write user, shared or open"},
 		"access":                  {yaml: "- {name: b, endpoint: https://b.example.org, access: all}", want: "platforms[1].access: write one of user, shared, open"},

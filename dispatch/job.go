@@ -113,6 +113,7 @@ const (
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
 	HeldByOperator    Attention = "held_by_operator"
+	Retrying          Attention = "retrying"             // it failed because of its platform, and is submitted again after a pause, see Job.Retries
 	Paused            Attention = "paused"               // its task is paused: the job is not submitted until it is resumed
 	Stalled           Attention = "stalled"              // the platform reports the job as alive, but its status and progress do not change
 	Overdue           Attention = "max_duration_reached" // canceled because it ran longer than its max_duration
@@ -157,6 +158,8 @@ type Job struct {
 	Annotations Annotations
 
 	MaxDuration time.Duration // the job is canceled if it runs longer; 0: no limit
+	Retries     int           // how often it is retried by itself after failures that its platform caused
+	Retried     int           // how often it was, since its owner last submitted or retried it
 
 	Phase   Phase
 	Epoch   int       // number of phase changes; Outcome.Epoch is its value when the request was made
@@ -256,7 +259,7 @@ func (j Job) Retry(now time.Time) Job {
 	}
 	again := Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Desired: j.Desired, Hidden: j.Hidden,
-		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
+		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Retries: j.Retries, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
 		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered, Traceparent: j.Traceparent,
 	}

@@ -49,6 +49,7 @@ type Outcome struct {
 	Err      error
 	At       time.Time // when the request was sent, by the store's clock; zero: just now
 	Timing   Timing
+	Failures FailureRules  // of the platform
 	Settles  time.Duration // for how long statuses must show no start before a start in doubt is repeated; 0: as for an unknown platform
 }
 
@@ -85,7 +86,7 @@ func next(j Job, o Outcome, now time.Time) Job {
 	}
 	j = applyConsequences(was, planMetering(was, j, o, now), o.Timing, now)
 	j.Awaited = was.Awaited && j.Phase == Started && o.Attempt != j.Attempt
-	return j
+	return j.retriedByItself(was, o, now)
 }
 
 // countResponse updates Begun for a response to a submission: that submission and those begun before it no longer count as submissions without a

@@ -70,6 +70,7 @@ func (r Request) inline() (Request, error) {
 const (
 	optionValidate    = "validate"     // false: submit without checking the parameters against the service's schemas
 	optionMaxDuration = "max_duration" // seconds that a job may take at its platform, from its start
+	optionRetries     = "retries"      // how often a job is retried by itself, see Job.Retries
 )
 
 // Checked reports whether the parameters of r are to be checked. They are, unless the client set the option validate to false.
@@ -97,11 +98,13 @@ func (r Request) options() map[string]json.RawMessage {
 // PlatformOptions returns the options of r that are passed to the platform; nil: none.
 func (r Request) PlatformOptions() json.RawMessage {
 	members := r.options()
-	if members[optionValidate] == nil && members[optionMaxDuration] == nil {
+	before := len(members)
+	for _, own := range []string{optionValidate, optionMaxDuration, optionRetries} {
+		delete(members, own)
+	}
+	if len(members) == before {
 		return r.Options
 	}
-	delete(members, optionValidate)
-	delete(members, optionMaxDuration)
 	if len(members) == 0 {
 		return nil
 	}

@@ -237,7 +237,8 @@ type PlatformNotes interface {
 
 // RestoreMarks stores which accounts must be compared with their platforms after the database was restored.
 type RestoreMarks interface {
-	// MarkRestored records that the database was set back, and wakes all accounts with jobs. They must be compared before they submit, as r
+	// MarkRestored records that the database was set back, and wakes all accounts with jobs. Jobs that have not ended are not retried by themselves any
+	// more, because an attempt that the database does not know may be under way. They must be compared before they submit, as r
 	// specifies. Ids skip ahead by [SkippedIDs], so that no id is assigned twice. It returns the number of accounts.
 	MarkRestored(ctx context.Context, r Restored) (accounts int, err error)
 	// ClearRestored ends the mark and the hold of an account, wakes it, and stores the unrecognized jobs that were found. Jobs that are created

@@ -68,7 +68,7 @@ type TaskRecord struct {
 // attentionOrder lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must
 // decide on, then those that the operator must resolve, then those that pass without action.
 var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, HeldByOperator, NoPlatform,
-	Stalled, Paused, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
+	Stalled, Paused, Retrying, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
 
 // TaskAttention returns the attention that a task shows if its jobs have the given ones. Attentions that are not in attentionOrder come
 // after it, sorted by name, and ServiceChanged comes last.

@@ -22,6 +22,8 @@ type Timing struct {
 	FirstStatus  time.Duration // a first status later than this after a start shows nothing about the platform's lag; 5 min
 	LongestLag   time.Duration // a longer lag counts as this long; 15 min: no longer lag was ever observed
 
+	RetryPause time.Duration // before the first retry of a job that its platform failed; the next ones are twice as long each; 1 min
+
 	SignInWithin time.Duration // a job fails after it has waited this long for its user to sign in; 14 days
 	GiveUpAfter  time.Duration // a job fails after the platform has turned it away, or it was unknown, for this long; 24 h
 	StalledAfter time.Duration // a job that has not changed for this long shows Stalled, and Limits.FreeStalled frees its slot; 6 h
@@ -44,6 +46,7 @@ func (t Timing) complete() Timing {
 		{&t.PromptSettle, 2 * time.Minute},
 		{&t.FirstStatus, 5 * time.Minute},
 		{&t.LongestLag, 15 * time.Minute},
+		{&t.RetryPause, time.Minute},
 		{&t.SignInWithin, 14 * 24 * time.Hour},
 		{&t.GiveUpAfter, 24 * time.Hour},
 		{&t.StalledAfter, 6 * time.Hour},

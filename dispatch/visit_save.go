@@ -59,6 +59,7 @@ func (v *visit) unsavedOutcomes() (all []jobOutcomes) {
 				at[a.job.ID], all = i, append(all, jobOutcomes{job: a.job})
 			}
 			a.Err, a.At, a.Timing = v.backend.tokenError(a.Err), f.asked, v.timing
+			a.Failures = v.backend.Failures
 			a.Settles = v.backend.settlesAfter(v.timing, v.agenda.Starts)
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}
@@ -146,12 +147,17 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcom
 			}
 			continue
 		}
-		v.freed = v.freed || s.job.Phase.HoldsSlot() && j.Phase == Ended
+		v.freed = v.freed || freedSlot(s.job, j)
 		v.broker.notifySaved(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
 		v.noteStart(s.job, j)
 		v.noteRunTime(s.job, j)
 	}
 	return again, nil
+}
+
+// freedSlot reports whether a job has ended at its platform, for good or until it is retried.
+func freedSlot(was, is Job) bool {
+	return was.Phase.HoldsSlot() && (is.Phase == Ended || is.Retried > was.Retried)
 }
 
 // accountsToWake returns the accounts that a save wakes: this one if its lease may have run out, because another visit may have planned the next one
@@ -181,7 +187,7 @@ func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) 
 	if s.outcomes = v.unsavedOf(s); len(s.outcomes) > 0 {
 		return append(again, s), nil
 	}
-	v.freed = v.freed || was.Phase.HoldsSlot() && s.job.Phase == Ended
+	v.freed = v.freed || freedSlot(was, s.job)
 	v.broker.notifySaved(ctx, was, s.job, last.Err)
 	return again, nil
 }

@@ -189,9 +189,9 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	columns := []string{"id", "task", "number", "owner", "account", "base", "service_hash", "desired", "phase", "status", "awaited", "max_duration", "bytes", "counted", "due", "created", "updated", "moved"}
-	annotated := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return !j.Annotations.Empty() })
-	if annotated {
-		columns = append(columns, "annotations")
+	extended := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Retries > 0 || !j.Annotations.Empty() })
+	if extended {
+		columns = append(columns, "retries", "annotations")
 	}
 	traced := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Traceparent != "" })
 	if traced {
@@ -202,8 +202,8 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	for i, j := range a.jobs {
 		row := []any{a.first + dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
 			j.Bytes(), a.counted, a.now, a.now, a.now, a.now}
-		if annotated {
-			row = append(row, annotationsText(j.Annotations))
+		if extended {
+			row = append(row, j.Retries, annotationsText(j.Annotations))
 		}
 		if traced {
 			row = append(row, j.Traceparent)

@@ -1046,6 +1046,10 @@ UPDATE ids SET last = last + CAST(sqlc.arg(n) AS BIGINT);
 UPDATE accounts SET restored = sqlc.arg(restored), wakes = wakes + 1, due = sqlc.arg(now), hold = 0
 WHERE EXISTS (SELECT 1 FROM jobs WHERE jobs.account = accounts.id);
 
+-- name: EndRetries :exec
+-- A later attempt of these jobs may have been submitted since the state that was restored.
+UPDATE jobs SET retries = retried WHERE phase <> 'ended' AND retries > retried;
+
 -- name: DoubtCreated :exec
 -- A created job may have been started since.
 UPDATE jobs SET phase = 'starting', turn = turn + 1, version = version + 1, looks = 0, unmoved = 0, seen = '', send_by = CAST(sqlc.arg(now) AS BIGINT),

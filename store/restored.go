@@ -19,6 +19,9 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 		if err := q.EndAllSessions(ctx); err != nil {
 			return err
 		}
+		if err := q.EndRetries(ctx); err != nil {
+			return err
+		}
 		n, err := q.MarkRestored(ctx, int64(r), now)
 		accounts = int(n)
 		return err

@@ -61,6 +61,7 @@ var columns = []column{
 	step("nonces", "TEXT", func(j dispatch.Job) string { return string(j.Nonces) }),
 	step("intent_lease", "BIGINT", func(j dispatch.Job) int64 { return j.IntentLease }),
 	step("begun", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Begun) }),
+	step("retried", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Retried) }),
 	step("send_by", "BIGINT", func(j dispatch.Job) int64 { return micros(j.SendBy) }),
 	show("ref_base", "TEXT", func(j dispatch.Job) string { return j.Ref.Base }),
 	show("ref_id", "TEXT", func(j dispatch.Job) string { return j.Ref.ID }),

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -302,6 +303,7 @@ func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Bac
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
 			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
 			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets, Quota: quota(p.Users), Entitled: entitlementCheck(p.Users),
+			Failures:          failureRules(p.Failures),
 			StartSettlesAfter: p.StartSettlesAfter,
 		})
 	}
@@ -324,6 +326,14 @@ func sharedPermits(p config.Platform) dispatch.Permits {
 		return nil
 	}
 	return dispatch.NewPermits(p.ServiceAccount.Allow)
+}
+
+// failureRules returns the rules of a configuration that was checked.
+func failureRules(all []config.Failure) (rules dispatch.FailureRules) {
+	for _, f := range all {
+		rules = append(rules, dispatch.FailureRule{Matches: regexp.MustCompile(f.Matches), Cause: f.Cause})
+	}
+	return rules
 }
 
 func quota(u *config.Users) dispatch.Quota {

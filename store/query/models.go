@@ -123,6 +123,8 @@ type Job struct {
 	Pruned      bool
 	Annotations string
 	Traceparent string
+	Retries     int
+	Retried     int
 }
 
 type OperatorHold struct {

@@ -311,7 +311,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || status || '|', '') <> CAST($5 AS TEXT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried
 `
 
 type CancelJobParams struct {
@@ -388,6 +388,8 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.Pruned,
 		&i.Annotations,
 		&i.Traceparent,
+		&i.Retries,
+		&i.Retried,
 	)
 	return i, err
 }
@@ -1851,6 +1853,16 @@ func (q *Queries) EndRestored(ctx context.Context, now int64, iD dispatch.Accoun
 	return err
 }
 
+const endRetries = `-- name: EndRetries :exec
+UPDATE jobs SET retries = retried WHERE phase <> 'ended' AND retries > retried
+`
+
+// A later attempt of these jobs may have been submitted since the state that was restored.
+func (q *Queries) EndRetries(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, endRetries)
+	return err
+}
+
 const endSession = `-- name: EndSession :exec
 DELETE FROM sessions WHERE id = $1
 `
@@ -1977,7 +1989,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' AND NOT paused OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried
 `
 
 type FailWithoutSignInParams struct {
@@ -2056,6 +2068,8 @@ func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInPa
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -2281,7 +2295,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -2342,6 +2356,8 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Pruned,
 		&i.Annotations,
 		&i.Traceparent,
+		&i.Retries,
+		&i.Retried,
 	)
 	return i, err
 }
@@ -2375,7 +2391,7 @@ func (q *Queries) GetOperatorNotice(ctx context.Context, account string, platfor
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2436,6 +2452,8 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Pruned,
 		&i.Annotations,
 		&i.Traceparent,
+		&i.Retries,
+		&i.Retried,
 	)
 	return i, err
 }
@@ -2458,7 +2476,7 @@ func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD stri
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -2536,6 +2554,8 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Pruned,
 		&i.Job.Annotations,
 		&i.Job.Traceparent,
+		&i.Job.Retries,
+		&i.Job.Retried,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -2822,7 +2842,7 @@ func (q *Queries) HasYoungJob(ctx context.Context, task int64, before int64) (bo
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2883,6 +2903,8 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Pruned,
 		&i.Annotations,
 		&i.Traceparent,
+		&i.Retries,
+		&i.Retried,
 	)
 	return i, err
 }
@@ -3431,7 +3453,7 @@ func (q *Queries) ListBetween(ctx context.Context, first dispatch.JobID, last di
 }
 
 const listChangedJobs = `-- name: ListChangedJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
@@ -3530,6 +3552,8 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Pruned,
 			&i.Job.Annotations,
 			&i.Job.Traceparent,
+			&i.Job.Retries,
+			&i.Job.Retried,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3558,7 +3582,7 @@ WITH changed AS (
 		AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || j.account || '|', '') <> CAST($7 AS TEXT))
 	ORDER BY +j.created DESC, j.id DESC LIMIT CAST($8 AS BIGINT)
 )
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -3662,6 +3686,8 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 			&i.Job.Pruned,
 			&i.Job.Annotations,
 			&i.Job.Traceparent,
+			&i.Job.Retries,
+			&i.Job.Retried,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3725,7 +3751,7 @@ func (q *Queries) ListDeliveries(ctx context.Context, hook string, n int64) ([]D
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -3806,6 +3832,8 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -4048,7 +4076,7 @@ func (q *Queries) ListEvents(ctx context.Context, job int64, n int64) ([]Event, 
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -4117,6 +4145,8 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -4132,7 +4162,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 }
 
 const listFinished = `-- name: ListFinished :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
 	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
@@ -4219,6 +4249,8 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 			&i.Job.Pruned,
 			&i.Job.Annotations,
 			&i.Job.Traceparent,
+			&i.Job.Retries,
+			&i.Job.Retried,
 			&i.Body,
 		); err != nil {
 			return nil, err
@@ -4450,7 +4482,7 @@ func (q *Queries) ListJobIDs(ctx context.Context, task int64) ([]dispatch.JobID,
 }
 
 const listLabeledRecords = `-- name: ListLabeledRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -4562,6 +4594,8 @@ func (q *Queries) ListLabeledRecords(ctx context.Context, arg ListLabeledRecords
 			&i.Job.Pruned,
 			&i.Job.Annotations,
 			&i.Job.Traceparent,
+			&i.Job.Retries,
+			&i.Job.Retried,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5167,7 +5201,7 @@ func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, afte
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -5247,6 +5281,8 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -5262,7 +5298,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5362,6 +5398,8 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Pruned,
 			&i.Job.Annotations,
 			&i.Job.Traceparent,
+			&i.Job.Retries,
+			&i.Job.Retried,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5383,7 +5421,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 }
 
 const listRecordsOf = `-- name: ListRecordsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5487,6 +5525,8 @@ func (q *Queries) ListRecordsOf(ctx context.Context, arg ListRecordsOfParams) ([
 			&i.Job.Pruned,
 			&i.Job.Annotations,
 			&i.Job.Traceparent,
+			&i.Job.Retries,
+			&i.Job.Retried,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5543,7 +5583,7 @@ func (q *Queries) ListRevocations(ctx context.Context, n int64) ([]Revocation, e
 }
 
 const listRunning = `-- name: ListRunning :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
 `
 
 func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n int64) ([]Job, error) {
@@ -5610,6 +5650,8 @@ func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n i
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -5652,7 +5694,7 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 }
 
 const listSetAside = `-- name: ListSetAside :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs that were set aside and not retried since; reads all jobs.
@@ -5720,6 +5762,8 @@ func (q *Queries) ListSetAside(ctx context.Context, n int64) ([]Job, error) {
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -5936,7 +5980,7 @@ func (q *Queries) ListTaskHooks(ctx context.Context, task int64) ([]Hook, error)
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -6029,6 +6073,8 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Pruned,
 			&i.Job.Annotations,
 			&i.Job.Traceparent,
+			&i.Job.Retries,
+			&i.Job.Retried,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -6049,7 +6095,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 }
 
 const listTaskJobsOf = `-- name: ListTaskJobsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = $3 AND jobs.task <> 0 AND NOT jobs.hidden
@@ -6145,6 +6191,8 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 			&i.Job.Pruned,
 			&i.Job.Annotations,
 			&i.Job.Traceparent,
+			&i.Job.Retries,
+			&i.Job.Retried,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -6256,7 +6304,7 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 }
 
 const listTroubled = `-- name: ListTroubled :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs at platforms that need attention, those first whose state is oldest.
@@ -6324,6 +6372,8 @@ func (q *Queries) ListTroubled(ctx context.Context, n int64) ([]Job, error) {
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -6393,7 +6443,7 @@ func (q *Queries) ListUnendedJobs(ctx context.Context, owner dispatch.UserID) ([
 }
 
 const listUnmetered = `-- name: ListUnmetered :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
 ORDER BY meter_due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -6461,6 +6511,8 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -6476,7 +6528,7 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 }
 
 const listUnprepared = `-- name: ListUnprepared :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 ORDER BY due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -6544,6 +6596,8 @@ func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, 
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}
@@ -6793,7 +6847,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -6861,6 +6915,8 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Pruned,
 			&i.Annotations,
 			&i.Traceparent,
+			&i.Retries,
+			&i.Retried,
 		); err != nil {
 			return nil, err
 		}

@@ -21,6 +21,11 @@ func (s *MemStore) MarkRestored(_ context.Context, r dispatch.Restored) (account
 	defer unlock()
 	s.lastJob += dispatch.SkippedIDs
 	s.lastTask += dispatch.SkippedIDs
+	for _, r := range s.jobs {
+		if r.Phase != dispatch.Ended {
+			r.Retries = r.Retried
+		}
+	}
 	for name, acc := range s.accounts {
 		if slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Account == name }) {
 			acc.restored, acc.hold, acc.due = r, time.Time{}, now

@@ -244,7 +244,7 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	if j.Result != nil {
 		r.result = slices.Clone(j.Result)
 	}
-	j.Annotations, j.MaxDuration, j.Duration = r.Annotations, r.MaxDuration, j.Duration.Truncate(time.Microsecond)
+	j.Annotations, j.Retries, j.MaxDuration, j.Duration = r.Annotations, r.Retries, r.MaxDuration, j.Duration.Truncate(time.Microsecond)
 	j.Unmoved = j.Unmoved.Truncate(time.Microsecond)
 	j.Desired, j.Hidden, j.Paused, j.Version, j.Result = r.Desired, r.Hidden, r.Paused, r.Version+1, nil
 	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved} {

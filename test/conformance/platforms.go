@@ -92,6 +92,9 @@ func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (d
 		if r.Status == dispatch.Running && run.falters {
 			r.Status, run.falters = dispatch.Failed, false
 		}
+		if r.Status == dispatch.Failed && run.work%2 == 0 {
+			r.Message = "connection reset by peer" // what a job with Job.Retries is retried after
+		}
 		return nil
 	})
 	if err != nil {

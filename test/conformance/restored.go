@@ -22,6 +22,10 @@ func (t storeTest) restored() {
 	n, err := t.s.MarkRestored(ctx, dispatch.CompareIfLists)
 	t.must(err)
 	t.equal(n, 2)
+	if now := t.load(waits.ID); now.Retries != 0 || waits.Retries == 0 {
+		t.Errorf("a job that may have run since the backup is retried by itself %d times", now.Retries)
+	}
+	waits.Retries, created.Retries, other.Retries = 0, 0, 0
 	g := t.look()
 	if g.Restored != dispatch.CompareIfLists || g.Hold.After(g.Now) {
 		t.Errorf("marked: %+v", g)

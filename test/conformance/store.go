@@ -161,7 +161,7 @@ func (t storeTest) equal(got, want any) {
 }
 
 func draft(u dispatch.UserID, a dispatch.Account) dispatch.Draft {
-	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Service: -7, Desired: dispatch.WantRun, MaxDuration: time.Hour,
+	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Service: -7, Desired: dispatch.WantRun, MaxDuration: time.Hour, Retries: 3,
 		Phase: dispatch.Waiting, Status: dispatch.Accepted, Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
 }
 

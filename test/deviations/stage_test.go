@@ -39,8 +39,9 @@ type stage struct {
 	platform    server // the platform of the job
 	faults      *simulator.Faults
 	oracle      *simulator.Oracle
-	inMemory    bool          // use the store in memory instead of SQLite
-	atLeastOnce bool          // see dispatch.Backend
+	inMemory    bool // use the store in memory instead of SQLite
+	atLeastOnce bool // see dispatch.Backend
+	failures    dispatch.FailureRules
 	giveUp      time.Duration // see dispatch.Timing.GiveUpAfter
 	job         int64         // id of the watched job
 	task        int64
@@ -86,9 +87,9 @@ func (s *stage) open() (end func()) {
 	kept, forget := s.keep()
 	limits := dispatch.Limits{Jobs: 100, Requests: 4, Send: 30 * time.Second}
 	s.broker = conformance.NewBroker(kept, noTokens{},
-		&dispatch.Backend{Name: "openeo", Label: dispatch.OpenEO, Endpoint: "http://openeo.example", Access: dispatch.AccessOpen, Limits: limits,
+		&dispatch.Backend{Name: "openeo", Label: dispatch.OpenEO, Endpoint: "http://openeo.example", Access: dispatch.AccessOpen, Limits: limits, Failures: s.failures,
 			Platform: openeo.New(openeo.Config{Name: "openeo", Endpoint: "http://openeo.example", Client: client})},
-		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "http://ogc.example", Access: dispatch.AccessOpen, Limits: limits, AtLeastOnce: s.atLeastOnce,
+		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "http://ogc.example", Access: dispatch.AccessOpen, Limits: limits, AtLeastOnce: s.atLeastOnce, Failures: s.failures,
 			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: "http://ogc.example", Client: client})})
 	s.broker.Timing = dispatch.Timing{GiveUpAfter: s.giveUp, StalledAfter: 30 * time.Minute}
 	s.handler = api.New(api.Config{Broker: s.broker, Verifier: anybody{}, Health: kept.Ping, Log: s.broker.Log})

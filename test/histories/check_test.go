@@ -61,6 +61,18 @@ func (h *history) retried(was, j dispatch.Job) {
 	h.lives[j.ID] = append(h.lives[j.ID], j.Attempt)
 }
 
+// retriedByItself records a retry that no owner asked for. It begins a new life of the job, too.
+func (h *history) retriedByItself(was, j dispatch.Job) {
+	if was.Phase == dispatch.Waiting || was.Phase == dispatch.Ended || was.Desired != dispatch.WantRun || j.Phase != dispatch.Waiting || j.Retried != was.Retried+1 || j.Retried > j.Retries {
+		h.violated("job %d was %s, wanted to %s, when it was retried by itself for the %d. time of %d", j.ID, was.Phase, was.Desired, j.Retried, j.Retries)
+	}
+	if !slices.Contains(j.Past, was.Ref) || j.Ref != (dispatch.Ref{}) {
+		h.violated("job %d lost its ref %s when it was retried by itself", j.ID, was.Ref)
+	}
+	h.ownRetries++
+	h.lives[j.ID] = append(h.lives[j.ID], j.Attempt)
+}
+
 // life returns how often a job had been retried at the given attempt.
 func (h *history) life(id dispatch.JobID, attempt int) int {
 	n := 0
@@ -97,6 +109,10 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	}
 	if what == "retry" {
 		h.retried(was, j)
+		return
+	}
+	if j.Retried > was.Retried {
+		h.retriedByItself(was, j)
 		return
 	}
 	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) {
@@ -185,6 +201,8 @@ func (h *history) check() {
 	}
 	h.checkRuns(jobs)
 	time.Sleep(time.Until(h.world.Calm))
+	h.outage.plan(0, 0, false) // one that has not begun would begin at a call of the checks
+	time.Sleep(time.Until(h.outage.end()))
 	for _, j := range jobs {
 		h.checkOwner(j)
 	}

@@ -44,12 +44,14 @@ type history struct {
 	settled  map[dispatch.JobID]time.Time    // times when cancels were settled
 	intended map[dispatch.JobID]time.Time    // times of the last intents
 	lives    map[dispatch.JobID][]int        // attempts at which each job was retried
-	unsure   map[dispatch.JobID]bool         // jobs that were retried although they may have run
-	turns    []turn                          // in the order in which slots were assigned
-	digest   uint64
-	lines    []string
-	wrong    []string
-	silences int // how often a platform was recorded as unresponsive
+
+	ownRetries int                     // of jobs that were retried by themselves
+	unsure     map[dispatch.JobID]bool // jobs that were retried although they may have run
+	turns      []turn                  // in the order in which slots were assigned
+	digest     uint64
+	lines      []string
+	wrong      []string
+	silences   int // how often a platform was recorded as unresponsive
 }
 
 // turn is the assignment of a slot to an owner.
@@ -255,6 +257,9 @@ func (h *history) someone() (dispatch.UserID, dispatch.Request) {
 	}
 	if h.rand.IntN(4) == 0 {
 		r.Options = fmt.Appendf(nil, `{"max_duration":%d}`, 1+h.rand.IntN(900))
+	}
+	if h.rand.IntN(3) == 0 {
+		r.Options = fmt.Appendf(nil, `{"retries":%d}`, 1+h.rand.IntN(3))
 	}
 	return users[h.rand.IntN(len(users))], r
 }

@@ -29,20 +29,25 @@ func TestHistories_OfRandomEvents(t *testing.T) {
 		return
 	}
 	began := time.Now()
-	var next, bad atomic.Uint64
+	var next, bad, ownRetries atomic.Uint64
 	next.Store(*from)
 	t.Run("all", func(t *testing.T) {
 		for range 2 {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				for s := next.Add(1) - 1; s < *from+uint64(*n) && bad.Load() < 5; s = next.Add(1) - 1 {
-					if !report(t, play(t, s, inMemory)) {
+					h := play(t, s, inMemory)
+					if !report(t, h) {
 						bad.Add(1)
 					}
+					ownRetries.Add(uint64(h.ownRetries))
 				}
 			})
 		}
 	})
+	if *n >= 100 && ownRetries.Load() == 0 {
+		t.Error("no job was retried by itself")
+	}
 	t.Logf("%d histories from seed %d, %.0f per second", *n, *from, float64(*n)/time.Since(began).Seconds())
 }
 

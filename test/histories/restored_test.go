@@ -77,13 +77,19 @@ func (r *restoring) checkRestored() {
 			known[j.Tag(installation)] = true
 		}
 	}
+	for id, was := range r.jobs {
+		if now := r.history.jobs[id]; was.Phase != dispatch.Ended && now.Retried > was.Retried {
+			r.violated("job %d, of which a later attempt may have run, was retried by itself after the restore", id)
+		}
+	}
 	before := map[dispatch.Ref]conformance.Run{}
 	for _, run := range r.untouched {
 		before[run.Ref] = run
 	}
 	for _, run := range r.world.Runs() {
 		id := strings.Split(run.Tag, ".")[1]
-		if starts[id] += len(run.Starts); starts[id] > 1 {
+		number, _ := strconv.ParseInt(id, 10, 64)
+		if starts[id] += len(run.Starts); starts[id] > 1+len(r.lives[dispatch.JobID(number)]) {
 			r.violated("job %s ran %d times, with %s", id, starts[id], run.Ref)
 		}
 		was := before[run.Ref]

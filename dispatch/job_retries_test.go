@@ -1,0 +1,134 @@
+package dispatch
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// What platforms really log, and who is to blame.
+func TestFailureRules_OfAllPlatforms(t *testing.T) {
+	for text, want := range map[string]Cause{
+		"Stage error: Job aborted due to stage failure: ExecutorLostFailure (executor 12 exited)":                          CausedByPlatform,
+		"requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed connection'))": CausedByPlatform,
+		"HTTP status code 503 while reading s3://bucket/key":                                                               CausedByPlatform,
+		"Server error: Internal Server Error":                                                                              CausedByPlatform,
+		"node ip-10-0-0-7 was preempted":                                                                                   CausedByPlatform,
+		"OSError: [Errno 28] No space left on device":                                                                      CausedByPlatform,
+		"NoDataAvailable: There is no data available for the given extents.":                                               CausedByRequest,
+		"ExecutorLostFailure: Container killed by YARN for exceeding memory limits: out of memory":                         CausedByRequest,
+		"ProcessParameterInvalid: The value of spatial_extent is no bounding box":                                          CausedByRequest,
+		"ValueError: operands could not be broadcast together with shapes (500,2) (503,2)":                                 CausedByRequest,
+		"HTTP 403 Forbidden": CausedByRequest,
+		"":                   CausedByRequest,
+		"The platform says that the job failed, and not why.": CausedByRequest,
+	} {
+		if got := (FailureRules)(nil).cause(text); got != want {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+	own := FailureRules{{regexp.MustCompile("spot"), CausedByPlatform}, {regexp.MustCompile("Internal"), CausedByRequest}}
+	if own.cause("out of memory on a spot node") != CausedByPlatform || own.cause("Internal Server Error") != CausedByRequest || own.cause("no such host") != CausedByPlatform {
+		t.Error("the platform's own rules do not come first")
+	}
+	began := time.Now()
+	own.cause(strings.Repeat("executor ", 200_000))
+	t.Logf("2 MB take %v", time.Since(began))
+}
+
+// failing returns a job of a platform that reported once that it failed, and the outcome that confirms it.
+func failing(message string) (Job, Outcome) {
+	j := Job{ID: 7, Phase: Started, Status: Running, Seen: Failed, Desired: WantRun, Attempt: 3, Epoch: 4, Ref: p, Retries: 2, Checked: t0.Add(-time.Minute), Moved: t0, Created: t0}
+	costs := 2.5
+	o := Outcome{Asked: AskStatus, Attempt: 3, Epoch: 4, Ref: p, Report: Report{Status: Failed, Message: message, Costs: &costs}}
+	return j, o
+}
+
+func TestNext_RetriesWhatThePlatformCaused(t *testing.T) {
+	const lost = "Connection reset by peer"
+	j, o := failing(lost)
+	again := next(j, o, t0)
+	if again.Phase != Waiting || again.Status != Accepted || again.Retried != 1 || again.Retries != 2 || again.Attempt != 4 || again.Ref != (Ref{}) || len(again.Past) != 1 || again.Past[0] != p {
+		t.Fatalf("%+v", again)
+	}
+	if again.Attention != Retrying || again.Notice != lost || !again.Due.Equal(t0.Add(time.Minute)) || again.Spent != 2.5 || again.Costs != nil || again.Seen != "" || again.Epoch <= j.Epoch {
+		t.Errorf("%s %q, due %v, spent %v", again.Attention, again.Notice, again.Due.Sub(t0), again.Spent)
+	}
+	if late := next(again, o, t0); late.Phase != Waiting || late.Retried != 1 || len(late.Orphans) > 0 {
+		t.Errorf("the same report again: %+v", late)
+	}
+	second := with(j, func(j *Job) { j.Retried = 1 })
+	if again := next(second, o, t0); again.Retried != 2 || !again.Due.Equal(t0.Add(2*time.Minute)) {
+		t.Errorf("the second time: %d, due %v", again.Retried, again.Due.Sub(t0))
+	}
+	paused := next(with(j, func(j *Job) { j.Paused = true }), o, t0)
+	if paused.Phase != Waiting || paused.Attention != Paused || !paused.Due.Equal(Never) || paused.Retried != 1 {
+		t.Errorf("of a paused task: %+v", paused)
+	}
+	if owner := with(again, func(j *Job) { j.Phase, j.Status = Ended, Failed }).Retry(t0); owner.Retried != 0 || owner.Retries != 2 {
+		t.Errorf("retried by its owner: %d of %d", owner.Retried, owner.Retries)
+	}
+}
+
+func TestNext_DoesNotRetryTheRest(t *testing.T) {
+	for name, change := range map[string]func(*Job, *Outcome){
+		"not asked for":      func(j *Job, _ *Outcome) { j.Retries = 0 },
+		"the last time":      func(j *Job, _ *Outcome) { j.Retried = 2 },
+		"the input":          func(_ *Job, o *Outcome) { o.Report.Message = "NoDataAvailable" },
+		"not known":          func(_ *Job, o *Outcome) { o.Report.Message = "" },
+		"no longer wanted":   func(j *Job, _ *Outcome) { j.Desired = WantCancel },
+		"deleted":            func(j *Job, _ *Outcome) { j.Hidden = true },
+		"canceled there":     func(_ *Job, o *Outcome) { o.Report.Status = Canceled },
+		"lost":               func(j *Job, o *Outcome) { j.Looks, o.Err, o.Report = lostLooks, kind(NotFound), Report{} },
+		"the first report":   func(j *Job, _ *Outcome) { j.Seen = Running },
+		"of another attempt": func(_ *Job, o *Outcome) { o.Attempt, o.Epoch = 2, 2 },
+		"refused": func(j *Job, o *Outcome) {
+			j.Phase, j.Ref, o.Asked, o.Ref, o.Err = Creating, Ref{}, AskSubmit, Ref{}, kind(Invalid)
+		},
+	} {
+		j, o := failing("Connection reset by peer")
+		if change(&j, &o); next(j, o, t0).Retried != j.Retried || next(j, o, t0).Phase == Waiting {
+			t.Errorf("%s: %+v", name, next(j, o, t0))
+		}
+	}
+}
+
+// Whatever a platform reports, a job is retried by itself at most as often as its owner allowed, after pauses that never become shorter.
+func TestNext_RetriesAreBounded(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		j, o := failing("Service Unavailable")
+		j.Retries = rapid.IntRange(0, MostRetries).Draw(r, "retries")
+		now, last, retried := t0, time.Duration(0), 0
+		for j.Phase != Ended {
+			o.Attempt, o.Epoch = j.Attempt, j.Epoch
+			if j = next(j, o, now); j.Phase == Ended {
+				break
+			}
+			retried++
+			if pause := j.Due.Sub(now); pause < last || pause > time.Hour {
+				r.Fatalf("a pause of %v after one of %v", pause, last)
+			}
+			last, now = j.Due.Sub(now), j.Due
+			j.Phase, j.Status, j.Seen, j.Ref, j.Checked = Started, Running, Failed, p, now.Add(-time.Minute)
+			j.Past = nil
+		}
+		if retried != j.Retries || j.Retried != j.Retries || j.Status != Failed {
+			r.Fatalf("%d retries of %d: %s", retried, j.Retries, j.Status)
+		}
+	})
+}
+
+func TestRequest_Retries(t *testing.T) {
+	for options, want := range map[string]int{`{}`: 0, `{"retries":3,"memory":"4g"}`: 3, `{"retries":99}`: MostRetries, `{"retries":-1}`: 0, `{"retries":"3"}`: 0} {
+		r := Request{Options: []byte(options)}
+		if got := r.Retries(); got != want {
+			t.Errorf("%s: %d", options, got)
+		}
+		if strings.Contains(string(r.PlatformOptions()), "retries") {
+			t.Errorf("the platform gets %s", r.PlatformOptions())
+		}
+	}
+}
