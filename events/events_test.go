@@ -50,7 +50,7 @@ type receiver struct {
 	arrived chan struct{}
 }
 
-func newReceiver(t *testing.T) *receiver {
+func newReceiver(t testing.TB) *receiver {
 	r := &receiver{arrived: make(chan struct{}, 1<<16)}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		text, err := io.ReadAll(q.Body)
@@ -84,7 +84,7 @@ func (r *receiver) received() []string {
 }
 
 // await waits until so many more messages have arrived.
-func (r *receiver) await(t *testing.T, n int) {
+func (r *receiver) await(t testing.TB, n int) {
 	t.Helper()
 	limit := time.After(2 * time.Minute)
 	for i := range n {
@@ -98,7 +98,7 @@ func (r *receiver) await(t *testing.T, n int) {
 
 // outbox is a store with jobs that have not ended, and a running sender.
 type outbox struct {
-	*testing.T
+	testing.TB
 	kept   *store.Store
 	sender *events.Sender
 	clock  *skewed
@@ -106,11 +106,16 @@ type outbox struct {
 	jobs   []dispatch.Job
 }
 
-func newOutbox(t *testing.T, jobs int) *outbox {
+func newOutbox(t testing.TB, jobs int) *outbox {
 	t.Helper()
-	o := &outbox{T: t, clock: &skewed{}}
+	return newOutboxIn(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), jobs)
+}
+
+func newOutboxIn(t testing.TB, database string, jobs int) *outbox {
+	t.Helper()
+	o := &outbox{TB: t, clock: &skewed{}}
 	var err error
-	if o.kept, err = store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), o.clock); err != nil {
+	if o.kept, err = store.Open(t.Context(), database, o.clock); err != nil {
 		t.Fatal(err)
 	}
 	o.key = identity.NewKey(time.Now())

@@ -63,6 +63,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"getAgenda":          {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},
 	"listUnmetered":      {"jobs USING INDEX jobs_meter (account=? AND meter_due>? AND meter_due<?)", "jobs_meter"},
 	"listMonth":          {"ledger USING INDEX sqlite_autoindex_ledger_1 (owner=? AND account=? AND month=?)", ""},
+	"claimDeliveries":    {"SEARCH e USING INDEX sqlite_autoindex_deliveries_1 (hook=? AND job=? AND epoch<?)", ""},
 	"oldestDelivery":     {"SCAN d USING INDEX deliveries_waiting", ""},
 	"countPausedHooks":   {"hooks USING INDEX hooks_held (hold>?)", ""},
 	"listUnprepared":     {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},

@@ -1269,7 +1269,7 @@ WITH RECURSIVE hop (hook) AS (
 SELECT CAST(COALESCE(SUM(each.waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(MIN(each.due), 0) AS BIGINT) AS due FROM (
 	SELECT (SELECT COUNT(*) FROM deliveries c WHERE c.hook = hooks.id AND c.due > 0) AS waiting,
 		(SELECT d.due FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT) AND hooks.hold <= CAST(sqlc.arg(now) AS BIGINT)
-			AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due > 0)
+			AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
 		ORDER BY d.due LIMIT 1) AS due
 	FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone
 ) AS each;
@@ -1318,13 +1318,14 @@ SELECT hooks.* FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone A
 ORDER BY hooks.ran, hooks.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ClaimDeliveries :many
--- An event of a job waits until those before it are settled. due is compared again for the second of two processes that claim at once.
+-- An event of a job waits until those before it are settled; due + 0 has them found by the primary key, not among all that is due to the hook. due is
+-- compared again for the second of two processes that claim at once. Rows are taken in the order of the index, so that a claim reads no more than it takes.
 UPDATE deliveries SET due = sqlc.arg(lease), tries = tries + 1, tried = CAST(sqlc.arg(now) AS BIGINT)
 WHERE due > 0 AND due <= CAST(sqlc.arg(now) AS BIGINT) AND (hook, job, epoch, status) IN (
 	SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
 	WHERE d.hook = sqlc.arg(hook) AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT)
-		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due > 0)
-	ORDER BY d.due, d.job, d.epoch LIMIT CAST(sqlc.arg(n) AS BIGINT))
+		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
+	ORDER BY d.due LIMIT CAST(sqlc.arg(n) AS BIGINT))
 RETURNING *;
 
 -- name: SettleDelivery :exec

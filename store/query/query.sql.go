@@ -470,7 +470,7 @@ WITH RECURSIVE hop (hook) AS (
 SELECT CAST(COALESCE(SUM(each.waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(MIN(each.due), 0) AS BIGINT) AS due FROM (
 	SELECT (SELECT COUNT(*) FROM deliveries c WHERE c.hook = hooks.id AND c.due > 0) AS waiting,
 		(SELECT d.due FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST($1 AS BIGINT) AND hooks.hold <= CAST($1 AS BIGINT)
-			AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due > 0)
+			AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
 		ORDER BY d.due LIMIT 1) AS due
 	FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone
 ) AS each
@@ -772,8 +772,8 @@ UPDATE deliveries SET due = $1, tries = tries + 1, tried = CAST($2 AS BIGINT)
 WHERE due > 0 AND due <= CAST($2 AS BIGINT) AND (hook, job, epoch, status) IN (
 	SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
 	WHERE d.hook = $3 AND d.due > 0 AND d.due <= CAST($2 AS BIGINT)
-		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due > 0)
-	ORDER BY d.due, d.job, d.epoch LIMIT CAST($4 AS BIGINT))
+		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
+	ORDER BY d.due LIMIT CAST($4 AS BIGINT))
 RETURNING hook, job, epoch, status, task, number, happened, queued, due, state, tries, tried, answer, notice
 `
 
@@ -784,7 +784,8 @@ type ClaimDeliveriesParams struct {
 	N     int64
 }
 
-// An event of a job waits until those before it are settled. due is compared again for the second of two processes that claim at once.
+// An event of a job waits until those before it are settled; due + 0 has them found by the primary key, not among all that is due to the hook. due is
+// compared again for the second of two processes that claim at once. Rows are taken in the order of the index, so that a claim reads no more than it takes.
 func (q *Queries) ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]Delivery, error) {
 	rows, err := q.db.QueryContext(ctx, claimDeliveries,
 		arg.Lease,
