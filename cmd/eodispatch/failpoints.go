@@ -23,7 +23,8 @@ import (
 //
 // Points at a platform: create, start, execute, status, list and cancel, each with before, sent (the request is written, no
 // response was read) and after (the response arrived and was not yet processed). Points at the store, each with before and
-// after (committed): accept, want (an owner's cancel), "intend create", "intend start", "save PHASE", release.
+// after (committed): accept, want (an owner's cancel), "intend create", "intend start", "save PHASE", release. Points of messages to hooks:
+// claim and settle, with before and after, and deliver, with before, sent and after, for receivers at a path /told.
 func init() {
 	d := &killPoint{at: os.Getenv("EODISPATCH_DIE"), times: 1}
 	if i := strings.LastIndexByte(d.at, ' '); i >= 0 {
@@ -32,6 +33,7 @@ func init() {
 		}
 	}
 	seams.store = func(s dispatch.Store) dispatch.Store { return failpointStore{s, d} }
+	seams.hooks = func(h dispatch.Hooks) dispatch.Hooks { return failpointHooks{h, d} }
 	seams.transport = newTransport(d)
 	seams.timing = quick
 }
@@ -120,6 +122,8 @@ func pointOf(method, path string) string {
 		return "start"
 	case method == http.MethodPost && strings.HasSuffix(path, "/execution"):
 		return "execute"
+	case method == http.MethodPost && strings.HasSuffix(path, "/told"):
+		return "deliver"
 	case method == http.MethodDelete:
 		return "cancel"
 	case method == http.MethodGet && jobs:
@@ -128,6 +132,27 @@ func pointOf(method, path string) string {
 		return "status"
 	}
 	return "other"
+}
+
+// toldHooks has another name than its method Hooks.
+type toldHooks = dispatch.Hooks
+
+type failpointHooks struct {
+	toldHooks
+	*killPoint
+}
+
+func (h failpointHooks) ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) (all []dispatch.Delivery, err error) {
+	h.pass("claim", "before")
+	if all, err = h.toldHooks.ClaimDeliveries(ctx, hook, lease, n); len(all) > 0 {
+		h.pass("claim", "after")
+	}
+	return all, err
+}
+
+func (h failpointHooks) SettleDeliveries(ctx context.Context, of dispatch.Hook, all []dispatch.Delivery) (err error) {
+	h.around("settle", func() { err = h.toldHooks.SettleDeliveries(ctx, of, all) })
+	return err
 }
 
 type failpointStore struct {

@@ -22,8 +22,8 @@ import (
 // senderOf returns what tells users' servers when jobs end. Without a vault it keeps no secrets, so that it signs no messages.
 func senderOf(settings *config.Config, access *access, kept *store.Store, installation string, processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) (*events.Sender, error) {
 	post, err := settings.Hooks.Mail.Sender()
-	c := events.Config{Store: kept, Mail: post, Describe: describer(kept, settings.PublicURL), Log: log, OnTry: seen.HookTried, Forms: map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message}, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
-		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: settings.Hooks.Trusted})}
+	c := events.Config{Store: seams.hooks(kept), Mail: post, Describe: describer(kept, settings.PublicURL), Log: log, OnTry: seen.HookTried, Forms: map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message}, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
+		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: settings.Hooks.Trusted, Transport: seams.transport})}
 	if access.ring != nil {
 		c.Secrets = identity.NewHookSecrets(access.ring)
 	}
