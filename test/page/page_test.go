@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 
+	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
 	"github.com/eodispatch/eodispatch/web"
@@ -91,7 +92,7 @@ func needPage(t *testing.T) {
 }
 
 // serve starts the program. It skips the test if the program would have no page, or fails it in CI.
-func serve(t *testing.T, life simulator.Life) site {
+func serve(t *testing.T, life simulator.Life, environ ...string) site {
 	t.Helper()
 	needPage(t)
 	world, err := simulator.Start(simulator.Options{Life: life})
@@ -104,7 +105,7 @@ func serve(t *testing.T, life simulator.Life) site {
 	text := fmt.Sprintf(settings, address, folder, known.Issuer, known.BrokerID, known.BrokerSecret, world.OpenEOURL, simulator.PlatformAlias,
 		known.Platform, world.OGCURL, documents.URL, script)
 	must(t, os.WriteFile(file, []byte(text), 0o600))
-	p := executable.Start(t, executable.Released, "EODISPATCH_CONFIG="+file, "EODISPATCH_LISTEN="+address)
+	p := executable.Start(t, executable.Released, append(environ, "EODISPATCH_CONFIG="+file, "EODISPATCH_LISTEN="+address)...)
 	if p.Address == "" {
 		t.Fatalf("the program ended before it served:\n%s", p.Log)
 	}
@@ -178,7 +179,7 @@ func (s site) runs(b *tab, tool string) string {
 
 // TestPage_FromSignInToAMosaic goes the whole way on openEO: from the sign-in to the results of 14 tiles on the map, watched live.
 func TestPage_FromSignInToAMosaic(t *testing.T) {
-	s := serve(t, simulator.Life{Queue: 100 * time.Millisecond, Run: 400 * time.Millisecond, Spread: 0.5})
+	s := serve(t, simulator.Life{Queue: 100 * time.Millisecond, Run: 400 * time.Millisecond, Spread: 0.5}, "EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal())
 	b := openTab(t)
 	b.asksOnly(s.address, s.world.IdPURL, s.world.OpenEOURL)
 	b.opens(s.address)
@@ -222,6 +223,7 @@ func TestPage_FromSignInToAMosaic(t *testing.T) {
 	b.clicks("[data-user]")
 	b.shows("account")
 	b.audit("account")
+	b.addsHook()
 	b.presses("Sign out")
 	b.shows("sign-in")
 	if kept := b.read(`JSON.stringify([localStorage, sessionStorage, document.cookie])`); kept != `[{},{},""]` {

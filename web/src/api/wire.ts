@@ -288,6 +288,40 @@ export interface Grant {
   expires: string | null;
 }
 
+export type HookEvent = "running" | "finished" | "failed" | "canceled" | "attention" | "task_ended" | "task_share";
+
+export interface Hook {
+  id: string;
+  job_id?: number;
+  task_id?: number;
+  kind: "webhook" | "mail" | "ogc";
+  url: string;
+  events: HookEvent[];
+  shares?: number[];
+  state: "active" | "failing" | "gone";
+  next_try: string | null;
+  created: string;
+}
+
+export interface NewHook extends Hook {
+  secret: string; // shown only here
+}
+
+export interface Delivery {
+  id: string;
+  job_id: number | null;
+  task_id?: number;
+  event: HookEvent | "sign_in_required" | "test";
+  share?: number;
+  happened: string;
+  state: "waiting" | "delivered" | "failed";
+  tries: number;
+  tried: string | null;
+  answer: number | null;
+  notice?: string;
+  next_try: string | null;
+}
+
 export interface LogPage {
   logs: { time: string | null; level: "error" | "warning" | "info" | "debug"; message: string }[];
 }

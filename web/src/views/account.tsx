@@ -6,6 +6,7 @@ import type { Grant, Platform, PlatformList, Usage } from "../api/wire";
 import { Act, AttentionNotice, Confirm, Failure, Loading, Outward, useTitle } from "../controls";
 import { rounded, since } from "../format";
 import { texts } from "../texts";
+import { Hooks } from "./hooks";
 
 const t = texts.account;
 
@@ -45,6 +46,8 @@ export function Account() {
         {settings.value.account && <p class="soft small">{t.unlinkHelp} <Outward href={settings.value.account}>{t.manage}</Outward></p>}
         <h2>{t.permissions}</h2>
         <Permissions grants={grants.value} again={again} />
+        <h2>{texts.hooks.title}</h2>
+        <Hooks email={now.state === "in" ? now.session.user.email ?? "" : ""} />
         <h2>{t.usage}</h2>
         <UsageTable list={platforms.value} usage={usage.value} />
       </>}

@@ -1,0 +1,169 @@
+// Who else is told of the user's jobs: URLs and the user's own mailbox, whether messages arrive, and the last of them.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { get, post, Refused, remove } from "../api/client";
+import type { Delivery, Hook, HookEvent, NewHook } from "../api/wire";
+import { Act, Confirm, Copy, errorText, Failure, Field, Loading, Notice } from "../controls";
+import { since, time } from "../format";
+import { to } from "../route";
+import { texts } from "../texts";
+
+const t = texts.hooks;
+const looksAgain = 2_000; // ms between two looks at a log, until each message in it was answered
+
+const path = (hook: Hook) => `hooks/${encodeURIComponent(hook.id)}`;
+
+export function Hooks({ email }: { email: string }) {
+  const hooks = useSignal<Hook[] | null>(null);
+  const error = useSignal<unknown>(null);
+  const made = useSignal<NewHook | null>(null);
+  const attempt = useSignal(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    get<Hook[]>("hooks", abort.signal).then((found) => ([hooks.value, error.value] = [found, null])).catch((e: unknown) => {
+      if (!abort.signal.aborted) error.value = e;
+    });
+    return () => abort.abort();
+  }, [attempt.value]);
+  const again = () => attempt.value++;
+  const add = (hook: NewHook) => {
+    made.value = hook;
+    again();
+  };
+  return (
+    <section data-hooks={hooks.value?.length ?? "loading"}>
+      <p class="soft">{t.lead}</p>
+      {error.value !== null && <Failure error={error.value} again={again} />}
+      {!hooks.value && error.value === null && <Loading />}
+      {hooks.value?.length === 0 && <p>{t.none}</p>}
+      {hooks.value?.map((h) => <HookCard key={h.id} hook={h} again={again} />)}
+      {made.value?.secret && <Secret hook={made.value} close={() => (made.value = null)} />}
+      {hooks.value && <NewHookForm key={hooks.value.length} email={email} add={add} />}
+    </section>
+  );
+}
+
+function Secret({ hook, close }: { hook: NewHook; close: () => void }) {
+  return (
+    <Notice kind="done" title={t.secret} action={<><Copy text={hook.secret} /><button type="button" onClick={close}>{t.kept}</button></>}>
+      <p>{t.secretHelp(hook.url)}</p>
+      <p><code class="secret">{hook.secret}</code></p>
+    </Notice>
+  );
+}
+
+function HookCard({ hook: h, again }: { hook: Hook; again: () => void }) {
+  const shown = useSignal(0); // how often the log was asked for
+  const test = async () => {
+    await post(`${path(h)}/test`);
+    shown.value++;
+  };
+  return (
+    <section class="card" data-hook={h.id} data-state={h.state}>
+      <div class="row between"><h3 class="address">{h.url.replace(/^mailto:/, "")}</h3><span class={h.state === "active" ? "good" : "warn"}>{t.states[h.state]}</span></div>
+      <p class="soft small">{h.events.map((e) => t.events[e]).join(", ")}{h.shares && ` (${t.shares(h.shares)})`} · {t.since(since(h.created))}{h.next_try && ` · ${t.nextTry(since(h.next_try))}`}</p>
+      <div class="row">
+        <Act label={t.test} act={test} />
+        <button type="button" aria-expanded={shown.value > 0} onClick={() => (shown.value = shown.value > 0 ? 0 : 1)}>{t.log}</button>
+        <Confirm label={t.remove} question={t.removeQuestion(h.url)} confirm={t.remove} danger act={async () => { await remove(path(h)); again(); }} />
+      </div>
+      {shown.value > 0 && <Log key={shown.value} hook={h} again={() => shown.value++} />}
+    </section>
+  );
+}
+
+function Log({ hook, again }: { hook: Hook; again: () => void }) {
+  const all = useSignal<Delivery[] | null>(null);
+  const error = useSignal<unknown>(null);
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer = 0;
+    const read = () => get<Delivery[]>(`${path(hook)}/deliveries`, abort.signal).then((found) => {
+      [all.value, error.value] = [found, null];
+      if (found.some((d) => d.state === "waiting" && d.answer === null && !d.notice)) timer = window.setTimeout(read, looksAgain);
+    }).catch((e: unknown) => {
+      if (!abort.signal.aborted) error.value = e;
+    });
+    void read();
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [hook.id]);
+  if (error.value !== null) return <Failure error={error.value} again={again} />;
+  if (!all.value) return <Loading />;
+  if (all.value.length === 0) return <p>{t.noMessages}</p>;
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={t.log}>
+      <table>
+        <thead><tr><th scope="col">{t.event}</th><th scope="col">{t.about}</th><th scope="col">{t.when}</th><th scope="col">{t.state}</th><th scope="col">{t.tries}</th><th scope="col"><span class="visually-hidden">{t.again}</span></th></tr></thead>
+        <tbody>
+          {all.value.map((d) => (
+            <tr key={d.id} data-delivery={d.state}>
+              <td>{t.events[d.event]}{d.share ? ` ${t.shares([d.share])}` : ""}</td>
+              <td><About delivery={d} /></td>
+              <td>{time(d.happened)}</td>
+              <td>{t.deliveryStates[d.state]}{d.answer !== null && ` (${d.answer})`}{d.notice && <div class="soft small">{d.notice}</div>}</td>
+              <td class="num">{d.tries}</td>
+              <td><Act label={t.again} act={async () => { await post(`${path(hook)}/deliveries/${encodeURIComponent(d.id)}/send`); again(); }} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function About({ delivery: d }: { delivery: Delivery }) {
+  if (d.job_id !== null) return <a href={to(["jobs", String(d.job_id)])}>{t.job(d.job_id)}</a>;
+  return d.task_id ? <a href={to(["tasks", String(d.task_id)])}>{t.task(d.task_id)}</a> : <></>;
+}
+
+const offered: HookEvent[] = ["finished", "failed", "canceled", "task_ended", "attention", "task_share", "running"];
+const usual: HookEvent[] = ["finished", "failed", "canceled", "task_ended", "attention"];
+
+function NewHookForm({ email, add }: { email: string; add: (hook: NewHook) => void }) {
+  const byMail = useSignal(false);
+  const url = useSignal("");
+  const events = useSignal(usual);
+  const busy = useSignal(false);
+  const error = useSignal<unknown>(null);
+  const faults = error.value instanceof Refused ? error.value.errors : [];
+  const fault = faults.map((e) => e.msg).join(" ");
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    busy.value = true;
+    error.value = null;
+    try {
+      add(await post<NewHook>("hooks", { url: byMail.value ? `mailto:${email}` : url.value.trim(), events: events.value }));
+    } catch (e) {
+      error.value = e;
+    } finally {
+      busy.value = false;
+    }
+  };
+  return (
+    <form class="box" onSubmit={(e) => void submit(e)}>
+      <h3>{t.add}</h3>
+      {email && (
+        <Field label={t.how} required group>
+          {() => (["url", "mail"] as const).map((way) => (
+            <label key={way} class="check"><input type="radio" name="way" checked={byMail.value === (way === "mail")} onChange={() => (byMail.value = way === "mail")} /> {way === "mail" ? t.mail(email) : t.url}</label>
+          ))}
+        </Field>
+      )}
+      {!byMail.value && (
+        <Field label={t.address} help={t.addressHelp} required error={fault || undefined}>
+          {(a) => <input {...a} type="url" name="url" required placeholder="https://" value={url.value} onInput={(e) => (url.value = e.currentTarget.value)} />}
+        </Field>
+      )}
+      <Field label={t.of} required group>
+        {() => offered.map((e) => (
+          <label key={e} class="check"><input type="checkbox" name={e} checked={events.value.includes(e)} onChange={(change) => (events.value = change.currentTarget.checked ? [...events.value, e] : events.value.filter((other) => other !== e))} /> {t.events[e]}</label>
+        ))}
+      </Field>
+      {error.value !== null && (byMail.value || !fault) && <Notice kind="error"><p>{fault || errorText(error.value)}</p></Notice>}
+      <div class="row"><button type="submit" class="primary" disabled={busy.value || events.value.length === 0}>{t.add}</button></div>
+    </form>
+  );
+}
