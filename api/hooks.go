@@ -156,7 +156,9 @@ func noticeTo(address string, of []dispatch.Status) dispatch.Notify {
 func verifyMailboxes(ctx context.Context, all []dispatch.Notify) {
 	for i, n := range all {
 		own := CallerIn(ctx).VerifiedEmail()
-		all[i].Verified = n.Kind == dispatch.Mail && own != "" && strings.EqualFold(n.URL, "mailto:"+own)
+		if n.Kind == dispatch.Mail && own != "" && strings.EqualFold(n.URL, "mailto:"+own) {
+			all[i].Verified, all[i].URL = true, "mailto:"+own // as it was verified
+		}
 	}
 }
 

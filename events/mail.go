@@ -19,7 +19,7 @@ const mailScheme = "mailto:"
 
 const (
 	mailEvery  = 10 * time.Minute // between two mails to a hook, so that many events make few mails
-	mailWithin = 40 * time.Second // one mail, with the wait for its turn; shorter than the lease
+	mailWithin = 20 * time.Second // one mail, with the wait for its turn
 	perMail    = 1000             // deliveries that one mail tells of
 	mailLines  = 20               // events that it describes; it counts the others
 )
@@ -59,54 +59,50 @@ func (s *Sender) serveMail(ctx context.Context, h dispatch.Hook) error {
 			return err
 		}
 		begun := time.Now()
-		tries, sent := s.mail(context.WithoutCancel(ctx), h, claimed)
+		told, untold := s.mail(context.WithoutCancel(ctx), h, claimed)
 		now := claimed[0].Tried.Add(time.Since(begun))
-		h = settle(h, tries, now)
-		noteUntold(tries)
-		if sent && h.Failures == 0 {
+		if h = settle(h, told, now); len(told) > 0 && h.Failures == 0 {
 			h.Hold = now.Add(mailEvery)
 		}
 		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), storing)
-		err = s.Store.SettleDeliveries(saving, h, deliveriesOf(tries))
+		err = s.Store.SettleDeliveries(saving, h, append(deliveriesOf(told), withoutMail(untold)...))
 		cancel()
-		if err != nil || sent {
+		if err != nil || len(told) > 0 {
 			return err
 		}
 	}
 	return nil
 }
 
-// mail sends a mail about deliveries, unless all are of jobs whose task is told of.
-func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.Delivery) (tries []try, sent bool) {
-	var told []dispatch.Delivery
+// mail sends a mail about deliveries, unless all are of jobs whose task is told of, which it returns as untold.
+func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.Delivery) (told []try, untold []dispatch.Delivery) {
 	for _, d := range claimed {
-		if !toldByTask(d) {
-			told = append(told, d)
-		}
-	}
-	var err error
-	if len(told) > 0 {
-		err = s.sendMail(ctx, h, told)
-		s.OnTry(err == nil)
-	}
-	tries = make([]try, len(claimed))
-	for i, d := range claimed {
-		tries[i].Delivery = d
 		if toldByTask(d) {
-			continue
+			untold = append(untold, d)
+		} else {
+			told = append(told, try{Delivery: d})
 		}
-		tries[i].err = err
 	}
-	return tries, len(told) > 0
+	if len(told) == 0 {
+		return nil, untold
+	}
+	slices.SortFunc(told, func(a, b try) int {
+		return cmp.Or(a.Happened.Compare(b.Happened), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Epoch, b.Epoch))
+	})
+	err := s.sendMail(ctx, h, deliveriesOf(told))
+	s.OnTry(err == nil)
+	for i := range told {
+		told[i].err = err
+	}
+	return told, untold
 }
 
-// noteUntold has the log say why there was no mail about some deliveries.
-func noteUntold(tries []try) {
-	for i := range tries {
-		if toldByTask(tries[i].Delivery) {
-			tries[i].Notice = "There is no mail about this job: one tells of its task."
-		}
+// withoutMail returns deliveries that are over without a mail, and the log says why.
+func withoutMail(untold []dispatch.Delivery) []dispatch.Delivery {
+	for i := range untold {
+		untold[i].State, untold[i].Due, untold[i].Notice = dispatch.DeliveryDone, time.Time{}, "There is no mail about this job: one tells of its task."
 	}
+	return untold
 }
 
 // toldByTask reports whether a delivery is of a job whose task is told of in its place.
@@ -187,7 +183,7 @@ func order(d dispatch.Delivery) int {
 	switch {
 	case d.Of != 0:
 		return 0
-	case d.Status == dispatch.SignInEvent, d.Status == dispatch.NeedsOwner:
+	case d.Status == dispatch.SignInEvent, d.Task != 0:
 		return 1
 	}
 	return 2

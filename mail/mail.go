@@ -22,7 +22,8 @@ const (
 	// MostBytes is the length of the longest address.
 	MostBytes = 254
 
-	within = 30 * time.Second // one message
+	within = 15 * time.Second // one message
+	step   = 10 * time.Second // to connect, to sign in, to send
 	atOnce = 4                // messages that are sent at once: servers allow few connections
 )
 
@@ -112,12 +113,12 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return &dispatch.Error{Kind: dispatch.Internal, Op: "mail.Send", Text: "The message could not be written.", Err: err}
 	}
-	client, err := s.client()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	client, err := s.client(ctx)
 	if err != nil {
 		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Send", Text: "The settings of the mail server are wrong.", Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
 	if err := client.DialAndSendWithContext(ctx, message); err != nil && !message.IsDelivered() {
 		return failure(err)
 	}
@@ -140,15 +141,25 @@ func (s *Sender) compose(m Message) (*gomail.Msg, error) {
 	return message, errors.Join(message.From(s.From), message.To(m.To))
 }
 
-func (s *Sender) client() (*gomail.Client, error) {
-	options := []gomail.Option{gomail.WithPort(s.port), gomail.WithTimeout(within), gomail.WithTLSConfig(&tls.Config{ServerName: s.host, RootCAs: s.Roots, MinVersion: tls.VersionTLS12})}
+// client returns a client whose connection ends with ctx, whatever the server does. One that is encrypted from the beginning ends by its time limits alone,
+// because the library knows that it is encrypted only if it dials itself.
+func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
+	protection := &tls.Config{ServerName: s.host, RootCAs: s.Roots, MinVersion: tls.VersionTLS12}
+	bounded := func(_ context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = c.Close() }) // what waits for the server then fails
+		}
+		return c, err
+	}
+	options := []gomail.Option{gomail.WithPort(s.port), gomail.WithTimeout(step), gomail.WithTLSConfig(protection)}
 	switch s.Encryption {
 	case Implicit:
 		options = append(options, gomail.WithSSL())
 	case Plain:
-		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
+		options = append(options, gomail.WithDialContextFunc(bounded), gomail.WithTLSPolicy(gomail.NoTLS))
 	default:
-		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
+		options = append(options, gomail.WithDialContextFunc(bounded), gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
 	if s.Username != "" {
 		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.Username), gomail.WithPassword(s.Password.Reveal()))

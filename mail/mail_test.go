@@ -1,7 +1,9 @@
 package mail_test
 
 import (
+	"context"
 	"crypto/x509"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -85,6 +87,32 @@ func TestSend_ReportsWhatIsWrong(t *testing.T) {
 	}
 	if n := len(server.Mails()); n != 0 {
 		t.Errorf("%d mails arrived", n)
+	}
+}
+
+// TestSend_EndsWithItsContext: a server that accepts connections and says nothing, or stops in the middle, holds nobody.
+func TestSend_EndsWithItsContext(t *testing.T) {
+	for name, greeting := range map[string]string{"silent": "", "greets": "220 mail.example.org ESMTP\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { listener.Close() })
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				c, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, greeting)
+				cancel()
+				_, _ = io.Copy(io.Discard, c) // until the client closes
+			}()
+			if err := newSender(t, mail.Config{Server: listener.Addr().String(), Encryption: mail.StartTLS}).Send(ctx, letter); err == nil {
+				t.Error("it was sent")
+			}
+		})
 	}
 }
 
