@@ -155,3 +155,47 @@ func ForgetUser(t testing.TB, s *Store, u dispatch.UserID) error {
 	_, err = s.forgetUser(t.Context(), u, own, map[string]int64{})
 	return err
 }
+
+// BaselineVersion returns the schema version that the baseline makes.
+func BaselineVersion(t testing.TB) (version int64) {
+	t.Helper()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if err := Create(t, db); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.QueryRow("SELECT max(version_id) FROM goose_db_version").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+// Create makes the baseline's schema.
+func Create(t testing.TB, db *sql.DB) error {
+	t.Helper()
+	empty, err := create(t.Context(), db)
+	if err == nil && !empty {
+		t.Fatal("the database is not empty")
+	}
+	return err
+}
+
+// LastMigration returns the version of the last migration.
+func LastMigration(t testing.TB) int64 {
+	t.Helper()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	p, err := provider(goose.DialectSQLite3, db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := p.ListSources()
+	return sources[len(sources)-1].Version
+}

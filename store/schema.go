@@ -25,9 +25,11 @@ func (s *Store) update(ctx context.Context, p *goose.Provider) error {
 	if current > known {
 		return s.tooNew(ctx, current, known)
 	}
-	s.schemaWas, s.schema = current, known
+	if s.schema = known; !s.created {
+		s.schemaWas = current
+	}
 	done, err := p.Up(ctx)
-	if err != nil || len(done) == 0 || s.program == "" {
+	if err != nil || len(done) == 0 && !s.created || s.program == "" {
 		return err
 	}
 	return s.queries(s.write).WriteSetting(ctx, migratedBy, s.program)

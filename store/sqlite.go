@@ -47,6 +47,9 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	s.look, s.ping = s.read, s.read
 	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
 	if err == nil {
+		s.created, err = create(ctx, s.write)
+	}
+	if err == nil {
 		err = s.prepare(ctx, s.write, goose.DialectSQLite3)
 	}
 	if err != nil {

@@ -47,6 +47,7 @@ type Store struct {
 	program      string // version of the program
 
 	schemaWas, schema int64 // versions: as it was found, and now
+	created           bool  // Open found an empty database and made its schema
 
 	trace   TraceFunc     // nil: nothing is traced
 	keyLife time.Duration // of idempotency keys
