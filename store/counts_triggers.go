@@ -43,7 +43,19 @@ func countMigrations(dialect goose.Dialect) []*goose.Migration {
 		goose.NewGoMigration(31, nil, nil),
 		goose.NewGoMigration(49, &goose.GoFunc{RunTx: install}, nil),
 		goose.NewGoMigration(50, &goose.GoFunc{RunTx: fill}, nil),
+		countSingleJobs(dialect),
 	}
+}
+
+// countSingleJobs replaces the functions of the triggers of databases that version 49 gave ones without a short way for single jobs. The
+// triggers stay, so that no table is locked.
+func countSingleJobs(dialect goose.Dialect) *goose.Migration {
+	if dialect != goose.DialectPostgres {
+		return goose.NewGoMigration(75, nil, nil)
+	}
+	return goose.NewGoMigration(75, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+		return execAll(ctx, tx, []string{countInsert.function(), countUpdate.function()})
+	}}, nil)
 }
 
 // formerTriggers are the statements that remove the triggers of a database that has them already.
@@ -136,27 +148,112 @@ WHEN NEW.task <> 0 AND (OLD.status <> NEW.status OR OLD.updated <> NEW.updated O
 		second = second + excluded.second, epochs = epochs + excluded.epochs;
 END`}
 
-// postgresCountTriggers count once for each statement, however many jobs it changes. $ROWS are the jobs that a statement added, with
-// sign 1, and those that it removed, with sign -1; an update does both. The functions find the tables of counts whatever search path the
-// statement was sent with, as that of a restore from a dump. Costs are summed as decimals, so that equal ones cancel out.
+// postgresCountTriggers count once for each statement, however many jobs it changes. The functions find the tables of counts whatever search
+// path the statement was sent with, as that of a restore from a dump. Costs are summed as decimals, so that equal ones cancel out.
 func postgresCountTriggers() (statements []string) {
 	for _, table := range []string{"line_counts", "account_counts", "owner_counts", "period_counts", "task_counts"} {
 		statements = append(statements, "ALTER TABLE "+table+" ALTER COLUMN shard SET DEFAULT pg_backend_pid()")
 	}
-	for _, on := range []struct{ event, tables, rows, unless, count string }{
-		{"insert", "NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added WHERE NOT counted)", "NOT EXISTS (SELECT 1 FROM added WHERE NOT counted)", postgresCount + postgresCountPeriods},
-		{"delete", "OLD TABLE AS removed", "(SELECT -1 AS sign, * FROM removed)", "NOT EXISTS (SELECT 1 FROM removed)", postgresCount + postgresCountPeriods},
-		{"update", "OLD TABLE AS removed NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed)",
-			`NOT EXISTS (SELECT id, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM added
-				EXCEPT SELECT id, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM removed)`, postgresCount},
-	} {
-		statements = append(statements,
-			"CREATE FUNCTION count_"+on.event+"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN\n IF "+on.unless+" THEN RETURN NULL; END IF;"+
-				strings.ReplaceAll(on.count, "$ROWS", on.rows)+" RETURN NULL;\nEND $body$",
-			"CREATE TRIGGER count_"+on.event+" AFTER "+strings.ToUpper(on.event)+" ON jobs REFERENCING "+on.tables+
-				" FOR EACH STATEMENT EXECUTE FUNCTION count_"+on.event+"()")
+	for _, on := range []countTrigger{countInsert, countDelete, countUpdate} {
+		statements = append(statements, on.function(), "CREATE TRIGGER count_"+on.event+" AFTER "+strings.ToUpper(on.event)+" ON jobs REFERENCING "+on.tables+
+			" FOR EACH STATEMENT EXECUTE FUNCTION count_"+on.event+"()")
 	}
 	return statements
+}
+
+// countTrigger is a trigger of PostgreSQL that counts.
+type countTrigger struct {
+	event  string
+	tables string // the names of the jobs that the statement added and removed
+	jobs   string // selects the number of jobs
+	rows   string // the jobs that the statement added, with sign 1, and those that it removed, with sign -1; an update does both
+	single string // sets n, and o to what it was before, if there is one job; "": single jobs are counted like several
+	count  string // counts several jobs
+}
+
+var (
+	countInsert = countTrigger{"insert", "NEW TABLE AS added", "added WHERE NOT counted", "(SELECT 1 AS sign, * FROM added WHERE NOT counted)",
+		newJob, postgresCount + postgresCountPeriods}
+	countDelete = countTrigger{"delete", "OLD TABLE AS removed", "removed", "(SELECT -1 AS sign, * FROM removed)", "", postgresCount + postgresCountPeriods}
+	countUpdate = countTrigger{"update", "OLD TABLE AS removed NEW TABLE AS added", "added", "(SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed)",
+		"SELECT * INTO n FROM added; SELECT * INTO o FROM removed;", unlessChanged + postgresCount}
+)
+
+// unlessChanged returns if nothing that is counted has changed.
+const unlessChanged = `
+	IF NOT EXISTS (SELECT id, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM added
+		EXCEPT SELECT id, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM removed) THEN RETURN NULL; END IF;`
+
+// newJob sets o to a job like n that counts nothing.
+const newJob = `SELECT * INTO n FROM added WHERE NOT counted; o := n; o.phase := 'ended'; o.costs := NULL; o.hidden := TRUE; appeared := 1;
+	INSERT INTO period_counts AS c (owner, account, period, jobs) VALUES (n.owner, n.account, n.created / 300000000, 1)
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + 1;`
+
+// function returns the statement that makes the trigger's function.
+func (t countTrigger) function() string {
+	body := "DECLARE n jobs; o jobs; many BIGINT; appeared BIGINT := 0; BEGIN\n SELECT count(*) INTO many FROM " + t.jobs + ";\n IF many = 0 THEN RETURN NULL; END IF;"
+	if t.single != "" {
+		body += "\n IF many = 1 THEN " + t.single + singleCount() + " RETURN NULL;\n END IF;"
+	}
+	return "CREATE OR REPLACE FUNCTION count_" + t.event + "() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ " + body +
+		strings.ReplaceAll(t.count, "$ROWS", t.rows) + " RETURN NULL;\nEND $body$"
+}
+
+// singleCount returns the statements that count the change of one job from o to n; appeared is 1 if it did not exist. They write no count that does
+// not change. Sums over sets, as for several jobs, take three times as long.
+func singleCount() string {
+	var (
+		waits   = changeOf("CAST($.phase = 'waiting' AND NOT $.paused AS INTEGER)")
+		queued  = changeOf("CAST($.phase = 'waiting' AS INTEGER)")
+		held    = changeOf("CAST($.phase NOT IN ('waiting', 'ended') AS INTEGER)")
+		started = changeOf("CAST($.phase = 'started' AS INTEGER)")
+		bytes   = changeOf("CASE $.phase WHEN 'ended' THEN 0 ELSE $.bytes END")
+		costs   = changeOf("CASE WHEN $.costs BETWEEN 0 AND 1e12 THEN CAST($.costs AS NUMERIC) ELSE 0 END")
+		priced  = changeOf("CASE WHEN $.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END")
+	)
+	return `
+	IF o.phase <> n.phase OR o.paused <> n.paused THEN
+		IF (` + waits + `, ` + held + `) <> (0, 0) THEN
+			INSERT INTO line_counts AS c (account, owner, task, waiting, held) VALUES (n.account, n.owner, n.task, ` + waits + `, ` + held + `)
+			ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held;
+		END IF;
+		IF (` + waits + `, ` + held + `, ` + started + `) <> (0, 0, 0) THEN
+			INSERT INTO account_counts AS c (account, waiting, held, started) VALUES (n.account, ` + waits + `, ` + held + `, ` + started + `)
+			ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
+				started = c.started + excluded.started;
+		END IF;
+	END IF;
+	IF appeared <> 0 OR (` + queued + `, ` + held + `) <> (0, 0) OR o.bytes <> n.bytes OR o.costs IS DISTINCT FROM n.costs THEN
+		INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
+		VALUES (n.owner, n.account, ` + queued + `, ` + held + `, ` + bytes + `, appeared, ` + costs + `, ` + priced + `)
+		ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
+			bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs, costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
+	END IF;
+	IF n.task = 0 THEN RETURN NULL; END IF;
+	IF o.status = n.status AND o.hidden = n.hidden THEN
+		IF NOT n.hidden AND ((o.updated, o.turn) <> (n.updated, n.turn) OR o.progress IS DISTINCT FROM n.progress) THEN` + countTask("n.status", "0", changeOf) + `
+		END IF;
+		RETURN NULL;
+	END IF;
+	IF NOT o.hidden THEN` + countTask("o.status", "-1", func(of string) string { return "-(" + strings.ReplaceAll(of, "$", "o") + ")" }) + `
+	END IF;
+	IF NOT n.hidden THEN` + countTask("n.status", "1", func(of string) string { return strings.ReplaceAll(of, "$", "n") }) + `
+	END IF;`
+}
+
+// changeOf returns by how much an expression differs between o and n; the expression calls the job $.
+func changeOf(of string) string {
+	return strings.ReplaceAll(of, "$", "n") + " - " + strings.ReplaceAll(of, "$", "o")
+}
+
+// countTask returns the statement that adds to the counts of a task's jobs with a status; value returns what it adds to a sum.
+func countTask(status, jobs string, value func(of string) string) string {
+	return `
+		INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
+		VALUES (n.task, ` + status + `, ` + jobs + `, ` + value("CASE WHEN $.progress BETWEEN 0 AND 100 THEN CAST(round($.progress * 1000000) AS BIGINT) ELSE 0 END") + `,
+			` + value("$.updated % 2147483647") + `, ` + value("($.updated % 1000003) * ($.updated % 1000003)") + `, ` + value("$.turn") + `)
+		ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs, progress = c.progress + excluded.progress,
+			first = c.first + excluded.first, second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;`
 }
 
 const postgresCount = `

@@ -146,8 +146,12 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 	return kept, nil
 }
 
-// updateByArrays writes jobs on PostgreSQL: one statement for any number of them, whose parameters are arrays.
+// updateByArrays writes jobs on PostgreSQL: one statement for any number of them, whose parameters are arrays. PostgreSQL plans that statement
+// each time anew, since its cost depends on the arrays' lengths; the plan of one that lists a few jobs is kept.
 func updateByArrays(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
+	if n := len(jobs); n > 0 && n <= listed {
+		return runUpdate(ctx, q, jobs, postgresRows.of(update{wanted, shown}, n), rowsOf(jobs))
+	}
 	for some := range slices.Chunk(jobs, arrayLength) {
 		args := make([]any, len(columns))
 		for i, c := range columns {
@@ -161,6 +165,9 @@ func updateByArrays(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool)
 	}
 	return kept, nil
 }
+
+// listed is how many jobs a statement of updateByArrays lists at most.
+const listed = 8
 
 // arrayLength is how many jobs one statement of updateByArrays writes.
 const arrayLength = 500
@@ -226,13 +233,7 @@ func seems(j dispatch.Job) changes {
 
 func updateRows(ctx context.Context, q tx, jobs []dispatch.Job, u update) (kept []dispatch.Job, err error) {
 	for some := range slices.Chunk(jobs, rowsAtOnce) {
-		args := make([]any, 0, len(some)*len(columns))
-		for _, j := range some {
-			for _, c := range columns {
-				args = append(args, c.of(j))
-			}
-		}
-		written, err := runUpdate(ctx, q, some, rowUpdates.of(u, len(some)), args)
+		written, err := runUpdate(ctx, q, some, sqliteRows.of(u, len(some)), rowsOf(some))
 		if err != nil {
 			return nil, err
 		}
@@ -241,10 +242,27 @@ func updateRows(ctx context.Context, q tx, jobs []dispatch.Job, u update) (kept 
 	return kept, nil
 }
 
-// rowUpdates holds the statements of updateRows. To build one takes longer than to run it for one job.
-var rowUpdates rowStatements
+// rowsOf returns the parameters of a statement that lists jobs.
+func rowsOf(jobs []dispatch.Job) []any {
+	args := make([]any, 0, len(jobs)*len(columns))
+	for _, j := range jobs {
+		for _, c := range columns {
+			args = append(args, c.of(j))
+		}
+	}
+	return args
+}
 
+// The statements that list jobs.
+var (
+	sqliteRows   = rowStatements{parameter: func(int, string) string { return "?" }}
+	postgresRows = rowStatements{parameter: func(n int, kind string) string { return fmt.Sprintf("$%d::%s", n, kind) }}
+)
+
+// rowStatements keeps statements: to build one takes longer than to run it for one job.
 type rowStatements struct {
+	parameter func(n int, kind string) string // refers to the nth parameter
+
 	mu    sync.Mutex
 	texts map[update][rowsAtOnce + 1]string // by number of rows
 }
@@ -254,14 +272,27 @@ func (s *rowStatements) of(u update, rows int) string {
 	defer s.mu.Unlock()
 	texts := s.texts[u]
 	if texts[rows] == "" {
-		row := ", (?" + strings.Repeat(", ?", len(columns)-1) + ")"
-		texts[rows] = u.text("WITH new ("+columnNames()+") AS (VALUES "+strings.Repeat(row, rows)[2:]+") ", "new")
+		texts[rows] = s.build(u, rows)
 		if s.texts == nil {
 			s.texts = map[update][rowsAtOnce + 1]string{}
 		}
 		s.texts[u] = texts
 	}
 	return texts[rows]
+}
+
+func (s *rowStatements) build(u update, rows int) string {
+	var values strings.Builder
+	for row := range rows {
+		for i, c := range columns {
+			separator := ", "
+			if i == 0 {
+				separator = "), ("
+			}
+			values.WriteString(separator + s.parameter(row*len(columns)+i+1, c.kind))
+		}
+	}
+	return u.text("WITH new ("+columnNames()+") AS (VALUES "+strings.TrimPrefix(values.String(), "), ")+")) ", "new")
 }
 
 // runUpdate runs a statement that writes jobs, and returns those that it wrote, as they are now.
