@@ -57,7 +57,11 @@ func (c *call) Write(b []byte) (int, error) {
 	return c.ResponseWriter.Write(b)
 }
 
-const streamBuffer = 512 // bytes of each of a stream's two buffers
+// Bytes of a stream's buffers. Clients send next to nothing; the message about a change of one job is sent at once.
+const (
+	heardBuffer = 128
+	sentBuffer  = 768
+)
 
 // Hijack returns a connection with small buffers, because streams are many and their messages are few.
 func (c *call) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -65,7 +69,7 @@ func (c *call) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil || buffers.Reader.Buffered() > 0 || buffers.Writer.Buffered() > 0 {
 		return conn, buffers, err
 	}
-	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, streamBuffer), bufio.NewWriterSize(conn, streamBuffer)), nil
+	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, heardBuffer), bufio.NewWriterSize(conn, sentBuffer)), nil
 }
 
 // Unwrap lets [http.ResponseController] reach the connection.

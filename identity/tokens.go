@@ -61,6 +61,8 @@ type Tokens struct {
 	own       *exchangeClient
 	log       *slog.Logger
 	now       func() time.Time
+
+	actsForNobody bool // no platform is used with the token of a user
 }
 
 type platform struct {
@@ -105,6 +107,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 		}
 		t.platforms[p.Name] = b.platform(p)
 	}
+	t.actsForNobody = len(b.exchanges) == 0 && t.grants == nil
 	if err := errors.Join(b.faults...); err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "identity.NewTokens", Err: err,
 			Text: "The settings of a platform's access are not valid."}
@@ -230,8 +233,12 @@ func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Conte
 	}
 }
 
-// StoreUserToken stores a caller's verified token, so that the broker can act for the user until it expires.
+// StoreUserToken stores a caller's verified token, so that the broker can act for the user until it expires. It stores nothing if the broker acts
+// for no users.
 func (t *Tokens) StoreUserToken(user dispatch.UserID, token dispatch.Secret, expires time.Time) {
+	if t.actsForNobody {
+		return
+	}
 	t.subjects.store(user, subject{token, expires})
 }
 
@@ -435,7 +442,7 @@ func newSubjects(now func() time.Time) *subjects {
 func (s *subjects) store(user dispatch.UserID, offered subject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if held, ok := s.held.get(user); ok && held.expires.After(offered.expires) {
+	if held, ok := s.held.get(user); ok && (*held == offered || held.expires.After(offered.expires)) {
 		return
 	}
 	offered.token = dispatch.Secret(strings.Clone(string(offered.token)))

@@ -63,6 +63,19 @@ func newTokens(t testing.TB, p *fakeProvider, change func(*TokensConfig)) *Token
 	return tokens
 }
 
+// The tokens of users are kept only where a platform is used with them.
+func TestTokens_KeepNoUsersTokenInVain(t *testing.T) {
+	for name, row := range map[string]struct {
+		platforms int
+		kept      dispatch.Secret
+	}{"open and shared platforms": {2, ""}, "a platform of users": {3, subjectToken}} {
+		tokens := newTokens(t, newFakeProvider(), func(c *TokensConfig) { c.Platforms = c.Platforms[:row.platforms] })
+		if kept := tokens.subjects.of(alice); kept != row.kept {
+			t.Errorf("%s: %q is kept", name, kept.Reveal())
+		}
+	}
+}
+
 // platformToken returns a JWT as the platform's provider would issue it; n makes it distinct.
 func platformToken(n int, life time.Duration) string {
 	return sign(`{"alg":"none"}`, fields{"iss": platformIssuer, "exp": time.Now().Add(life).Unix(), "n": n}.json(), nil) + "c2ln"

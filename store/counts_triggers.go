@@ -51,9 +51,9 @@ func countMigrations(dialect goose.Dialect) []*goose.Migration {
 // triggers stay, so that no table is locked.
 func countSingleJobs(dialect goose.Dialect) *goose.Migration {
 	if dialect != goose.DialectPostgres {
-		return goose.NewGoMigration(75, nil, nil)
+		return goose.NewGoMigration(88, nil, nil)
 	}
-	return goose.NewGoMigration(75, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+	return goose.NewGoMigration(88, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
 		return execAll(ctx, tx, []string{countInsert.function(), countUpdate.function()})
 	}}, nil)
 }
