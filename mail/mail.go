@@ -132,7 +132,7 @@ func (s *Sender) compose(m Message) (*gomail.Msg, error) {
 	if err := CheckAddress(m.To); err != nil {
 		return nil, err
 	}
-	message := gomail.NewMsg()
+	message := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	message.Subject(m.Subject)
 	message.SetMessageIDWithValue(m.ID + "@" + s.domain)
 	message.SetDate()
@@ -152,7 +152,8 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 		}
 		return c, err
 	}
-	options := []gomail.Option{gomail.WithPort(s.port), gomail.WithTimeout(step), gomail.WithTLSConfig(protection)}
+	// All headers are ASCII. With SMTPUTF8 a server further on that does not know it would refuse the message.
+	options := []gomail.Option{gomail.WithPort(s.port), gomail.WithoutSMTPUTF8(), gomail.WithTimeout(step), gomail.WithTLSConfig(protection)}
 	switch s.Encryption {
 	case Implicit:
 		options = append(options, gomail.WithSSL())

@@ -42,10 +42,10 @@ func TestSend_ToARealServer(t *testing.T) {
 			}
 			all := server.Await(t, before+1)
 			got := all[len(all)-1]
-			if got.From != "noreply@broker.example.org" || len(got.To) != 1 || got.To[0] != "ann@example.org" || got.User != c.Username || got.Secure == (name == "none") {
+			if got.From != "noreply@broker.example.org" || len(got.To) != 1 || got.To[0] != "ann@example.org" || got.User != c.Username || got.Secure == (name == "none") || got.UTF8 {
 				t.Errorf("%+v", got)
 			}
-			if h := got.Header; h.Get("Subject") != letter.Subject || h.Get("Message-Id") != "<h.1@broker.example.org>" || h.Get("Auto-Submitted") != "auto-generated" || h.Get("Date") == "" ||
+			if h := got.Header; h.Get("Subject") != letter.Subject || h.Get("Message-Id") != "<h.1@broker.example.org>" || h.Get("Auto-Submitted") != "auto-generated" || h.Get("Date") == "" || h.Get("X-Mailer") != "" ||
 				h.Get("From") != `"EO jobs" <noreply@broker.example.org>` {
 				t.Errorf("%v", h)
 			}

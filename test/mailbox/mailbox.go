@@ -39,6 +39,7 @@ type Mail struct {
 	To     []string
 	User   string // who signed in
 	Secure bool   // the connection was encrypted
+	UTF8   bool   // it was sent as SMTPUTF8
 	mail.Header
 	Text string // as it was sent, perhaps encoded
 }
@@ -62,7 +63,7 @@ func Start(t *testing.T) *Server {
 		}},
 	} {
 		server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &session{server: s, conn: c}, nil }))
-		server.Domain, server.AllowInsecureAuth, server.TLSConfig = "mail.example.org", false, &tls.Config{Certificates: []tls.Certificate{certificate}}
+		server.Domain, server.EnableSMTPUTF8, server.TLSConfig = "mail.example.org", true, &tls.Config{Certificates: []tls.Certificate{certificate}}
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -110,6 +111,7 @@ type session struct {
 	conn   *smtp.Conn
 	user   string
 	from   string
+	utf8   bool
 	to     []string
 }
 
@@ -125,8 +127,8 @@ func (s *session) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-func (s *session) Mail(from string, _ *smtp.MailOptions) error {
-	s.from = from
+func (s *session) Mail(from string, o *smtp.MailOptions) error {
+	s.from, s.utf8 = from, o != nil && o.UTF8
 	return nil
 }
 
@@ -150,7 +152,7 @@ func (s *session) Data(r io.Reader) error {
 	if s.server.refusing != nil {
 		return s.server.refusing
 	}
-	s.server.mails = append(s.server.mails, Mail{From: s.from, To: s.to, User: s.user, Secure: secure, Header: message.Header, Text: string(text)})
+	s.server.mails = append(s.server.mails, Mail{From: s.from, To: s.to, User: s.user, Secure: secure, UTF8: s.utf8, Header: message.Header, Text: string(text)})
 	s.server.arrived <- struct{}{}
 	return nil
 }
