@@ -39,20 +39,30 @@ func TestTiles(t *testing.T) {
 // The pieces add up to the area.
 func TestTiles_CoverTheArea(t *testing.T) {
 	h := New(newWorld().config())
-	sum := 0.0
-	for _, g := range decode[tileAnswer](t, ask(h, "POST", "/tiles", brussels), 201).Geometries {
-		var rings [][][2]float64
-		if err := json.Unmarshal(g.Coordinates, &rings); err != nil {
-			t.Fatal(err)
-		}
-		for i := 1; i < len(rings[0]); i++ {
-			a, b := rings[0][i-1], rings[0][i]
-			sum += (a[0]*b[1] - b[0]*a[1]) / 2
-		}
-	}
-	if math.Abs(sum-0.4*0.3) > 1e-9 {
+	if sum := areaOf(t, decode[tileAnswer](t, ask(h, "POST", "/tiles", brussels), 201)); math.Abs(sum-0.4*0.3) > 1e-9 {
 		t.Errorf("the tiles have %v square degrees", sum)
 	}
+}
+
+// areaOf returns the sum of the areas of Polygons and MultiPolygons without holes, in square degrees.
+func areaOf(t *testing.T, tiles tileAnswer) (sum float64) {
+	t.Helper()
+	for _, g := range tiles.Geometries {
+		polygons, text := [][][][2]float64{nil}, any(nil)
+		if text = &polygons; g.Type == "Polygon" {
+			text = &polygons[0]
+		}
+		if err := json.Unmarshal(g.Coordinates, text); err != nil {
+			t.Fatal(err)
+		}
+		for _, rings := range polygons {
+			for i := 1; i < len(rings[0]); i++ {
+				a, b := rings[0][i-1], rings[0][i]
+				sum += (a[0]*b[1] - b[0]*a[1]) / 2
+			}
+		}
+	}
+	return sum
 }
 
 func TestTiles_Whole(t *testing.T) {
@@ -68,6 +78,37 @@ func TestTiles_Whole(t *testing.T) {
 	}
 }
 
+// Each option does at the interface what package grid does: the sum of the tiles' areas tells what was left out, joined and added.
+func TestTiles_Options(t *testing.T) {
+	h := New(newWorld().config())
+	own := `"cells":{"type":"FeatureCollection","features":[
+		{"type":"Feature","id":"west","properties":{},"geometry":{"type":"Polygon","coordinates":[[[4.2,50.7],[4.4,50.7],[4.4,51],[4.2,51],[4.2,50.7]]]}},
+		{"type":"Feature","id":7,"properties":null,"geometry":{"type":"Polygon","coordinates":[[[4.4,50.7],[4.6,50.7],[4.6,51],[4.4,51],[4.4,50.7]]]}}]}`
+	const whole = 0.4 * 0.3
+	for name, c := range map[string]struct {
+		members     string
+		tiles       int
+		first       string
+		least, most float64 // square degrees
+	}{
+		"MGRS":            {`"grid":"mgrs-100km"`, 2, "31UES", whole, whole},
+		"UTM":             {`"grid":"utm-50km"`, 4, "utm-50km-31n-e0550-n05600", whole, whole},
+		"slivers":         {`"grid":"20x20km","min_area":1.5e8`, 3, "", 0.5 * whole, 0.95 * whole},
+		"slivers, joined": {`"grid":"20x20km","min_area":3e8,"merge":true`, 2, "", whole, whole},
+		"overlapping":     {`"grid":"20x20km","buffer":1000`, 8, "", 1.05 * whole, 1.5 * whole},
+		"from the centre": {`"grid":"20x20km","order":"centre"`, 8, "", whole, whole},
+		"own cells":       {own, 2, "west", whole, whole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := strings.Replace(brussels, `"grid":"20x20km"`, c.members, 1)
+			got := decode[tileAnswer](t, ask(h, "POST", "/tiles", body), 201)
+			if sum := areaOf(t, got); len(got.IDs) != c.tiles || c.first != "" && got.IDs[0] != c.first || sum < c.least*(1-1e-9) || sum > c.most*(1+1e-9) {
+				t.Errorf("%v with %v square degrees", got.IDs, sum)
+			}
+		})
+	}
+}
+
 func TestTiles_RefusesInvalidAreas(t *testing.T) {
 	h := New(newWorld().config())
 	world := `{"aoi":{"type":"Polygon","coordinates":[[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]]},"grid":"20x20km"}`
@@ -75,6 +116,10 @@ func TestTiles_RefusesInvalidAreas(t *testing.T) {
 		"no area":         {`{"grid":"20x20km"}`, `["body","aoi"]`, "Field required"},
 		"no grid":         {strings.Replace(brussels, `"grid"`, `"grit"`, 1), `["body","grid"]`, "Field required"},
 		"odd grid":        {strings.Replace(brussels, "20x20km", "hexagons", 1), `["body","grid"]`, "'20x20km', 'utm-20km'"},
+		"odd order":       {strings.Replace(brussels, `"grid"`, `"order":"random","grid"`, 1), `["body","order"]`, "'row' or 'centre'"},
+		"no metres":       {strings.Replace(brussels, `"grid"`, `"buffer":"far","grid"`, 1), `["body","buffer"]`, "number"},
+		"a wide buffer":   {strings.Replace(brussels, `"grid"`, `"buffer":1e9,"grid"`, 1), `["body","buffer"]`, "100000"},
+		"a negative area": {strings.Replace(brussels, `"grid"`, `"min_area":-1,"grid"`, 1), `["body","min_area"]`, "0"},
 		"odd clip":        {strings.Replace(brussels, `"grid"`, `"clip":"no","grid"`, 1), `["body","clip"]`, "boolean"},
 		"a point":         {`{"aoi":{"type":"Point","coordinates":[1,2]},"grid":"20x20km"}`, `["body","aoi"]`, "Polygon"},
 		"a bowtie":        {`{"aoi":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]},"grid":"20x20km"}`, `["body","aoi"]`, "edges cross, at [1, 1]"},

@@ -158,6 +158,38 @@ func TestUsers_ControlATask(t *testing.T) {
 	u.refused(cli.ExitUsage, "job-29 is not part of a task", "retry", "job-29")
 }
 
+// splitsRegion splits a region with each option, and runs a task with several of them.
+func (u *person) splitsRegion() {
+	u.Helper()
+	const region = "5.05,51.05,5.75,51.45"
+	tiles := func(options ...string) int {
+		u.Helper()
+		return strings.Count(u.must(append([]string{"tiles", region}, options...)...), `"type":"Feature",`)
+	}
+	for want, options := range map[int][]string{14: {"--grid", "20x20km", "--order", "centre"}, 2: {"--grid", "mgrs-100km", "--buffer", "500"}} {
+		if got := tiles(options...); got != want {
+			u.Errorf("%v: %d tiles, not %d", options, got, want)
+		}
+	}
+	rest, joined := tiles("--grid", "20x20km", "--min-area", "1e8"), tiles("--grid", "20x20km", "--min-area", "1e8", "--merge")
+	if rest != joined || rest == 0 || rest == 14 {
+		u.Errorf("%d tiles without slivers, and %d with joined ones", rest, joined)
+	}
+	const cell = `{"type":"Feature","id":"%s","properties":{},"geometry":{"type":"Polygon","coordinates":[[[%[2]d,51],[%[3]d,51],[%[3]d,52],[%[2]d,52],[%[2]d,51]]]}}`
+	own := `{"type":"FeatureCollection","features":[` + fmt.Sprintf(cell, "a", 4, 5) + "," + fmt.Sprintf(cell, "b", 5, 6) + `]}`
+	if err := os.WriteFile(filepath.Join(u.folder, "cells.geojson"), []byte(own), 0o600); err != nil {
+		u.Fatal(err)
+	}
+	u.holds(u.must("tiles", region, "--grid", "cells.geojson"), `"id":"b"`)
+	u.refused(cli.ExitUsage, "cell.geojson", "tiles", region, "--grid", "cell.geojson")
+	u.refused(cli.ExitUsage, "--min-area, --merge, --buffer and --order need --grid", "run", "ndvi", "--platform", "simulated-ogc", "--area", region, "--merge")
+	for says, option := range map[string]string{"buffer: metres, from 0": "--buffer=-1", "order: Input should be": "--order=north", "min_area: square metres": "--min-area=-1"} {
+		u.refused(exitFailed, says, "tiles", region, "--grid", "20x20km", option)
+	}
+	made := u.must("request", "ndvi", "--platform", "simulated-ogc", "--area", region, "--grid", "mgrs-100km", "--min-area", "1e8", "--merge", "--order", "centre")
+	u.holds(made, `"dimension"`, `"bbox"`)
+}
+
 // TestUsers_FromSignInToFiles goes the whole way on both protocols, with the real program in processes of their own.
 func TestUsers_FromSignInToFiles(t *testing.T) {
 	s, u := startDemo(t), newPerson(t)
@@ -170,7 +202,8 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	u.holds(u.must("params", "ndvi", "--platform", "simulated-ogc"), "bbox", "bounding-box")
 	u.holds(u.must("usage"), "LIVE JOBS")
 	u.holds(u.must("tiles", "4,50,5,51", "--grid", "250x250km"), `{"type":"FeatureCollection","features":[{"type":"Feature","id":`)
-	u.holds(u.must("grids"), "20x20km")
+	u.holds(u.must("grids"), "20x20km", "mgrs-100km")
+	u.splitsRegion()
 
 	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--download", "one"), "job-1")
 	u.hasFiles("one", "openEO.tif")
