@@ -163,10 +163,10 @@ func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Requ
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.keys = append(w.keys, k)
-	t := dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Accepted: len(d.Values)}, Task: dispatch.Task{ID: dispatch.TaskID(len(w.tasks) + 1),
+	t := dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()}, Task: dispatch.Task{ID: dispatch.TaskID(len(w.tasks) + 1),
 		Owner: u, Account: "cdse/shared", Request: r, Dimension: d.Name, Created: moment, Updated: moment}}
 	w.tasks[t.ID] = t
-	for i, v := range d.Values {
+	for i, v := range d.Each() {
 		id := dispatch.JobID(len(w.jobs) + 1)
 		r, _ := t.RequestFor(i+1, v)
 		w.jobs[id] = dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Task: t.ID, Number: i + 1, Owner: u, Account: "cdse/shared",

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 
+	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
 	"github.com/eodispatch/eodispatch/stac"
 )
@@ -43,6 +44,20 @@ func placeOf(value json.RawMessage) place {
 		return placeOf(v.Value)
 	}
 	return place{}
+}
+
+// placeAmong returns the place in the first argument that has one, and the values of the others by their names.
+func placeAmong(arguments []dispatch.Argument) (at place, others map[string]json.RawMessage) {
+	others = map[string]json.RawMessage{}
+	for _, a := range arguments {
+		if at.geometry == nil {
+			if at = placeOf(a.Value); at.geometry != nil {
+				continue
+			}
+		}
+		others[a.Name] = a.Value
+	}
+	return at, others
 }
 
 // boxed returns the place of a bounding box.

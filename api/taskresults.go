@@ -68,9 +68,9 @@ type Item struct {
 	Version    string            `json:"stac_version" example:"1.0.0"`
 	ID         string            `json:"id" example:"42" doc:"Id of the job"`
 	Collection string            `json:"collection" example:"task-7"`
-	Geometry   Geometry          `json:"geometry" doc:"The job's tile: the value of the dimension if that is a bounding box or GeoJSON, else the extent of the results; null if neither is known"`
+	Geometry   Geometry          `json:"geometry" doc:"The job's tile: the value of the first dimension that is a bounding box or GeoJSON, else the extent of the results; null if neither is known"`
 	Bbox       []float64         `json:"bbox,omitempty" nullable:"false"`
-	Properties map[string]any    `json:"properties"`
+	Properties map[string]any    `json:"properties" doc:"dimension has the names and values of the dimensions that do not give the geometry"`
 	Links      []Link            `json:"links" nullable:"false"`
 	Assets     map[string]Object `json:"assets" doc:"Assets of the job's results"`
 }
@@ -135,7 +135,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 		if err != nil {
 			return nil, taskError(err)
 		}
-		widen(&extent, p)
+		widen(&extent, t, p)
 	}
 	written, err := json.Marshal(extent)
 	if err != nil {
@@ -153,10 +153,10 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 }
 
 // widen adds a job's tile and the known extent of its results to e.
-func widen(e *stac.Extent, p dispatch.JobResult) {
+func widen(e *stac.Extent, t dispatch.TaskRecord, p dispatch.JobResult) {
 	var own stac.Extent
 	own.Collection(objectOf(p.Collection))
-	if at := placeOf(p.Value); at.box != nil {
+	if at, _ := placeAmong(t.Arguments(p.Value)); at.box != nil {
 		e.AddBox(at.box)
 	} else if own.Box() != nil {
 		e.AddBox(own.Box())
@@ -219,11 +219,12 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 	c := objectOf(p.Collection)
 	var extent stac.Extent
 	extent.Collection(c)
-	value := p.Value
-	where := placeOf(value)
+	where, others := placeAmong(t.Arguments(p.Value))
 	properties := map[string]any{"title": p.Request.Title, "created": p.Created.UTC(), "updated": p.Updated.UTC()}
+	if len(others) > 0 {
+		properties["dimension"] = others
+	}
 	if where.geometry == nil {
-		properties["dimension"] = map[string]json.RawMessage{t.Dimension: value}
 		where = around(extent.Box())
 	}
 	datetimes(properties, extent, p.Moved)
@@ -290,24 +291,11 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 
 // tile writes a job with its tile. It writes nothing for a job that was purged after the list was read.
 func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
-	if j.Cut {
-		release, err := r.reserve(j.Owner, j.Size)
-		if err != nil {
-			return err
-		}
-		defer release()
-		whole, err := r.Broker.Request(r.ctx, j)
-		if dispatch.Is(err, dispatch.NotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		j.Value = t.ValueOf(whole)
-	}
-	at := placeOf(j.Value)
-	return r.element(Tile{"Feature", int64(j.ID), Geometry{at.geometry}, at.box,
-		TileProperties{j.Request.Title, string(r.shown(j.Status)), j.Progress, j.Failure}})
+	return r.withValue(t, j, func(value json.RawMessage) error {
+		at, _ := placeAmong(t.Arguments(value))
+		return r.element(Tile{"Feature", int64(j.ID), Geometry{at.geometry}, at.box,
+			TileProperties{j.Request.Title, string(r.shown(j.Status)), j.Progress, j.Failure}})
+	})
 }
 
 func collectionID(id dispatch.TaskID) string { return fmt.Sprintf("task-%d", id) }
@@ -365,8 +353,12 @@ func (a *api) taskResultRoutes() {
 		Summary: "Get the results of one finished job of a task", Description: "Returns a STAC Item.",
 		Parameters: []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
 	register(a, huma.Operation{OperationID: "get_upscale_task_tiles", Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: []string{"tasks"},
-		Summary: "Get a map of a task's jobs", Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the dimension, or null if that is neither a bounding box nor GeoJSON.",
+		Summary: "Get a map of a task's jobs", Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first dimension that is a bounding box or GeoJSON, or null if none is.",
 		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[TaskTiles](a, a.errors(401, 404, 422, 503))}, a.readTaskTiles)
+	register(a, huma.Operation{OperationID: "get_upscale_task_dimensions", Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: []string{"tasks"},
+		Summary:     "Get the progress of a task by each dimension",
+		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the task, such as each month and each tile.",
+		Parameters:  []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskDimensions)
 }
 
 var (

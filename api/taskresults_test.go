@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -145,5 +146,51 @@ func TestTaskResults_Tiles(t *testing.T) {
 		"Feature 3 finished [] NDVI - Processing Job 3", "Feature 4 created [7 51 8 52] NDVI - Processing Job 4"}
 	if d := cmp.Diff(want, got); d != "" || tiles.Type != "FeatureCollection" || string(tiles.Features[2].Geometry.RawMessage) != "null" {
 		t.Errorf("%s\n%+v", d, tiles)
+	}
+}
+
+// A task of two tiles in two months: each job's place is that of its tile, and its Item names the month.
+func TestTaskDimensions(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	body := goodBody[:len(goodBody)-1] + `,"dimensions":[{"name":"tile","values":[{"west":4,"south":51,"east":5,"north":52},{"west":5,"south":51,"east":6,"north":52}]},
+		{"name":"when","interval":["2024-01-15","2024-03-01"],"split":"month"}]}`
+	if got := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201); got.Counts["created"] != 4 {
+		t.Fatalf("%+v", got)
+	}
+	w.set(3, func(r *dispatch.Record) { r.Status = dispatch.Finished })
+	got := decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
+	want := TaskDimensions{[]DimensionProgress{
+		{"tile", []ValueProgress{
+			{Value: &Value{[]byte(`{"west":4,"south":51,"east":5,"north":52}`)}, Status: "created", Counts: map[string]int{"created": 2}, Jobs: []int64{1, 2}},
+			{Value: &Value{[]byte(`{"west":5,"south":51,"east":6,"north":52}`)}, Status: "running", Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
+		{"when", []ValueProgress{
+			{Value: &Value{[]byte(`["2024-01-15","2024-02-01"]`)}, Status: "running", Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{1, 3}},
+			{Value: &Value{[]byte(`["2024-02-01","2024-03-01"]`)}, Status: "created", Counts: map[string]int{"created": 2}, Jobs: []int64{2, 4}}}}}}
+	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ValueProgress{})); d != "" {
+		t.Error(d)
+	}
+	tiles := geo[TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", "")).Features
+	if fmt.Sprint(tiles[1].Bbox, tiles[2].Bbox) != "[4 51 5 52] [5 51 6 52]" {
+		t.Errorf("%v and %v", tiles[1].Bbox, tiles[2].Bbox)
+	}
+	item := geo[Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/3", ""))
+	if fmt.Sprint(item.Bbox, item.Properties["dimension"]) != "[5 51 6 52] map[when:[2024-01-15 2024-02-01]]" {
+		t.Errorf("%v %v", item.Bbox, item.Properties)
+	}
+	failed(t, ask(h, "GET", "/upscale_tasks/9/dimensions", ""), 404, "TASK_NOT_FOUND")
+	failed(t, ask(h, "GET", "/upscale_tasks/1/dimensions", "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
+}
+
+// A value that is larger than a page of the list is read whole, and not repeated to the client.
+func TestTaskDimensions_LargeValues(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	large := strings.Repeat("x", 20<<10)
+	body := goodBody[:len(goodBody)-1] + `,"dimensions":[{"name":"tile","values":["` + large + `","` + large + `y"]},{"name":"n2","values":[1,2]}],"combine":"zip"}`
+	decode[any](t, ask(h, "POST", "/upscale_tasks", body), 201)
+	got := decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
+	if len(got.Dimensions) != 2 || len(got.Dimensions[0].Values) != 2 || got.Dimensions[0].Values[0].Value != nil || fmt.Sprint(got.Dimensions[1].Values[1].Jobs) != "[2]" {
+		t.Errorf("%+v", got)
 	}
 }

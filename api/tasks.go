@@ -17,7 +17,7 @@ import (
 
 // taskBroker accepts tasks, reads them and ends them.
 type taskBroker interface {
-	// AcceptTask stores a task with a job for each value of the dimension, or nothing.
+	// AcceptTask stores a task with a job for each value of the dimension, or combination of values of several, or nothing.
 	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
 	// RepeatedTask returns the task that was stored under a key, also if its request is refused now; refused if there is none.
 	RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.TaskRecord, error)
@@ -204,10 +204,7 @@ func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []di
 	if f == nil {
 		return dispatch.Request{}, dispatch.Dimension{}, faults
 	}
-	r, d := a.jobIn(f), dispatch.Dimension{}
-	if n := f.nested("dimension"); n != nil {
-		d = dispatch.Dimension{Name: n.text("name", a.Limits.Text), Values: n.list("values", a.Limits.Values)}
-	}
+	r, d := a.jobIn(f), a.dimensions(f)
 	return r, d, append(faults, *f.faults...)
 }
 

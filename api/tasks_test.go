@@ -111,7 +111,21 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 		with(`,"dimension":{"name":"a","values":[1,2,3,4]}`):                 `["body","dimension","values"] too_long`,
 		with(`,"dimension":{"name":"a","values":[1,{"x":[{"y":1,"y":2}]}]}`): `["body","dimension","values",1,"x",0,"y"] duplicate_member`,
 		with(`,"dimension":{"name":"a","values":[1,2,` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `]}`): `["body"] json_too_deep`,
-		with(`,"dimension":{"name":"a","values":[1,NaN]}`):                                                         `["body",` + fmt.Sprint(strings.Index(with(`,"dimension":{"name":"a","values":[1,NaN]}`), "NaN")) + `] json_invalid`,
+		with(`,"dimension":{"name":"a","values":[1]},"combine":"zip"`):                                             `["body","combine"] value_error`,
+		with(`,"dimension":{"name":"a","values":[1]},"dimensions":[{"name":"a","values":[1]}]`):                    `["body","dimensions"] value_error`,
+		with(`,"dimensions":[]`):  `["body","dimensions"] too_short`,
+		with(`,"dimensions":{}`):  `["body","dimensions"] list_type`,
+		with(`,"dimensions":[7]`): `["body","dimensions",0] model_attributes_type`,
+		with(`,"dimensions":[{"name":"a","values":[1]},{"name":"b"}]`):                                      `["body","dimensions",1,"values"] missing`,
+		with(`,"dimensions":[{"name":"a","values":[1]}],"combine":"both"`):                                  `["body","combine"] enum`,
+		with(`,"dimensions":[{"name":"a","values":[1,2]},{"name":"b","values":[1,2]}]`):                     `["body","dimensions"] too_long`,
+		with(`,"dimension":{"name":"a","interval":["2024-01-01","2024-02-01"]}`):                            `["body","dimension","split"] missing`,
+		with(`,"dimension":{"name":"a","split":"month"}`):                                                   `["body","dimension","interval"] missing`,
+		with(`,"dimension":{"name":"a","split":"month","interval":["2024-01-01",null]}`):                    `["body","dimension","interval"] value_error`,
+		with(`,"dimension":{"name":"a","split":"P1M","interval":["2024-01-01","2024-02-01"]}`):              `["body","dimension","split"] value_error`,
+		with(`,"dimension":{"name":"a","split":"week","interval":["2024-01-01","2024-02-01"]}`):             `["body","dimension","interval"] too_long`,
+		with(`,"dimension":{"name":"a","split":"P1D","interval":["0000-01-01","9999-12-31"],"values":[1]}`): `["body","dimension","values"] value_error`,
+		with(`,"dimension":{"name":"a","values":[1,NaN]}`):                                                  `["body",` + fmt.Sprint(strings.Index(with(`,"dimension":{"name":"a","values":[1,NaN]}`), "NaN")) + `] json_invalid`,
 	} {
 		f := failed(t, ask(h, "POST", "/upscale_tasks", body), 422, "VALIDATION_ERROR")
 		if d := cmp.Diff([]string{want}, locs(f.Detail)); d != "" {

@@ -164,16 +164,20 @@ type JobAttention struct {
 	Link    *string `json:"link" nullable:"true" doc:"Page where the owner can resolve it"`
 }
 
-// UpscalingTaskRequest is a request for a job for each value of a dimension.
+// UpscalingTaskRequest is a request for a job for each value of a dimension, or of several.
 type UpscalingTaskRequest struct {
 	BaseJobRequest
-	Dimension Dimension `json:"dimension" doc:"The parameter that has a different value in each job"`
+	Dimension  *Dimension  `json:"dimension,omitempty" doc:"The parameter that has a different value in each job. Required unless dimensions are given"`
+	Dimensions []Dimension `json:"dimensions,omitempty" nullable:"true" minItems:"1" doc:"Several such parameters, in place of dimension"`
+	Combine    string      `json:"combine,omitempty" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
 }
 
 // Dimension is a parameter and the values that a task gives it.
 type Dimension struct {
-	Name   string `json:"name" example:"spatial_extent" doc:"A parameter of the process that is not in parameters"`
-	Values []any  `json:"values" nullable:"false" minItems:"1" doc:"A job is created for each value, in this order. The values are passed on and returned byte for byte"`
+	Name     string    `json:"name" example:"spatial_extent" doc:"A parameter of the process that is not in parameters"`
+	Values   []any     `json:"values,omitempty" nullable:"true" minItems:"1" doc:"A job is created for each value, in this order. The values are passed on and returned byte for byte. Required unless interval is given"`
+	Interval *[]string `json:"interval,omitempty" nullable:"true" minItems:"2" maxItems:"2" doc:"Two dates or times (RFC 3339) whose parts are the values, in place of them. Each part ends where the next begins, as intervals of openEO do"`
+	Split    string    `json:"split,omitempty" example:"month" doc:"How to split the interval. day, week, month, quarter or year: at the borders of the calendar in UTC, weeks on Mondays. A number of days or weeks as in ISO 8601, such as P10D: from the beginning of the interval"`
 }
 
 // JobChoice selects jobs of a task: those that have all of its members, of which there is at least one.

@@ -3,12 +3,14 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/cli"
+	"github.com/eodispatch/eodispatch/client"
 )
 
 // command runs a command and returns its error as it is shown.
@@ -152,6 +155,38 @@ func TestRequest_TakesAnAreaBesideTheValuesOfAnotherParameter(t *testing.T) {
 	}
 	if said := command(t, environ, "request", "s", "--values", dates, "--area", "4,50,5,51"); !strings.Contains(said, "--values gives the areas") {
 		t.Error(said)
+	}
+}
+
+// The parts of --time are a dimension, and so are the tiles beside them.
+func TestRequest_SplitsTime(t *testing.T) {
+	environ := stub(t, map[string]string{
+		"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"when","type":"date-interval"}]}`,
+		"POST /tiles":     `{"type":"GeometryCollection","geometries":[{"type":"Polygon","coordinates":[]},{"type":"Polygon","coordinates":[]}],"ids":["a","b"]}`,
+	})
+	year := []string{"request", "s", "--time", "2024-01-01/2025-01-01", "--split", "month", "--area", "4,50,5,51"}
+	var made client.TaskRequest
+	printed, err := execute(t, environ, year...)
+	if err != nil || json.Unmarshal([]byte(printed), &made) != nil || made.Dimension.Name != "when" || made.Dimension.Split != "month" ||
+		!slices.Equal(made.Dimension.Interval, []string{"2024-01-01", "2025-01-01"}) || !strings.Contains(printed, `"west": 4`) || strings.Contains(printed, "null") {
+		t.Errorf("%v: %s", err, printed)
+	}
+	printed, err = execute(t, environ, append(year, "--grid", "20x20km")...)
+	if err != nil || json.Unmarshal([]byte(printed), &made) != nil || len(made.Dimensions) != 2 || made.Dimensions[0].Name != "where" ||
+		len(made.Dimensions[0].Values) != 2 || made.Dimensions[1].Split != "month" {
+		t.Errorf("%v: %s", err, printed)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"request", "s", "--split", "month"}, "--split needs --time FROM/TO"},
+		{[]string{"request", "s", "--split", "month", "--time", "2024-01-01"}, "--split needs --time FROM/TO"},
+		{append(year, "-p", "when=2024-01-01/2024-02-01"), "no parameter of the type date-interval that is not given already"},
+	} {
+		if said := command(t, environ, c.args...); !strings.Contains(said, c.says) {
+			t.Errorf("%v: %s", c.args, said)
+		}
 	}
 }
 

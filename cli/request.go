@@ -23,6 +23,7 @@ type request struct {
 	parameters, options          []string
 	area, time, format, title    string
 	note                         string
+	by                           string // what --time is split by
 	values, dimension, key, file string
 	tiling
 }
@@ -33,6 +34,7 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil, "parameter, as NAME=VALUE: JSON or a text; @FILE for the JSON in a file. Repeatable")
 	flags.StringVar(&r.area, "area", "", "area for the service's parameters of the types bounding-box and polygon: a box or a file")
 	flags.StringVar(&r.time, "time", "", "time span for the service's parameters of the type date-interval: FROM/TO")
+	flags.StringVar(&r.by, "split", "", "run a job for each part of --time: day, week, month, quarter, year, or a number of days such as P10D")
 	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson or json; default: the service's first")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringVar(&r.note, "note", "", "note")
@@ -46,10 +48,21 @@ func (r *request) flags(command *cobra.Command) {
 	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 }
 
-// document is a request in a file: that of a job or, with a dimension, that of a task.
+// document is a request in a file: that of a job or, with a dimension or several, that of a task.
 type document struct {
 	client.JobRequest
-	Dimension *client.Dimension `json:"dimension,omitempty"`
+	Dimension  *client.Dimension  `json:"dimension,omitempty"`
+	Dimensions []client.Dimension `json:"dimensions,omitempty"`
+	Combine    string             `json:"combine,omitempty"`
+}
+
+// isTask reports whether the request is that of a task.
+func (d document) isTask() bool { return d.Dimension != nil || len(d.Dimensions) > 0 }
+
+// varies reports whether a parameter has different values in the jobs of a task.
+func (d document) varies(parameter string) bool {
+	return d.Dimension != nil && d.Dimension.Name == parameter ||
+		slices.ContainsFunc(d.Dimensions, func(one client.Dimension) bool { return one.Name == parameter })
 }
 
 // build returns the request. given are the flags that were set.
@@ -103,16 +116,14 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 	if d.Options, err = objectFrom(r.options); err != nil {
 		return d, err
 	}
-	if err := r.fillTime(f, values); err != nil {
+	dimensions, err := r.vary(ctx, c, f, values)
+	switch {
+	case err != nil:
 		return d, err
-	}
-	if r.grid != "" || r.values != "" {
-		d.Dimension, err = r.split(ctx, c, f, values)
-	} else if r.area != "" {
-		err = r.fillArea(ctx, f, values)
-	}
-	if err != nil {
-		return d, err
+	case len(dimensions) == 1:
+		d.Dimension = &dimensions[0]
+	default:
+		d.Dimensions = dimensions
 	}
 	d.Parameters, err = json.Marshal(values)
 	return d, err
@@ -127,9 +138,50 @@ func first(texts ...string) string {
 	return ""
 }
 
+// vary fills in the area and the time, and returns the dimensions of a task; none: the request is that of a job.
+func (r *request) vary(ctx context.Context, c *client.Client, f found, values map[string]json.RawMessage) (all []client.Dimension, err error) {
+	var parts *client.Dimension
+	if r.by == "" {
+		err = r.fillTime(f, values)
+	} else {
+		parts, err = r.splitTime(f, values)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.grid != "" || r.values != "":
+		var one *client.Dimension
+		if one, err = r.split(ctx, c, f, values); err == nil {
+			all = append(all, *one)
+		}
+	case r.area != "":
+		err = r.fillArea(ctx, f, values)
+	}
+	if parts != nil {
+		all = append(all, *parts)
+	}
+	return all, err
+}
+
+// splitTime returns the dimension of the parts of --time.
+func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client.Dimension, error) {
+	if _, err := interval(r.time); err != nil {
+		return nil, usage("--split needs --time FROM/TO: %w", err)
+	}
+	names, err := f.takes(values, "date-interval")
+	if err != nil {
+		return nil, usage("--time: %w", err)
+	}
+	if len(names) > 1 {
+		return nil, usage("--split: the service has several time spans: %s. Give all but one with -p", strings.Join(names, ", "))
+	}
+	return &client.Dimension{Name: names[0], Interval: strings.Split(r.time, "/"), Split: r.by}, nil
+}
+
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
 func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
-	for _, name := range []string{"parameter", "area", "time", "format", "option", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "platform", "endpoint", "namespace"} {
+	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "platform", "endpoint", "namespace"} {
 		if len(args) > 0 || given.Changed(name) {
 			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
 		}
@@ -410,7 +462,7 @@ func withDefaults(d document, f found) (json.RawMessage, error) {
 	}
 	for _, p := range f.parameters {
 		_, has := values[p.Name]
-		if has || d.Dimension != nil && d.Dimension.Name == p.Name || p.Optional && (len(p.Default) == 0 || string(p.Default) == "null") {
+		if has || d.varies(p.Name) || p.Optional && (len(p.Default) == 0 || string(p.Default) == "null") {
 			continue
 		}
 		if values[p.Name] = p.Default; len(p.Default) == 0 {

@@ -19,7 +19,8 @@ type running struct {
 
 const runHelp = `SERVICE is the id of a service of the catalogue or, with --platform, of a process of a platform.
 --area and --time fill the service's parameters of these types, whatever they are called. Other parameters are given with -p.
-With --grid the area is split and a task runs a job for each tile; with --values, for each value in a file.
+With --grid the area is split and a task runs a job for each tile; with --values, for each value in a file; with --split, for each part
+of --time. With two of them there is a job for each combination.
 
 `
 
@@ -41,7 +42,8 @@ func (a *app) upscaleCommand() *cobra.Command {
 		Short: "Run a service over many tiles or values: a task",
 		Long:  "Run a service over many tiles or values.\n" + runHelp + areaHelp,
 		Example: `  eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-06-01/2024-07-01 --wait
-  eodispatch upscale ndvi_composite --values dates.txt --dimension temporal_extent --area 4,50,5,51`}
+  eodispatch upscale ndvi_composite --values dates.txt --dimension temporal_extent --area 4,50,5,51
+  eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-01-01/2025-01-01 --split month`}
 	return r.complete(command, true)
 }
 
@@ -53,8 +55,8 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 				return err
 			}
 			d, err := r.build(ctx, c, args, command.Flags())
-			if err == nil && task && d.Dimension == nil {
-				err = usage("upscale needs --grid, --values, or a file with a dimension; run submits one job")
+			if err == nil && task && !d.isTask() {
+				err = usage("upscale needs --grid, --values, --split, or a file with a dimension; run submits one job")
 			}
 			if err != nil {
 				return err
@@ -97,10 +99,14 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 
 // create submits a job or a task.
 func create(ctx context.Context, c *client.Client, d document, key string) (target, any, error) {
-	if d.Dimension == nil {
+	if !d.isTask() {
 		j, err := c.Submit(ctx, d.JobRequest, key)
 		return target{false, j.ID}, j, err
 	}
-	t, err := c.Upscale(ctx, client.TaskRequest{JobRequest: d.JobRequest, Dimension: *d.Dimension}, key)
+	r := client.TaskRequest{JobRequest: d.JobRequest, Dimensions: d.Dimensions, Combine: d.Combine}
+	if d.Dimension != nil {
+		r.Dimension = *d.Dimension
+	}
+	t, err := c.Upscale(ctx, r, key)
 	return target{true, t.ID}, t, err
 }

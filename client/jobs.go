@@ -200,6 +200,15 @@ func (c *Client) TaskJobs(ctx context.Context, id int64, f Filter) iter.Seq2[Job
 	return pages(ctx, c, taskPath(id), f.query(), func(t Task) []Job { return t.Jobs })
 }
 
+// TaskDimensions returns how far the jobs of a task are, by the values of each of its dimensions.
+func (c *Client) TaskDimensions(ctx context.Context, id int64) ([]DimensionProgress, error) {
+	var all struct {
+		Dimensions []DimensionProgress `json:"dimensions"`
+	}
+	_, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/dimensions"}, &all)
+	return all.Dimensions, err
+}
+
 // pages yields the elements of a list that has the address of its next page in the header Link.
 func pages[P, E any](ctx context.Context, c *Client, path string, query url.Values, elements func(P) []E) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {

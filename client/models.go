@@ -64,16 +64,35 @@ type AnnotationChange struct {
 	Note   *string            `json:"note,omitempty"`
 }
 
-// TaskRequest is a request for a job for each value of a dimension.
+// TaskRequest is a request for a job for each value of a dimension, or of several.
 type TaskRequest struct {
 	JobRequest
-	Dimension Dimension `json:"dimension"`
+	Dimension  Dimension   `json:"dimension,omitzero"`
+	Dimensions []Dimension `json:"dimensions,omitempty"` // in place of Dimension
+	Combine    string      `json:"combine,omitempty"`    // "product" (default), a job for each combination of values, or "zip"
 }
 
 // Dimension is a parameter and the values that a task gives it.
 type Dimension struct {
-	Name   string            `json:"name"`
-	Values []json.RawMessage `json:"values"`
+	Name     string            `json:"name"`
+	Values   []json.RawMessage `json:"values,omitempty"`
+	Interval []string          `json:"interval,omitempty"` // its parts are the values
+	Split    string            `json:"split,omitempty"`    // day, week, month, quarter, year, or a number of days such as P10D
+}
+
+// DimensionProgress is how far the jobs of a task are, by the values of one dimension.
+type DimensionProgress struct {
+	Name   string          `json:"name"`
+	Values []ValueProgress `json:"values"` // in the order of the request
+}
+
+// ValueProgress is how far the jobs are that have one value.
+type ValueProgress struct {
+	Value    json.RawMessage `json:"value,omitempty"` // nil: it is large, or was deleted
+	Status   Status          `json:"status"`
+	Counts   map[Status]int  `json:"counts"`
+	Progress float64         `json:"progress"` // percent
+	Jobs     []int64         `json:"jobs"`
 }
 
 // Job is one job. Members that the broker did not send are zero.

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 )
 
-// AcceptTask stores a task and a job for each value of its dimension, all or none, and does not wait for the platform. A key that was used
+// AcceptTask stores a task and a job for each value, or combination of values, of its dimensions, all or none, and does not wait for the platform. A key that was used
 // before returns the task stored then; Conflict if it was deleted since.
 func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimension, k Key) (TaskRecord, error) {
 	t := &Task{Owner: u, Request: r.complete(), Dimension: d.Name}
-	if err := checkTask(*t, d.Values); err != nil {
+	if err := checkDimensions(t.Request, &d); err != nil {
 		return TaskRecord{}, err
 	}
 	shared, kept, err := b.draft(ctx, u, r, &d)
@@ -18,7 +18,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	}
 	t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, kept, shared.Document, shared.Hooks, r.Annotations
 	shared.Annotations = Annotations{}
-	first, err := b.storeSubmission(ctx, u, k, t, shared.each(d.Values))
+	first, err := b.storeSubmission(ctx, u, k, t, shared.each(d.Each()))
 	switch {
 	case err != nil:
 		return TaskRecord{}, err
@@ -27,10 +27,10 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	case first.Task != 0:
 		return b.repeatedTask(ctx, u, first.Task)
 	}
-	return TaskRecord{Task: *t, Counts: Counts{Accepted: len(d.Values)}}, nil
+	return TaskRecord{Task: *t, Counts: Counts{Accepted: d.Jobs()}}, nil
 }
 
-// each returns a draft for each value.
+// each returns a draft for each value, as it is stored.
 func (d Draft) each(values []json.RawMessage) []Draft {
 	drafts := make([]Draft, len(values))
 	for i, v := range values {

@@ -22,7 +22,7 @@ func (b *Broker) CreateUnstarted(ctx context.Context, u UserID, platform string,
 // CheckRequest checks a request or, with a dimension, a task's as its acceptance would, and stores nothing.
 func (b *Broker) CheckRequest(ctx context.Context, u UserID, r Request, d *Dimension) error {
 	if d != nil {
-		if err := checkTask(Task{Request: r.complete(), Dimension: d.Name}, d.Values); err != nil {
+		if err := checkDimensions(r.complete(), d); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (b *Broker) Start(ctx context.Context, n Unstarted, r Request, d *Dimension
 		return &Error{Kind: Internal, Op: "dispatch.Start", Text: "A task has a dimension, a job has none."}
 	}
 	if d != nil {
-		if err := checkTask(Task{Request: r.complete(), Dimension: d.Name}, d.Values); err != nil {
+		if err := checkDimensions(r.complete(), d); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (b *Broker) Start(ctx context.Context, n Unstarted, r Request, d *Dimension
 	drafts := []Draft{shared}
 	if d != nil {
 		t = &Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name, Document: shared.Document, Hooks: shared.Hooks}
-		drafts = shared.each(d.Values)
+		drafts = shared.each(d.Each())
 	}
 	switch err := b.Store.Start(ctx, n, t, drafts, b.quotas(shared.Account)...); {
 	case Is(err, NotFound) && b.started(ctx, n):

@@ -127,7 +127,7 @@ type Record struct {
 	// Set only for a page whose Most is not 0.
 	Size  int             // size of the stored request, or of the value for a task's job, in bytes
 	Cut   bool            // Request or Value is incomplete, because it has more than Most bytes
-	Value json.RawMessage // the value of the task's dimension
+	Value json.RawMessage // what a task's job adds to the parameters after the name of the first dimension, see [Task].Arguments
 }
 
 // ParseRequestHead parses the members that precede the parameters in a request stored as JSON. The text may be cut off anywhere. An incomplete member

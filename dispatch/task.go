@@ -10,19 +10,13 @@ import (
 	"time"
 )
 
-// Dimension is the parameter that has a different value in each job of a task.
-type Dimension struct {
-	Name   string            `json:"name"`
-	Values []json.RawMessage `json:"values,omitempty"`
-}
-
-// Task is one request for many values. Each of its jobs has one of the values.
+// Task is one request for many values. Each of its jobs has one of the values, or one of each dimension.
 type Task struct {
 	ID        TaskID
 	Owner     UserID
 	Account   Account
 	Request   Request // the part that its jobs share
-	Dimension string
+	Dimension string  // the name of the first
 	Created   time.Time
 	Updated   time.Time // when the task or one of its jobs last changed
 	Edited    time.Time // when its owner last paused, resumed or annotated it; zero: never
@@ -165,8 +159,8 @@ func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	return t
 }
 
-// RequestFor returns the request of the task's job number n, counted from 1, whose value is v. The dimension is never one of the task's own
-// parameters, so that the value and the parameters are copied byte for byte. If the task has no parameters, the error is Internal.
+// RequestFor returns the request of the task's job number n, counted from 1, of which v is stored, see [Record].Value. A dimension is never one
+// of the task's own parameters, so that the value and the parameters are copied byte for byte. If the task has no parameters, the error is Internal.
 func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
 	r := t.Request
 	r.Title = t.titleOf(n)
@@ -191,53 +185,8 @@ func (t Task) RequestHeadFor(n int) Request {
 	return r
 }
 
-// ValueOf returns the value of the dimension in the request of one of the task's jobs; nil if it has none.
-func (t Task) ValueOf(r Request) json.RawMessage {
-	var parameters map[string]json.RawMessage
-	_ = json.Unmarshal(r.Parameters, &parameters)
-	return parameters[t.Dimension]
-}
-
 func (t Task) titleOf(n int) string {
 	return fmt.Sprintf("%s - Processing Job %d", t.Request.Title, n)
-}
-
-// maxRendered is the largest total size of the requests of a task's jobs, in bytes. It is limited because the task's owner can get all of
-// them at once.
-const maxRendered = 64 << 20
-
-// rendered returns the total size in bytes of the requests of the jobs with these values.
-func (t Task) rendered(values []json.RawMessage) int {
-	shared := len(t.titleOf(len(values))) + len(t.Request.Parameters) + len(t.Request.Options) + len(t.Dimension)
-	total := shared * len(values)
-	for _, v := range values {
-		total += len(v)
-	}
-	return total
-}
-
-// checkTask returns Invalid for faults of a task that can be found without a request. [Checker] checks the task against the description of
-// its service.
-func checkTask(t Task, values []json.RawMessage) error {
-	var shared map[string]json.RawMessage
-	if err := json.Unmarshal(t.Request.Parameters, &shared); err != nil {
-		return InvalidBody("dispatch.AcceptTask", "The parameters are no JSON object.", "parameters")
-	}
-	_, twice := shared[t.Dimension]
-	switch {
-	case len(values) == 0:
-		return InvalidBody("dispatch.AcceptTask", "There are no values.", "dimension", "values")
-	case twice:
-		return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also among the parameters. Give it in one place.", short(t.Dimension)), "dimension", "name")
-	case t.rendered(values) > maxRendered:
-		return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("Parameters and values have more than %d MiB, when the parameters are counted once for each value. Split the task.", maxRendered>>20), "dimension", "values")
-	}
-	for i, v := range values {
-		if !json.Valid(v) {
-			return InvalidBody("dispatch.AcceptTask", "The value is no JSON.", "dimension", "values", i)
-		}
-	}
-	return nil
 }
 
 // short cuts text that is quoted back to a client: to at most 300 bytes and an ellipsis.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,7 +123,87 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 	}
 }
 
-func TestCheckTask_Faults(t *testing.T) {
+// What is stored of each job leads back to the value of each dimension, byte for byte, and so does its request.
+func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
+	texts := rapid.SampledFrom([]string{"1e999", "-0.0", "null", `{"x": [1.0]}`, `"a,\"b\":{"`, "[[4,50],[5,51]]"})
+	rapid.Check(t, func(t *rapid.T) {
+		d := Dimension{Zipped: rapid.Bool().Draw(t, "zipped")}
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z"\\é]{1,3}`), 1, 4, rapid.ID).Draw(t, "names")
+		size := rapid.IntRange(1, 4).Draw(t, "size")
+		for i, name := range names {
+			n := size
+			if !d.Zipped {
+				n = rapid.IntRange(1, 4).Draw(t, "values")
+			}
+			one := Dimension{Name: name}
+			for range n {
+				one.Values = append(one.Values, json.RawMessage(texts.Draw(t, "value")))
+			}
+			if i == 0 {
+				d.Name, d.Values = one.Name, one.Values
+			} else {
+				d.With = append(d.With, one)
+			}
+		}
+		r := Request{Title: "T", Parameters: json.RawMessage(`{"shared": 1}`)}
+		if err := checkDimensions(r, &d); err != nil {
+			t.Fatal(err)
+		}
+		task, stored, bytes := Task{Request: r, Dimension: d.Name}, d.Each(), 0
+		if len(stored) != d.Jobs() {
+			t.Fatalf("%d jobs, not %d", len(stored), d.Jobs())
+		}
+		for n, value := range stored {
+			bytes += len(value)
+			request, err := task.RequestFor(n+1, value)
+			if err != nil || string(task.ValueOf(request)) != string(value) {
+				t.Fatalf("%s became %s, %v", value, task.ValueOf(request), err)
+			}
+			rest := n
+			arguments := task.Arguments(value)
+			for k, one := range slices.Backward(d.All()) {
+				index := rest % len(one.Values)
+				if rest /= len(one.Values); d.Zipped {
+					index = n
+				}
+				if got := arguments[k]; got.Name != one.Name || string(got.Value) != string(one.Values[index]) {
+					t.Fatalf("job %d: %s is %s", n+1, got.Name, got.Value)
+				}
+			}
+		}
+		if bytes != d.rendered() {
+			t.Fatalf("%d bytes, computed %d", bytes, d.rendered())
+		}
+	})
+}
+
+// Combinations are counted before they are computed.
+func TestCheckDimensions_Several(t *testing.T) {
+	values := func(n int) []json.RawMessage { return slices.Repeat([]json.RawMessage{json.RawMessage("1")}, n) }
+	many := Dimension{Name: "a", Values: values(10_000)}
+	for name := range strings.SplitSeq("bcdefgh", "") {
+		many.With = append(many.With, Dimension{Name: name, Values: values(10_000)})
+	}
+	for name, c := range map[string]struct {
+		d         Dimension
+		loc, text string
+	}{
+		"huge":       {many, "[body dimensions 0 values]", "more than 64 MiB"},
+		"unequal":    {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b", Values: values(2)}}, Zipped: true}, "[body dimensions 1 values]", "has 2 values, and the first has 3"},
+		"the same":   {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "a", Values: values(3)}}}, "[body dimensions 1 name]", "also another dimension"},
+		"shared":     {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "s", Values: values(3)}}}, "[body dimensions 1 name]", "among the parameters"},
+		"empty":      {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b"}}}, "[body dimensions 1 values]", "no values"},
+		"no JSON":    {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b", Values: []json.RawMessage{[]byte(`1,"s":2`)}}}}, "[body dimensions 1 values 0]", "no JSON"},
+		"listed one": {Dimension{Name: "s", Values: values(3), With: []Dimension{}}, "[body dimensions 0 name]", "among the parameters"},
+	} {
+		e, ok := checkDimensions(Request{Parameters: json.RawMessage(`{"s":1}`)}, &c.d).(*Error)
+		if !ok || e.Kind != Invalid || fmt.Sprint(e.Faults[0].Loc) != c.loc || !strings.Contains(e.Text, c.text) {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+func TestCheckDimensions_Faults(t *testing.T) {
 	one := []json.RawMessage{json.RawMessage("1")}
 	big := make([]json.RawMessage, 200)
 	for i := range big {
@@ -141,7 +222,7 @@ func TestCheckTask_Faults(t *testing.T) {
 		{"no JSON", `{}`, "d", []json.RawMessage{one[0], json.RawMessage("x")}, "[body dimension values 1]", "no JSON"},
 		{"no object", `[]`, "d", one, "[body parameters]", "no JSON object"},
 	} {
-		err := checkTask(Task{Request: Request{Parameters: json.RawMessage(c.parameters)}, Dimension: c.dimension}, c.values)
+		err := checkDimensions(Request{Parameters: json.RawMessage(c.parameters)}, &Dimension{Name: c.dimension, Values: c.values})
 		if c.loc == "" {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)

@@ -362,8 +362,8 @@ func unfinished(err error) error {
 func meter(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) *budget.Meter {
 	const perByte = 2
 	size := len(r.Parameters)
-	if d != nil {
-		for _, value := range d.Values {
+	for _, one := range d.All() {
+		for _, value := range one.Values {
 			size += len(value)
 		}
 	}

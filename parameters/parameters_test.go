@@ -258,7 +258,7 @@ func TestArguments_ListsAllFaults(t *testing.T) {
 		Describe(dispatch.Parameter{Name: "burst", Optional: true, Default: json.RawMessage(`null`), Schema: json.RawMessage(`{"type":"integer"}`)}),
 		Describe(dispatch.Parameter{Name: "year", Schema: json.RawMessage(`{"type":"integer"}`)}),
 	})
-	_, faults := s.Arguments(nil, json.RawMessage(`{"bands":["B02","B99"],"cloud":101,"burst":null,"clouds":3}`), "year")
+	_, faults := s.Arguments(nil, json.RawMessage(`{"bands":["B02","B99"],"cloud":101,"burst":null,"clouds":3}`), &dispatch.Dimension{Name: "year"})
 	var got []string
 	for _, f := range faults {
 		got = append(got, fmt.Sprint(f.Loc))
@@ -275,7 +275,7 @@ func TestArguments_ListsAllFaults(t *testing.T) {
 func TestArguments_KeepsValidValues(t *testing.T) {
 	s := NewSet([]dispatch.Parameter{Describe(dispatch.Parameter{Name: "x", Schema: json.RawMessage(`{"type":"number"}`)})})
 	raw := json.RawMessage(`{ "x" : 1.10 }`)
-	if got, faults := s.Arguments(nil, raw, ""); faults != nil || !bytes.Equal(got, raw) {
+	if got, faults := s.Arguments(nil, raw, nil); faults != nil || !bytes.Equal(got, raw) {
 		t.Errorf("%s %v", got, faults)
 	}
 }

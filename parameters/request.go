@@ -11,18 +11,14 @@ import (
 // mostFaults bounds the faults that are reported at once.
 const mostFaults = 100
 
-// Check checks the parameters of a request, and the values of its dimension if there is one. It returns nil or an error
+// Check checks the parameters of a request, and the values of its dimensions if there are any. It returns nil or an error
 // of kind Invalid that lists every fault. The error is also Invalid if the check costs more than budget.CheckSteps, and
 // Unavailable if ctx ends.
 func (s *Set) Check(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) error {
 	m := meter(ctx, r, d)
-	except := ""
-	if d != nil {
-		except = d.Name
-	}
-	_, faults := s.Arguments(m, r.Parameters, except)
-	if d != nil {
-		faults = append(faults, s.dimension(m, *d)...)
+	_, faults := s.Arguments(m, r.Parameters, d)
+	for i := range d.All() {
+		faults = append(faults, s.dimension(m, d, i)...)
 	}
 	if err := m.Err(); err != nil {
 		return unfinished(err)
@@ -30,13 +26,16 @@ func (s *Set) Check(ctx context.Context, r dispatch.Request, d *dispatch.Dimensi
 	return invalid(faults)
 }
 
-func (s *Set) dimension(m *budget.Meter, d dispatch.Dimension) (faults []dispatch.Fault) {
-	if _, known := s.parameters[d.Name]; !known {
-		_, faults = s.Argument(m, d.Name, nil, "body", "dimension", "name")
+// dimension checks the values of dimension k.
+func (s *Set) dimension(m *budget.Meter, d *dispatch.Dimension, k int) (faults []dispatch.Fault) {
+	one := d.All()[k]
+	at := func(below ...any) []any { return append([]any{"body"}, d.Place(k, below...)...) }
+	if _, known := s.parameters[one.Name]; !known {
+		_, faults = s.Argument(m, one.Name, nil, at("name")...)
 		return faults
 	}
-	for i, value := range d.Values {
-		_, found := s.Argument(m, d.Name, value, "body", "dimension", "values", i)
+	for i, value := range one.Values {
+		_, found := s.Argument(m, one.Name, value, at("values", i)...)
 		if faults = append(faults, found...); len(faults) >= mostFaults || m.Err() != nil {
 			break
 		}
@@ -48,7 +47,7 @@ func (s *Set) dimension(m *budget.Meter, d dispatch.Dimension) (faults []dispatc
 // client wants the parameters submitted unchecked.
 func (s *Set) Shape(ctx context.Context, r dispatch.Request) (json.RawMessage, error) {
 	m := meter(ctx, r, nil)
-	shaped, faults := s.Arguments(m, r.Parameters, "")
+	shaped, faults := s.Arguments(m, r.Parameters, nil)
 	if !r.Checked() {
 		return shaped, nil
 	}

@@ -50,9 +50,9 @@ func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 }
 
 // Arguments checks the arguments of a request, a JSON object, and returns them in the form that the service asks for.
-// It reports all faults, up to mostFaults, each with a location below "body", "parameters". The parameter except, if
-// not "", must be absent because its value is given elsewhere. It also stops when the meter does.
-func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, except string) (json.RawMessage, []dispatch.Fault) {
+// It reports all faults, up to mostFaults, each with a location below "body", "parameters". The dimensions of a task
+// must be absent because their values are given elsewhere. It also stops when the meter does.
+func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, d *dispatch.Dimension) (json.RawMessage, []dispatch.Fault) {
 	arguments := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &arguments); err != nil {
 		return raw, []dispatch.Fault{{Loc: []any{"body", "parameters"}, Msg: "The parameters must be a JSON object.", Type: "dict_type"}}
@@ -69,7 +69,7 @@ func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, except string) (js
 		arguments[name] = shaped
 	}
 	for _, name := range s.names {
-		if _, given := arguments[name]; !given && !s.parameters[name].Optional && name != except {
+		if _, given := arguments[name]; !given && !s.parameters[name].Optional && !d.Varies(name) {
 			faults = append(faults, dispatch.Fault{Loc: []any{"body", "parameters", name}, Type: "missing",
 				Msg: fmt.Sprintf("The parameter %q (%s) is required.", name, s.parameters[name].Type)})
 		}

@@ -242,6 +242,25 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	u.must("request", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--to", "request.json")
 	u.holds(u.must("run", "-f", "request.json", "--wait"), "job-")
 
+	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area", "5.05,51.05,5.75,51.45", "--grid", "mgrs-100km",
+		"--time", "2024-06-15/2024-08-15", "--split", "month", "--download", "months")
+	items, _ = filepath.Glob(filepath.Join(u.folder, "months", "*", "item.json"))
+	if len(items) != 6 {
+		t.Fatalf("%d items of two tiles in three months", len(items))
+	}
+	border := 0
+	for _, file := range items {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.holds(string(text), `"temporal_extent"`)
+		border += strings.Count(string(text), `"2024-07-01"`)
+	}
+	if border != 4 {
+		t.Errorf("%d items begin or end on the first of July, not 4", border)
+	}
+
 	u.must("logout")
 	u.refused(cli.ExitSignIn, "Run: eodispatch login "+s.broker, "--broker", s.broker, "whoami")
 }

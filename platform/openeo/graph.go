@@ -256,18 +256,18 @@ func (s *scope) substitute(v any, values map[string]json.RawMessage) any {
 }
 
 // checkExpandedSize checks the size of a process graph with the values substituted, before it is built. d is the dimension of a task,
-// whose largest value counts, or nil.
+// whose largest value counts, with those beside it, or nil.
 func checkExpandedSize(size int, counts map[string]int64, values map[string]json.RawMessage, d *dispatch.Dimension) error {
 	total := int64(size)
 	for name, n := range counts {
 		total += n * int64(len(values[name]))
 	}
-	if d != nil {
+	for _, one := range d.All() {
 		most := 0
-		for _, value := range d.Values {
+		for _, value := range one.Values {
 			most = max(most, len(value))
 		}
-		total += counts[d.Name] * int64(most)
+		total += counts[one.Name] * int64(most)
 	}
 	if err := budget.GraphBytes.Check(total); err != nil {
 		return dispatch.InvalidBody("openeo.expand", fmt.Sprintf("The process graph would have %v after the values of the parameters are substituted. "+

@@ -155,19 +155,18 @@ func (c *permission) recordValues(values map[string]json.RawMessage, d *dispatch
 		return nil
 	}
 	for name, raw := range values {
-		if d != nil && name == d.Name {
+		if d.Varies(name) {
 			continue
 		}
 		if err := add(name, raw, "parameters", name); err != nil {
 			return err
 		}
 	}
-	if d == nil {
-		return nil
-	}
-	for i, raw := range d.Values {
-		if err := add(d.Name, raw, "dimension", "values", i); err != nil {
-			return err
+	for k, one := range d.All() {
+		for i, raw := range one.Values {
+			if err := add(one.Name, raw, d.Place(k, "values", i)...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

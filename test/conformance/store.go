@@ -96,6 +96,7 @@ var storeTests = []struct {
 	{"a task shows what its jobs wait for", storeTest.taskAttention},
 	{"installation", storeTest.installation},
 	{"tasks and their counts", storeTest.tasks},
+	{"several dimensions of a task", storeTest.dimensions},
 	{"revisions of tasks", storeTest.revisions},
 	{"revisions of held tasks and changed documents", storeTest.revisionsOfPhases},
 	{"a task and its changes", storeTest.changesOfTasks},

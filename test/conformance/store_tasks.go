@@ -21,6 +21,24 @@ func (t storeTest) end(id dispatch.JobID, s dispatch.Status, change func(*dispat
 	return t.save(j)
 }
 
+// dimensions stores a job with two dimensions as it stores one: the text between the name of the first and the end of the parameters.
+func (t storeTest) dimensions() {
+	const value = `[ 5.0,51],"when":["2024-01-01","2024-02-01"]`
+	task := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
+	one := draft(ann, shared)
+	one.Number, one.Body = 1, []byte(value)
+	jobs := []dispatch.Draft{one}
+	_, err := t.s.Accept(t.Context(), dispatch.Key{}, &task, jobs)
+	t.must(err)
+	r, err := t.s.Request(t.Context(), jobs[0].ID)
+	t.must(err)
+	records, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{Most: dispatch.PartMost})
+	t.must(err)
+	want := []dispatch.Argument{{Name: "tile", Value: []byte(`[ 5.0,51]`)}, {Name: "when", Value: []byte(`["2024-01-01","2024-02-01"]`)}}
+	t.equal(task.Arguments(task.ValueOf(r)), want)
+	t.equal(task.Arguments(records[0].Value), want)
+}
+
 func (t storeTest) tasks() {
 	ctx := t.Context()
 	t.accept()

@@ -1,0 +1,143 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// TaskDimensions is how far the jobs of a task are, by each of its dimensions.
+type TaskDimensions struct {
+	Dimensions []DimensionProgress `json:"dimensions" nullable:"false" doc:"In the order of the request"`
+}
+
+// DimensionProgress is how far the jobs of a task are, by the values of one dimension.
+type DimensionProgress struct {
+	Name   string          `json:"name"`
+	Values []ValueProgress `json:"values" nullable:"false" doc:"In the order of the request, each value once"`
+}
+
+// ValueProgress is how far the jobs are that have one value.
+type ValueProgress struct {
+	Value    *Value         `json:"value,omitempty" doc:"Absent if it has more than 1,024 bytes, or was deleted because of its age"`
+	Status   string         `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"By the rules for the status of a task"`
+	Counts   map[string]int `json:"counts"`
+	Progress float64        `json:"progress" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent"`
+	Jobs     []int64        `json:"jobs" nullable:"false" doc:"Ids of the jobs: GET /upscale_tasks/{task_id}/results/items/{job_id} returns the results of one, and cancel and retry of the task take them"`
+
+	tally dispatch.Tally
+}
+
+// Value is any JSON, returned byte for byte.
+type Value struct{ json.RawMessage }
+
+// Schema implements [huma.SchemaProvider].
+func (Value) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
+
+// mostShown bounds a value that is repeated to a client, in bytes, so that ten thousand of them stay small.
+const mostShown = 1024
+
+// valueKey stands for a value of a dimension.
+type valueKey struct {
+	name string
+	hash [sha256.Size]byte
+}
+
+// grouping sorts the jobs of a task by the values of its dimensions.
+type grouping struct {
+	dimensions []*DimensionProgress
+	values     map[valueKey]int // positions in Values
+}
+
+// add counts a job for each of its values.
+func (g *grouping) add(j dispatch.Record, arguments []dispatch.Argument) {
+	for i, argument := range arguments {
+		if i == len(g.dimensions) {
+			g.dimensions = append(g.dimensions, &DimensionProgress{Name: argument.Name})
+		}
+		d, key := g.dimensions[i], valueKey{argument.Name, sha256.Sum256(argument.Value)}
+		at, seen := g.values[key]
+		if !seen {
+			at = len(d.Values)
+			g.values[key] = at
+			d.Values = append(d.Values, ValueProgress{})
+			if n := len(argument.Value); n > 0 && n <= mostShown {
+				d.Values[at].Value = &Value{argument.Value}
+			}
+		}
+		d.Values[at].Jobs = append(d.Values[at].Jobs, int64(j.ID))
+		d.Values[at].tally.Add(j.Job)
+	}
+}
+
+// progress returns what was counted, with the statuses as clients see them.
+func (g *grouping) progress(shown func(dispatch.Status) dispatch.Status) TaskDimensions {
+	all := TaskDimensions{Dimensions: []DimensionProgress{}}
+	for _, d := range g.dimensions {
+		for i := range d.Values {
+			v := &d.Values[i]
+			t := v.tally.CountsFor(dispatch.TaskRecord{})
+			v.Status, v.Progress, v.Counts = string(shown(t.Counts.Status())), t.Progress, map[string]int{}
+			for s, n := range t.Counts {
+				v.Counts[string(shown(s))] += n
+			}
+		}
+		all.Dimensions = append(all.Dimensions, *d)
+	}
+	return all
+}
+
+func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[TaskDimensions], error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	u := user(ctx)
+	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
+		return nil, err
+	}
+	t, err := a.Broker.Task(ctx, u, id)
+	if err != nil {
+		return nil, taskError(err)
+	}
+	r := a.newRenderer(ctx, io.Discard, u, false)
+	defer r.turn.releaseTurn()
+	g, dimension := grouping{values: map[valueKey]int{}}, dispatch.Task{Dimension: t.Dimension}
+	for j, err := range a.Broker.TaskJobs(ctx, u, id, dispatch.Page{}) {
+		if err == nil {
+			err = r.withValue(dimension, j, func(value json.RawMessage) error {
+				g.add(j, dimension.Arguments(value))
+				return r.turn.count(ctx, len(value))
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &status[TaskDimensions]{revalidate, g.progress(a.shown)}, nil
+}
+
+// withValue calls use with what is stored of a task's job. It does not for a job that was purged after the list was read.
+func (r *renderer) withValue(t dispatch.Task, j dispatch.Record, use func(json.RawMessage) error) error {
+	if !j.Cut {
+		return use(j.Value)
+	}
+	release, err := r.reserve(j.Owner, j.Size)
+	if err != nil {
+		return err
+	}
+	defer release()
+	whole, err := r.Broker.Request(r.ctx, j)
+	if dispatch.Is(err, dispatch.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return use(t.ValueOf(whole))
+}

@@ -1,0 +1,216 @@
+package dispatch
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Dimension is a parameter that has a different value in each job of a task. With others beside it, each job has one value of each.
+type Dimension struct {
+	Name   string            `json:"name"`
+	Values []json.RawMessage `json:"values,omitempty"`
+
+	// With are further dimensions. Faults of a request are placed in its list of dimensions unless this is nil, and in its single dimension
+	// then.
+	With []Dimension `json:"-"`
+
+	// Zipped: job n has the n-th value of every dimension, of which all have as many. Otherwise there is a job for each combination of values;
+	// those of the last dimension follow each other first.
+	Zipped bool `json:"-"`
+}
+
+// Argument is a parameter and its value.
+type Argument struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// All returns d and the dimensions beside it; none of nil.
+func (d *Dimension) All() []Dimension {
+	if d == nil {
+		return nil
+	}
+	return append([]Dimension{{Name: d.Name, Values: d.Values}}, d.With...)
+}
+
+// Varies reports whether a parameter is one of the dimensions.
+func (d *Dimension) Varies(parameter string) bool {
+	return slices.ContainsFunc(d.All(), func(one Dimension) bool { return one.Name == parameter })
+}
+
+// Place returns where dimension i of d.All is in the body of a request, followed by the steps below it.
+func (d *Dimension) Place(i int, below ...any) []any {
+	at := []any{"dimension"}
+	if d.With != nil {
+		at = []any{"dimensions", i}
+	}
+	return append(at, below...)
+}
+
+// Jobs returns the number of jobs of a task with these dimensions. It is math.MaxInt if there are more than that.
+func (d *Dimension) Jobs() int {
+	if d.Zipped {
+		return len(d.Values)
+	}
+	n := 1
+	for _, one := range d.All() {
+		if len(one.Values) > 0 && n > math.MaxInt/len(one.Values) {
+			return math.MaxInt
+		}
+		n *= len(one.Values)
+	}
+	return n
+}
+
+// rendered returns the total size in bytes of what all jobs add to the parameters of their task. It computes none of them.
+func (d *Dimension) rendered() (total int) {
+	n := d.Jobs()
+	for i, one := range d.All() {
+		size := 0
+		for _, v := range one.Values {
+			size += len(v)
+		}
+		if !d.Zipped {
+			size *= n / max(1, len(one.Values))
+		}
+		if total += size; i > 0 {
+			total += n * len(one.separator())
+		}
+	}
+	return total
+}
+
+// separator precedes the value of a dimension after the first in what a job adds to the parameters of its task.
+func (d *Dimension) separator() []byte {
+	name, _ := json.Marshal(d.Name) // a string has no fault
+	return slices.Concat([]byte(","), name, []byte(":"))
+}
+
+// Each returns what each job adds to the parameters of its task, after the name of the first dimension: that one's value, followed by
+// the members of the others. With one dimension it is the value.
+func (d *Dimension) Each() []json.RawMessage {
+	if len(d.With) == 0 {
+		return d.Values
+	}
+	added := slices.Clone(d.Values)
+	for _, next := range d.With {
+		added = next.after(added, d.Zipped)
+	}
+	return added
+}
+
+// after returns what jobs add, with one more dimension.
+func (d *Dimension) after(added []json.RawMessage, zipped bool) []json.RawMessage {
+	separator := d.separator()
+	if zipped {
+		for i, v := range d.Values {
+			added[i] = slices.Concat(added[i], separator, v)
+		}
+		return added
+	}
+	longer := make([]json.RawMessage, 0, len(added)*len(d.Values))
+	for _, before := range added {
+		for _, v := range d.Values {
+			longer = append(longer, slices.Concat(before, separator, v))
+		}
+	}
+	return longer
+}
+
+// Arguments returns the value that each dimension has in one of the task's jobs, in the order of the request. value is what is stored of
+// the job, see [Record].Value; nil: none.
+func (t Task) Arguments(value json.RawMessage) []Argument {
+	if json.Valid(value) {
+		return []Argument{{t.Dimension, value}}
+	}
+	return argumentsFrom(t.Dimension, slices.Concat([]byte("{"), (&Dimension{Name: t.Dimension}).separator()[1:], value, []byte("}")))
+}
+
+// ValueOf returns what is stored of one of the task's jobs, from its request; nil if it has no value.
+func (t Task) ValueOf(r Request) json.RawMessage {
+	var value json.RawMessage
+	for i, a := range argumentsFrom(t.Dimension, r.Parameters) {
+		if i == 0 {
+			value = a.Value
+			continue
+		}
+		value = slices.Concat(value, (&Dimension{Name: a.Name}).separator(), a.Value)
+	}
+	return value
+}
+
+// argumentsFrom returns the members of an object that begin with that of a name; nil if it is no object.
+func argumentsFrom(name string, object []byte) (all []Argument) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		token, err := d.Token()
+		member, is := token.(string)
+		var value json.RawMessage
+		if err != nil || !is || d.Decode(&value) != nil {
+			return nil
+		}
+		if all != nil || member == name {
+			all = append(all, Argument{member, value})
+		}
+	}
+	return all
+}
+
+// checkDimensions returns Invalid for faults of a task that can be found without its service. [Checker] checks the task against the description of
+// that.
+func checkDimensions(r Request, d *Dimension) error {
+	var shared map[string]json.RawMessage
+	if err := json.Unmarshal(r.Parameters, &shared); err != nil {
+		return InvalidBody("dispatch.AcceptTask", "The parameters are no JSON object.", "parameters")
+	}
+	used := map[string]bool{}
+	for i, one := range d.All() {
+		_, twice := shared[one.Name]
+		switch {
+		case len(one.Values) == 0:
+			return InvalidBody("dispatch.AcceptTask", "There are no values.", d.Place(i, "values")...)
+		case twice:
+			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also among the parameters. Give it in one place.", short(one.Name)), d.Place(i, "name")...)
+		case used[one.Name]:
+			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also another dimension. Give each parameter once.", short(one.Name)), d.Place(i, "name")...)
+		case d.Zipped && len(one.Values) != len(d.Values):
+			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("The dimension has %d values, and the first has %d. Dimensions that are zipped have equally many.",
+				len(one.Values), len(d.Values)), d.Place(i, "values")...)
+		}
+		used[one.Name] = true
+	}
+	return checkValues(r, d)
+}
+
+// checkValues returns Invalid if values are no JSON, or if the requests of all jobs would be too large.
+func checkValues(r Request, d *Dimension) error {
+	if n := d.Jobs(); n > maxRendered || rendered(r, d) > maxRendered {
+		return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("Parameters and values have more than %d MiB, when the parameters are counted once for each value. Split the task.",
+			maxRendered>>20), d.Place(0, "values")...)
+	}
+	for k, one := range d.All() {
+		for i, v := range one.Values {
+			if !json.Valid(v) {
+				return InvalidBody("dispatch.AcceptTask", "The value is no JSON.", d.Place(k, "values", i)...)
+			}
+		}
+	}
+	return nil
+}
+
+// maxRendered is the largest total size of the requests of a task's jobs, in bytes. It is limited because the task's owner can get all of
+// them at once.
+const maxRendered = 64 << 20
+
+// rendered returns the total size in bytes of the requests of a task's jobs.
+func rendered(r Request, d *Dimension) int {
+	n := d.Jobs()
+	shared := len(Task{Request: r}.titleOf(n)) + len(r.Parameters) + len(r.Options) + len(d.Name)
+	return shared*n + d.rendered()
+}
