@@ -16,14 +16,10 @@ type interval struct {
 
 var errInterval = errors.New("Input should be two dates or times, such as [\"2024-01-01\", \"2025-01-01\"], of which the second is later; open ends cannot be split")
 
-// parseInterval reads an array of two dates or times, or a text with a slash between them. Times are those of RFC 3339.
+// parseInterval reads an array of two dates or times, which are those of RFC 3339.
 func parseInterval(raw json.RawMessage) (i interval, err error) {
 	var ends []string
-	var text string
-	if json.Unmarshal(raw, &ends) != nil && json.Unmarshal(raw, &text) == nil {
-		ends = strings.Split(text, "/")
-	}
-	if len(ends) != 2 {
+	if json.Unmarshal(raw, &ends) != nil || len(ends) != 2 {
 		return i, errInterval
 	}
 	i.layout = time.DateOnly

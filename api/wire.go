@@ -168,7 +168,7 @@ type JobAttention struct {
 type UpscalingTaskRequest struct {
 	BaseJobRequest
 	Dimension  *Dimension  `json:"dimension,omitempty" doc:"The parameter that has a different value in each job. Required unless dimensions are given"`
-	Dimensions []Dimension `json:"dimensions,omitempty" nullable:"true" minItems:"1" doc:"Several such parameters, in place of dimension"`
+	Dimensions []Dimension `json:"dimensions,omitempty" nullable:"true" minItems:"1" maxItems:"8" doc:"Several such parameters, in place of dimension"`
 	Combine    string      `json:"combine,omitempty" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
 }
 
