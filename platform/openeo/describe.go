@@ -34,13 +34,28 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	if err != nil {
 		return "", err
 	}
-	if err := p.permitted(ctx, proc, r, d); err != nil || proc.set == nil || !r.Checked() {
+	if err := p.permitted(ctx, proc, r, d); err != nil {
+		return "", err
+	}
+	if err := p.checkFormat(ctx, proc, r, d); err != nil || proc.set == nil || !r.Checked() {
 		return "", err
 	}
 	if err := proc.set.Check(ctx, r, d); err != nil {
 		return "", err
 	}
 	return proc.set.Unchecked(r, d), p.checkGraphSize(ctx, proc, r, d)
+}
+
+// checkFormat refuses a task whose output format the back-end does not offer: its jobs would all fail. A job is refused when it is submitted, for which
+// its client waits. A back-end that does not tell its formats now is asked again then.
+func (p *Platform) checkFormat(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
+	if d == nil || proc.saves || r.Format == "" {
+		return nil
+	}
+	if _, err := p.format(ctx, r.Format); dispatch.Is(err, dispatch.Invalid) {
+		return err
+	}
+	return nil
 }
 
 // checkGraphSize checks the size of a request's process graph if its parameters are substituted here, see order.

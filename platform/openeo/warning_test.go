@@ -33,3 +33,35 @@ func TestCheck_WarnsOfOddSchemas(t *testing.T) {
 		}
 	}
 }
+
+// A task with a format that the back-end does not offer is refused before anything of it is stored. A process that saves its results itself is asked for none.
+func TestCheck_FormatOfATask(t *testing.T) {
+	const saves = `{"save":{"process_id":"save_result","arguments":{"data":1,"format":"PNG"},"result":true}}`
+	task := &dispatch.Dimension{Name: "tile", Values: []json.RawMessage{[]byte(`1`)}}
+	for name, c := range map[string]struct {
+		graph, formats, format string
+		status                 int
+		of                     *dispatch.Dimension
+		refused                bool
+	}{
+		"offered":         {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "gtiff", 200, task, false},
+		"not offered":     {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "netcdf", 200, task, true},
+		"of a job":        {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "netcdf", 200, nil, false},
+		"saves itself":    {saves, `{"output":{"GTiff":{}}}`, "netcdf", 200, task, false},
+		"not told":        {oneNode(`"x"`, `{}`), `{}`, "netcdf", 404, task, false},
+		"out of order":    {oneNode(`"x"`, `{}`), `{}`, "netcdf", 500, task, false},
+		"none asked for":  {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "", 200, task, false},
+		"none is offered": {oneNode(`"x"`, `{}`), `{"output":{}}`, "netcdf", 200, task, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t)
+			b.json("GET /file_formats", c.status, c.formats)
+			b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+c.graph+`,"parameters":[{"name":"tile","schema":{"type":"integer"},"optional":true}]}`)
+			r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"}, Parameters: json.RawMessage(`{}`), Format: c.format}
+			_, err := b.platform().Check(t.Context(), dispatch.Token{}, r, c.of)
+			if refused := dispatch.Is(err, dispatch.Invalid) && strings.Contains(err.Error(), "It supports: GTiff"); refused != c.refused || !refused && err != nil {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
