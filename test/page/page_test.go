@@ -144,10 +144,6 @@ func (b *tab) reviewsTiles() {
 	b.fillsRegion()
 	b.presses("Split into tiles")
 	b.sees(`[data-tiles="14"]`)
-	b.fills("[name=grid]", "mgrs-100km")
-	b.sees(`[data-tiles="2"]`)
-	b.fills("[name=grid]", "20x20km")
-	b.sees(`[data-tiles="14"]`)
 	b.clicks("button[type=submit]")
 	b.sees(`[data-jobs="14"]`)
 }
