@@ -1321,7 +1321,7 @@ ORDER BY hooks.ran, hooks.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 -- An event of a job waits until those before it are settled; due + 0 has them found by the primary key, not among all that is due to the hook. due is
 -- compared again for the second of two processes that claim at once. Rows are taken in the order of the index, so that a claim reads no more than it takes.
 UPDATE deliveries SET due = sqlc.arg(lease), tries = tries + 1, tried = CAST(sqlc.arg(now) AS BIGINT)
-WHERE due > 0 AND due <= CAST(sqlc.arg(now) AS BIGINT) AND (hook, job, epoch, status) IN (
+WHERE due + 0 > 0 AND due + 0 <= CAST(sqlc.arg(now) AS BIGINT) AND (hook, job, epoch, status) IN (
 	SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
 	WHERE d.hook = sqlc.arg(hook) AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT)
 		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
@@ -1331,7 +1331,7 @@ RETURNING *;
 -- name: SettleDelivery :exec
 -- Of a try that is still the last.
 UPDATE deliveries SET state = sqlc.arg(state), due = sqlc.arg(due), answer = sqlc.arg(answer), notice = sqlc.arg(notice)
-WHERE hook = sqlc.arg(hook) AND job = sqlc.arg(job) AND epoch = sqlc.arg(epoch) AND status = sqlc.arg(status) AND tries = sqlc.arg(tries) AND due > 0;
+WHERE hook = sqlc.arg(hook) AND job = sqlc.arg(job) AND epoch = sqlc.arg(epoch) AND status = sqlc.arg(status) AND tries = sqlc.arg(tries) AND due + 0 > 0;
 
 -- name: SettleHook :exec
 UPDATE hooks SET failures = sqlc.arg(failures), hold = sqlc.arg(hold), gone = sqlc.arg(gone), ran = sqlc.arg(now) WHERE id = sqlc.arg(id);

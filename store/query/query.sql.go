@@ -769,7 +769,7 @@ func (q *Queries) ClaimCensus(ctx context.Context, arg ClaimCensusParams) (int64
 
 const claimDeliveries = `-- name: ClaimDeliveries :many
 UPDATE deliveries SET due = $1, tries = tries + 1, tried = CAST($2 AS BIGINT)
-WHERE due > 0 AND due <= CAST($2 AS BIGINT) AND (hook, job, epoch, status) IN (
+WHERE due + 0 > 0 AND due + 0 <= CAST($2 AS BIGINT) AND (hook, job, epoch, status) IN (
 	SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
 	WHERE d.hook = $3 AND d.due > 0 AND d.due <= CAST($2 AS BIGINT)
 		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
@@ -7811,7 +7811,7 @@ func (q *Queries) SetDocumentHash(ctx context.Context, hash string, task int64, 
 
 const settleDelivery = `-- name: SettleDelivery :exec
 UPDATE deliveries SET state = $1, due = $2, answer = $3, notice = $4
-WHERE hook = $5 AND job = $6 AND epoch = $7 AND status = $8 AND tries = $9 AND due > 0
+WHERE hook = $5 AND job = $6 AND epoch = $7 AND status = $8 AND tries = $9 AND due + 0 > 0
 `
 
 type SettleDeliveryParams struct {
