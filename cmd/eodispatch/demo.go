@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -296,7 +297,7 @@ func (s *demoServers) startBroker(ctx context.Context) error {
 	address := make(chan string, 1)
 	go func() {
 		defer log.Close()
-		err := serveOn(ctx, func(string, string) (net.Listener, error) { return listener, nil }, settings, nil, newLog(settings.Log, log), func(a string) { address <- a })
+		err := serveOn(ctx, func(string, string) (net.Listener, error) { return listener, nil }, settings, nil, &slog.LevelVar{}, newLog(settings.Log, log), func(a string) { address <- a })
 		listener.Close() // also if the broker did not come to use it
 		s.stopped <- err
 	}()

@@ -11,9 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// readOnHangup reads the settings again whenever the process gets SIGHUP, until ctx is done, and sends them to the returned channel. The level of the
-// log changes at once.
-func (s *serveCommand) readOnHangup(ctx context.Context, c console, level *slog.LevelVar, log *slog.Logger) <-chan *config.Config {
+// readOnHangup reads the settings again whenever the process gets SIGHUP, until ctx is done, and sends them to the returned channel.
+func (s *serveCommand) readOnHangup(ctx context.Context, c console, log *slog.Logger) <-chan *config.Config {
 	hangups, read := make(chan os.Signal, 1), make(chan *config.Config)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
@@ -29,7 +28,6 @@ func (s *serveCommand) readOnHangup(ctx context.Context, c console, level *slog.
 				log.ErrorContext(ctx, "the settings were not reloaded: the running ones stay", "error", err)
 				continue
 			}
-			level.Set(again.Log.Level)
 			select {
 			case read <- again:
 			case <-ctx.Done():

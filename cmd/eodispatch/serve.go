@@ -42,21 +42,22 @@ func (s *serveCommand) Run(c console) error {
 	level := &slog.LevelVar{}
 	level.Set(settings.Log.Level)
 	log := newLogAt(level, settings.Log, c.err)
-	again := s.readOnHangup(ctx, c, level, log)
+	again := s.readOnHangup(ctx, c, log)
 	for _, note := range settings.Notes {
 		log.Warn(note)
 	}
-	return serveOn(ctx, net.Listen, settings, again, log, func(address string) { log.Info("serving", "address", address, "version", ownVersion()) })
+	return serveOn(ctx, net.Listen, settings, again, level, log, func(address string) { log.Info("serving", "address", address, "version", ownVersion()) })
 }
 
 // serve runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with the
 // address once it accepts requests.
 func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
-	return serveOn(ctx, net.Listen, settings, nil, log, ready)
+	return serveOn(ctx, net.Listen, settings, nil, &slog.LevelVar{}, log, ready)
 }
 
-// serveOn is serve with a function that opens the port, and with settings that replace the present ones when they come.
-func serveOn(ctx context.Context, open opener, settings *config.Config, again <-chan *config.Config, log *slog.Logger, ready func(address string)) (err error) {
+// serveOn is serve with a function that opens the port, and with settings that replace the present ones when they come, and the
+// level of the log, which they change.
+func serveOn(ctx context.Context, open opener, settings *config.Config, again <-chan *config.Config, level *slog.LevelVar, log *slog.Logger, ready func(address string)) (err error) {
 	seen := telemetry.New(ownVersion())
 	private, err := listenPrivately(settings.Telemetry, seen, log)
 	if err != nil {
@@ -81,7 +82,7 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	kept.KeepKeys(settings.Retention.Keys)
 	kept.OnRemoved(seen.Removed)
 	kept.Trace(traces.Statements(databaseSystem(settings)))
-	s := &service{store: kept, seen: seen, traces: traces, log: log}
+	s := &service{store: kept, seen: seen, traces: traces, level: level, log: log}
 	if err := s.build(ctx, settings); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type service struct {
 	store  *store.Store
 	seen   *telemetry.Telemetry
 	traces *tracing.Tracing
+	level  *slog.LevelVar // of log
 	log    *slog.Logger
 
 	handler  atomic.Pointer[api.API]
@@ -57,16 +58,19 @@ func (s *service) run(ctx context.Context) {
 func (s *service) reload(ctx context.Context, read *config.Config) {
 	settings, fixed := fixedSettings(*s.settings, *read)
 	changed := changedKeys(*s.settings, settings)
-	if lost, err := s.lostPlatforms(ctx, &settings); err != nil || len(lost) > 0 {
-		s.log.ErrorContext(ctx, "the settings were not reloaded: these platforms have jobs that have not ended, and are missing or lead elsewhere", "platforms", lost, "error", err)
+	lost, err := s.lostPlatforms(ctx, &settings)
+	if len(lost) > 0 {
+		s.log.ErrorContext(ctx, "the settings were not reloaded: these platforms have jobs that have not ended, and are missing or lead elsewhere", "platforms", lost)
 		return
 	}
-	if len(changed) > 0 {
-		if err := s.replace(ctx, &settings); err != nil {
-			s.log.ErrorContext(ctx, "the settings were not reloaded: the running ones stay", "error", err)
-			return
-		}
+	if err == nil && len(changed) > 0 {
+		err = s.replace(ctx, &settings)
 	}
+	if err != nil {
+		s.log.ErrorContext(ctx, "the settings were not reloaded: the running ones stay", "error", err)
+		return
+	}
+	s.level.Set(settings.Log.Level)
 	for _, note := range settings.Notes {
 		s.log.WarnContext(ctx, note)
 	}

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // TestFixedSettings_StayAsTheyAre: a reload keeps what needs a restart, names it, and takes the rest.
@@ -24,5 +29,26 @@ func TestFixedSettings_StayAsTheyAre(t *testing.T) {
 	}
 	if _, fixed := fixedSettings(running, running); len(fixed) > 0 {
 		t.Errorf("fixed: %q", fixed)
+	}
+}
+
+// TestReload_WithoutDatabase: settings that could not be compared with the jobs in the database change nothing, not even the level of the log, and the
+// log gives the reason.
+func TestReload_WithoutDatabase(t *testing.T) {
+	kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), wallClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	s := &service{store: kept, level: &slog.LevelVar{}, log: slog.New(slog.NewTextHandler(&said, nil)), settings: &config.Config{}}
+	s.reload(t.Context(), &config.Config{Freshness: time.Second, Log: config.Log{Level: slog.LevelDebug}})
+	if s.level.Level() != slog.LevelInfo || s.settings.Freshness != 0 {
+		t.Errorf("level %v, settings %+v", s.level, s.settings)
+	}
+	if text := said.String(); !strings.Contains(text, "the running ones stay") || strings.Contains(text, "platforms") {
+		t.Error(text)
 	}
 }
