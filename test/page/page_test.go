@@ -290,7 +290,13 @@ func TestPage_OneJobOnOGC(t *testing.T) {
 	b.presses("Jobs")
 	b.shows("jobs")
 	b.sees(`tr[data-status=finished]`)
+	if status := b.read(`fetch("unit_jobs/2", {method: "PATCH", headers: {"Content-Type": "application/json"}, body: JSON.stringify({labels: {season: "spring"}})}).then(a => String(a.status))`); status != "200" {
+		t.Fatalf("a label of a job is answered by %s", status)
+	}
+	b.sees(".labels a")
 	b.audit("jobs")
+	b.clicks(".labels a")
+	b.until(`location.hash.includes("q=season") && document.querySelectorAll("table.runs tbody tr").length === 1`)
 }
 
 // TestPage_RetriesFailedTiles shows why tiles failed, and retries one of them, then two that are selected, then the others. Jobs that failed
