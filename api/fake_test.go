@@ -36,6 +36,7 @@ type world struct {
 	lacks   map[dispatch.JobID]error // why a job has no results
 	tasks   map[dispatch.TaskID]dispatch.TaskRecord
 	asked   []string // which lists
+	amount  *float64 // of the budget with which a task was resumed last
 
 	parameters map[string][]dispatch.Parameter // by application
 	formats    []dispatch.OutputFormat
@@ -351,7 +352,8 @@ func (w *world) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	return w.pause(ctx, u, id, true)
 }
 
-func (w *world) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+func (w *world) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, amount *float64) (dispatch.TaskRecord, error) {
+	w.amount = amount
 	return w.pause(ctx, u, id, false)
 }
 

@@ -146,17 +146,17 @@ func (a *api) taskRoutes() {
 			"Paused jobs count for your limit of unfinished jobs. Repeating the request has no further effect.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.PauseTask))
 	register(a, huma.Operation{OperationID: "resume_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/resume", Tags: []string{"tasks"},
-		Summary: "Resume a paused task", Description: "Jobs that wait are submitted as the platform's limits allow. A task that is not paused is not changed.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.ResumeTask))
+		Summary: "Resume a paused task", Description: "Jobs that wait are submitted as the platform's limits allow; a trial is over. A task that is not paused is not changed, except that a body sets its budget. " +
+			"Without room in the budget for another job the response is 409: resume the task with a higher budget, or with {\"budget\": null} to end it.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 408, 409, 413, 415, 422, 503)}, a.resumeTask)
 	register(a, huma.Operation{OperationID: "retry_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: []string{"tasks"},
 		Summary: "Retry the failed jobs of a task",
 		Description: "The failed jobs of the task get the status created and are submitted again under the same ids, if the task is paused after it was resumed. Other jobs are not changed. With a body only the jobs that it chooses are retried. " +
 			"Repeating the request has no effect on jobs that have not failed again.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 408, 413, 415, 422, 429, 503)}, a.jobsChange(taskBroker.RetryTask))
-	for _, action := range []string{"cancel", "retry"} { // after the registration, or huma would read the body
-		choice := body[JobChoice](a)
-		choice.Required = false
-		a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}/"+action].Post.RequestBody = choice
+	for action, body := range map[string]*huma.RequestBody{"cancel": body[JobChoice](a), "retry": body[JobChoice](a), "resume": body[Resumption](a)} { // after the registration, or huma would read the body
+		body.Required = false
+		a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}/"+action].Post.RequestBody = body
 	}
 	a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}"].Patch.RequestBody = body[AnnotationsPatch](a)
 	a.huma.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.taskBody()
@@ -168,6 +168,7 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 		schemas[name].Properties["title"].MaxLength = &a.Limits.Title
 	}
 	schemas["JobChoice"].MinProperties = new(1)
+	schemas["Resumption"].MinProperties = new(1)
 	schemas["Dimension"].Properties["values"].MaxItems = &a.Limits.Values
 	schemas["ValidationError"].Properties["loc"].Items = &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeInteger}}}
 	for _, name := range []string{"ServiceSummary", "CatalogueService"} {

@@ -378,6 +378,36 @@ func (f *form) count(name string, most int) {
 	}
 }
 
+// budget checks the optional budget of a task.
+func (f *form) budget() {
+	raw := f.members["budget"]
+	if raw == nil || raw[0] == 'n' {
+		return
+	}
+	b, ok := dispatch.ParseBudget(raw)
+	switch {
+	case !ok:
+		f.fault("budget", "value_error", fmt.Sprintf("Input should be a number above 0 and at most %g, or an object with such an amount and a unit", dispatch.HighestCosts))
+	case utf8.RuneCountInString(b.Unit) > longestUnit || strings.ContainsRune(b.Unit, 0):
+		f.fault("budget", "string_too_long", fmt.Sprintf("The unit should have at most %d characters, and no NUL character", longestUnit))
+	}
+}
+
+// longestUnit is the length of the longest name of a unit in characters. Platforms' longer names are not kept.
+const longestUnit = 40
+
+// trial checks the optional number of jobs that a task runs on trial.
+func (f *form) trial() {
+	raw, n := f.members["trial"], 0
+	switch {
+	case raw == nil || raw[0] == 'n':
+	case json.Unmarshal(raw, &n) != nil:
+		f.fault("trial", "int_type", "Input should be a valid integer: a number of jobs")
+	case n < 1:
+		f.fault("trial", "greater_than_equal", "Input should be greater than or equal to 1")
+	}
+}
+
 // nested returns a form for a member that is an object; nil if it is not one.
 func (f *form) nested(name string) *form {
 	raw := f.required(name)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"math"
 	"strconv"
@@ -134,7 +135,15 @@ func jobDigest(r dispatch.Record) uint64 {
 
 func taskDigest(r dispatch.TaskRecord) uint64 {
 	counts, _ := json.Marshal(r.Counts) // texts and numbers cannot fail to encode
-	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention), strconv.FormatBool(r.Paused), strconv.FormatInt(r.Edited.UnixMicro(), 10))
+	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention), strconv.FormatBool(r.Paused), strconv.FormatInt(r.Edited.UnixMicro(), 10), limitsDigest(r))
+}
+
+// limitsDigest returns a text that changes with what is shown of a task's budget and trial; "" for a task without them.
+func limitsDigest(r dispatch.TaskRecord) string {
+	if r.Spending == nil {
+		return strconv.Itoa(r.Trial)
+	}
+	return fmt.Sprint(r.Trial, r.Budget.Use(*r.Spending))
 }
 
 // digestOf returns a part of a SHA-256. Digests are added up, so one that depends almost linearly on the last characters,

@@ -31,8 +31,8 @@ type taskBroker interface {
 	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 	// PauseTask stops submitting the jobs of a task that wait.
 	PauseTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// ResumeTask submits the jobs of a paused task that wait.
-	ResumeTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// ResumeTask submits the jobs of a paused task that wait, within a new budget if amount is not nil.
+	ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, amount *float64) (dispatch.TaskRecord, error)
 	// RetryTask submits the chosen failed jobs of a task again.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 }
@@ -132,25 +132,9 @@ const mostChosen = 1000
 // choice reads which jobs of a task a request is about: all, if it has no body, or null. A member that is not known is a fault, because without it
 // the request would be about more jobs than its sender meant. An object without members is one for the same reason.
 func (a *api) choice(in *request) (c dispatch.Choice, err error) {
-	r, _ := humago.Unwrap(in.http)
-	if r.ContentLength == 0 {
-		return c, nil
-	}
-	body, err := a.readBody(in)
-	if err != nil || len(body) == 0 || string(bytes.TrimSpace(body)) == "null" {
+	f, faults, err := a.optionalBody(in, "jobs", "status")
+	if f == nil || err != nil {
 		return c, err
-	}
-	f, faults := a.openObject(body)
-	if f == nil {
-		return c, invalid(faults)
-	}
-	if len(f.members) == 0 {
-		f.faultAt("too_short", "Dictionary should have at least 1 item")
-	}
-	for name := range f.members {
-		if name != "jobs" && name != "status" {
-			f.fault(name, "extra_forbidden", "Extra inputs are not permitted")
-		}
 	}
 	if f.members["jobs"] != nil {
 		c.Jobs = f.jobs()
@@ -162,6 +146,76 @@ func (a *api) choice(in *request) (c dispatch.Choice, err error) {
 		return c, invalid(faults)
 	}
 	return c, nil
+}
+
+// optionalBody returns the object in the body of a request, which has no other members than the named ones, and at least one; nil if there is no
+// body.
+func (a *api) optionalBody(in *request, names ...string) (*form, []dispatch.Fault, error) {
+	r, _ := humago.Unwrap(in.http)
+	if r.ContentLength == 0 {
+		return nil, nil, nil
+	}
+	body, err := a.readBody(in)
+	if err != nil || len(body) == 0 || string(bytes.TrimSpace(body)) == "null" {
+		return nil, nil, err
+	}
+	f, faults := a.openObject(body)
+	if f == nil {
+		return nil, nil, invalid(faults)
+	}
+	if len(f.members) == 0 {
+		f.faultAt("too_short", "Dictionary should have at least 1 item")
+	}
+	for name := range f.members {
+		if !slices.Contains(names, name) {
+			f.fault(name, "extra_forbidden", "Extra inputs are not permitted")
+		}
+	}
+	return f, faults, nil
+}
+
+// resumeTask ends the pause of a task, within a new budget if the request has one.
+func (a *api) resumeTask(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
+	f, faults, err := a.optionalBody(in, "budget")
+	if err != nil {
+		return nil, err
+	}
+	var amount *float64
+	if f != nil {
+		amount = f.newBudget()
+		if faults = append(faults, *f.faults...); len(faults) > 0 {
+			return nil, invalid(faults)
+		}
+	}
+	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+		return b.ResumeTask(ctx, u, id, amount)
+	})(ctx, in)
+}
+
+// limits checks the options that only tasks have.
+func (f *form) limits(options json.RawMessage) {
+	own := &form{at: append(append([]any{}, f.at...), "options"), faults: f.faults}
+	if json.Unmarshal(options, &own.members) == nil {
+		own.budget()
+		own.trial()
+	}
+}
+
+// newBudget returns the amount of the member budget: 0 for null; nil if it is absent or wrong.
+func (f *form) newBudget() *float64 {
+	raw := f.members["budget"]
+	switch {
+	case raw == nil:
+		return nil
+	case raw[0] == 'n':
+		return new(float64)
+	}
+	f.budget()
+	b, _ := dispatch.ParseBudget(raw)
+	if b.Unit != "" {
+		f.fault("budget", "value_error", "The unit of a budget cannot be changed. Give the amount alone")
+	}
+	return &b.Amount
 }
 
 // jobs returns the ids in the member jobs.
@@ -205,6 +259,7 @@ func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []di
 		return dispatch.Request{}, dispatch.Dimension{}, faults
 	}
 	r, d := a.jobIn(f), a.dimensions(f)
+	f.limits(r.Options)
 	return r, d, append(faults, *f.faults...)
 }
 

@@ -61,7 +61,7 @@ type BaseJobRequest struct {
 	Service    ServiceChoice `json:"service"`
 	Parameters Object        `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
 	Format     string        `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
-	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for four that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. retries: how often, 10 at most, a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request"`
+	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for those that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. retries: how often, 10 at most, a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request. budget and trial, of tasks only: budget is what its jobs may cost, as a number in the unit of the platform, or as {amount, unit}; no job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused. trial: so many jobs run first, the others when the task is resumed"`
 	Annotations
 }
 
@@ -194,11 +194,26 @@ type UpscalingTaskSummary struct {
 	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"running if some jobs run, or if some have ended and others have not. When all have ended: finished if any has finished, see counts"`
 
 	Paused    bool           `json:"paused,omitempty" doc:"Whether jobs that wait are kept from being submitted, see pause_upscale_task. Absent: false"`
+	Budget    *TaskBudget    `json:"budget,omitempty" doc:"What the jobs may cost, if the task was submitted with a budget"`
+	Trial     int            `json:"trial,omitempty" doc:"How many of the first jobs run while the task is paused on trial. Absent: none"`
 	Counts    map[string]int `json:"counts,omitempty" doc:"Number of jobs by status, without deleted jobs"`
 	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
 	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service: plain text. Absent: none. POST /params says what is not understood"`
 	Annotations
+}
+
+// TaskBudget is what the jobs of a task may cost, and what they have cost.
+type TaskBudget struct {
+	Amount   float64 `json:"amount"`
+	Unit     string  `json:"unit" doc:"In which the platform charges, in its own words. Empty: it has not named one"`
+	Spent    float64 `json:"spent" doc:"What the jobs that have ended cost, with attempts before a retry and deleted jobs, as far as the platform has reported it"`
+	Expected float64 `json:"expected" doc:"What the jobs are expected to cost that run, or whose costs the platform has not reported: the mean of the others for each. 0 while nothing is known"`
+}
+
+// Resumption is what changes when a task is resumed.
+type Resumption struct {
+	Budget *float64 `json:"budget" nullable:"true" exclusiveMinimum:"0" doc:"The new amount of the budget of the task; null ends the budget"`
 }
 
 // UpscalingTask is one task with its jobs.
@@ -231,8 +246,17 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 		counts[string(a.shown(s))] += n
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Counts: counts, Progress: &t.Progress,
+		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
 		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning, Annotations: Annotations(t.Annotations)}
+}
+
+// budgetOf returns the budget of a task; nil if it has none.
+func budgetOf(t dispatch.TaskRecord) *TaskBudget {
+	if t.Spending == nil {
+		return nil
+	}
+	use := t.Budget.Use(*t.Spending)
+	return &TaskBudget{use.Amount, use.Unit, use.Spent, use.Expected}
 }
 
 func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
@@ -292,6 +316,11 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.Lost:               "The platform no longer knows this job.",
 	dispatch.Retrying:           "The job failed because of the platform. It is submitted again after a pause, as its option retries allows.",
 	dispatch.Paused:             "The task is paused. Jobs that wait are submitted after you resume it; jobs that were submitted go on.",
+	dispatch.BudgetReached:      "Another job would exceed the budget of this task. It is paused; jobs that were submitted go on. Resume it with a higher budget, or cancel it.",
+	dispatch.CostsAwaited:       "The task has a budget, and the platform has not reported yet what its first jobs cost. The others are submitted as soon as it has. You need not do anything.",
+	dispatch.BudgetUnusable:     "The platform reports no costs for the jobs of this task, or costs in another unit than that of its budget, so that the budget cannot be kept. Resume the task without a budget, or cancel it.",
+	dispatch.Trial:              "The first jobs of this task run on trial. The others are submitted after you resume it.",
+	dispatch.TrialEnded:         "The first jobs of this task, which ran on trial, have ended. Look at their results and costs, then resume the task to run the others, or cancel it.",
 	dispatch.Stalled:            "The platform has reported no progress of this job for hours. It may hang there. It continues unless you cancel it.",
 	dispatch.RefusedForbidden:   "The platform does not permit this for your account. Ask its operator for permission, or choose another platform.",
 	dispatch.RefusedUnsupported: "The platform does not support this. Choose another service or platform, or try a synchronous run.",

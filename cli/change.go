@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -107,10 +108,26 @@ func (a *app) pauseCommand() *cobra.Command {
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	return a.taskCommand("resume", (*client.Client).Resume, &cobra.Command{
-		Short:   "End the pause of a task",
-		Long:    "End the pause of a task: its waiting jobs are submitted when it is their turn.\n\n" + idHelp,
-		Example: "  eodispatch resume task-7"})
+	var budget string
+	command := a.taskCommand("resume", func(c *client.Client, ctx context.Context, id int64) (client.Task, error) {
+		switch budget {
+		case "":
+			return c.Resume(ctx, id)
+		case "none":
+			return c.ResumeWithin(ctx, id, 0)
+		}
+		amount, err := strconv.ParseFloat(budget, 64)
+		if err != nil || !(amount > 0) {
+			return client.Task{}, usage("--budget %q: write an amount above 0, or none", budget)
+		}
+		return c.ResumeWithin(ctx, id, amount)
+	}, &cobra.Command{
+		Short: "End the pause of a task, or its trial",
+		Long: "End the pause of a task, or its trial: its waiting jobs are submitted when it is their turn. A task that reached its budget needs a higher one, or none.\n\n" +
+			idHelp,
+		Example: "  eodispatch resume task-7\n  eodispatch resume task-7 --budget 80\n  eodispatch resume task-7 --budget none"})
+	command.Flags().StringVar(&budget, "budget", "", "the new budget of the task, in the platform's unit, or none")
+	return command
 }
 
 // taskCommand completes a command that changes a whole task.

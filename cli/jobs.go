@@ -227,10 +227,23 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 	if err != nil || a.json {
 		return errors.Join(err, a.printUnless(err, t))
 	}
-	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)},
+	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"budget", budgetOf(t)},
 		{"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
 		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})
 	return nil
+}
+
+// budgetOf tells what a task may cost and has cost.
+func budgetOf(t client.Task) string {
+	if t.Budget == nil {
+		return ""
+	}
+	b := *t.Budget
+	text := fmt.Sprintf("%.6g of %.6g %s spent", b.Spent, b.Amount, b.Unit)
+	if b.Expected > 0 {
+		text += fmt.Sprintf(", about %.6g by what runs", b.Expected)
+	}
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // pauseOf follows the status of a task.

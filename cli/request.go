@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +23,8 @@ type request struct {
 	*app
 	place
 	parameters, options          []string
+	budget                       string
+	trial                        int
 	area, time, format, title    string
 	note                         string
 	by                           string // what --time is split by
@@ -38,6 +42,8 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson or json; default: the service's first")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringVar(&r.note, "note", "", "note")
+	flags.StringVar(&r.budget, "budget", "", "what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its unit: \"50 credits\"")
+	flags.IntVar(&r.trial, "trial", 0, "run so many jobs of the task first, and the others after: eodispatch resume")
 	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
 	r.tiling.flags(r.app, command, "split --area by this grid, or by the cells in a GeoJSON file, and run a job for each tile")
 	flags.StringVar(&r.values, "values", "", "run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
@@ -113,7 +119,7 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 		return document{}, err
 	}
 	d := document{JobRequest: client.JobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service, Format: first(r.format, f.format)}}
-	if d.Options, err = objectFrom(r.options); err != nil {
+	if d.Options, err = r.allOptions(); err != nil {
 		return d, err
 	}
 	dimensions, err := r.vary(ctx, c, f, values)
@@ -127,6 +133,39 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 	}
 	d.Parameters, err = json.Marshal(values)
 	return d, err
+}
+
+// allOptions returns the options of the request, with those that flags of their own name.
+func (r *request) allOptions() (json.RawMessage, error) {
+	all := slices.Clone(r.options)
+	if r.budget != "" {
+		b, err := parseBudget(r.budget)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, "budget="+b)
+	}
+	if r.trial > 0 {
+		all = append(all, fmt.Sprintf("trial=%d", r.trial))
+	}
+	if r.grid == "" && r.values == "" && len(all) > len(r.options) {
+		return nil, usage("--budget and --trial are for tasks: they need --grid or --values")
+	}
+	return objectFrom(all)
+}
+
+// parseBudget returns a budget in JSON for a text such as "50" or "50 credits".
+func parseBudget(text string) (string, error) {
+	number, unit, named := strings.Cut(strings.TrimSpace(text), " ")
+	amount, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(amount > 0) || math.IsInf(amount, 0) {
+		return "", usage("--budget %q: write an amount above 0 and, if you like, its unit: 50, or \"50 credits\"", text)
+	}
+	if !named {
+		return fmt.Sprint(amount), nil
+	}
+	b, err := json.Marshal(map[string]any{"amount": amount, "unit": strings.TrimSpace(unit)})
+	return string(b), err
 }
 
 func first(texts ...string) string {
@@ -181,7 +220,7 @@ func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client
 
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
 func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
-	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "platform", "endpoint", "namespace"} {
+	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "budget", "trial", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "platform", "endpoint", "namespace"} {
 		if len(args) > 0 || given.Changed(name) {
 			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
 		}

@@ -154,6 +154,15 @@ func (c *Client) Resume(ctx context.Context, id int64) (Task, error) {
 	return c.change(ctx, id, "resume", nil)
 }
 
+// ResumeWithin ends the pause of a task that was submitted with a budget, and gives the budget a new amount; 0 ends the budget.
+func (c *Client) ResumeWithin(ctx context.Context, id int64, amount float64) (Task, error) {
+	within := map[string]*float64{"budget": nil}
+	if amount != 0 {
+		within["budget"] = &amount
+	}
+	return c.change(ctx, id, "resume", within)
+}
+
 // change changes a task, and returns it without its jobs.
 func (c *Client) change(ctx context.Context, id int64, action string, body any) (t Task, err error) {
 	_, err = c.do(ctx, call{method: http.MethodPost, path: taskPath(id) + "/" + action, body: body}, &t)

@@ -164,6 +164,8 @@ type Task struct {
 	Label     string         `json:"label"`
 	Status    Status         `json:"status"`
 	Paused    bool           `json:"paused,omitempty"` // jobs that wait are not submitted
+	Budget    *TaskBudget    `json:"budget,omitempty"` // nil: none
+	Trial     int            `json:"trial,omitempty"`  // how many of its first jobs run while it is paused on trial; 0: no trial
 	Counts    map[Status]int `json:"counts,omitempty"`
 	Progress  *float64       `json:"progress,omitempty"` // percent
 	Attention *Attention     `json:"attention,omitempty"`
@@ -173,6 +175,14 @@ type Task struct {
 	Updated   time.Time      `json:"updated,omitzero"` // zero in lists
 	Jobs      []Job          `json:"jobs,omitempty"`   // nil in lists
 	Annotations
+}
+
+// TaskBudget is what the jobs of a task may cost, and what they have cost, in the platform's unit.
+type TaskBudget struct {
+	Amount   float64 `json:"amount"`
+	Unit     string  `json:"unit"` // "": the platform has not named one
+	Spent    float64 `json:"spent"`
+	Expected float64 `json:"expected"` // of jobs whose costs are not known yet
 }
 
 // Ended returns how many jobs of the task have ended, and how many there are.

@@ -123,7 +123,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	r.Warning = warning
 	body, err := r.encode()
 	return Draft{Body: body, Document: document, Hooks: hooks, Job: Job{
-		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun, Annotations: r.Annotations, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Phase: Waiting, Status: Accepted,
+		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun, Annotations: r.Annotations, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Budgeted: d != nil && r.Budget() != Budget{}, Phase: Waiting, Status: Accepted,
 		Traceparent: b.tracer().Traceparent(ctx),
 	}}, r, err
 }

@@ -67,7 +67,7 @@ func TestPauseTask_NothingNewStarts(t *testing.T) {
 		if paused, others := h.paused(t, id); paused != 4 || others != 0 || p.submits.Load() != 3 {
 			t.Errorf("slots are free: %d jobs are paused, %d are not, %d submitted", paused, others, p.submits.Load())
 		}
-		if r, err := h.ResumeTask(t.Context(), "ann", id); err != nil || r.Paused || r.Attention != dispatch.None {
+		if r, err := h.ResumeTask(t.Context(), "ann", id, nil); err != nil || r.Paused || r.Attention != dispatch.None {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		time.Sleep(time.Hour)
@@ -99,7 +99,7 @@ func TestPauseTask_TurnedAwayJobWaits(t *testing.T) {
 		if paused, _ := h.paused(t, id); paused != 1 || p.submits.Load() != 1 {
 			t.Errorf("%d jobs are paused, %d submitted", paused, p.submits.Load())
 		}
-		if _, err := h.ResumeTask(t.Context(), "ann", id); err != nil {
+		if _, err := h.ResumeTask(t.Context(), "ann", id, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour) // it is turned away, and tried again
@@ -201,7 +201,7 @@ func TestPause_HoldsPausedJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		submits := p.submits.Load()
-		if _, err := h.ResumeTask(t.Context(), "ann", id); err != nil {
+		if _, err := h.ResumeTask(t.Context(), "ann", id, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)

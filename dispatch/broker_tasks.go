@@ -18,7 +18,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	}
 	t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, kept, shared.Document, shared.Hooks, r.Annotations
 	shared.Annotations = Annotations{}
-	first, err := b.storeSubmission(ctx, u, k, t, shared.each(d.Each()))
+	first, err := b.storeSubmission(ctx, u, k, t, t.drafts(shared, d.Each()))
 	switch {
 	case err != nil:
 		return TaskRecord{}, err
@@ -27,15 +27,26 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	case first.Task != 0:
 		return b.repeatedTask(ctx, u, first.Task)
 	}
-	return TaskRecord{Task: *t, Counts: Counts{Accepted: d.Jobs()}}, nil
+	accepted := TaskRecord{Task: *t, Counts: Counts{Accepted: d.Jobs()}, Attention: t.PausedFor}
+	if t.Budget != (Budget{}) {
+		accepted.Spending = &Spending{}
+	}
+	return accepted, nil
 }
 
-// each returns a draft for each value, as it is stored.
-func (d Draft) each(values []json.RawMessage) []Draft {
+// drafts returns a draft for each value, as it is stored, and sets the limits of the task. If only some are to run on trial, the task is paused except for these.
+func (t *Task) drafts(shared Draft, values []json.RawMessage) []Draft {
+	t.Budget = t.Request.Budget()
+	if n := t.Request.Trial(); n > 0 && n < len(values) {
+		t.Trial, t.Paused, t.PausedFor = n, true, Trial
+	}
 	drafts := make([]Draft, len(values))
 	for i, v := range values {
-		drafts[i] = Draft{Job: d.Job, Body: v}
+		drafts[i] = Draft{Job: shared.Job, Body: v}
 		drafts[i].Number = i + 1
+		if t.Trial > 0 && i >= t.Trial {
+			drafts[i].Paused, drafts[i].Attention = true, Paused
+		}
 	}
 	return drafts
 }
@@ -80,9 +91,17 @@ func (b *Broker) PauseTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 	return b.changedTask(ctx, u, id, err)
 }
 
-// ResumeTask submits the jobs of a paused task that wait.
-func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
-	err := b.changeTask(ctx, u, id, "resume", func() (Account, error) { return b.Store.ResumeTask(ctx, u, id) })
+// ResumeTask submits the jobs of a paused task that wait. If amount is not nil, it is the new budget of a task that was submitted with one; 0 ends
+// the budget. Conflict if the budget has no room for another job.
+func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID, amount *float64) (TaskRecord, error) {
+	err := b.changeTask(ctx, u, id, "resume", func() (Account, error) {
+		if amount != nil && *amount > 0 {
+			if t, err := b.Store.Task(ctx, u, id); err != nil || t.Request.Budget() == (Budget{}) {
+				return "", firstOf(err, InvalidBody("dispatch.ResumeTask", "The task was submitted without a budget, and cannot get one.", "budget"))
+			}
+		}
+		return b.Store.ResumeTask(ctx, u, id, amount)
+	})
 	return b.changedTask(ctx, u, id, err)
 }
 

@@ -82,7 +82,7 @@ func (b *Broker) Start(ctx context.Context, n Unstarted, r Request, d *Dimension
 	drafts := []Draft{shared}
 	if d != nil {
 		t = &Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name, Document: shared.Document, Hooks: shared.Hooks}
-		drafts = shared.each(d.Each())
+		drafts = t.drafts(shared, d.Each())
 	}
 	switch err := b.Store.Start(ctx, n, t, drafts, b.quotas(shared.Account)...); {
 	case Is(err, NotFound) && b.started(ctx, n):

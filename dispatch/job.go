@@ -115,6 +115,11 @@ const (
 	HeldByOperator    Attention = "held_by_operator"
 	Retrying          Attention = "retrying"             // it failed because of its platform, and is submitted again after a pause, see Job.Retries
 	Paused            Attention = "paused"               // its task is paused: the job is not submitted until it is resumed
+	BudgetReached     Attention = "budget_reached"       // its task is paused because another run would exceed its budget
+	CostsAwaited      Attention = "costs_awaited"        // its task with a budget is paused until the costs of its first runs are known
+	BudgetUnusable    Attention = "budget_unusable"      // its task is paused because the platform reports no costs, or in another unit than its budget's
+	Trial             Attention = "trial"                // its task is paused except for its first jobs, which run on trial
+	TrialEnded        Attention = "trial_ended"          // these jobs have ended: its owner decides whether the others run
 	Stalled           Attention = "stalled"              // the platform reports the job as alive, but its status and progress do not change
 	Overdue           Attention = "max_duration_reached" // canceled because it ran longer than its max_duration
 	ServiceChanged    Attention = "service_changed"      // its service's document changed while the job waited; it is still submitted
@@ -151,11 +156,14 @@ type Job struct {
 	Hidden  bool // its owner deleted it, or it was refused; it is no longer shown, but visits still process it
 
 	// Paused is set while the task of the job is paused: the job is not submitted while it waits. What was submitted goes on. Like Desired, only
-	// owners change it.
+	// owners change it, and stores for tasks with a budget, see Store.Intend.
 	Paused bool
 
 	// Annotations are the owner's, likewise.
 	Annotations Annotations
+
+	// Budgeted is set if the task of the job was accepted with a budget. It does not change.
+	Budgeted bool
 
 	MaxDuration time.Duration // the job is canceled if it runs longer; 0: no limit
 	Retries     int           // how often it is retried by itself after failures that its platform caused
@@ -259,7 +267,7 @@ func (j Job) Retry(now time.Time) Job {
 	}
 	again := Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Desired: j.Desired, Hidden: j.Hidden,
-		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Retries: j.Retries, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
+		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Retries: j.Retries, Budgeted: j.Budgeted, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
 		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered, Traceparent: j.Traceparent,
 	}

@@ -71,6 +71,10 @@ const (
 	optionValidate    = "validate"     // false: submit without checking the parameters against the service's schemas
 	optionMaxDuration = "max_duration" // seconds that a job may take at its platform, from its start
 	optionRetries     = "retries"      // how often a job is retried by itself, see Job.Retries
+
+	// Of tasks only: their jobs do not have them.
+	optionBudget = "budget" // what the jobs may cost, see [ParseBudget]
+	optionTrial  = "trial"  // how many of the jobs run before the owner resumes the task
 )
 
 // Checked reports whether the parameters of r are to be checked. They are, unless the client set the option validate to false.
@@ -97,15 +101,19 @@ func (r Request) options() map[string]json.RawMessage {
 
 // PlatformOptions returns the options of r that are passed to the platform; nil: none.
 func (r Request) PlatformOptions() json.RawMessage {
+	return r.optionsWithout(optionValidate, optionMaxDuration, optionRetries)
+}
+
+func (r Request) optionsWithout(names ...string) json.RawMessage {
 	members := r.options()
-	before := len(members)
-	for _, own := range []string{optionValidate, optionMaxDuration, optionRetries} {
-		delete(members, own)
+	given := len(members)
+	for _, name := range names {
+		delete(members, name)
 	}
-	if len(members) == before {
+	switch len(members) {
+	case given:
 		return r.Options
-	}
-	if len(members) == 0 {
+	case 0:
 		return nil
 	}
 	rest, err := json.Marshal(members)

@@ -123,8 +123,10 @@ type Changes interface {
 	// PauseTask sets Job.Paused of the jobs of a task that may still be submitted: those that have not ended, and those that failed. Jobs that
 	// wait are due [Never], and get the attention [Paused]. It returns the account, which it wakes. A paused task does not change.
 	PauseTask(context.Context, UserID, TaskID) (Account, error)
-	// ResumeTask undoes PauseTask: its jobs that wait are due now. A task that is not paused does not change.
-	ResumeTask(context.Context, UserID, TaskID) (Account, error)
+	// ResumeTask undoes PauseTask, and any other pause: its jobs that wait are due now, and a trial is over. A task that is not paused does not
+	// change. If amount is not nil, it replaces that of the task's budget; 0 ends the budget. Conflict, and nothing changed, if the budget has no
+	// room for another job.
+	ResumeTask(ctx context.Context, u UserID, id TaskID, amount *float64) (Account, error)
 	// CancelJobs cancels the chosen jobs of a task that have not ended. It returns the account, which it wakes, and the number of those jobs.
 	// Invalid, and nothing changed, if the task has no job that the choice names.
 	CancelJobs(ctx context.Context, u UserID, id TaskID, c Choice) (Account, int, error)
@@ -214,6 +216,9 @@ type Responses interface {
 	// Limits.Send from now. It returns the jobs whose requests may be sent, without those that have changed since or are no longer wanted. Lines
 	// and owners whose waiting jobs are among them count as served, job by job in the order given. Conflict, and nothing
 	// committed, when another process leased the account.
+	//
+	// Of a task with a budget no waiting job is returned for which there is no room, see [Budget.Room]. Then the task is paused, for the reason
+	// that Room gives.
 	Intend(ctx context.Context, l Lease, limits Limits, jobs []Job) ([]Job, error)
 	// Save stores what responses changed, except Desired, Paused and Hidden, in one commit. A job whose stored version differs from the given one
 	// is left as it is and not returned. If any job was stored, the given accounts are woken in the same commit. A caller without a lease

@@ -20,7 +20,10 @@ type Task struct {
 	Created   time.Time
 	Updated   time.Time // when the task or one of its jobs last changed
 	Edited    time.Time // when its owner last paused, resumed or annotated it; zero: never
-	Paused    bool      // none of its jobs that wait is submitted
+	Paused    bool      // none of its jobs that wait is submitted, except for the first Trial
+	PausedFor Attention // why a task is paused that its owner did not pause: because of its budget, or Trial; None: its owner paused it
+	Budget    Budget    // what its jobs may cost
+	Trial     int       // how many of its first jobs run although it is paused, until it is resumed; 0: none
 	Hidden    bool
 
 	Annotations Annotations
@@ -57,12 +60,13 @@ type TaskRecord struct {
 	Counts    Counts
 	Progress  float64   // percent, the mean of its jobs; a job that has ended counts as 100, however it ended
 	Attention Attention // the TaskAttention of its jobs; ServiceChanged: its document changed while some of them waited
+	Spending  *Spending // nil if the task has no budget
 }
 
 // attentionOrder lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must
 // decide on, then those that the operator must resolve, then those that pass without action.
-var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, HeldByOperator, NoPlatform,
-	Stalled, Paused, Retrying, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
+var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, BudgetReached, BudgetUnusable, TrialEnded, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, HeldByOperator, NoPlatform,
+	Stalled, CostsAwaited, Trial, Paused, Retrying, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
 
 // TaskAttention returns the attention that a task shows if its jobs have the given ones. Attentions that are not in attentionOrder come
 // after it, sorted by name, and ServiceChanged comes last.
@@ -163,7 +167,7 @@ func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 // of the task's own parameters, so that the value and the parameters are copied byte for byte. If the task has no parameters, the error is Internal.
 func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
 	r := t.Request
-	r.Title = t.titleOf(n)
+	r.Title, r.Options = t.titleOf(n), t.jobOptions()
 	shared := bytes.TrimSpace(t.Request.Parameters)
 	name, err := json.Marshal(t.Dimension)
 	if err != nil || len(shared) < 2 || shared[len(shared)-1] != '}' {
@@ -176,6 +180,14 @@ func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
 	}
 	r.Parameters = slices.Concat(shared, []byte(comma), name, []byte(":"), v, []byte("}"))
 	return r, nil
+}
+
+// jobOptions returns the options of the jobs of the task.
+func (t Task) jobOptions() json.RawMessage {
+	if !bytes.Contains(t.Request.Options, []byte(optionBudget)) && !bytes.Contains(t.Request.Options, []byte(optionTrial)) {
+		return t.Request.Options
+	}
+	return t.Request.optionsWithout(optionBudget, optionTrial)
 }
 
 // RequestHeadFor returns the request of the task's job number n without its parameters and options.

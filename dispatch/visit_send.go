@@ -181,12 +181,27 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 		return nil, nil
 	}
 	now, drift := time.Now(), v.drift()
-	jobs, err := v.broker.Store.Intend(ctx, v.held, v.backend.Limits, jobs)
+	kept, err := v.broker.Store.Intend(ctx, v.held, v.backend.Limits, jobs)
 	if err != nil {
 		return nil, err
 	}
+	v.notifyBudgets(jobs, kept)
 	v.lease, v.leaseDrift, v.submitted = now.Add(v.backend.Limits.Lease()), drift, true
-	return byID(jobs), nil
+	return byID(kept), nil
+}
+
+// notifyBudgets tells the owners of jobs that were kept back, perhaps by the budgets of their tasks, that these may look different.
+func (v *visit) notifyBudgets(jobs, kept []Job) {
+	if len(kept) == len(jobs) {
+		return
+	}
+	is := byID(kept)
+	for _, j := range jobs {
+		if _, submitted := is[j.ID]; j.Budgeted && !submitted {
+			v.broker.queues.forget(v.account)
+			v.broker.notifyUser(j.Owner)
+		}
+	}
 }
 
 // submittableSince returns the time from which on a job could have been submitted if a slot had been free: when it became due or, if the platform

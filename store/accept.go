@@ -162,7 +162,8 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	a.now = now
 	if a.task != nil {
 		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: a.id, Owner: a.task.Owner, Account: a.task.Account,
-			Request: a.shared, Dimension: a.task.Dimension, Created: now, Sent: a.sent, Annotations: annotationsText(a.task.Annotations)}); err != nil {
+			Request: a.shared, Dimension: a.task.Dimension, Created: now, Sent: a.sent, Annotations: annotationsText(a.task.Annotations),
+			Paused: a.task.Paused, PausedFor: a.task.PausedFor, Budget: a.task.Budget.Amount, BudgetUnit: a.task.Budget.Unit, Trial: int64(a.task.Trial)}); err != nil {
 			return err
 		}
 	}
@@ -197,22 +198,37 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	if traced {
 		columns = append(columns, "traceparent")
 	}
+	limited := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Budgeted || j.Paused })
+	if limited {
+		columns = append(columns, "budgeted", "paused", "attention")
+	}
 	b := newBulk(q, "jobs", columns...)
 	defer b.close()
 	for i, j := range a.jobs {
 		row := []any{a.first + dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
-			j.Bytes(), a.counted, a.now, a.now, a.now, a.now}
+			j.Bytes(), a.counted, a.dueOf(j.Job), a.now, a.now, a.now}
 		if extended {
 			row = append(row, j.Retries, annotationsText(j.Annotations))
 		}
 		if traced {
 			row = append(row, j.Traceparent)
 		}
+		if limited {
+			row = append(row, j.Budgeted, j.Paused, j.Attention)
+		}
 		if err := b.add(ctx, row...); err != nil {
 			return err
 		}
 	}
 	return b.flush(ctx)
+}
+
+// dueOf returns when a new job is due.
+func (a *acceptance) dueOf(j dispatch.Job) int64 {
+	if j.Paused {
+		return micros(dispatch.Never)
+	}
+	return a.now
 }
 
 func (a *acceptance) insertRequests(ctx context.Context, q tx) error {
@@ -259,6 +275,6 @@ func (a *acceptance) fillIn() {
 	for i := range a.jobs {
 		j := &a.jobs[i].Job
 		j.ID, j.Task, j.Version = a.first+dispatch.JobID(i), a.id, 1
-		j.Due, j.Created, j.Updated, j.Moved = now, now, now, now
+		j.Due, j.Created, j.Updated, j.Moved = at(a.dueOf(*j)), now, now, now
 	}
 }

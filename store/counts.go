@@ -31,7 +31,7 @@ func purgedPeriod(now int64) int64 { return oldestPeriod(now - 7*dispatch.Day.Mi
 func (a *acceptance) alike() bool {
 	first := a.jobs[0].Job
 	return a.task != nil && !slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool {
-		return j.Phase != dispatch.Waiting || j.Owner != first.Owner || j.Status != first.Status
+		return j.Phase != dispatch.Waiting || j.Paused || j.Owner != first.Owner || j.Status != first.Status
 	})
 }
 

@@ -21,6 +21,8 @@ func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 		// Unfinished jobs by owner and task. The indexes that it replaces had the phase in their entries, which each step of a job wrote anew; what they
 		// added up is counted in owner_counts.
 		indexMigration(dialect, 71, "jobs_open", "ON jobs (owner, task) WHERE phase <> 'ended'", "jobs_live", "jobs_bytes"),
+		// Runs of tasks with a budget whose costs are not known yet.
+		indexMigration(dialect, 89, "jobs_budgeted", "ON jobs (task) WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)"),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func jobOf(r query.Job) (dispatch.Job, error) {
 	j := dispatch.Job{
 		ID: r.ID, Task: r.Task, Number: r.Number, Owner: r.Owner, Account: r.Account, Base: r.Base,
-		Desired: r.Desired, Hidden: r.Hidden, Paused: r.Paused,
+		Desired: r.Desired, Hidden: r.Hidden, Paused: r.Paused, Budgeted: r.Budgeted,
 		Phase: r.Phase, Epoch: r.Turn, Attempt: r.Attempt, Nonces: r.Nonces, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
 		Status: r.Status, Seen: r.Seen, Progress: r.Progress, Costs: r.Costs,
 		Attention: r.Attention, Notice: r.Notice, Failure: r.Failure,

@@ -54,7 +54,8 @@ WHERE keys.created <= sqlc.arg(expired);
 SELECT fingerprint, task, job FROM keys WHERE owner = sqlc.arg(owner) AND name = sqlc.arg(name) AND created > sqlc.arg(expired);
 
 -- name: InsertTask :exec
-INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations, paused, paused_for, budget, budget_unit, trial)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
 -- name: InsertJobLabel :exec
 INSERT INTO job_labels (job, owner, name, value, created) VALUES ($1, $2, $3, $4, $5);
@@ -272,7 +273,9 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
 		OR id = sqlc.arg(id));
 
 -- name: ListTasks :many
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations, tasks.paused_for,
+	tasks.budget, tasks.budget_unit, tasks.trial, CAST(tasks.trial > 0 AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0
+		AND k.number <= tasks.trial AND k.phase <> 'ended' AND NOT k.hidden) AS BOOLEAN) AS trying,
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -288,7 +291,9 @@ ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListLabeledTasks :many
 -- Like ListTasks, of one label.
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations, tasks.paused_for,
+	tasks.budget, tasks.budget_unit, tasks.trial, CAST(tasks.trial > 0 AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0
+		AND k.number <= tasks.trial AND k.phase <> 'ended' AND NOT k.hidden) AS BOOLEAN) AS trying,
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -304,7 +309,9 @@ WHERE l.owner = sqlc.arg(owner) AND l.name = sqlc.arg(name) AND l.value = sqlc.a
 ORDER BY l.created DESC, l.task DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: GetTask :one
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations, tasks.paused_for,
+	tasks.budget, tasks.budget_unit, tasks.trial, CAST(tasks.trial > 0 AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0
+		AND k.number <= tasks.trial AND k.phase <> 'ended' AND NOT k.hidden) AS BOOLEAN) AS trying,
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -409,8 +416,26 @@ WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND des
 	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT));
 
 -- name: MarkTask :exec
--- Nothing changes if the task is paused or not already.
-UPDATE tasks SET paused = sqlc.arg(paused), edited = CAST(sqlc.arg(now) AS BIGINT) WHERE id = sqlc.arg(id) AND paused <> sqlc.arg(paused);
+-- Nothing changes if the task is paused for the same reason, or not, already. The end of a pause ends a trial.
+UPDATE tasks SET paused = sqlc.arg(paused), paused_for = sqlc.arg(paused_for), trial = CASE WHEN sqlc.arg(paused) THEN trial ELSE 0 END, edited = CAST(sqlc.arg(now) AS BIGINT)
+WHERE id = sqlc.arg(id) AND (paused <> sqlc.arg(paused) OR paused_for <> sqlc.arg(paused_for));
+
+-- name: LockBudget :one
+-- Like LockTask, also for a task that its owner has deleted.
+UPDATE tasks SET hidden = hidden WHERE id = $1 RETURNING account, paused, paused_for, budget, budget_unit, trial;
+
+-- name: SetBudget :exec
+UPDATE tasks SET budget = sqlc.arg(budget), budget_unit = sqlc.arg(budget_unit) WHERE id = sqlc.arg(id);
+
+-- name: SumOpenRuns :one
+-- Runs of a task with a budget whose costs are not known yet, see dispatch.Spending. The entries of unmetered are counted in its text; see the type
+-- unmetered. In the text of an id each quotation mark follows a backslash.
+SELECT CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' THEN 1 ELSE 0 END), 0) AS BIGINT) AS running,
+	CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs IS NOT NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS reported,
+	CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs BETWEEN 0 AND 1e12 THEN costs ELSE 0 END), 0) AS DOUBLE PRECISION) AS costs,
+	CAST(COALESCE(SUM((length(unmetered) - length(replace(unmetered, '"ended":', ''))) / 8
+		- (length(unmetered) - length(replace(unmetered, '"priced":true', ''))) / 13), 0) AS BIGINT) AS unmetered
+FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0);
 
 -- name: PauseTaskJobs :exec
 -- See dispatch.Job.idlePaused. Versions change where a visit may be about to submit the job, or to find that it waits again.
@@ -428,7 +453,7 @@ UPDATE jobs SET paused = FALSE,
 	updated = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	due = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE due END
-WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND paused;
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND paused AND (CAST(sqlc.arg(most) AS BIGINT) = 0 OR number <= CAST(sqlc.arg(most) AS BIGINT));
 
 -- name: HideTaskJobs :exec
 UPDATE jobs SET hidden = TRUE WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;

@@ -67,6 +67,9 @@ func (s *Store) someTasks(ctx context.Context, q *query.Queries, u dispatch.User
 			return nil, err
 		}
 		showAttention(&records[i], attentions[row.ID], row.Hold, row.HoldAttention, now)
+		if err := showSpending(ctx, q, &records[i]); err != nil {
+			return nil, err
+		}
 	}
 	return records, nil
 }
@@ -113,6 +116,9 @@ func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, 
 	if err != nil {
 		return r, err
 	}
+	if err := showSpending(ctx, q.Queries, &r); err != nil {
+		return r, err
+	}
 	attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
 	showAttention(&r, attentions[id], row.Hold, row.HoldAttention, now)
 	return r, err
@@ -121,7 +127,7 @@ func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, 
 // showAttention sets the attention of a task of which some jobs have the given ones. That of its account counts if the account submits nothing
 // at present, and jobs of the task wait for that.
 func showAttention(r *dispatch.TaskRecord, of []dispatch.Attention, hold int64, why dispatch.Attention, now int64) {
-	of = append(of, r.Attention)
+	of = append(of, r.Attention, r.PausedFor)
 	if hold > now && !r.Paused && r.Counts[dispatch.Accepted] > 0 {
 		of = append(of, why)
 	}
@@ -176,7 +182,11 @@ func (s *Store) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.
 // taskOf returns a task of a page. most is the number of bytes of a request that the page reads.
 func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
 	r := dispatch.TaskRecord{Counts: dispatch.Counts{}, Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
-		Dimension: row.Dimension, Created: at(row.Created), Edited: at(row.Edited), Paused: row.Paused, Hidden: row.Hidden}}
+		Dimension: row.Dimension, Created: at(row.Created), Edited: at(row.Edited), Paused: row.Paused, PausedFor: row.PausedFor, Hidden: row.Hidden,
+		Budget: dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}, Trial: int(row.Trial)}}
+	if r.PausedFor == dispatch.Trial && !row.Trying {
+		r.PausedFor = dispatch.TrialEnded
+	}
 	if row.Changed {
 		r.Attention = dispatch.ServiceChanged
 	}
@@ -335,23 +345,39 @@ func chosen(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, c 
 // PauseTask keeps the waiting jobs of a task from being submitted.
 func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
 	return s.changeTask(ctx, "PauseTask", u, id, func(q tx, now int64) error {
-		if err := q.MarkTask(ctx, true, now, id); err != nil {
+		switch is, err := q.LockBudget(ctx, id); {
+		case err != nil:
 			return err
+		case is.Paused && is.PausedFor != dispatch.Trial:
+			return nil
 		}
-		return q.PauseTaskJobs(ctx, now, micros(dispatch.Never), int64(id))
+		return pauseTask(ctx, q, id, dispatch.None, now)
 	})
 }
 
-// ResumeTask undoes PauseTask.
-func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
-	return s.changeTask(ctx, "ResumeTask", u, id, func(q tx, now int64) error { return markResumed(ctx, q, id, now) })
+// pauseTask pauses a task for its owner, or for the reason that its attention shows.
+func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) error {
+	if err := q.MarkTask(ctx, query.MarkTaskParams{Paused: true, PausedFor: why, Now: now, ID: id}); err != nil {
+		return err
+	}
+	return q.PauseTaskJobs(ctx, now, micros(dispatch.Never), int64(id))
+}
+
+// ResumeTask undoes PauseTask, and ends a trial.
+func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *float64) (dispatch.Account, error) {
+	return s.changeTask(ctx, "ResumeTask", u, id, func(q tx, now int64) error {
+		if err := setBudget(ctx, q, id, budget); err != nil {
+			return err
+		}
+		return markResumed(ctx, q, id, now)
+	})
 }
 
 func markResumed(ctx context.Context, q tx, id dispatch.TaskID, now int64) error {
-	if err := q.MarkTask(ctx, false, now, id); err != nil {
+	if err := q.MarkTask(ctx, query.MarkTaskParams{Now: now, ID: id}); err != nil {
 		return err
 	}
-	return q.ResumeTaskJobs(ctx, now, int64(id))
+	return q.ResumeTaskJobs(ctx, now, int64(id), 0)
 }
 
 // changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after the other. The account's

@@ -208,14 +208,28 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Reques
 }
 
 // Intend commits the next request of each job and renews the lease. The account's row is written last, as in Wake, so that the
-// two cannot deadlock.
+// two cannot deadlock. The rows of tasks with a budget are locked first.
 func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+	if slices.ContainsFunc(jobs, func(j dispatch.Job) bool { return j.Budgeted }) {
+		ctx = allow(ctx, listWithin)
+	}
 	err = s.in(ctx, s.visit, "Intend", func(q tx, now int64) error {
-		intended := make([]dispatch.Job, len(jobs))
-		for i, j := range jobs {
+		within, err := lockBudgets(ctx, q, jobs, now, isWaiting)
+		if err != nil {
+			return err
+		}
+		admitted, err := within.admit(ctx, jobs)
+		if err != nil {
+			return err
+		}
+		intended := make([]dispatch.Job, len(admitted))
+		for i, j := range admitted {
 			intended[i] = j.Intend(at(now).Add(limits.Send))
 		}
 		if kept, err = write(ctx, q, intended, true); err != nil {
+			return err
+		}
+		if kept, err = within.pause(ctx, kept); err != nil {
 			return err
 		}
 		return renewAndCount(ctx, q, l, now, limits.Lease(), served(jobs, kept))
@@ -243,10 +257,18 @@ func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 // Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
 func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
 	err = s.in(ctx, s.visit, "Save", func(q tx, now int64) error {
+		within, err := lockBudgets(ctx, q, jobs, now, runsNoMore)
+		if err != nil {
+			return err
+		}
 		if saved, err = write(ctx, q, jobs, false); err != nil || len(saved) == 0 {
 			return err
 		}
-		for _, a := range wake {
+		resumed, err := within.resume(ctx)
+		if err != nil {
+			return err
+		}
+		for _, a := range append(resumed, wake...) {
 			if err := q.Wake(ctx, a, now); err != nil {
 				return err
 			}

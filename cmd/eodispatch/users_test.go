@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,28 @@ func TestUsers_ControlATask(t *testing.T) {
 	u.refused(cli.ExitUnsuccessful, "job-15 failed", "wait", "job-15")
 	u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox)
 	u.refused(cli.ExitUsage, "job-29 is not part of a task", "retry", "job-29")
+
+	shows := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(2 * time.Minute); !strings.Contains(u.must("show", "task-3"), want); {
+			if time.Now().After(end) {
+				t.Fatalf("not shown: %s\n%s", want, u.must("show", "task-3"))
+			}
+		}
+	}
+	tiled[1] = "simulated-openeo"
+	limited := append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--trial", "1", "--budget"}, tiled[2:]...)
+	u.refused(cli.ExitUsage, "write an amount above 0", slices.Insert(slices.Clone(limited), 7, "much")...)
+	u.must(slices.Insert(slices.Clone(limited), 7, "9 credits")...)
+	shows("which ran on trial, have ended")
+	shows("2 of 9 credits spent")
+	said("resume", "task-3")
+	shows("Another job would exceed the budget")
+	shows("8 of 9 credits spent")
+	u.refused(cli.ExitFailed, "Resume it with a higher budget", "resume", "task-3", "--budget", "9.5")
+	said("resume", "task-3", "--budget", "11")
+	shows("10 of 11 credits spent")
+	said("cancel", "task-3")
 }
 
 // splitsRegion splits a region with each option, and runs a task with several of them.

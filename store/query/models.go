@@ -125,6 +125,7 @@ type Job struct {
 	Traceparent string
 	Retries     int
 	Retried     int
+	Budgeted    bool
 }
 
 type OperatorHold struct {

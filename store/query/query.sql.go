@@ -311,7 +311,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || status || '|', '') <> CAST($5 AS TEXT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted
 `
 
 type CancelJobParams struct {
@@ -390,6 +390,7 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.Traceparent,
 		&i.Retries,
 		&i.Retried,
+		&i.Budgeted,
 	)
 	return i, err
 }
@@ -1990,7 +1991,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' AND NOT paused OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted
 `
 
 type FailWithoutSignInParams struct {
@@ -2071,6 +2072,7 @@ func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInPa
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -2296,7 +2298,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -2359,6 +2361,7 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Traceparent,
 		&i.Retries,
 		&i.Retried,
+		&i.Budgeted,
 	)
 	return i, err
 }
@@ -2392,7 +2395,7 @@ func (q *Queries) GetOperatorNotice(ctx context.Context, account string, platfor
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2455,6 +2458,7 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Traceparent,
 		&i.Retries,
 		&i.Retried,
+		&i.Budgeted,
 	)
 	return i, err
 }
@@ -2477,7 +2481,7 @@ func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD stri
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -2557,6 +2561,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Traceparent,
 		&i.Job.Retries,
 		&i.Job.Retried,
+		&i.Job.Budgeted,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -2685,7 +2690,9 @@ func (q *Queries) GetSource(ctx context.Context, name string) (Source, error) {
 }
 
 const getTask = `-- name: GetTask :one
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations, tasks.paused_for,
+	tasks.budget, tasks.budget_unit, tasks.trial, CAST(tasks.trial > 0 AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0
+		AND k.number <= tasks.trial AND k.phase <> 'ended' AND NOT k.hidden) AS BOOLEAN) AS trying,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -2705,6 +2712,11 @@ type GetTaskRow struct {
 	Edited        int64
 	Paused        bool
 	Annotations   string
+	PausedFor     dispatch.Attention
+	Budget        float64
+	BudgetUnit    string
+	Trial         int64
+	Trying        bool
 	Request       string
 	Size          int64
 	Updated       int64
@@ -2726,6 +2738,11 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 		&i.Edited,
 		&i.Paused,
 		&i.Annotations,
+		&i.PausedFor,
+		&i.Budget,
+		&i.BudgetUnit,
+		&i.Trial,
+		&i.Trying,
 		&i.Request,
 		&i.Size,
 		&i.Updated,
@@ -2843,7 +2860,7 @@ func (q *Queries) HasYoungJob(ctx context.Context, task int64, before int64) (bo
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2906,6 +2923,7 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Traceparent,
 		&i.Retries,
 		&i.Retried,
+		&i.Budgeted,
 	)
 	return i, err
 }
@@ -3029,7 +3047,8 @@ func (q *Queries) InsertJobLabel(ctx context.Context, arg InsertJobLabelParams) 
 }
 
 const insertTask = `-- name: InsertTask :exec
-INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations, paused, paused_for, budget, budget_unit, trial)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 `
 
 type InsertTaskParams struct {
@@ -3041,6 +3060,11 @@ type InsertTaskParams struct {
 	Created     int64
 	Sent        int64
 	Annotations string
+	Paused      bool
+	PausedFor   dispatch.Attention
+	Budget      float64
+	BudgetUnit  string
+	Trial       int64
 }
 
 func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
@@ -3053,6 +3077,11 @@ func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
 		arg.Created,
 		arg.Sent,
 		arg.Annotations,
+		arg.Paused,
+		arg.PausedFor,
+		arg.Budget,
+		arg.BudgetUnit,
+		arg.Trial,
 	)
 	return err
 }
@@ -3454,7 +3483,7 @@ func (q *Queries) ListBetween(ctx context.Context, first dispatch.JobID, last di
 }
 
 const listChangedJobs = `-- name: ListChangedJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
@@ -3555,6 +3584,7 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Traceparent,
 			&i.Job.Retries,
 			&i.Job.Retried,
+			&i.Job.Budgeted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3583,7 +3613,7 @@ WITH changed AS (
 		AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || j.account || '|', '') <> CAST($7 AS TEXT))
 	ORDER BY +j.created DESC, j.id DESC LIMIT CAST($8 AS BIGINT)
 )
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -3689,6 +3719,7 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 			&i.Job.Traceparent,
 			&i.Job.Retries,
 			&i.Job.Retried,
+			&i.Job.Budgeted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3752,7 +3783,7 @@ func (q *Queries) ListDeliveries(ctx context.Context, hook string, n int64) ([]D
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -3835,6 +3866,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -4077,7 +4109,7 @@ func (q *Queries) ListEvents(ctx context.Context, job int64, n int64) ([]Event, 
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -4148,6 +4180,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -4163,7 +4196,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 }
 
 const listFinished = `-- name: ListFinished :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
 	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
@@ -4252,6 +4285,7 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 			&i.Job.Traceparent,
 			&i.Job.Retries,
 			&i.Job.Retried,
+			&i.Job.Budgeted,
 			&i.Body,
 		); err != nil {
 			return nil, err
@@ -4483,7 +4517,7 @@ func (q *Queries) ListJobIDs(ctx context.Context, task int64) ([]dispatch.JobID,
 }
 
 const listLabeledRecords = `-- name: ListLabeledRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -4597,6 +4631,7 @@ func (q *Queries) ListLabeledRecords(ctx context.Context, arg ListLabeledRecords
 			&i.Job.Traceparent,
 			&i.Job.Retries,
 			&i.Job.Retried,
+			&i.Job.Budgeted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -4618,7 +4653,9 @@ func (q *Queries) ListLabeledRecords(ctx context.Context, arg ListLabeledRecords
 }
 
 const listLabeledTasks = `-- name: ListLabeledTasks :many
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations, tasks.paused_for,
+	tasks.budget, tasks.budget_unit, tasks.trial, CAST(tasks.trial > 0 AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0
+		AND k.number <= tasks.trial AND k.phase <> 'ended' AND NOT k.hidden) AS BOOLEAN) AS trying,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -4656,6 +4693,11 @@ type ListLabeledTasksRow struct {
 	Edited        int64
 	Paused        bool
 	Annotations   string
+	PausedFor     dispatch.Attention
+	Budget        float64
+	BudgetUnit    string
+	Trial         int64
+	Trying        bool
 	Request       string
 	Size          int64
 	Updated       int64
@@ -4694,6 +4736,11 @@ func (q *Queries) ListLabeledTasks(ctx context.Context, arg ListLabeledTasksPara
 			&i.Edited,
 			&i.Paused,
 			&i.Annotations,
+			&i.PausedFor,
+			&i.Budget,
+			&i.BudgetUnit,
+			&i.Trial,
+			&i.Trying,
 			&i.Request,
 			&i.Size,
 			&i.Updated,
@@ -5202,7 +5249,7 @@ func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, afte
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -5284,6 +5331,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -5299,7 +5347,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5401,6 +5449,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Traceparent,
 			&i.Job.Retries,
 			&i.Job.Retried,
+			&i.Job.Budgeted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5422,7 +5471,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 }
 
 const listRecordsOf = `-- name: ListRecordsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5528,6 +5577,7 @@ func (q *Queries) ListRecordsOf(ctx context.Context, arg ListRecordsOfParams) ([
 			&i.Job.Traceparent,
 			&i.Job.Retries,
 			&i.Job.Retried,
+			&i.Job.Budgeted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5584,7 +5634,7 @@ func (q *Queries) ListRevocations(ctx context.Context, n int64) ([]Revocation, e
 }
 
 const listRunning = `-- name: ListRunning :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
 `
 
 func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n int64) ([]Job, error) {
@@ -5653,6 +5703,7 @@ func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n i
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -5695,7 +5746,7 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 }
 
 const listSetAside = `-- name: ListSetAside :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs that were set aside and not retried since; reads all jobs.
@@ -5765,6 +5816,7 @@ func (q *Queries) ListSetAside(ctx context.Context, n int64) ([]Job, error) {
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -5981,7 +6033,7 @@ func (q *Queries) ListTaskHooks(ctx context.Context, task int64) ([]Hook, error)
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -6076,6 +6128,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Traceparent,
 			&i.Job.Retries,
 			&i.Job.Retried,
+			&i.Job.Budgeted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -6096,7 +6149,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 }
 
 const listTaskJobsOf = `-- name: ListTaskJobsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = $3 AND jobs.task <> 0 AND NOT jobs.hidden
@@ -6194,6 +6247,7 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 			&i.Job.Traceparent,
 			&i.Job.Retries,
 			&i.Job.Retried,
+			&i.Job.Budgeted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -6214,7 +6268,9 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 }
 
 const listTasks = `-- name: ListTasks :many
-SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations,
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused, tasks.annotations, tasks.paused_for,
+	tasks.budget, tasks.budget_unit, tasks.trial, CAST(tasks.trial > 0 AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0
+		AND k.number <= tasks.trial AND k.phase <> 'ended' AND NOT k.hidden) AS BOOLEAN) AS trying,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
@@ -6249,6 +6305,11 @@ type ListTasksRow struct {
 	Edited        int64
 	Paused        bool
 	Annotations   string
+	PausedFor     dispatch.Attention
+	Budget        float64
+	BudgetUnit    string
+	Trial         int64
+	Trying        bool
 	Request       string
 	Size          int64
 	Updated       int64
@@ -6284,6 +6345,11 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 			&i.Edited,
 			&i.Paused,
 			&i.Annotations,
+			&i.PausedFor,
+			&i.Budget,
+			&i.BudgetUnit,
+			&i.Trial,
+			&i.Trying,
 			&i.Request,
 			&i.Size,
 			&i.Updated,
@@ -6305,7 +6371,7 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 }
 
 const listTroubled = `-- name: ListTroubled :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs at platforms that need attention, those first whose state is oldest.
@@ -6375,6 +6441,7 @@ func (q *Queries) ListTroubled(ctx context.Context, n int64) ([]Job, error) {
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -6444,7 +6511,7 @@ func (q *Queries) ListUnendedJobs(ctx context.Context, owner dispatch.UserID) ([
 }
 
 const listUnmetered = `-- name: ListUnmetered :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
 ORDER BY meter_due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -6514,6 +6581,7 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -6529,7 +6597,7 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 }
 
 const listUnprepared = `-- name: ListUnprepared :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 ORDER BY due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -6599,6 +6667,7 @@ func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, 
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -6848,7 +6917,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -6918,6 +6987,7 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Traceparent,
 			&i.Retries,
 			&i.Retried,
+			&i.Budgeted,
 		); err != nil {
 			return nil, err
 		}
@@ -6942,6 +7012,34 @@ func (q *Queries) LockAgedTask(ctx context.Context, id dispatch.TaskID) (string,
 	var request string
 	err := row.Scan(&request)
 	return request, err
+}
+
+const lockBudget = `-- name: LockBudget :one
+UPDATE tasks SET hidden = hidden WHERE id = $1 RETURNING account, paused, paused_for, budget, budget_unit, trial
+`
+
+type LockBudgetRow struct {
+	Account    dispatch.Account
+	Paused     bool
+	PausedFor  dispatch.Attention
+	Budget     float64
+	BudgetUnit string
+	Trial      int64
+}
+
+// Like LockTask, also for a task that its owner has deleted.
+func (q *Queries) LockBudget(ctx context.Context, id dispatch.TaskID) (LockBudgetRow, error) {
+	row := q.db.QueryRowContext(ctx, lockBudget, id)
+	var i LockBudgetRow
+	err := row.Scan(
+		&i.Account,
+		&i.Paused,
+		&i.PausedFor,
+		&i.Budget,
+		&i.BudgetUnit,
+		&i.Trial,
+	)
+	return i, err
 }
 
 const lockRunTimes = `-- name: LockRunTimes :one
@@ -7042,12 +7140,25 @@ func (q *Queries) MarkRestored(ctx context.Context, restored int64, now int64) (
 }
 
 const markTask = `-- name: MarkTask :exec
-UPDATE tasks SET paused = $1, edited = CAST($2 AS BIGINT) WHERE id = $3 AND paused <> $1
+UPDATE tasks SET paused = $1, paused_for = $2, trial = CASE WHEN $1 THEN trial ELSE 0 END, edited = CAST($3 AS BIGINT)
+WHERE id = $4 AND (paused <> $1 OR paused_for <> $2)
 `
 
-// Nothing changes if the task is paused or not already.
-func (q *Queries) MarkTask(ctx context.Context, paused bool, now int64, iD dispatch.TaskID) error {
-	_, err := q.db.ExecContext(ctx, markTask, paused, now, iD)
+type MarkTaskParams struct {
+	Paused    bool
+	PausedFor dispatch.Attention
+	Now       int64
+	ID        dispatch.TaskID
+}
+
+// Nothing changes if the task is paused for the same reason, or not, already. The end of a pause ends a trial.
+func (q *Queries) MarkTask(ctx context.Context, arg MarkTaskParams) error {
+	_, err := q.db.ExecContext(ctx, markTask,
+		arg.Paused,
+		arg.PausedFor,
+		arg.Now,
+		arg.ID,
+	)
 	return err
 }
 
@@ -7657,11 +7768,11 @@ UPDATE jobs SET paused = FALSE,
 	updated = CASE WHEN phase = 'waiting' THEN CAST($1 AS BIGINT) ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	due = CASE WHEN phase = 'waiting' THEN CAST($1 AS BIGINT) ELSE due END
-WHERE task = CAST($2 AS BIGINT) AND task <> 0 AND paused
+WHERE task = CAST($2 AS BIGINT) AND task <> 0 AND paused AND (CAST($3 AS BIGINT) = 0 OR number <= CAST($3 AS BIGINT))
 `
 
-func (q *Queries) ResumeTaskJobs(ctx context.Context, now int64, task int64) error {
-	_, err := q.db.ExecContext(ctx, resumeTaskJobs, now, task)
+func (q *Queries) ResumeTaskJobs(ctx context.Context, now int64, task int64, most int64) error {
+	_, err := q.db.ExecContext(ctx, resumeTaskJobs, now, task, most)
 	return err
 }
 
@@ -7778,6 +7889,15 @@ func (q *Queries) SendAgain(ctx context.Context, arg SendAgainParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const setBudget = `-- name: SetBudget :exec
+UPDATE tasks SET budget = $1, budget_unit = $2 WHERE id = $3
+`
+
+func (q *Queries) SetBudget(ctx context.Context, budget float64, budgetUnit string, iD dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, setBudget, budget, budgetUnit, iD)
+	return err
 }
 
 const setDocumentHash = `-- name: SetDocumentHash :many
@@ -7899,6 +8019,36 @@ func (q *Queries) StartUnstarted(ctx context.Context, arg StartUnstartedParams) 
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const sumOpenRuns = `-- name: SumOpenRuns :one
+SELECT CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' THEN 1 ELSE 0 END), 0) AS BIGINT) AS running,
+	CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs IS NOT NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS reported,
+	CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs BETWEEN 0 AND 1e12 THEN costs ELSE 0 END), 0) AS DOUBLE PRECISION) AS costs,
+	CAST(COALESCE(SUM((length(unmetered) - length(replace(unmetered, '"ended":', ''))) / 8
+		- (length(unmetered) - length(replace(unmetered, '"priced":true', ''))) / 13), 0) AS BIGINT) AS unmetered
+FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)
+`
+
+type SumOpenRunsRow struct {
+	Running   int64
+	Reported  int64
+	Costs     float64
+	Unmetered int64
+}
+
+// Runs of a task with a budget whose costs are not known yet, see dispatch.Spending. The entries of unmetered are counted in its text; see the type
+// unmetered. In the text of an id each quotation mark follows a backslash.
+func (q *Queries) SumOpenRuns(ctx context.Context, task int64) (SumOpenRunsRow, error) {
+	row := q.db.QueryRowContext(ctx, sumOpenRuns, task)
+	var i SumOpenRunsRow
+	err := row.Scan(
+		&i.Running,
+		&i.Reported,
+		&i.Costs,
+		&i.Unmetered,
+	)
+	return i, err
 }
 
 const sumTask = `-- name: SumTask :one

@@ -130,6 +130,7 @@ func (p *pair) accept(r *rapid.T) {
 	u, a, n := users.Draw(r, "owner"), accounts.Draw(r, "account"), rapid.IntRange(1, 3).Draw(r, "jobs")
 	withTask, document := rapid.Bool().Draw(r, "task"), documents.Draw(r, "document")
 	within := []dispatch.Quota{{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}, {Account: a, Daily: rapid.IntRange(0, 9).Draw(r, "daily")}}
+	budget, trial := rapid.SampledFrom([]dispatch.Budget{{}, {}, {Amount: 4}, {Amount: 2, Unit: "credits"}}).Draw(r, "budget"), rapid.IntRange(0, 2).Draw(r, "trial")
 	type kept struct {
 		Repeated dispatch.KeyTarget
 		Task     dispatch.Task
@@ -138,12 +139,18 @@ func (p *pair) accept(r *rapid.T) {
 	got := both(p, r, func(s dispatch.Store) (k kept, err error) {
 		var task *dispatch.Task
 		if withTask {
-			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d", Document: document}
+			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d", Document: document, Budget: budget}
+			if trial > 0 {
+				task.Trial, task.Paused, task.PausedFor = trial, true, dispatch.Trial
+			}
 		}
 		for i := range n {
 			k.Jobs = append(k.Jobs, draft(u, a))
 			if withTask {
-				k.Jobs[i].Number, k.Jobs[i].Body = i+1, []byte("1")
+				k.Jobs[i].Number, k.Jobs[i].Body, k.Jobs[i].Budgeted = i+1, []byte("1"), budget != dispatch.Budget{}
+				if trial > 0 && i >= trial {
+					k.Jobs[i].Paused, k.Jobs[i].Attention = true, dispatch.Paused
+				}
 			}
 			k.Jobs[i].Document = document
 		}
@@ -195,11 +202,12 @@ func (p *pair) choice(r *rapid.T) (c dispatch.Choice) {
 
 func (p *pair) pauseTask(r *rapid.T) {
 	u, id, pause := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "pause")
+	amount := rapid.SampledFrom([]*float64{nil, nil, amountOf(0), amountOf(6)}).Draw(r, "amount")
 	both(p, r, func(s dispatch.Store) (dispatch.Account, error) {
 		if pause {
 			return s.PauseTask(p.Context(), u, id)
 		}
-		return s.ResumeTask(p.Context(), u, id)
+		return s.ResumeTask(p.Context(), u, id, amount)
 	})
 }
 
@@ -313,7 +321,7 @@ func (p *pair) save(r *rapid.T) {
 	j.Unit, j.Spent = rapid.SampledFrom([]string{"", "credits"}).Draw(r, "unit"), j.Spent+rapid.SampledFrom([]float64{0, 0, 2.5}).Draw(r, "spent")
 	j.Unmetered = nil
 	if rapid.Bool().Draw(r, "unmetered") {
-		j.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "x"}, Ended: j.Created, Due: j.Created.Add(spans.Draw(r, "meter"))}}
+		j.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "x"}, Ended: j.Created, Due: j.Created.Add(spans.Draw(r, "meter")), Priced: rapid.Bool().Draw(r, "priced")}}
 	}
 	j.Awaited, j.Orphans = rapid.Bool().Draw(r, "awaited"), nil
 	if rapid.IntRange(0, 5).Draw(r, "orphan") == 0 {

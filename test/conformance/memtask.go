@@ -68,7 +68,12 @@ func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 			live += *r.Progress
 		}
 	}
-	r := dispatch.TaskRecord{Task: t, Counts: counts, Progress: counts.Progress(live)}
+	r := dispatch.TaskRecord{Task: s.tried(t), Counts: counts, Progress: counts.Progress(live)}
+	if t.Budget != (dispatch.Budget{}) {
+		spending := s.spending(t.ID)
+		r.Spending = &spending
+	}
+	attentions = append(attentions, r.PausedFor)
 	if d := s.defined[owned{task: t.ID}]; d != nil && d.told != "" {
 		r.Attention = dispatch.ServiceChanged
 	}
@@ -121,7 +126,7 @@ func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.
 			r.cancel(now)
 		}
 	}
-	s.mark(id, false, now)
+	s.mark(id, false, dispatch.None, now)
 	for _, r := range s.jobs {
 		if r.Task == id && hide {
 			r.Hidden = true
@@ -163,34 +168,51 @@ func (s *MemStore) chosen(u dispatch.UserID, id dispatch.TaskID, c dispatch.Choi
 }
 
 func (s *MemStore) PauseTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
-	return s.changePause(u, id, true)
-}
-
-func (s *MemStore) ResumeTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
-	return s.changePause(u, id, false)
-}
-
-func (s *MemStore) changePause(u dispatch.UserID, id dispatch.TaskID, pause bool) (dispatch.Account, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.task(u, id)
 	if err != nil {
 		return "", err
 	}
-	s.mark(id, pause, now)
+	if !t.Paused || t.PausedFor == dispatch.Trial {
+		s.mark(id, true, dispatch.None, now)
+	}
+	s.wake(t.Account, now)
+	return t.Account, nil
+}
+
+func (s *MemStore) ResumeTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, amount *float64) (dispatch.Account, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return "", err
+	}
+	if err := s.setBudget(t, amount); err != nil {
+		return "", err
+	}
+	s.mark(id, false, dispatch.None, now)
 	s.wake(t.Account, now)
 	return t.Account, nil
 }
 
 // mark pauses or resumes a task and its jobs.
-func (s *MemStore) mark(id dispatch.TaskID, pause bool, now time.Time) {
-	if t := s.tasks[id]; t.Paused != pause {
-		t.Paused, t.Edited, t.Updated = pause, now, now
+func (s *MemStore) mark(id dispatch.TaskID, pause bool, why dispatch.Attention, now time.Time) {
+	if t := s.tasks[id]; t.Paused != pause || t.PausedFor != why {
+		t.Paused, t.PausedFor, t.Edited, t.Updated = pause, why, now, now
+		if !pause {
+			t.Trial = 0
+		}
 		s.tasks[id] = t
 	}
+	s.markJobs(id, pause, math.MaxInt, now)
+}
+
+// markJobs pauses or resumes the first jobs of a task.
+func (s *MemStore) markJobs(id dispatch.TaskID, pause bool, most int, now time.Time) {
 	for _, r := range s.jobs {
 		ended := r.Phase == dispatch.Ended && r.Status != dispatch.Failed
-		if r.Task != id || r.Paused == pause || pause && (r.Hidden || ended) {
+		if r.Task != id || r.Paused == pause || r.Number > most || pause && (r.Hidden || ended) {
 			continue
 		}
 		r.Paused = pause

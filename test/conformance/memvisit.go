@@ -198,16 +198,26 @@ func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.L
 	if err := s.renew(l, now.Add(limits.Lease())); err != nil {
 		return nil, err
 	}
+	within := s.rooms(jobs)
 	for _, j := range jobs {
+		waited := j.Phase == dispatch.Waiting
+		if waited && !within.admit(j) {
+			continue
+		}
 		if r, err := s.find(j.ID); err != nil || r.Desired != dispatch.WantRun {
 			continue
 		}
-		waited := j.Phase == dispatch.Waiting
 		if j, ok := s.write(j.Intend(now.Add(limits.Send))); ok {
 			kept = append(kept, j)
 			if waited {
 				s.of(l.Account).serve(j)
 			}
+		}
+	}
+	s.pauseFull(within, now)
+	for i, j := range kept {
+		if r, err := s.find(j.ID); err == nil {
+			kept[i] = r.job()
 		}
 	}
 	return kept, nil
@@ -244,7 +254,7 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	if j.Result != nil {
 		r.result = slices.Clone(j.Result)
 	}
-	j.Annotations, j.Retries, j.MaxDuration, j.Duration = r.Annotations, r.Retries, r.MaxDuration, j.Duration.Truncate(time.Microsecond)
+	j.Annotations, j.Retries, j.Budgeted, j.MaxDuration, j.Duration = r.Annotations, r.Retries, r.Budgeted, r.MaxDuration, j.Duration.Truncate(time.Microsecond)
 	j.Unmoved = j.Unmoved.Truncate(time.Microsecond)
 	j.Desired, j.Hidden, j.Paused, j.Version, j.Result = r.Desired, r.Hidden, r.Paused, r.Version+1, nil
 	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved} {
@@ -289,7 +299,7 @@ func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job, wake ...dispatch
 			saved = append(saved, j)
 		}
 	}
-	for _, a := range wake {
+	for _, a := range append(s.resumeBudgeted(saved, now), wake...) {
 		if len(saved) > 0 {
 			s.wake(a, now)
 		}

@@ -91,6 +91,8 @@ func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (d
 		r.Status = run.seen()
 		if r.Status == dispatch.Running && run.falters {
 			r.Status, run.falters = dispatch.Failed, false
+		} else {
+			l.bill(run, &r)
 		}
 		if r.Status == dispatch.Failed && run.work%2 == 0 {
 			r.Message = "connection reset by peer" // what a job with Job.Retries is retried after
@@ -101,6 +103,18 @@ func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (d
 		return dispatch.Report{}, err
 	}
 	return r, nil
+}
+
+// bill adds to the report of a run what it cost.
+func (l Link) bill(run *Run, r *dispatch.Report) {
+	if l.Costs == 0 {
+		return
+	}
+	r.Unit = "credits"
+	if r.Status.Final() && len(run.Starts) > 0 && time.Since(run.Starts[0]) >= run.queue+run.work+l.Billing {
+		costs := l.Costs
+		r.Costs = &costs
+	}
 }
 
 // Results returns a collection that names the run.
@@ -182,10 +196,19 @@ func (l Link) page(a dispatch.Account, base string) (page []dispatch.Listed) {
 	for _, run := range l.runs {
 		s := run.seen()
 		if run.Account == a && run.Ref.Base == base && s != "" && !run.Sync && time.Since(run.Created) >= run.hidden+run.lag/4 {
-			page = append(page, dispatch.Listed{Ref: run.Ref, Tag: run.Tag, Report: dispatch.Report{Status: s}})
+			page = append(page, dispatch.Listed{Ref: run.Ref, Tag: run.Tag, Report: l.listed(s)})
 		}
 	}
 	return page
+}
+
+// listed is the report of a run in a listing, which does not say what it cost.
+func (l Link) listed(s dispatch.Status) dispatch.Report {
+	r := dispatch.Report{Status: s, Partial: l.Costs > 0}
+	if l.Costs > 0 {
+		r.Unit = "credits"
+	}
+	return r
 }
 
 // TwoStep creates, then starts, like openEO.

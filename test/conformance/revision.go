@@ -34,7 +34,7 @@ func (t storeTest) revisions() {
 		{"a progress", func() { half := 50.0; t.change(jobs[0].ID, func(j *dispatch.Job) { j.Progress = &half }) }, true},
 		{"a pause", func() { _, err := t.s.PauseTask(ctx, ann, task.ID); t.must(err) }, true},
 		{"a pause again", func() { _, err := t.s.PauseTask(ctx, ann, task.ID); t.must(err) }, false},
-		{"its end too", func() { _, err := t.s.ResumeTask(ctx, ann, task.ID); t.must(err) }, true},
+		{"its end too", func() { _, err := t.s.ResumeTask(ctx, ann, task.ID, nil); t.must(err) }, true},
 		{"a job is deleted", func() { _, err := t.s.Cancel(ctx, ann, jobs[1].ID, true); t.must(err) }, true},
 		{"a job is canceled", func() { _, err := t.s.Cancel(ctx, ann, jobs[2].ID, false); t.must(err) }, true},
 	} {

@@ -30,7 +30,7 @@ func (t storeTest) fields() {
 // j's values.
 func filled(j dispatch.Job) dispatch.Job {
 	v := reflect.ValueOf(&j).Elem()
-	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Desired", "Hidden", "Paused", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent"}
+	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Desired", "Hidden", "Paused", "Budgeted", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent"}
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; !slices.Contains(keep, name) {
 			fill(v.Field(i), name, i+2, j.Created)

@@ -78,7 +78,7 @@ func (t storeTest) pauses() {
 	t.pausedTask(task, other)
 	t.db.Pass(time.Minute)
 	now = t.look().Now
-	_, err = t.s.ResumeTask(ctx, ann, task.ID)
+	_, err = t.s.ResumeTask(ctx, ann, task.ID, nil)
 	t.must(err)
 	for i, want := range paused {
 		want.Paused = false
@@ -135,7 +135,7 @@ func (t storeTest) noPause(u dispatch.UserID, id dispatch.TaskID) {
 	t.Helper()
 	_, err := t.s.PauseTask(t.Context(), u, id)
 	t.kind(err, dispatch.NotFound)
-	_, err = t.s.ResumeTask(t.Context(), u, id)
+	_, err = t.s.ResumeTask(t.Context(), u, id, nil)
 	t.kind(err, dispatch.NotFound)
 }
 
@@ -178,7 +178,7 @@ func (t storeTest) pausesAndOthers() {
 	if canceled.Phase != dispatch.Ended || canceled.Status != dispatch.Canceled || canceled.Attention != dispatch.None {
 		t.Errorf("canceled: %+v", canceled)
 	}
-	_, err = t.s.ResumeTask(ctx, ann, task.ID)
+	_, err = t.s.ResumeTask(ctx, ann, task.ID, nil)
 	t.must(err)
 	if j := t.load(stale.ID); j.Phase != dispatch.Ended {
 		t.Errorf("the canceled job is %s", j.Phase)
@@ -196,7 +196,7 @@ func (t storeTest) parallelPauses() {
 	for i, s := range handles {
 		for _, change := range []func() error{
 			func() error { _, err := s.PauseTask(ctx, ann, task.ID); return err },
-			func() error { _, err := s.ResumeTask(ctx, ann, task.ID); return err },
+			func() error { _, err := s.ResumeTask(ctx, ann, task.ID, nil); return err },
 			func() error { _, _, err := s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}); return err },
 			func() error { return t.failSome(s, jobs[5*i:5*i+5]) },
 		} {

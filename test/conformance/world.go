@@ -24,6 +24,9 @@ type World struct {
 	Limit  int       // concurrent jobs of an account that the broker must never exceed; 0: none
 	NoList bool      // listing is not supported, which shows when it is tried
 
+	Costs   float64       // of each run that ends, in credits; 0: the platform does not charge
+	Billing time.Duration // after the end of a run its costs are reported
+
 	Lag time.Duration // maximum delay of statuses, which a third of the runs have; 0: 15 minutes
 
 	Violated func(format string, args ...any) // reports a violated promise

@@ -2,6 +2,8 @@ package histories
 
 import (
 	"context"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -44,6 +46,71 @@ func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err
 	for _, id := range ids {
 		j, err := s.Load(context.Background(), id)
 		h.saw(what, j, err)
+	}
+}
+
+// sawBudgets records what the budgets of the tasks of jobs made of their other jobs.
+func (h *history) sawBudgets(s dispatch.Store, jobs []dispatch.Job, err error) {
+	seen := map[dispatch.TaskID]bool{}
+	for _, j := range jobs {
+		if j.Budgeted && !seen[j.Task] {
+			h.sawTask("budget", s, j.Task, err)
+			seen[j.Task] = true
+		}
+	}
+}
+
+// checkBudgets checks, before any budget ends, that no task has more runs than its budget permits, if each costs what all others do. A few may run
+// before the costs of any are known. A job that was retried although it may have run can have a run that nobody knows.
+func (h *history) checkBudgets() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.world.Costs == 0 || h.atLeastOnce || len(h.unsure) > 0 {
+		return
+	}
+	runs := map[dispatch.TaskID]int{}
+	for _, r := range h.world.Runs() {
+		if j, _ := h.jobOf(h.jobs, r); len(r.Starts) > 0 && j.Budgeted {
+			runs[j.Task]++
+		}
+	}
+	for id, n := range runs {
+		t, err := h.store.Task(h.t.Context(), h.ownerOf(id), id)
+		if err == nil && n > max(3, int(t.Budget.Amount/h.world.Costs)) {
+			h.violated("task %d has %d runs that cost %g each, with a budget of %g", id, n, h.world.Costs, t.Budget.Amount)
+		}
+	}
+}
+
+func (h *history) ownerOf(id dispatch.TaskID) (owner dispatch.UserID) {
+	for _, j := range h.jobs {
+		if j.Task == id {
+			owner = j.Owner
+		}
+	}
+	return owner
+}
+
+// checkLedger checks that what is booked for a user is what the platforms reported of the user's jobs.
+func (h *history) checkLedger() {
+	for _, u := range users {
+		booked, known := 0.0, 0.0
+		usage, err := h.store.Usage(h.t.Context(), u, time.Hour)
+		for _, at := range usage {
+			for _, c := range at.Charges {
+				booked += c.Costs
+			}
+		}
+		h.locked(func() {
+			for _, j := range h.jobs {
+				if costs := j.AllCosts(); j.Owner == u && costs != nil {
+					known += *costs
+				}
+			}
+			if math.Abs(booked-known) > 1e-6 || err != nil {
+				h.violated("%g is booked for %s, and the jobs cost %g: %v", booked, u, known, err)
+			}
+		})
 	}
 }
 
@@ -170,7 +237,7 @@ func (h *history) atRest() (dispatch.Job, bool) {
 	for _, j := range h.jobs {
 		unsure := j.Status == dispatch.Unknown && j.Attention == dispatch.SubmissionUnknown
 		stays := j.Attention == dispatch.CancelUnsupported && j.Phase == dispatch.Started
-		if j.Phase != dispatch.Ended && !unsure && !stays || len(j.Orphans) > 0 && h.cancels() {
+		if j.Phase != dispatch.Ended && !unsure && !stays || len(j.Orphans) > 0 && h.cancels() || len(j.Unmetered) > 0 {
 			return j, false
 		}
 	}
@@ -188,7 +255,7 @@ func (h *history) check() {
 		h.violated("job %d does not come to rest: %s %s %q, orphans %v", j.ID, j.Phase, j.Status, j.Attention, j.Orphans)
 	}
 	h.mu.Lock()
-	jobs := h.jobs
+	jobs := maps.Clone(h.jobs)
 	h.mu.Unlock()
 	for id, is := range jobs {
 		stored, err := h.store.Load(h.t.Context(), id)
@@ -200,6 +267,7 @@ func (h *history) check() {
 		}
 	}
 	h.checkRuns(jobs)
+	h.checkLedger()
 	time.Sleep(time.Until(h.world.Calm))
 	h.outage.plan(0, 0, false) // one that has not begun would begin at a call of the checks
 	time.Sleep(time.Until(h.outage.end()))

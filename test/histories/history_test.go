@@ -23,6 +23,7 @@ type history struct {
 	t           *testing.T
 	seed        uint64
 	rand        *rand.Rand
+	costs       *rand.Rand // decides about costs, budgets and trials
 	began       time.Time
 	clock       *clock
 	store       dispatch.Store
@@ -122,7 +123,7 @@ func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, 
 func newHistory(t *testing.T, seed uint64) *history {
 	r := rand.New(rand.NewPCG(seed, 1))
 	h := &history{
-		t: t, seed: seed, rand: r, began: time.Now(), clock: &clock{},
+		t: t, seed: seed, rand: r, costs: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), clock: &clock{},
 		jobs: map[dispatch.JobID]dispatch.Job{}, byKey: map[string]dispatch.JobID{},
 		lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
 		settled: map[dispatch.JobID]time.Time{}, intended: map[dispatch.JobID]time.Time{},
@@ -138,6 +139,9 @@ func newHistory(t *testing.T, seed uint64) *history {
 			}
 		},
 		Trace: func(f string, args ...any) { h.locked(func() { h.trace(f, args...) }) },
+	}
+	if h.costs.IntN(3) > 0 {
+		h.world.Costs, h.world.Billing = 1, []time.Duration{0, 5 * time.Minute, 5 * time.Hour}[h.costs.IntN(3)]
 	}
 	h.choose(r.IntN(6))
 	h.atLeastOnce = !h.twoStep && r.IntN(4) == 0
@@ -292,6 +296,7 @@ func (h *history) acceptTask() {
 	p := h.anyone()
 	u, r := h.someone()
 	n, pause := 1+h.rand.IntN(6), time.Duration(0)
+	h.limit(&r)
 	if h.rand.IntN(3) == 0 {
 		pause = time.Duration(1 + h.rand.Int64N(int64(time.Minute)))
 	}
@@ -305,6 +310,17 @@ func (h *history) acceptTask() {
 }
 
 // acceptTask submits a task of n values.
+// limit gives some tasks a budget, some a trial, and some both.
+func (h *history) limit(r *dispatch.Request) {
+	budget, trial := h.costs.IntN(12), h.costs.IntN(9)
+	switch {
+	case budget < 6 && budget > 0 && r.Options == nil:
+		r.Options = fmt.Appendf(nil, `{"budget":%d.5,"trial":%d}`, budget, max(0, trial-4))
+	case trial > 6 && r.Options == nil:
+		r.Options = fmt.Appendf(nil, `{"trial":%d}`, trial-5)
+	}
+}
+
 func (p *process) acceptTask(u dispatch.UserID, r dispatch.Request, n int) (dispatch.TaskRecord, error) {
 	d := dispatch.Dimension{Name: "y", Values: make([]json.RawMessage, n)}
 	for i := range d.Values {
@@ -334,7 +350,7 @@ func (p *process) pauseTask(u dispatch.UserID, id dispatch.TaskID) {
 }
 
 func (p *process) resumeTask(u dispatch.UserID, id dispatch.TaskID) {
-	p.ResumeTask(context.Background(), u, id)
+	p.ResumeTask(context.Background(), u, id, nil)
 }
 
 func (p *process) retryTask(u dispatch.UserID, id dispatch.TaskID) {
@@ -432,6 +448,7 @@ func (h *history) rest() {
 	}
 	h.procs = append(h.procs, h.start("last"))
 	time.Sleep(5 * time.Minute)
+	h.checkBudgets()
 	h.resumeAll(h.procs[len(h.procs)-1])
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Minute) {
 		h.checkVisible()
@@ -441,19 +458,19 @@ func (h *history) rest() {
 	}
 }
 
-// resumeAll resumes all tasks that are paused. It repeats a request that the store did not answer.
+// resumeAll resumes all tasks that are paused, and ends all budgets. It repeats a request that the store did not answer.
 func (h *history) resumeAll(p *process) {
 	owners := map[dispatch.TaskID]dispatch.UserID{}
 	h.locked(func() {
 		for _, j := range h.jobs {
-			if j.Paused && !j.Hidden {
+			if (j.Paused || j.Budgeted) && !j.Hidden {
 				owners[j.Task] = j.Owner
 			}
 		}
 	})
 	for _, id := range slices.Sorted(maps.Keys(owners)) {
 		for {
-			_, err := p.ResumeTask(context.Background(), owners[id], id)
+			_, err := p.ResumeTask(context.Background(), owners[id], id, new(float64))
 			if err == nil || dispatch.Is(err, dispatch.NotFound) {
 				break
 			}

@@ -271,8 +271,8 @@ func (s *storeOf) PauseTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (di
 	return s.changeTask("pause", id, func() (dispatch.Account, error) { return s.Store.PauseTask(ctx, u, id) })
 }
 
-func (s *storeOf) ResumeTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
-	return s.changeTask("resume", id, func() (dispatch.Account, error) { return s.Store.ResumeTask(ctx, u, id) })
+func (s *storeOf) ResumeTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, amount *float64) (dispatch.Account, error) {
+	return s.changeTask("resume", id, func() (dispatch.Account, error) { return s.Store.ResumeTask(ctx, u, id, amount) })
 }
 
 // changeTask records what a change of a task made of its jobs.
@@ -354,6 +354,7 @@ func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, job
 		for _, j := range kept {
 			s.h.saw("intend", j, err)
 		}
+		s.h.sawBudgets(s.Store, jobs, err)
 		return kept, err
 	})
 }
@@ -364,6 +365,7 @@ func (s *storeOf) Save(ctx ctxt, jobs []dispatch.Job, wake ...dispatch.Account) 
 		for _, j := range saved {
 			s.h.saw("save", j, err)
 		}
+		s.h.sawBudgets(s.Store, saved, err)
 		return saved, err
 	})
 }

@@ -1,0 +1,135 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"math"
+)
+
+// Budget is what the jobs of a task may cost. The zero value sets no limit.
+type Budget struct {
+	Amount float64
+	Unit   string // "": whichever the platform charges in
+}
+
+// Spending is what the runs of a task cost so far, and what is not known of it yet. A run is an attempt of a job.
+type Spending struct {
+	Charges []Charge // by unit, without months, as in the ledger
+	Ended   int      // jobs that finished or failed
+
+	Running      int     // runs that were begun and have not ended, or are in doubt
+	RunningCosts float64 // what platforms reported already of some of them; contained in Charges
+	Reported     int     // of how many of them
+	Unmetered    int     // runs that have ended and whose costs are still to be read
+}
+
+// budgetProbes is how many runs a task with a budget may have while the costs of none are known. It is what a budget can be exceeded by
+// without an estimate: the costs of so many runs.
+const budgetProbes = 3
+
+// Room returns how many more runs the budget has room for. If there is no room, it says why: [BudgetReached], [CostsAwaited], or [BudgetUnusable].
+// Runs whose costs are not known yet count at the mean of those that have ended.
+func (b Budget) Room(s Spending) (n int, why Attention) {
+	if b == (Budget{}) {
+		return math.MaxInt, None
+	}
+	charge, usable := b.charge(s)
+	if !usable {
+		return 0, BudgetUnusable
+	}
+	open := s.Running + s.Unmetered
+	known := charge.Runs - s.Reported
+	if known <= 0 {
+		return probes(s)
+	}
+	spent := charge.Costs - s.RunningCosts
+	mean := max(0, spent/float64(known))
+	left := b.Amount - spent - max(mean*float64(open), s.RunningCosts)
+	const rounding = 1e-9
+	switch more := left/mean + rounding; {
+	case left < 0, more < 1:
+		return 0, BudgetReached
+	case mean == 0, more > math.MaxInt32:
+		return math.MaxInt32, None
+	default:
+		return int(more), None
+	}
+}
+
+// probes is Room while the costs of no run are known.
+func probes(s Spending) (n int, why Attention) {
+	open, silent := s.Running+s.Unmetered, max(0, s.Ended-s.Unmetered)
+	switch left := budgetProbes - open - silent; {
+	case left > 0:
+		return left, None
+	case open > 0:
+		return 0, CostsAwaited
+	default:
+		return 0, BudgetUnusable
+	}
+}
+
+// NoRoom returns the error for an owner who resumes a task while its budget has no room, for the reason that [Budget.Room] gave.
+func NoRoom(op string, why Attention) error {
+	text := map[Attention]string{
+		BudgetReached:  "Another job would exceed the budget of this task. Resume it with a higher budget.",
+		BudgetUnusable: "The platform reports no costs for jobs of this task, or costs in another unit than that of its budget, so that the budget cannot be kept. Resume the task without a budget.",
+	}[why]
+	return &Error{Kind: Conflict, Op: op, Text: text}
+}
+
+// charge returns what was charged in the unit of the budget; false if the platform charges in another one.
+func (b Budget) charge(s Spending) (c Charge, usable bool) {
+	switch {
+	case len(s.Charges) == 0:
+		return Charge{Unit: b.Unit}, true
+	case len(s.Charges) > 1, b.Unit != "" && s.Charges[0].Unit != b.Unit:
+		return Charge{}, false
+	}
+	return s.Charges[0], true
+}
+
+// TaskBudget is the budget of a task and what was used of it.
+type TaskBudget struct {
+	Budget           // with the unit in which the platform charges, if that is known
+	Spent    float64 // in Unit
+	Expected float64 // what the runs are expected to cost whose costs are not known yet; 0 while nothing is known
+}
+
+// Use returns what was used of the budget.
+func (b Budget) Use(s Spending) TaskBudget {
+	c, usable := b.charge(s)
+	if !usable {
+		return TaskBudget{Budget: b}
+	}
+	use := TaskBudget{Budget: Budget{b.Amount, c.Unit}, Spent: max(0, c.Costs-s.RunningCosts), Expected: s.RunningCosts}
+	if known := c.Runs - s.Reported; known > 0 {
+		use.Expected = max(use.Expected, use.Spent/float64(known)*float64(s.Running+s.Unmetered))
+	}
+	return use
+}
+
+// ParseBudget reads a budget: a number, or an object with amount and unit; false if it is neither, or not above 0.
+func ParseBudget(text json.RawMessage) (b Budget, ok bool) {
+	if json.Unmarshal(text, &b.Amount) != nil && json.Unmarshal(text, &b) != nil {
+		return Budget{}, false
+	}
+	return b, b.Amount > 0 && b.Amount <= HighestCosts
+}
+
+// Budget returns what the jobs of the task may cost; zero: no limit.
+func (r Request) Budget() Budget {
+	b, ok := ParseBudget(r.options()[optionBudget])
+	if !ok {
+		return Budget{}
+	}
+	return b
+}
+
+// Trial returns how many of the first jobs of the task run before the others wait for their owner; 0: all run.
+func (r Request) Trial() int {
+	var n int
+	if json.Unmarshal(r.options()[optionTrial], &n) != nil {
+		return 0
+	}
+	return max(0, n)
+}

@@ -1,0 +1,221 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// budgets are the tasks with a budget of jobs that are about to be submitted or were saved. Their rows are locked, as by all other changes of a
+// task, before their jobs are written.
+type budgets struct {
+	q   tx
+	now int64
+	of  map[dispatch.TaskID]*budgeted
+}
+
+type budgeted struct {
+	query.LockBudgetRow
+	budget dispatch.Budget
+	room   int
+	why    dispatch.Attention // of there being no room
+	more   bool               // a job was kept back
+}
+
+// lockBudgets locks the tasks with a budget of the jobs that count. A job without one costs no statement.
+func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, counts func(dispatch.Job) bool) (budgets, error) {
+	var ids []dispatch.TaskID
+	for _, j := range jobs {
+		if j.Budgeted && counts(j) {
+			ids = append(ids, j.Task)
+		}
+	}
+	b := budgets{q, now, map[dispatch.TaskID]*budgeted{}}
+	slices.Sort(ids) // in one order, so that two processes do not deadlock
+	for _, id := range slices.Compact(ids) {
+		row, err := q.LockBudget(ctx, id)
+		if errors.Is(err, sql.ErrNoRows) { // purged
+			continue
+		}
+		if err != nil {
+			return b, err
+		}
+		b.of[id] = &budgeted{LockBudgetRow: row, budget: dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}}
+	}
+	return b, nil
+}
+
+func isWaiting(j dispatch.Job) bool { return j.Phase == dispatch.Waiting }
+
+// runsNoMore reports whether a job has ended, or waits again.
+func runsNoMore(j dispatch.Job) bool { return !j.Phase.HoldsSlot() }
+
+// admit returns the jobs for which there is room in the budgets of their tasks.
+func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dispatch.Job, err error) {
+	if len(b.of) == 0 {
+		return jobs, nil
+	}
+	for id, t := range b.of {
+		if t.room, t.why, err = roomOf(ctx, b.q, id, t.budget); err != nil {
+			return nil, err
+		}
+	}
+	for _, j := range jobs {
+		t := b.of[j.Task]
+		if t == nil || !isWaiting(j) {
+			admitted = append(admitted, j)
+			continue
+		}
+		if t.room == 0 {
+			t.more = true
+			continue
+		}
+		t.room--
+		admitted = append(admitted, j)
+	}
+	return admitted, nil
+}
+
+// pause pauses the tasks of which jobs were kept back, and returns the jobs whose intents were stored, as they are then.
+func (b budgets) pause(ctx context.Context, kept []dispatch.Job) ([]dispatch.Job, error) {
+	for _, id := range b.tasks() {
+		t := b.of[id]
+		if !t.more {
+			continue
+		}
+		if t.why == dispatch.None { // the last room was taken just now
+			_, why, err := roomOf(ctx, b.q, id, t.budget)
+			if err != nil {
+				return nil, err
+			}
+			t.why = why
+		}
+		if err := pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
+			return nil, err
+		}
+		for i, j := range kept {
+			if j.Task == id && !j.Paused {
+				kept[i].Paused = true
+				if j.Phase == dispatch.Creating {
+					kept[i].Version++
+				}
+			}
+		}
+	}
+	return kept, nil
+}
+
+// resume resumes the tasks that waited for the costs of their first runs, if these are known by now, and returns the accounts of the tasks.
+func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err error) {
+	for _, id := range b.tasks() {
+		t := b.of[id]
+		if !t.Paused || t.PausedFor != dispatch.CostsAwaited {
+			continue
+		}
+		room, why, err := roomOf(ctx, b.q, id, t.budget)
+		switch {
+		case err != nil:
+			return nil, err
+		case room > 0:
+			err = b.goOn(ctx, id, t)
+			accounts = append(accounts, t.Account)
+		case why != dispatch.CostsAwaited:
+			err = b.q.MarkTask(ctx, query.MarkTaskParams{Paused: true, PausedFor: why, Now: b.now, ID: id})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return accounts, nil
+}
+
+// goOn resumes a task that a budget paused. Of a task on trial only the first jobs go on.
+func (b budgets) goOn(ctx context.Context, id dispatch.TaskID, t *budgeted) error {
+	if t.Trial == 0 {
+		return markResumed(ctx, b.q, id, b.now)
+	}
+	if err := b.q.MarkTask(ctx, query.MarkTaskParams{Paused: true, PausedFor: dispatch.Trial, Now: b.now, ID: id}); err != nil {
+		return err
+	}
+	return b.q.ResumeTaskJobs(ctx, b.now, int64(id), t.Trial)
+}
+
+func (b budgets) tasks() []dispatch.TaskID {
+	ids := make([]dispatch.TaskID, 0, len(b.of))
+	for id := range b.of {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// roomOf returns how many further runs of a task its budget has room for, or why for none.
+func roomOf(ctx context.Context, q tx, id dispatch.TaskID, b dispatch.Budget) (int, dispatch.Attention, error) {
+	if b.Amount == 0 {
+		n, why := dispatch.Budget{}.Room(dispatch.Spending{})
+		return n, why, nil
+	}
+	s, err := spending(ctx, q.Queries, id)
+	n, why := b.Room(s)
+	return n, why, err
+}
+
+// showSpending fills in what a task with a budget has spent.
+func showSpending(ctx context.Context, q *query.Queries, r *dispatch.TaskRecord) error {
+	if r.Budget == (dispatch.Budget{}) {
+		return nil
+	}
+	s, err := spending(ctx, q, r.ID)
+	r.Spending = &s
+	return err
+}
+
+// spending returns what the runs of a task cost.
+func spending(ctx context.Context, q *query.Queries, id dispatch.TaskID) (s dispatch.Spending, err error) {
+	costs, err := q.SumTaskCosts(ctx, int64(id))
+	if err != nil {
+		return s, err
+	}
+	for _, c := range costs {
+		s.Charges = append(s.Charges, dispatch.Charge{Unit: c.Unit, Costs: rounded(c.Costs), Runs: int(c.Runs)})
+	}
+	open, err := q.SumOpenRuns(ctx, int64(id))
+	if err != nil {
+		return s, err
+	}
+	s.Running, s.Reported, s.RunningCosts, s.Unmetered = int(open.Running), int(open.Reported), rounded(open.Costs), int(open.Unmetered)
+	counts, err := q.CountTask(ctx, int64(id))
+	for _, c := range counts {
+		if c.Status == dispatch.Finished || c.Status == dispatch.Failed {
+			s.Ended += int(c.N)
+		}
+	}
+	return s, err
+}
+
+// setBudget replaces the budget of a task, unless amount is nil, and returns Conflict if a paused task has no room for another job. One whose first
+// costs are awaited is paused for that again when a job is about to be submitted, and then goes on by itself.
+func setBudget(ctx context.Context, q tx, id dispatch.TaskID, amount *float64) error {
+	row, err := q.LockBudget(ctx, id)
+	if err != nil || amount == nil && (row.Budget == 0 || !row.Paused) {
+		return err
+	}
+	b := dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}
+	if amount != nil {
+		if b.Amount = *amount; b.Amount == 0 {
+			b.Unit = ""
+		}
+		if err := q.SetBudget(ctx, b.Amount, b.Unit, id); err != nil {
+			return err
+		}
+	}
+	room, why, err := roomOf(ctx, q, id, b)
+	if err != nil || room > 0 || why == dispatch.CostsAwaited {
+		return err
+	}
+	return dispatch.NoRoom("store.ResumeTask", why)
+}
