@@ -148,8 +148,8 @@ func (r *request) allOptions() (json.RawMessage, error) {
 	if r.trial > 0 {
 		all = append(all, fmt.Sprintf("trial=%d", r.trial))
 	}
-	if r.grid == "" && r.values == "" && len(all) > len(r.options) {
-		return nil, usage("--budget and --trial are for tasks: they need --grid or --values")
+	if r.grid == "" && r.values == "" && r.by == "" && len(all) > len(r.options) {
+		return nil, usage("--budget and --trial are for tasks: they need --grid, --values or --split")
 	}
 	return objectFrom(all)
 }
