@@ -22,7 +22,7 @@ func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 		// added up is counted in owner_counts.
 		indexMigration(dialect, 71, "jobs_open", "ON jobs (owner, task) WHERE phase <> 'ended'", "jobs_live", "jobs_bytes"),
 		// Runs of tasks with a budget whose costs are not known yet.
-		indexMigration(dialect, 89, "jobs_budgeted", "ON jobs (task) WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)"),
+		indexMigration(dialect, 93, "jobs_budgeted", "ON jobs (task) WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)"),
 	}
 }
 
