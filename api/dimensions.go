@@ -79,7 +79,7 @@ func (a *api) splitInterval(f *form) []json.RawMessage {
 	}
 	span, err := parseInterval(raw)
 	if len(*f.faults) == before && err != nil {
-		f.fault("interval", "value_error", err.Error())
+		f.fault("interval", "value_error", "Input should be "+err.Error())
 	}
 	if len(*f.faults) > before {
 		return nil

@@ -14,7 +14,7 @@ type interval struct {
 	layout   string // of its ends, and of those of its parts
 }
 
-var errInterval = errors.New("Input should be two dates or times, such as [\"2024-01-01\", \"2025-01-01\"], of which the second is later; open ends cannot be split")
+var errInterval = errors.New("two dates or times, such as [\"2024-01-01\", \"2025-01-01\"], of which the second is later; open ends cannot be split")
 
 // parseInterval reads an array of two dates or times, which are those of RFC 3339.
 func parseInterval(raw json.RawMessage) (i interval, err error) {
