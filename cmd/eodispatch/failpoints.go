@@ -180,8 +180,8 @@ func (s failpointStore) PauseTask(ctx context.Context, u dispatch.UserID, id dis
 	return a, err
 }
 
-func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
-	s.around("resume", func() { a, err = s.Store.ResumeTask(ctx, u, id) })
+func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *float64) (a dispatch.Account, err error) {
+	s.around("resume", func() { a, err = s.Store.ResumeTask(ctx, u, id, budget) })
 	return a, err
 }
 
