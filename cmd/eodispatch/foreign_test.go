@@ -137,10 +137,14 @@ func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 			continue
 		}
 		for _, method := range methods {
+			body := ""
+			if method == http.MethodPatch {
+				body = `{"note":"mine"}`
+			}
 			for _, query := range []string{"", "?wait=1&limit=1&status=running"} {
 				for _, job := range []int64{u.job.ID, u.task.Jobs[0].ID} {
-					theirs := u.ask(u.bob, method, filled(path, job, u.task.ID, u.grant)+query, "")
-					none := u.ask(u.bob, method, filled(path, nobodys, nobodys, "nobodys")+query, "")
+					theirs := u.ask(u.bob, method, filled(path, job, u.task.ID, u.grant)+query, body)
+					none := u.ask(u.bob, method, filled(path, nobodys, nobodys, "nobodys")+query, body)
 					if theirs.Status != http.StatusNotFound || !reflect.DeepEqual(theirs, none) {
 						t.Errorf("%s %s%s tells of another's:\n%+v\n%+v", method, path, query, theirs, none)
 					}

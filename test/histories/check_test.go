@@ -61,11 +61,11 @@ func (h *history) sawBudgets(s dispatch.Store, jobs []dispatch.Job, err error) {
 }
 
 // checkBudgets checks, before any budget ends, that no task has more runs than its budget permits, if each costs what all others do. A few may run
-// before the costs of any are known. A job that was retried although it may have run can have a run that nobody knows.
+// before the costs of any are known. A job that was retried although it may have run, or a restored store, can have runs that nobody knows.
 func (h *history) checkBudgets() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.world.Costs == 0 || h.atLeastOnce || len(h.unsure) > 0 {
+	if h.world.Costs == 0 || h.atLeastOnce || len(h.unsure) > 0 || h.restored {
 		return
 	}
 	runs := map[dispatch.TaskID]int{}

@@ -32,6 +32,7 @@ type history struct {
 	platform    func(conformance.Link) dispatch.Platform
 	limits      dispatch.Limits
 	atLeastOnce bool
+	restored    bool // what the store knew of some runs is lost
 	jumps       bool
 	twoStep     bool
 	settles     time.Duration // see dispatch.Backend.StartSettlesAfter; 0 means learned

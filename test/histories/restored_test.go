@@ -55,7 +55,7 @@ func (r *restoring) putBack() {
 		p.kill()
 	}
 	time.Sleep(10 * time.Minute)
-	r.procs, r.store, r.untouched, r.restored = nil, r.backup, r.world.Runs(), time.Now()
+	r.procs, r.store, r.untouched, r.restored, r.history.restored = nil, r.backup, r.world.Runs(), time.Now(), true
 	r.locked(func() {
 		r.history.jobs, r.history.turns = r.jobs, r.history.turns[:r.turns]
 		r.seed += 1 << 32 // new random events
