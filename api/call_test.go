@@ -24,12 +24,15 @@ func TestRoute_NoSuchPathOrMethod(t *testing.T) {
 		}
 	}
 	for path, allow := range map[string]string{
-		"/health": "GET, HEAD, OPTIONS", "/unit_jobs": "POST, OPTIONS", "/unit_jobs/1": "DELETE, GET, HEAD, OPTIONS",
+		"/health": "GET, HEAD, OPTIONS", "/unit_jobs": "POST, OPTIONS", "/unit_jobs/1": "DELETE, GET, HEAD, PATCH, OPTIONS",
 		"/unit_jobs/1/results": "GET, HEAD, OPTIONS", "/jobs_status": "GET, HEAD, OPTIONS", "/sync_jobs": "POST, OPTIONS",
-		"/upscale_tasks": "POST, OPTIONS", "/upscale_tasks/1": "DELETE, GET, HEAD, OPTIONS", "/upscale_tasks/1/retry": "POST, OPTIONS", "/openapi.json": "GET, HEAD, OPTIONS",
+		"/upscale_tasks": "POST, OPTIONS", "/upscale_tasks/1": "DELETE, GET, HEAD, PATCH, OPTIONS", "/upscale_tasks/1/retry": "POST, OPTIONS", "/openapi.json": "GET, HEAD, OPTIONS",
 		"/params": "POST, OPTIONS", "/tiles": "POST, OPTIONS", "/grids": "GET, HEAD, OPTIONS", "/unit_jobs/1/logs": "GET, HEAD, OPTIONS",
 	} {
 		for _, method := range []string{"PUT", "PATCH", "BREW"} {
+			if strings.Contains(allow, method) {
+				continue
+			}
 			a := ask(h, method, path, "", "Authorization", "")
 			failed(t, a, 405, "METHOD_NOT_ALLOWED")
 			if got := a.Header().Get("Allow"); got != allow {

@@ -113,9 +113,12 @@ func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 func TestTrial_OthersWaitForTheOwner(t *testing.T) {
 	p := newBiller(2, 0)
 	var options []string
+	var mu sync.Mutex
 	submit := p.submit
 	p.submit = func(t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+		mu.Lock()
 		options = append(options, string(s.PlatformOptions()))
+		mu.Unlock()
 		return submit(t, s)
 	}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
