@@ -147,10 +147,11 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 }
 
 // updateByArrays writes jobs on PostgreSQL: one statement for any number of them, whose parameters are arrays. PostgreSQL plans that statement
-// each time anew, since its cost depends on the arrays' lengths; the plan of one that lists a few jobs is kept.
+// each time anew, since its cost depends on the arrays' lengths; the plan of one that lists the values of a single job is kept. Each number of
+// listed jobs would be prepared and planned apart on each connection, which takes longer than it saves.
 func updateByArrays(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
-	if n := len(jobs); n > 0 && n <= listed {
-		return runUpdate(ctx, q, jobs, postgresRows.of(update{wanted, shown}, n), rowsOf(jobs))
+	if len(jobs) == 1 {
+		return runUpdate(ctx, q, jobs, postgresRows.of(update{wanted, shown}, 1), rowsOf(jobs))
 	}
 	for some := range slices.Chunk(jobs, arrayLength) {
 		args := make([]any, len(columns))
@@ -165,9 +166,6 @@ func updateByArrays(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool)
 	}
 	return kept, nil
 }
-
-// listed is how many jobs a statement of updateByArrays lists at most.
-const listed = 8
 
 // arrayLength is how many jobs one statement of updateByArrays writes.
 const arrayLength = 500
