@@ -19,19 +19,29 @@ import (
 // promtool runs Prometheus' own tool: the installed one, or the one that test/real/install.sh unpacks.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	tool, err := exec.LookPath("promtool")
-	if err != nil {
-		tool = filepath.Join(cache(), "promtool", "usr", "bin", "promtool")
-	}
-	if _, err := os.Stat(tool); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("promtool is missing: run test/real/install.sh")
-		}
-		t.Skip("promtool is missing: run test/real/install.sh promtool")
-	}
-	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+	path := tool(t, "promtool", filepath.Join(cache(), "promtool", "usr", "bin", "promtool"))
+	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
 		t.Fatalf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+}
+
+// tool returns the path of a program of the system, or else of where test/real/install.sh unpacks it.
+func tool(t *testing.T, name string, unpacked ...string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	for _, other := range unpacked {
+		if err != nil {
+			path = other
+			_, err = os.Stat(path)
+		}
+	}
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("%s is missing: run test/real/install.sh", name)
+	}
+	if err != nil {
+		t.Skipf("%s is missing: run test/real/install.sh", name)
+	}
+	return path
 }
 
 // cache returns the folder of what tests install.

@@ -20,19 +20,6 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// tool returns the path of a program of the system.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatalf("%s is missing: run test/real/install.sh", name)
-	}
-	if err != nil {
-		t.Skipf("%s is missing", name)
-	}
-	return path
-}
-
 // unit returns the file of the service, with a program that exists.
 func unit(t *testing.T) string {
 	t.Helper()
