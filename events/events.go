@@ -29,8 +29,9 @@ const (
 	round        = 64               // deliveries of one hook that are claimed at once
 	tasksAtOnce  = 100              // tasks that are looked at in a row
 	parallel     = 32               // of them, sent at once
-	tryWithin    = 10 * time.Second // one try
-	lease        = 45 * time.Second // longer than a round
+	writeWithin  = 10 * time.Second // a message, whose form may ask a platform
+	tryWithin    = 10 * time.Second // one try to send it
+	lease        = 55 * time.Second // longer than a round
 	giveUp       = 24 * time.Hour   // since a delivery was to be sent
 	first        = 5 * time.Second  // pause after a failure, which doubles
 	longest      = time.Hour        // pause of a delivery
@@ -38,7 +39,7 @@ const (
 	storing      = 10 * time.Second // storing the results of a round while the process stops
 )
 
-// Form writes the message about a delivery, and its media type.
+// Form writes the message about a delivery, and its media type. After an error the delivery is repeated, and its receiver is not to blame.
 type Form func(context.Context, dispatch.Hook, dispatch.Delivery) (text []byte, mediaType string, err error)
 
 // Secrets encrypts the secrets of hooks.
@@ -271,22 +272,25 @@ func (s *Sender) send(ctx context.Context, h dispatch.Hook, secret dispatch.Secr
 // try is a delivery and what came of sending it once.
 type try struct {
 	dispatch.Delivery
-	unsent bool // the process stops
-	status int
-	wait   time.Duration // for which the receiver asks
-	err    error         // nil: the message arrived
+	unsent    bool // the process stops
+	unwritten bool // there was no message to send, which says nothing about the receiver
+	status    int
+	wait      time.Duration // for which the receiver asks
+	err       error         // nil: the message arrived
 }
 
 func (s *Sender) post(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, d dispatch.Delivery) (t try) {
-	t = try{Delivery: d}
+	t = try{Delivery: d, unwritten: true}
 	defer dispatch.RecoverAsError(ctx, s.Log, "sending to a hook", &t.err)
-	ctx, cancel := context.WithTimeout(ctx, tryWithin)
-	defer cancel()
 	text, header, err := s.write(ctx, h, secret, d)
 	if err != nil {
+		s.Log.InfoContext(ctx, "message to a hook not written", "hook", h.ID, "event", d.Event.String(), "error", err)
 		t.err = err
 		return t
 	}
+	t.unwritten = false
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
 	t.status, t.wait, t.err = s.Client.Deliver(ctx, upstream.Delivery{Op: "events.post", URL: h.URL, Header: header, Body: text})
 	s.OnTry(t.err == nil)
 	return t
@@ -304,7 +308,9 @@ func (s *Sender) write(ctx context.Context, h dispatch.Hook, secret dispatch.Sec
 	if form == nil {
 		return nil, nil, fmt.Errorf("this process does not write messages of kind %s", h.Kind)
 	}
-	text, media, err := form(ctx, h, d)
+	writing, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	text, media, err := form(writing, h, d)
 	if err != nil {
 		return nil, nil, err
 	}

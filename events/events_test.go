@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -392,4 +393,46 @@ func TestSender_OneJob(t *testing.T) {
 	if _, _, err := o.sender.Create(t.Context(), "ann", dispatch.Notify{Kind: dispatch.Webhook, URL: r.URL}); !dispatch.Is(err, dispatch.Unsupported) || !strings.Contains(dispatch.TextFor(err), "vault.keys") {
 		t.Errorf("a hook without a vault: %v", err)
 	}
+}
+
+// TestSender_MessageNotWritten: a message that cannot be written is tried again later, its owner sees why, and its receiver, which was not asked, is
+// not to blame.
+func TestSender_MessageNotWritten(t *testing.T) {
+	o, r := newOutbox(t, 0), newReceiver(t)
+	var written atomic.Bool
+	o.sender.Forms = map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: func(_ context.Context, _ dispatch.Hook, d dispatch.Delivery) ([]byte, string, error) {
+		if !written.Load() {
+			return nil, "", &dispatch.Error{Kind: dispatch.Busy, Text: "Its platform gives no results yet."}
+		}
+		return []byte(`{"id": "` + d.Event.String() + `"}`), "application/json", nil
+	}}
+	h, err := o.sender.Target("ann", dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: r.URL, Statuses: []dispatch.Status{dispatch.Finished}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drafts := []dispatch.Draft{{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{Number: 1, Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun,
+		Phase: dispatch.Waiting, Status: dispatch.Accepted}, Hooks: []dispatch.Hook{h}}}
+	if _, err := o.kept.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {
+		t.Fatal(err)
+	}
+	o.end([]dispatch.Job{drafts[0].Job}, dispatch.Finished)
+	o.run()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(2 * time.Minute); ; <-again.C {
+		all, err := o.kept.Deliveries(t.Context(), "ann", h.ID, 10)
+		if err != nil || len(all) != 1 || time.Now().After(end) {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		if all[0].Notice == "Its platform gives no results yet." {
+			break
+		}
+	}
+	if got, err := o.kept.Hook(t.Context(), "ann", h.ID); err != nil || got.Failures != 0 || !got.Hold.IsZero() {
+		t.Errorf("the receiver is blamed: %+v, %v", got, err)
+	}
+	written.Store(true)
+	o.clock.pass(2 * time.Hour)
+	r.await(t, 1)
+	o.awaitState(h, dispatch.DeliveryDone)
 }

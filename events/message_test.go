@@ -26,7 +26,7 @@ func TestPause_GrowsToItsBound(t *testing.T) {
 
 // TestLease_IsLongerThanARound: while a round lasts, no other process takes its deliveries.
 func TestLease_IsLongerThanARound(t *testing.T) {
-	if longest := round/parallel*tryWithin + storing; longest >= lease {
+	if longest := round/parallel*(writeWithin+tryWithin) + storing; longest >= lease {
 		t.Errorf("a round takes up to %v", longest)
 	}
 }

@@ -14,7 +14,7 @@ func settle(h dispatch.Hook, tries []try, now time.Time) dispatch.Hook {
 	for i := range tries {
 		t := &tries[i]
 		t.Delivery = t.settled(now)
-		arrived, failed = arrived || t.State == dispatch.DeliveryDone, failed || t.err != nil
+		arrived, failed = arrived || t.State == dispatch.DeliveryDone, failed || t.err != nil && !t.unwritten
 		wait = max(wait, t.wait)
 		h.Gone = h.Gone || t.status == http.StatusGone
 	}

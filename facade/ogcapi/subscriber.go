@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -43,29 +45,68 @@ func parseSubscriber(text json.RawMessage) (told []dispatch.Notify, err error) {
 	return told, nil
 }
 
+// patience is how long results that cannot be read are waited for, before a subscriber gets the status of its job in their place. It is shorter
+// than the time for which messages are repeated.
+const patience = 12 * time.Hour
+
 // Message writes what a subscriber gets: the results of a job that was successful, in the form that its client asked for, otherwise its status.
 // Results are read from the platform when the message is sent.
 func (f *Facade) Message(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (text []byte, mediaType string, err error) {
-	r, err := f.Broker.Read(ctx, h.Owner, d.Job, dispatch.AsKnown)
-	if err != nil && !dispatch.Is(err, dispatch.NotFound) {
+	body, err := f.jobMessage(ctx, h, d)
+	if err != nil {
 		return nil, "", err
-	}
-	var body any
-	switch in := toldAt(ctx, h.Owner, deliveryOf(r.Request).Root); {
-	case err != nil: // deleted since
-		body = statusInfo{Type: "process", JobID: strconv.FormatInt(int64(d.Job), 10), Status: statusOf(d.Status, ""), Message: "The job was deleted.",
-			Created: d.Happened.UTC(), Updated: d.Happened.UTC(), Links: []link{}}.complete()
-	case d.Status == dispatch.Finished:
-		if body, err = f.documentOf(in, r); err != nil {
-			return nil, "", err
-		}
-	default:
-		info := f.jobInfo(in, r)
-		info.Status = statusOf(d.Status, "") // when it happened
-		body = info
 	}
 	text, err = dispatch.Encode(body)
 	return text, mediaJSON, err
+}
+
+func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (any, error) {
+	r, err := f.Broker.Read(ctx, h.Owner, d.Job, dispatch.AsKnown)
+	switch {
+	case dispatch.Is(err, dispatch.NotFound):
+		return deleted(strconv.FormatInt(int64(d.Job), 10), statusOf(d.Status, ""), d.Happened, "The job was deleted."), nil
+	case err != nil:
+		return nil, err
+	}
+	in := toldAt(ctx, h.Owner, deliveryOf(r.Request).Root)
+	info := f.jobInfo(in, r)
+	info.Status = statusOf(d.Status, "") // when it happened
+	if d.Status != dispatch.Finished {
+		return info, nil
+	}
+	results, err := f.documentOf(in, r)
+	switch {
+	case err == nil:
+		return results, nil
+	case isFinal(err) || time.Since(d.Queued) > patience:
+		info.Message = "The job was successful, but its results cannot be sent: " + textOf(err)
+		return info, nil
+	}
+	return nil, err
+}
+
+// isFinal reports whether results that could not be read never will be.
+func isFinal(err error) bool {
+	if _, is := errors.AsType[exception](err); is { // the job is not successful any more
+		return true
+	}
+	switch dispatch.KindOf(err) {
+	case dispatch.Conflict, dispatch.NotFound, dispatch.Unsupported, dispatch.Invalid: // as long as they may still come, Broker.Results says Busy
+		return true
+	}
+	return false
+}
+
+func textOf(err error) string {
+	if e, is := errors.AsType[exception](err); is {
+		return e.Detail
+	}
+	return dispatch.TextFor(err)
+}
+
+// deleted returns what is known of a job or a task that its owner deleted before the message about it was sent.
+func deleted(id, status string, happened time.Time, message string) statusInfo {
+	return statusInfo{Type: "process", JobID: id, Status: status, Message: message, Created: happened.UTC(), Updated: happened.UTC(), Links: []link{}}.complete()
 }
 
 // documentOf returns the results of a job as a body: a link stands in a document, because there is no header for it.
