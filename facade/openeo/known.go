@@ -54,11 +54,14 @@ func (k *idLists) in(p dispatch.Publication, platform, member string) map[string
 	return ids
 }
 
-// knownWithin is how long the creation of a batch job waits for what its platform says about collections.
-const knownWithin = 3 * time.Second
+const (
+	knownWithin  = 3 * time.Second // for what a platform says about collections, while the creation of a batch job waits for it
+	mostUnlisted = 8               // collections of one graph for which a platform is asked one by one
+)
 
 // checkCollections refuses a process graph that loads a collection which its platform does not have: it is not in the platform's list, and the
-// platform says that there is none. While it does not say that, the batch job is accepted.
+// platform says that there is none. While it does not say that, the batch job is accepted. Of collections that are not in the list, the first few by their names are
+// asked for.
 func (f *Facade) checkCollections(r *request, b *dispatch.Backend, members map[string]json.RawMessage) error {
 	if b.Label != dispatch.OpenEO || !bytes.Contains(members["process"], []byte(processLoad)) {
 		return nil
@@ -75,14 +78,17 @@ func (f *Facade) checkCollections(r *request, b *dispatch.Backend, members map[s
 		return nil
 	}
 	listed := f.ids.in(list, b.Name, "collections")
-	for _, id := range slices.Sorted(maps.Keys(u.collections)) {
-		if listed == nil || listed[id] {
-			continue
-		}
-		if _, err := f.Broker.Published(ctx, r.user, b.Name, "/collections/"+url.PathEscape(id)); dispatch.Is(err, dispatch.NotFound) {
+	if listed == nil {
+		return nil
+	}
+	unlisted := slices.DeleteFunc(slices.Sorted(maps.Keys(u.collections)), func(id string) bool { return listed[id] })
+	for _, id := range unlisted[:min(len(unlisted), mostUnlisted)] {
+		switch _, err := f.Broker.Published(ctx, r.user, b.Name, "/collections/"+url.PathEscape(id)); {
+		case dispatch.Is(err, dispatch.NotFound):
 			return refused(http.StatusNotFound, "CollectionNotFound", "The platform "+b.Name+" has no collection "+quoted(id)+". GET /collections lists those that it has.")
+		case err != nil:
+			return nil
 		}
-		return nil // one question to the platform is enough: the list is not all that it has
 	}
 	return nil
 }

@@ -40,6 +40,8 @@ func TestCollections_Unknown(t *testing.T) {
 	refusedWith(t, w.ask("PATCH", path, loading("NONE"), "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
 	hiding.Store(true)
 	w.create(loading("SECRET")) // in no list, and there
+	two := strings.Replace(loading("SECRET"), `"s": {`, `"m": {"process_id": "load_collection", "arguments": {"id": "VOID"}}, "s": {`, 1)
+	refusedWith(t, w.ask("POST", jobs, two, "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
 	silent.Store(true)
 	w.create(loading("UNSEEN"))
 }
