@@ -311,8 +311,14 @@ func showDelivery(d dispatch.Delivery) Delivery {
 	return shown
 }
 
+// asOneJob are the words for what those are told of a task to whom it is one job.
+var asOneJob = map[dispatch.Status]string{dispatch.TaskRunning: string(dispatch.Running), dispatch.TaskFinished: string(dispatch.Finished), dispatch.TaskFailed: string(dispatch.Failed)}
+
 // eventWord returns the word for an event, and the percentage if it is a share.
 func eventWord(s dispatch.Status) (word string, share int) {
+	if word, is := asOneJob[s]; is {
+		return word, 0
+	}
 	percent, is := strings.CutPrefix(string(s), dispatch.SharePrefix)
 	if !is {
 		return string(s), 0

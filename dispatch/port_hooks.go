@@ -54,6 +54,13 @@ const (
 	SharePrefix        = "task_share_"      // begins the event that a share of a task's jobs has ended; its percentage follows
 )
 
+// What those are told of a task to whom it is one job, see Counts.AsOneJob.
+const (
+	TaskRunning  Status = "task_running"  // some of its jobs have ended, and others have not
+	TaskFinished Status = "task_finished" // it has ended as Finished
+	TaskFailed   Status = "task_failed"   // it has ended otherwise
+)
+
 // Event is what happened to a job or a task. All of it together identifies it.
 type Event struct {
 	Job    JobID  // 0: of a task, an account, or a test

@@ -48,10 +48,9 @@ func addTaskEvents(ctx context.Context, q tx, task, now int64) error {
 	hooks, err := q.ListTaskHooks(ctx, task)
 	for _, h := range hooks {
 		for _, of := range splitStatuses(h.Statuses) {
-			epoch := shareOf(of)
-			happened := epoch > since && 100*p.ended >= epoch*p.jobs
-			if of == dispatch.TaskEnded {
-				epoch, happened = 100+told.Ends, ended // after the shares
+			epoch, happened := p.event(of, since, ended)
+			if epoch == 0 {
+				epoch = 100 + told.Ends // after the shares
 			}
 			if happened && err == nil {
 				err = q.AddTaskDelivery(ctx, query.AddTaskDeliveryParams{Hook: h.ID, Subject: dispatch.JobID(-task), Epoch: int(epoch), Status: of, Task: dispatch.TaskID(task), Now: now})
@@ -64,9 +63,27 @@ func addTaskEvents(ctx context.Context, q tx, task, now int64) error {
 	return q.WriteTold(ctx, query.WriteToldParams{ToldShare: max(told.ToldShare, 100*p.ended/p.jobs), Ends: told.Ends, EndedAs: told.EndedAs, ID: dispatch.TaskID(task)})
 }
 
+// event reports whether what a hook is to be told of has happened and was not told. since is the share that was told, ended whether the task
+// has just ended. The epoch is 0 for what happens once for each time that the task ends.
+func (p taskProgress) event(of dispatch.Status, since int64, ended bool) (epoch int64, happened bool) {
+	switch of {
+	case dispatch.TaskEnded:
+		return 0, ended
+	case dispatch.TaskFinished:
+		return 0, ended && p.status == dispatch.Finished
+	case dispatch.TaskFailed:
+		return 0, ended && p.status != dispatch.Finished
+	case dispatch.TaskRunning:
+		return 0, p.ended > 0 && p.ended < p.jobs
+	}
+	epoch = shareOf(of)
+	return epoch, epoch > since && 100*p.ended >= epoch*p.jobs
+}
+
 // taskProgress is how many jobs of a task have ended.
 type taskProgress struct {
 	jobs, ended int64
+	status      dispatch.Status // as one job
 	before      int64  // percent that had ended before the marks were left, or less
 	state       string // differs after each retry and after each deletion of a job
 }
@@ -78,12 +95,15 @@ func progressOf(ctx context.Context, q tx, task, taken int64) (p taskProgress, e
 	if err != nil {
 		return p, err
 	}
+	have := dispatch.Counts{}
 	for _, c := range counts {
+		have[c.Status] = int(c.N)
 		p.jobs += c.N
-		if dispatch.Status(c.Status).Final() {
+		if c.Status.Final() {
 			p.ended += c.N
 		}
 	}
+	p.status = have.AsOneJob()
 	sums, err := q.SumTask(ctx, task)
 	if err != nil {
 		return p, err

@@ -108,6 +108,39 @@ func TestTaskEvents_Once(t *testing.T) {
 	})
 }
 
+// TestTaskEvents_AsOneJob: those to whom a task is one job are told that some of its jobs have ended, and how it ended, once for each end.
+func TestTaskEvents_AsOneJob(t *testing.T) {
+	eachHookTest(t, 1, func(t *hookTest) {
+		all := drafts(3)
+		for i := range all {
+			all[i].Number = i + 1
+		}
+		task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}
+		for _, of := range []dispatch.Status{dispatch.TaskRunning, dispatch.TaskFinished, dispatch.TaskFailed} {
+			task.Hooks = append(task.Hooks, dispatch.Hook{ID: string(of), Owner: "ann", Kind: dispatch.OGCSubscriber, Statuses: []dispatch.Status{of}})
+		}
+		_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
+		t.must(err)
+		seen := func(want ...string) {
+			t.Helper()
+			t.look()
+			t.equal(append(append(t.events("task_running"), t.events("task_finished")...), t.events("task_failed")...), want)
+		}
+		jobs := []dispatch.Job{t.endNow(all[0].Job), all[1].Job, all[2].Job}
+		seen("task_running")
+		jobs[1] = t.endNow(jobs[1])
+		seen("task_running")
+		jobs[2] = t.endNow(jobs[2])
+		seen("task_running", "task_failed")
+		again, err := t.s.Save(t.Context(), []dispatch.Job{jobs[0].Retry(start)})
+		t.must(err)
+		again[0].Phase, again[0].Status, again[0].Epoch, again[0].Updated, again[0].Moved = dispatch.Ended, dispatch.Finished, again[0].Epoch+1, start, start
+		_, err = t.s.Save(t.Context(), again)
+		t.must(err)
+		seen("task_running", "task_finished", "task_failed")
+	})
+}
+
 // TestTaskEvents_Attention: a job that waits for its owner is told once in an epoch, and an account that waits for a sign-in once, to hooks of all
 // jobs, and of a task there that has not ended.
 func TestTaskEvents_Attention(t *testing.T) {

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,8 +19,16 @@ import (
 
 // told is what a subscriber got.
 type told struct {
-	path string
-	body []byte
+	path   string
+	header http.Header
+	body   []byte
+}
+
+// isSigned reports whether a message is signed with a key as Standard Webhooks describes.
+func (o told) isSigned(key string) bool {
+	sum := hmac.New(sha256.New, []byte(key))
+	fmt.Fprintf(sum, "%s.%s.%s", o.header.Get("Webhook-Id"), o.header.Get("Webhook-Timestamp"), o.body)
+	return o.header.Get("Webhook-Signature") == "v1,"+base64.StdEncoding.EncodeToString(sum.Sum(nil))
 }
 
 // subscriber keeps what it gets. The first message to /repeated is refused.
@@ -32,7 +44,7 @@ func subscriber(t *testing.T) (url string, got <-chan told) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		all <- told{r.URL.Path, body}
+		all <- told{r.URL.Path, r.Header, body}
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, all
@@ -50,7 +62,7 @@ func awaitTold(t *testing.T, got <-chan told) told {
 }
 
 // TestOGCAPI_Subscriber: a subscriber gets the status of a job that begins, and at its end the results in the form that the client asked for, or its
-// status. What it refuses is sent again.
+// status. What it refuses is sent again. A task tells its end only, and what has a secret is signed.
 func TestOGCAPI_Subscriber(t *testing.T) {
 	s := startOGC(t, simulator.Life{Run: time.Second})
 	url, got := subscriber(t)
@@ -82,6 +94,13 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 	if one := awaitTold(t, got); one.path != "/misspelled" || json.Unmarshal(one.body, &linked) != nil || linked["stac"].Href != location+"/results/stac" {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
+
+	key := strings.Repeat("k", 32)
+	s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.35, 51.25]}, "eodispatch:tiles": "20x20km"}, "subscriber": {"successUri": "`+url+`/tiles", "failedUri": "`+url+`/failed",
+		"eodispatch:secret": "whsec_`+base64.StdEncoding.EncodeToString([]byte(key))+`"}}`)
+	if one := awaitTold(t, got); one.path != "/tiles" || !one.isSigned(key) || json.Unmarshal(one.body, &linked) != nil || !strings.Contains(string(s.do("GET", linked["stac"].Href, "").text), `"Collection"`) {
+		t.Errorf("%s: %s", one.path, one.body)
+	}
 }
 
 func TestOGCAPI_SubscriberRefused(t *testing.T) {
@@ -89,7 +108,7 @@ func TestOGCAPI_SubscriberRefused(t *testing.T) {
 	for text, body := range map[string]string{
 		"must be an object": `{"inputs": {"message": "a"}, "subscriber": "https://example.org"}`,
 		"URL":               `{"inputs": {"message": "a"}, "subscriber": {"successUri": "mailto:anna"}}`,
-		"single jobs only":  `{"inputs": {"message": "a", "eodispatch:tiles": "20x20km"}, "subscriber": {"successUri": "https://example.org"}}`,
+		"16 to 64 bytes":    `{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org", "eodispatch:secret": "short"}}`,
 		"are URLs":          `{"inputs": {"message": "a"}, "subscriber": {"failedUri": 7}}`,
 	} {
 		a := s.do("POST", "/processes/echo/execution", body, "Prefer", "respond-async")

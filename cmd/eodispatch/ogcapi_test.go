@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/echo"
 	"github.com/eodispatch/eodispatch/simulator"
 )
@@ -40,7 +41,8 @@ func startOGC(t *testing.T, life simulator.Life) ogcServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	p := startProgram(t, "EODISPATCH_CONFIG="+configuration(t, w), "EODISPATCH_OGCAPI_ECHO=true", "EODISPATCH_FRESHNESS=500ms", "EODISPATCH_SERVICES="+ogcServices)
+	p := startProgram(t, "EODISPATCH_CONFIG="+configuration(t, w), "EODISPATCH_OGCAPI_ECHO=true", "EODISPATCH_FRESHNESS=500ms",
+		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(), "EODISPATCH_SERVICES="+ogcServices)
 	return ogcServer{t, p.Address + "/ogcapi", signedIn(t, w, p.Address).token}
 }
 

@@ -92,7 +92,11 @@ func (f *Facade) parseExecution(s catalogue.Service, body []byte) (e execution, 
 	if e.Response != raw && e.Response != document {
 		return e, badRequest("response must be raw or document.")
 	}
-	if e.told, err = parseSubscriber(e.Subscriber); err != nil {
+	of := eventsOfJob
+	if e.has(inputTiles) {
+		of = eventsOfTask
+	}
+	if e.told, err = parseSubscriber(e.Subscriber, of); err != nil {
 		return e, err
 	}
 	outputs := f.outputs(s)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -121,7 +122,12 @@ func (f *Facade) taskResults(in *request, id dispatch.TaskID) (*answer, error) {
 	if status := f.taskInfo(in, t).Status; status != successful && (status != dismissed || t.Counts[dispatch.Finished] == 0) {
 		return nil, unended(status, "all its jobs failed.")
 	}
-	return referred(deliveryOf(t.Request), outputSTAC, fmt.Sprintf("%s/upscale_tasks/%d/results", in.BaseURL(in.Request), id)), nil
+	return referred(deliveryOf(t.Request), outputSTAC, collectionOf(in, id)), nil
+}
+
+// collectionOf returns the address of the Collection of a task.
+func collectionOf(in *request, id dispatch.TaskID) string {
+	return fmt.Sprintf("%s/upscale_tasks/%d/results", strings.TrimSuffix(in.root, root), id)
 }
 
 const inputPause = "pause"

@@ -13,33 +13,38 @@ import (
 )
 
 // subscriber says where a client is told about its execution (subscriber.yaml). The schema of version 1.0 requires a member successUrl that it
-// does not describe, and describes successUri: either is read, and none is required.
+// does not describe, and describes successUri: either is read, and none is required. It has no place for a secret, so that is an extension.
 type subscriber struct {
 	Success    string `json:"successUri"`
 	SuccessURL string `json:"successUrl"`
 	InProgress string `json:"inProgressUri"`
 	Failed     string `json:"failedUri"`
+	Secret     string `json:"eodispatch:secret"`
 }
 
+// Of what the URLs of a subscriber are told. A task, too, is one job to a subscriber.
+var (
+	eventsOfJob  = subscriberEvents{[]dispatch.Status{dispatch.Finished}, []dispatch.Status{dispatch.Failed, dispatch.Canceled}, []dispatch.Status{dispatch.Running}}
+	eventsOfTask = subscriberEvents{[]dispatch.Status{dispatch.TaskFinished}, []dispatch.Status{dispatch.TaskFailed}, []dispatch.Status{dispatch.TaskRunning}}
+)
+
+type subscriberEvents struct{ success, failed, inProgress []dispatch.Status }
+
 // parseSubscriber returns who is to be told about an execution.
-func parseSubscriber(text json.RawMessage) (told []dispatch.Notify, err error) {
+func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch.Notify, err error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
 	var s subscriber
 	if json.Unmarshal(text, &s) != nil {
-		return nil, badRequest("subscriber must be an object with successUri, inProgressUri or failedUri, which are URLs.")
+		return nil, badRequest("subscriber must be an object with successUri, inProgressUri or failedUri, which are URLs, and may have eodispatch:secret, a text.")
 	}
 	for _, one := range []struct {
 		url string
 		of  []dispatch.Status
-	}{
-		{cmp.Or(s.Success, s.SuccessURL), []dispatch.Status{dispatch.Finished}},
-		{s.Failed, []dispatch.Status{dispatch.Failed, dispatch.Canceled}},
-		{s.InProgress, []dispatch.Status{dispatch.Running}},
-	} {
+	}{{cmp.Or(s.Success, s.SuccessURL), of.success}, {s.Failed, of.failed}, {s.InProgress, of.inProgress}} {
 		if one.url != "" {
-			told = append(told, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of})
+			told = append(told, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of, Secret: dispatch.Secret(s.Secret)})
 		}
 	}
 	return told, nil
@@ -49,10 +54,14 @@ func parseSubscriber(text json.RawMessage) (told []dispatch.Notify, err error) {
 // than the time for which messages are repeated.
 const patience = 12 * time.Hour
 
-// Message writes what a subscriber gets: the results of a job that was successful, in the form that its client asked for, otherwise its status.
-// Results are read from the platform when the message is sent.
+// Message writes what a subscriber gets: the results of a job or a task that was successful, in the form that its client asked for, otherwise its
+// status. Results of a job are read from the platform when the message is sent.
 func (f *Facade) Message(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (text []byte, mediaType string, err error) {
-	body, err := f.jobMessage(ctx, h, d)
+	write := f.jobMessage
+	if d.Of != 0 {
+		write = f.taskMessage
+	}
+	body, err := write(ctx, h, d)
 	if err != nil {
 		return nil, "", err
 	}
@@ -61,10 +70,13 @@ func (f *Facade) Message(ctx context.Context, h dispatch.Hook, d dispatch.Delive
 }
 
 func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (any, error) {
+	if d.Status == dispatch.TestEvent {
+		return bare("0", accepted, d.Happened, "This is a test."), nil
+	}
 	r, err := f.Broker.Read(ctx, h.Owner, d.Job, dispatch.AsKnown)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
-		return deleted(strconv.FormatInt(int64(d.Job), 10), statusOf(d.Status, ""), d.Happened, "The job was deleted."), nil
+		return bare(strconv.FormatInt(int64(d.Job), 10), statusOf(d.Status, ""), d.Happened, "The job was deleted."), nil
 	case err != nil:
 		return nil, err
 	}
@@ -83,6 +95,26 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 		return info, nil
 	}
 	return nil, err
+}
+
+func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (any, error) {
+	status := map[dispatch.Status]string{dispatch.TaskRunning: running, dispatch.TaskFinished: successful, dispatch.TaskFailed: failed}[d.Status]
+	t, err := f.Broker.Task(ctx, h.Owner, d.Of)
+	switch {
+	case dispatch.Is(err, dispatch.NotFound):
+		return bare(taskPrefix+strconv.FormatInt(int64(d.Of), 10), status, d.Happened, "The task was deleted."), nil
+	case err != nil:
+		return nil, err
+	}
+	in := toldAt(ctx, h.Owner, deliveryOf(t.Request).Root)
+	if status == successful {
+		return referred(delivery{Response: document}, outputSTAC, collectionOf(in, d.Of)).body, nil
+	}
+	info := f.taskInfo(in, t)
+	if status != failed || info.Status != dismissed { // of the event, which does not tell a task that failed from one that was canceled
+		info.Status = status
+	}
+	return info, nil
 }
 
 // isFinal reports whether results that could not be read never will be.
@@ -104,8 +136,8 @@ func textOf(err error) string {
 	return dispatch.TextFor(err)
 }
 
-// deleted returns what is known of a job or a task that its owner deleted before the message about it was sent.
-func deleted(id, status string, happened time.Time, message string) statusInfo {
+// bare returns the status of a job or a task that cannot be read.
+func bare(id, status string, happened time.Time, message string) statusInfo {
 	return statusInfo{Type: "process", JobID: id, Status: status, Message: message, Created: happened.UTC(), Updated: happened.UTC(), Links: []link{}}.complete()
 }
 

@@ -3,6 +3,7 @@ package ogcapi
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,15 @@ import (
 type oneJob struct {
 	Broker
 	job     dispatch.Record
+	task    dispatch.TaskRecord
 	results error // why there are none
+}
+
+func (b oneJob) Task(_ context.Context, _ dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	if id != b.task.ID {
+		return dispatch.TaskRecord{}, &dispatch.Error{Kind: dispatch.NotFound}
+	}
+	return b.task, nil
 }
 
 func (b oneJob) Read(_ context.Context, _ dispatch.UserID, id dispatch.JobID, _ time.Duration) (dispatch.Record, error) {
@@ -65,5 +74,46 @@ func TestMessage_WithoutResults(t *testing.T) {
 		if err != nil || media != mediaJSON || json.Unmarshal(text, &info) != nil || info.JobID != "7" || info.Status != successful || info.Message != c.message {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
+	}
+}
+
+// TestMessage_OfATask: a task is one job to a subscriber, whose result is a link.
+func TestMessage_OfATask(t *testing.T) {
+	for name, c := range map[string]struct {
+		counts dispatch.Counts
+		task   dispatch.TaskID
+		of     dispatch.Status
+		want   string // in the message
+	}{
+		"some ended":     {dispatch.Counts{dispatch.Finished: 1, dispatch.Running: 1}, 3, dispatch.TaskRunning, `"status":"running"`},
+		"ended since":    {dispatch.Counts{dispatch.Finished: 2}, 3, dispatch.TaskRunning, `"status":"running"`},
+		"finished":       {dispatch.Counts{dispatch.Finished: 2}, 3, dispatch.TaskFinished, `{"stac":{"href":"https://b.example.org/sub/upscale_tasks/3/results","type":"application/json"}}`},
+		"failed":         {dispatch.Counts{dispatch.Failed: 2}, 3, dispatch.TaskFailed, `"status":"failed","message":"2 jobs: 0 finished, 2 failed, 0 canceled"`},
+		"canceled":       {dispatch.Counts{dispatch.Finished: 1, dispatch.Canceled: 1}, 3, dispatch.TaskFailed, `"status":"dismissed"`},
+		"retried since":  {dispatch.Counts{dispatch.Running: 2}, 3, dispatch.TaskFailed, `"status":"failed"`},
+		"deleted since":  {nil, 4, dispatch.TaskFinished, `"jobID":"t-3","status":"successful","message":"The task was deleted."`},
+		"a test of hers": {nil, 0, dispatch.TestEvent, `"message":"This is a test."`},
+	} {
+		is := dispatch.TaskRecord{Task: dispatch.Task{ID: c.task, Request: dispatch.Request{Facade: json.RawMessage(`{"root": "https://b.example.org/sub/ogcapi", "response": "raw"}`)}}, Counts: c.counts}
+		f := New(Config{Broker: oneJob{task: is}, Services: unlisted{}})
+		d := dispatch.Delivery{Event: dispatch.Event{Of: 3, Status: c.of}}
+		if c.of == dispatch.TestEvent {
+			d.Of = 0
+		}
+		text, media, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"}, d)
+		if err != nil || media != mediaJSON || !strings.Contains(string(text), c.want) {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
+	}
+}
+
+// TestParseSubscriber: messages are signed with the secret that a client gives, which is not shown again.
+func TestParseSubscriber(t *testing.T) {
+	told, err := parseSubscriber(json.RawMessage(`{"successUrl": "https://a", "failedUri": "https://b", "eodispatch:secret": "whsec_x"}`), eventsOfTask)
+	if err != nil || len(told) != 2 || told[0].Statuses[0] != dispatch.TaskFinished || told[1].URL != "https://b" || told[1].Secret.Reveal() != "whsec_x" {
+		t.Errorf("%+v, %v", told, err)
+	}
+	if _, err := parseSubscriber(json.RawMessage(`{"eodispatch:secret": {"a": "whsec_x"}}`), eventsOfJob); err == nil || strings.Contains(err.Error(), "whsec_x") {
+		t.Error(err)
 	}
 }

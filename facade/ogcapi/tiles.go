@@ -13,9 +13,6 @@ const inputTiles = "eodispatch:tiles"
 
 // submitTask splits the area of an execution and accepts a task with a job for each tile.
 func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key dispatch.Key) (*answer, error) {
-	if len(e.told) > 0 {
-		return nil, badRequest("A subscriber is told about single jobs only. Leave out subscriber, or inputs.%s.", inputTiles)
-	}
 	var name string
 	if json.Unmarshal(e.Inputs[inputTiles], &name) != nil {
 		return nil, badRequest("inputs.%s must be the name of a grid.", inputTiles)
