@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 )
 
 // syncBroker runs jobs while the client waits, and lists these runs.
@@ -41,7 +42,7 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 		return nil, err
 	}
 	r, w := humago.Unwrap(in.http)
-	if wait := preferredWait(r.Header); wait > 0 {
+	if wait := facade.PreferencesIn(r.Header).Wait; wait > 0 {
 		return a.runJob(ctx, in, body, wait)
 	}
 	req, faults := a.parse(body)

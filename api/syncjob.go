@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -15,22 +13,6 @@ import (
 
 // usualWait is how long a synchronous request waits for a job if its client does not say.
 const usualWait = 30 * time.Second
-
-// preferredWait returns the wait of the header Prefer (RFC 7240), at most longestWait; 0: none. What is not understood is ignored, as the RFC demands.
-func preferredWait(h http.Header) time.Duration {
-	for one := range strings.SplitSeq(strings.Join(h.Values("Prefer"), ","), ",") {
-		one, _, _ = strings.Cut(one, ";")
-		name, value, _ := strings.Cut(one, "=")
-		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
-			continue
-		}
-		n, err := strconv.Atoi(strings.Trim(value, `" `))
-		if err == nil && n > 0 {
-			return time.Duration(min(n, int(longestWait/time.Second))) * time.Second
-		}
-	}
-	return 0
-}
 
 // runJob submits a request as a job, and answers with its results if it finishes within the wait after that. Otherwise the job goes on.
 func (a *api) runJob(ctx context.Context, in *request, body []byte, wait time.Duration) (*huma.StreamResponse, error) {
@@ -88,14 +70,17 @@ func (a *api) respond(status int, header map[string]string, v any) (*huma.Stream
 	if err != nil {
 		return nil, err
 	}
-	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		ctx.SetHeader("Content-Type", "application/json")
-		for name, value := range header {
-			ctx.SetHeader(name, value)
-		}
-		ctx.SetStatus(status)
-		if _, err := ctx.BodyWriter().Write(text); err != nil {
-			a.Log.DebugContext(ctx.Context(), "answer not written", "error", err)
-		}
-	}}, nil
+	return &huma.StreamResponse{Body: func(ctx huma.Context) { a.write(ctx, status, header, text) }}, nil
+}
+
+// write writes a response whose body is a text of JSON.
+func (a *api) write(ctx huma.Context, status int, header map[string]string, text []byte) {
+	ctx.SetHeader("Content-Type", "application/json")
+	for name, value := range header {
+		ctx.SetHeader(name, value)
+	}
+	ctx.SetStatus(status)
+	if _, err := ctx.BodyWriter().Write(text); err != nil {
+		a.Log.DebugContext(ctx.Context(), "answer not written", "error", err)
+	}
 }

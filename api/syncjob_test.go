@@ -2,23 +2,12 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-func TestPreferredWait(t *testing.T) {
-	for given, want := range map[string]time.Duration{"": 0, "wait=7": 7 * time.Second, "respond-async, Wait = 10;x=y": 10 * time.Second, `wait="5"`: 5 * time.Second,
-		"wait=99999": longestWait, "wait=0": 0, "wait=-3": 0, "wait=soon": 0, "waiting=9": 0} {
-		if got := preferredWait(http.Header{"Prefer": {given}}); got != want {
-			t.Errorf("%q: %v, want %v", given, got, want)
-		}
-	}
-}
 
 // A synchronous request with Prefer: wait becomes a job: its results within the wait, else 202, and the job goes on.
 func TestSync_BecomesAJob(t *testing.T) {

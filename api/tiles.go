@@ -125,11 +125,7 @@ func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamRespons
 		defer release()
 		_, w := humago.Unwrap(ctx)
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin)) // recorders in tests have no deadline
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		if _, err := w.Write(tiles); err != nil {
-			a.Log.DebugContext(ctx.Context(), "answer not written", "error", err)
-		}
+		a.write(ctx, http.StatusCreated, nil, tiles)
 	}}, nil
 }
 

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 )
 
 const (
@@ -23,9 +23,6 @@ const (
 	raw      = "raw"
 	document = "document"
 )
-
-// longestWait bounds the wait of the header Prefer.
-const longestWait = time.Minute
 
 // execution is an execute request (execute.yaml).
 type execution struct {
@@ -65,8 +62,8 @@ func (f *Facade) execute(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := parsePreferences(in.Header)
-	if f.isEcho(s.ID) && !want.async {
+	want := facade.PreferencesIn(in.Header)
+	if f.isEcho(s.ID) && !want.Async {
 		if len(e.told) > 0 {
 			return nil, badRequest("A subscriber is told about jobs. Send the header Prefer: respond-async, so that this execution is one.")
 		}
@@ -129,28 +126,6 @@ func (e execution) delivery() delivery {
 	return d
 }
 
-// preferences is what a client asks for in the header Prefer (RFC 7240).
-type preferences struct {
-	async bool
-	wait  time.Duration // 0: none
-}
-
-func parsePreferences(h http.Header) (p preferences) {
-	for _, one := range strings.Split(strings.Join(h.Values("Prefer"), ","), ",") {
-		one, _, _ = strings.Cut(one, ";")
-		name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "respond-async":
-			p.async = true
-		case "wait":
-			if n, err := strconv.Atoi(strings.Trim(value, `" `)); err == nil && n > 0 {
-				p.wait = min(time.Duration(min(n, 3600))*time.Second, longestWait)
-			}
-		}
-	}
-	return p
-}
-
 // request returns the request for a service.
 func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatch.Request, error) {
 	inputs, err := inputsFor(e.Inputs, s.Label != dispatch.OGCProcess || f.isEcho(s.ID))
@@ -193,7 +168,7 @@ func formatOf(s catalogue.Service, media string) (string, error) {
 	return formats[0], nil
 }
 
-func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key, want preferences) (*answer, error) {
+func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key, want facade.Preferences) (*answer, error) {
 	r, err := f.request(in, s, e)
 	if err != nil {
 		return nil, err
@@ -202,10 +177,10 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 	if err != nil {
 		return nil, submissionError(err)
 	}
-	if want.wait > 0 {
-		job = f.awaitEnd(in, job, want.wait)
+	if want.Wait > 0 {
+		job = f.awaitEnd(in, job, want.Wait)
 	}
-	if want.wait > 0 && job.Status == dispatch.Finished {
+	if want.Wait > 0 && job.Status == dispatch.Finished {
 		if results, err := f.jobResults(in, job); err == nil {
 			return results, nil
 		}

@@ -2,7 +2,6 @@ package ogcapi
 
 import (
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"testing"
 	"time"
@@ -10,17 +9,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 )
-
-func TestParsePreferences(t *testing.T) {
-	for given, want := range map[string]preferences{
-		"": {}, "respond-async": {async: true}, "Respond-Async, wait=10": {true, 10 * time.Second}, "wait=7;x=y": {wait: 7 * time.Second},
-		"respond-async;return=representation": {async: true}, "wait=99999999": {wait: longestWait}, "wait=-1": {}, "wait=x, respond-sync": {}, `wait="5"`: {wait: 5 * time.Second},
-	} {
-		if got := parsePreferences(http.Header{"Prefer": {given}}); got != want {
-			t.Errorf("%q: %+v", given, got)
-		}
-	}
-}
 
 // TestPlainURL: what clients make of a base URL with a slash at its end reaches the operation.
 func TestPlainURL(t *testing.T) {
