@@ -84,8 +84,8 @@ func (p taskProgress) event(of dispatch.Status, since int64, ended bool) (epoch 
 type taskProgress struct {
 	jobs, ended int64
 	status      dispatch.Status // as one job
-	before      int64  // percent that had ended before the marks were left, or less
-	state       string // differs after each retry and after each deletion of a job
+	before      int64           // percent that had ended before the marks were left, or less
+	state       string          // differs after each retry and after each deletion of a job
 }
 
 // progressOf counts the jobs of a task after marks of it were taken. Those that ended since have left other marks, which are counted last: so before
