@@ -15,11 +15,11 @@ import (
 // subscriber says where a client is told about its execution (subscriber.yaml). The schema of version 1.0 requires a member successUrl that it
 // does not describe, and describes successUri: either is read, and none is required. It has no place for a secret, so that is an extension.
 type subscriber struct {
-	Success    string `json:"successUri"`
-	SuccessURL string `json:"successUrl"`
-	InProgress string `json:"inProgressUri"`
-	Failed     string `json:"failedUri"`
-	Secret     string `json:"eodispatch:secret"`
+	Success    string          `json:"successUri"`
+	SuccessURL string          `json:"successUrl"`
+	InProgress string          `json:"inProgressUri"`
+	Failed     string          `json:"failedUri"`
+	Secret     dispatch.Secret `json:"eodispatch:secret"`
 }
 
 // Of what the URLs of a subscriber are told. A task, too, is one job to a subscriber.
@@ -44,7 +44,7 @@ func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch
 		of  []dispatch.Status
 	}{{cmp.Or(s.Success, s.SuccessURL), of.success}, {s.Failed, of.failed}, {s.InProgress, of.inProgress}} {
 		if one.url != "" {
-			told = append(told, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of, Secret: dispatch.Secret(s.Secret)})
+			told = append(told, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of, Secret: s.Secret})
 		}
 	}
 	return told, nil
