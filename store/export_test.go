@@ -36,6 +36,11 @@ func InVisit(ctx context.Context, s *Store, account dispatch.Account, f func()) 
 	}))
 }
 
+// Transact runs f in a transaction of clients.
+func Transact(ctx context.Context, s *Store, f func(query.DBTX) error) error {
+	return s.once(ctx, s.write, nil, func(q tx, _ int64) error { return f(q) })
+}
+
 // TransactionLimits returns, for each pool of connections to PostgreSQL, after which time without a statement the server ends a transaction.
 func TransactionLimits(t *testing.T, s *Store) map[string]string {
 	t.Helper()
@@ -53,11 +58,15 @@ func TransactionLimits(t *testing.T, s *Store) map[string]string {
 // Count counts the queries and transactions of a store that is not in use yet. Transactions on PostgreSQL also read the clock.
 func Count(s *Store) (queries, transactions *atomic.Int64) {
 	queries, transactions = new(atomic.Int64), new(atomic.Int64)
-	adapt, now := s.adapt, s.now
+	adapt, now, begin := s.adapt, s.now, s.beginTx
 	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return counted{adapt(db, on), queries} }
 	s.now = func(ctx context.Context, db query.DBTX) (int64, error) {
 		transactions.Add(1)
 		return now(ctx, db)
+	}
+	s.beginTx = func(ctx context.Context, db *sql.DB, o *sql.TxOptions) (transaction, int64, error) {
+		transactions.Add(1)
+		return begin(ctx, db, o)
 	}
 	return queries, transactions
 }

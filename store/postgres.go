@@ -55,7 +55,7 @@ func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) 
 
 // speakPostgreSQL sets how the store uses a PostgreSQL database.
 func (s *Store) speakPostgreSQL() {
-	s.remote, s.now, s.ready = true, postgresNow, func(context.Context, *sql.DB) {}
+	s.remote, s.now, s.beginTx, s.ready = true, postgresNow, beginPostgres, func(context.Context, *sql.DB) {}
 	s.parameter = func(n int) string { return "$" + strconv.Itoa(n) }
 	s.updateJobs = updateByArrays
 	s.adapt = func(_ *sql.DB, on query.DBTX) query.DBTX { return on }
@@ -101,7 +101,7 @@ func (p *pools) config(dsn string) (*pgxpool.Config, error) {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	c.ConnConfig.DialFunc = dialer(c.ConnConfig.ConnectTimeout)
-	c.AfterConnect = setServerTimeouts
+	c.AfterConnect = setUpSession
 	c.ConnConfig.Tracer = deadlines{demoted: p.reset}
 	return c, nil
 }
@@ -127,12 +127,14 @@ func leadsToPooler(ctx context.Context, dsn string) (bool, error) {
 // BehindPooler reports whether connections lead to a pooler, and whether the address of the server behind it is known.
 func (s *Store) BehindPooler() (pooled, direct bool) { return s.pooled, s.direct != "" }
 
-// setServerTimeouts makes the server end the transaction of a process that sends no further statement, and detect a process
-// whose machine vanished. Otherwise their locks could keep all other processes from an account for hours. It is a statement
-// because poolers refuse most settings in the startup message.
-func setServerTimeouts(ctx context.Context, c *pgx.Conn) error {
+// setUpSession makes the server end the transaction of a process that sends no further statement, and detect a process
+// whose machine vanished. Otherwise their locks could keep all other processes from an account for hours. And the server plans each statement
+// once for each connection, for any values: those plans are the ones that tests look at, and to plan a statement for its values, five times
+// at least, takes longer than most statements. It is a statement because poolers refuse most settings in the startup message.
+func setUpSession(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d;
-		SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3`, nextWithin.Milliseconds()))
+		SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;
+		SET plan_cache_mode = force_generic_plan`, nextWithin.Milliseconds()))
 	return err
 }
 
@@ -169,8 +171,10 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
-// postgresNow is written by hand because SQLite has no such functions, and sqlc generates for both.
+// selectNow is written by hand because SQLite has no such functions, and sqlc generates for both.
+const selectNow = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
+
 func postgresNow(ctx context.Context, db query.DBTX) (us int64, err error) {
-	err = db.QueryRowContext(ctx, `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`).Scan(&us)
+	err = db.QueryRowContext(ctx, selectNow).Scan(&us)
 	return us, err
 }

@@ -61,6 +61,10 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 // speakSQLite sets how the store uses an SQLite database. It returns where the prepared statements of each connection pool are to be registered.
 func (s *Store) speakSQLite(c dispatch.Clock) map[*sql.DB]*statements {
 	s.now = func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }
+	s.beginTx = func(ctx context.Context, db *sql.DB, o *sql.TxOptions) (transaction, int64, error) {
+		begun, err := db.BeginTx(ctx, o)
+		return begun, micros(c.Now()), err
+	}
 	s.parameter = func(int) string { return "?" } // the driver looks up each named parameter among all
 	s.updateJobs = updateByRows
 	prepared := map[*sql.DB]*statements{}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"encoding/hex"
 	"errors"
@@ -30,10 +31,12 @@ type Store struct {
 	ping  *sql.DB
 	locks *sql.DB                                          // only for waiting for and holding locks; nil where there cannot be another process
 	now   func(context.Context, query.DBTX) (int64, error) // microseconds since 1970, by the clock of the database
-	adapt func(*sql.DB, query.DBTX) query.DBTX             // adapts the queries, which run on the second argument, to this database
-	ready func(context.Context, *sql.DB)                   // called before each transaction
-	close func() error
-	pools *pools // of PostgreSQL; nil: there are none
+	// beginTx begins a transaction, and returns the time as now does.
+	beginTx func(context.Context, *sql.DB, *sql.TxOptions) (transaction, int64, error)
+	adapt   func(*sql.DB, query.DBTX) query.DBTX // adapts the queries, which run on the second argument, to this database
+	ready   func(context.Context, *sql.DB)       // called before each transaction
+	close   func() error
+	pools   *pools // of PostgreSQL; nil: there are none
 
 	remote bool // the database is a server, which may not respond
 	turns  lockQueues
@@ -203,16 +206,14 @@ func (s *Store) readOnly(ctx context.Context, db *sql.DB, op string, f func(q tx
 
 func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q tx, now int64) error) error {
 	s.ready(ctx, db)
-	begun, err := db.BeginTx(ctx, o)
+	begun, now, err := s.beginTx(ctx, db, o)
 	if err != nil {
 		return err
 	}
 	defer begun.Rollback()
-	now, err := s.now(ctx, begun)
-	if err != nil {
-		return err
-	}
-	if err := f(s.tx(ctx, db, begun), now); err != nil {
+	if err := f(s.tx(ctx, db, begun), now); errors.Is(err, driver.ErrBadConn) && ctx.Err() != nil {
+		return ctx.Err() // the driver also calls a connection bad whose statement was not sent because the context had ended
+	} else if err != nil {
 		return err
 	}
 	return committed(begun.Commit())

@@ -15,12 +15,18 @@ type TraceFunc func(ctx context.Context, name string) (context.Context, func(err
 // Trace has begin called with each transaction and each statement; nil: nothing is traced. Call it before the store is used.
 func (s *Store) Trace(begin TraceFunc) {
 	s.trace = begin
-	if now := s.now; begin != nil && s.remote { // elsewhere the time comes from no statement
+	if now, beginTx := s.now, s.beginTx; begin != nil && s.remote { // elsewhere the time comes from no statement
 		s.now = func(ctx context.Context, on query.DBTX) (int64, error) {
 			_, end := begin(ctx, "Now")
 			us, err := now(ctx, on)
 			end(err)
 			return us, err
+		}
+		s.beginTx = func(ctx context.Context, db *sql.DB, o *sql.TxOptions) (transaction, int64, error) {
+			_, end := begin(ctx, "Now")
+			begun, us, err := beginTx(ctx, db, o)
+			end(err)
+			return begun, us, err
 		}
 	}
 }
