@@ -27,7 +27,7 @@ type service struct {
 	settings *config.Config
 	broker   *broker
 	stop     context.CancelFunc // ends the work of the broker
-	done     <-chan struct{}    // closed when it has ended
+	done     <-chan struct{}    // closed when it has ended, and those before it
 }
 
 // ServeHTTP implements [http.Handler] with the interface of the present broker.
@@ -84,16 +84,19 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 		return err
 	}
 	stop()
+	s.done = all(done, former.handler.Close)
 	grace := time.NewTimer(settings.ShutdownGrace)
 	defer grace.Stop()
 	select {
-	case <-all(done, former.handler.Close):
+	case <-s.done:
 	case <-ctx.Done(): // the process stops, and waits for the former broker
 		return nil
 	case <-grace.C: // leases keep the two from doing the same
 		s.log.WarnContext(ctx, "requests of before the reload are still running", "grace", settings.ShutdownGrace)
 	}
+	left := s.done
 	s.run(ctx)
+	s.done = all(s.done, func() { <-left })
 	return nil
 }
 
