@@ -167,7 +167,60 @@ func TestOGCAPI_Conformance(t *testing.T) {
 	t.Run("echo while one waits", func(t *testing.T) { s.with(t).echoSync() })
 	t.Run("wrong inputs", func(t *testing.T) { s.with(t).wrongInputs() })
 	t.Run("echo as a job", func(t *testing.T) { s.with(t).echoAsync() })
+	t.Run("joined URLs", func(t *testing.T) { s.with(t).joinedURLs() })
+	t.Run("ids of openEO", func(t *testing.T) { s.with(t).idsOfOpenEO() })
 	t.Run("job list", func(t *testing.T) { s.with(t).jobList() })
+}
+
+// joinedURLs: what clients make of URLs is served where it was sent. After a redirect some would send a write again without its body.
+func (s ogcServer) joinedURLs() {
+	for _, c := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"POST", "//processes//echo/execution/", `{"inputs": {"message": "a"}}`, 200},
+		{"POST", "/processes/echo/../echo/execution", `{"inputs": {"message": "a"}}`, 404},
+		{"DELETE", "//jobs//4711/", "", 404},
+	} {
+		r, err := http.NewRequestWithContext(s.Context(), c.method, s.base+c.path, strings.NewReader(c.body))
+		if err != nil {
+			s.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+s.token)
+		r.Header.Set("Content-Type", "application/json")
+		a, err := http.DefaultTransport.RoundTrip(r) // follows no redirects
+		if err != nil {
+			s.Fatal(err)
+		}
+		a.Body.Close()
+		if a.StatusCode != c.want || a.Header.Get("Location") != "" {
+			s.Errorf("%s %s: %d, Location %q", c.method, c.path, a.StatusCode, a.Header.Get("Location"))
+		}
+	}
+}
+
+// idsOfOpenEO: a batch job that was not started is not there for clients of the OGC interface, and a job of theirs is none of another platform's for
+// clients of openEO.
+func (s ogcServer) idsOfOpenEO() {
+	openEO := strings.TrimSuffix(s.base, "/ogcapi") + "/openeo/openeo/1.2/jobs"
+	a := s.do("POST", openEO, `{"process": {"process_graph": {"a": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`)
+	id := a.header.Get("OpenEO-Identifier")
+	if a.status != http.StatusCreated || id == "" {
+		s.Fatalf("%d %s", a.status, a.text)
+	}
+	for _, path := range []string{"/jobs/" + id, "/jobs/" + id + "/results", "/jobs/t-" + id} {
+		s.refused(s.do("GET", path, ""), 404, ogcExceptions+"no-such-job")
+	}
+	s.refused(s.do("DELETE", "/jobs/"+id, ""), 404, ogcExceptions+"no-such-job")
+	if a := s.do("DELETE", openEO+"/"+id, ""); a.status != http.StatusNoContent {
+		s.Errorf("the batch job: %d %s", a.status, a.text)
+	}
+	_, j := s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}}`)
+	for _, method := range []string{"GET", "DELETE"} {
+		if a := s.do(method, openEO+"/"+j.JobID, ""); a.status != http.StatusNotFound || !strings.Contains(string(a.text), "JobNotFound") {
+			s.Errorf("%s: %d %s", method, a.status, a.text)
+		}
+	}
 }
 
 func (s ogcServer) with(t *testing.T) ogcServer { s.T = t; return s }
