@@ -2,6 +2,7 @@ package openeo
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -31,7 +32,7 @@ func (f *Facade) choose(r *request, members map[string]json.RawMessage) (*dispat
 		b := f.anyBackend(name)
 		switch {
 		case b == nil || b.Label != dispatch.OpenEO && len(needs) == 0:
-			return nil, f.noPlatform("There is no openEO platform " + name + ".")
+			return nil, f.noPlatform("There is no openEO platform " + quoted(name) + ".")
 		case !needs.allAt(name):
 			return nil, f.noPlatform("The platform " + name + " does not have all that this process graph calls: " + needs.String() + ".")
 		}
@@ -63,10 +64,16 @@ func (all needs) allAt(platform string) bool {
 	return !slices.ContainsFunc(all, func(n need) bool { return !slices.Contains(n.at, platform) })
 }
 
+// mostNamed bounds how many needs of a process graph an error names.
+const mostNamed = 10
+
 func (all needs) String() string {
-	texts := make([]string, len(all))
-	for i, n := range all {
-		texts[i] = n.what + " is at: " + orNone(n.at)
+	var texts []string
+	for _, n := range all[:min(len(all), mostNamed)] {
+		texts = append(texts, n.what+" is at: "+orNone(n.at))
+	}
+	if rest := len(all) - mostNamed; rest > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", rest))
 	}
 	return strings.Join(texts, "; ")
 }
