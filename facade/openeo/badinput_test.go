@@ -2,6 +2,7 @@ package openeo_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -76,6 +77,34 @@ func TestJobs_UnknownProcess(t *testing.T) {
 	for _, part := range []string{"/results", "/logs"} {
 		if got := w.ask("GET", path+part, "", "Authorization", anna); !strings.Contains(got.Body.String(), "no_such_process") {
 			t.Errorf("%s: %d %s", part, got.Code, got.Body)
+		}
+	}
+}
+
+// Errors do not grow with what is wrong.
+func TestErrors_AreShort(t *testing.T) {
+	w := twoPlatforms(t)
+	long, many := strings.Repeat("x", 100_000), ""
+	for i := range 5_000 {
+		many += fmt.Sprintf(`"n%d": {"process_id": "load_collection", "arguments": {"id": "NONE%d"}}, `, i, i)
+	}
+	const result, end = `"r": {"process_id": "load_collection", "arguments": {"id": "SHARED"}, "result": true}`, `}}`
+	for name, body := range map[string]string{
+		"collections": many + result + end,
+		"cycle":       `"LONG": {"process_id": "add", "arguments": {"x": {"from_node": "LONG"}}, "result": true}` + end,
+		"reference":   `"a": {"process_id": "add", "arguments": {"x": {"from_node": "LONG"}}, "result": true}` + end,
+		"results":     `"LONG": {"process_id": "add", "result": true}, ` + result + end,
+		"node":        `"LONG": 1` + end,
+		"service":     `"a": {"process_id": "LONG", "namespace": "catalogue", "arguments": {}, "result": true}` + end,
+		"collection":  `"a": {"process_id": "load_collection", "arguments": {"id": "LONG"}, "result": true}` + end,
+		"platform":    result + end + `, "job_options": {"eodispatch:platform": "LONG"}`,
+		"grid":        result + end + `, "job_options": {"eodispatch:tile_grid": "LONG"}`,
+		"argument":    result + end + `, "job_options": {"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "LONG"}`,
+		"level":       result + end + `, "log_level": "LONG"`,
+	} {
+		got := w.ask("POST", mergedJobs, strings.ReplaceAll(`{"process": {"process_graph": {`+body+`}`, "LONG", long), "Authorization", anna)
+		if got.Code != http.StatusBadRequest || got.Body.Len() > 5_000 {
+			t.Errorf("%s: %d, %d bytes: %.300s", name, got.Code, got.Body.Len(), got.Body)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 		}
 		if area != nil && string(area) != string(value) {
 			return nil, nil, refused(http.StatusBadRequest, "ProcessParameterInvalid",
-				"The nodes of the process graph have different values of "+argument+". A job that is split into tiles needs one area.")
+				"The nodes of the process graph have different values of "+quoted(argument)+". A job that is split into tiles needs one area.")
 		}
 		area, arguments[argument] = value, reference
 		if nodes[id]["arguments"], err = dispatch.Encode(arguments); err != nil {
@@ -111,7 +111,7 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 	}
 	if area == nil {
 		return nil, nil, refused(http.StatusBadRequest, "ProcessParameterRequired",
-			"No node of the process graph has an argument "+argument+". Name the one with the area in the job option "+optionParameter+".")
+			"No node of the process graph has an argument "+quoted(argument)+". Name the one with the area in the job option "+optionParameter+".")
 	}
 	graph, err = dispatch.Encode(nodes)
 	return area, graph, err

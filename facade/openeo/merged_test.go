@@ -1,7 +1,6 @@
 package openeo_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -124,22 +123,6 @@ func TestMerged_ChoosesAPlatform(t *testing.T) {
 		}
 		if !slices.Equal(there, []string{row.platform}) {
 			t.Errorf("%+v: it is at %v", row, there)
-		}
-	}
-}
-
-// Errors about a graph do not grow with it.
-func TestMerged_ErrorsAreShort(t *testing.T) {
-	w := twoPlatforms(t)
-	nodes := `"r": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}`
-	for i := range 5_000 {
-		nodes += fmt.Sprintf(`, "n%d": {"process_id": "load_collection", "arguments": {"id": "NONE%d"}}`, i, i)
-	}
-	graph := `{"process": {"process_graph": {` + nodes + `}}`
-	for _, body := range []string{graph + `}`, graph + `, "job_options": {"eodispatch:platform": "` + strings.Repeat("x", 100_000) + `"}}`} {
-		got := w.ask("POST", mergedJobs, body, "Authorization", anna)
-		if refusedWith(t, got, http.StatusBadRequest, "ProcessUnsupported"); got.Body.Len() > 5_000 {
-			t.Errorf("%d bytes: %.500s", got.Body.Len(), got.Body)
 		}
 	}
 }
