@@ -83,7 +83,7 @@ func exceptionOf(p facade.Problem) exception {
 func faultText(f dispatch.Fault) string {
 	var path []string
 	for _, part := range f.Loc {
-		path = append(path, fmt.Sprint(part))
+		path = append(path, clip(fmt.Sprint(part)))
 	}
 	at := strings.Join(path, ".")
 	for from, to := range map[string]string{"body.parameters": "inputs", "body.dimension": "inputs"} {

@@ -3,6 +3,7 @@ package ogcapi
 import (
 	"encoding/json"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,16 @@ func TestPlainValue(t *testing.T) {
 	}
 	if _, err := plainValue("a", json.RawMessage(`{"bbox":[1,2,3,4],"crs":"http://www.opengis.net/def/crs/EPSG/0/4326"}`)); err == nil {
 		t.Error("a box in another order of coordinates is accepted")
+	}
+}
+
+// TestFaultText: it names the place as the standard does, and does not grow with the request.
+func TestFaultText(t *testing.T) {
+	if got := faultText(dispatch.Fault{Loc: []any{"body", "parameters", "bbox", 2}, Msg: "It is no number."}); got != "inputs.bbox.2: It is no number." {
+		t.Error(got)
+	}
+	if got := faultText(dispatch.Fault{Loc: []any{"body", "parameters", strings.Repeat("x", 1<<20)}, Msg: "It is unknown"}); len(got) > 200 {
+		t.Errorf("%d bytes", len(got))
 	}
 }
 

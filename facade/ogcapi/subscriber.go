@@ -30,6 +30,8 @@ var (
 
 type subscriberEvents struct{ success, failed, inProgress []dispatch.Status }
 
+const mostURL = 2_000
+
 // parseSubscriber returns who is to be told about an execution.
 func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch.Notify, err error) {
 	if len(text) == 0 || string(text) == "null" {
@@ -43,6 +45,9 @@ func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch
 		url string
 		of  []dispatch.Status
 	}{{cmp.Or(s.Success, s.SuccessURL), of.success}, {s.Failed, of.failed}, {s.InProgress, of.inProgress}} {
+		if len(one.url) > mostURL {
+			return nil, badRequest("subscriber: a URL has at most %d characters.", mostURL)
+		}
 		if one.url != "" {
 			told = append(told, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of, Secret: s.Secret})
 		}

@@ -116,4 +116,7 @@ func TestParseSubscriber(t *testing.T) {
 	if _, err := parseSubscriber(json.RawMessage(`{"eodispatch:secret": {"a": "whsec_x"}}`), eventsOfJob); err == nil || strings.Contains(err.Error(), "whsec_x") {
 		t.Error(err)
 	}
+	if _, err := parseSubscriber(json.RawMessage(`{"failedUri": "https://example.org/`+strings.Repeat("x", mostURL)+`"}`), eventsOfJob); err == nil || len(err.Error()) > 200 {
+		t.Errorf("a long URL: %v", err)
+	}
 }
