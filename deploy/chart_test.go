@@ -18,11 +18,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := postgres.Run(m)
 	executable.CleanUp()
 	os.Exit(code)
 }

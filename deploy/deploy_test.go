@@ -19,7 +19,7 @@ import (
 // promtool runs Prometheus' own tool: the installed one, or the one that test/real/install.sh unpacks.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	path := tool(t, "promtool", filepath.Join(cache(), "promtool", "usr", "bin", "promtool"))
+	path := tool(t, "promtool", filepath.Join(cache(), "prometheus", "usr", "bin", "promtool"))
 	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
 		t.Fatalf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

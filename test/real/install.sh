@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server and a pooler for it, MariaDB's server, a C compiler for the race detector,
 # a browser, a Python environment for each real server that the tests of this folder start and for each judge, Node where the system's is
-# older than 20, borders of countries, promtool, zsh, what judges the service (systemd-analyze, strace), and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
+# older than 20, borders of countries, Prometheus, zsh, what judges the service (systemd-analyze, strace), and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
 # Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}. apt-get checks the signatures of the distribution;
 # all else is checked by hashes that stand here, and what has another one is not installed.
 #
 #   install.sh          all that is missing
-#   install.sh NAME...  only the environments of requirements/NAME.txt, the borders of world-atlas, promtool, the JavaScript clients (javascript), or
+#   install.sh NAME...  only the environments of requirements/NAME.txt, the borders of world-atlas, Prometheus (prometheus), the JavaScript clients (javascript), or
 #                       Patroni and etcd (patroni), which make failover needs
 #   install.sh --bin NAME   prints the folder of an environment's programs, or of the JavaScript clients
 set -euo pipefail
@@ -38,19 +38,19 @@ update_lists() {
   updated=1
 }
 
-# unpack_promtool: unpacks the tool that checks alert rules from the system package of Prometheus. That is not installed, because its server would start.
-unpack_promtool() {
-  local folder=$cache/promtool
-  if command -v promtool >/dev/null || [[ -e $folder/installed.txt ]]; then return; fi
+# unpack_prometheus: unpacks Prometheus and promtool, which checks alert rules, from the system package. That is not installed, because its server would start.
+unpack_prometheus() {
+  local folder=$cache/prometheus
+  if { command -v prometheus && command -v promtool; } >/dev/null || [[ -e $folder/installed.txt ]]; then return; fi
   if ! command -v apt-get >/dev/null; then
-    echo "install promtool, a part of Prometheus: the tests need it" >&2
+    echo "install Prometheus with promtool: the tests need it" >&2
     exit 1
   fi
   update_lists
-  echo "unpacking promtool from the system package prometheus into $folder"
+  echo "unpacking Prometheus from the system package prometheus into $folder"
   rm -rf "$folder"
   mkdir -p "$folder"
-  (cd "$folder" && apt-get download -qq prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool && rm prometheus_*.deb)
+  (cd "$folder" && apt-get download -qq prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool ./usr/bin/prometheus && rm prometheus_*.deb)
   touch "$folder/installed.txt"
 }
 
@@ -140,7 +140,7 @@ if [[ $# == 0 ]]; then
   package strace command -v strace
   package systemd command -v systemd-analyze
   package chromium command -v chromium
-  names=(world-atlas promtool javascript)
+  names=(world-atlas prometheus javascript)
   for file in "$here"/requirements/*.in; do names+=("$(basename "$file" .in)"); done
 fi
 mkdir -p "$cache"
@@ -149,7 +149,7 @@ flock 9
 for name in "${names[@]}"; do
   case $name in
     world-atlas) outlines ;;
-    promtool) unpack_promtool ;;
+    prometheus) unpack_prometheus ;;
     patroni)
       package etcd-server command -v etcd
       package patroni command -v patroni
