@@ -36,6 +36,7 @@ type Broker interface {
 	platformBroker
 	logBroker
 	usageBroker
+	estimateBroker
 }
 
 // Config is what an API is made of. Limits and durations that are zero get the defaults named in their comments.
@@ -251,6 +252,7 @@ func New(c Config) API {
 	a.huma.UseMiddleware(a.authenticate)
 	a.routes()
 	a.accessRoutes()
+	a.estimateRoutes()
 	a.hookRoutes()
 	a.ticketRoutes()
 	a.sessionRoutes()

@@ -65,6 +65,15 @@ type document struct {
 // isTask reports whether the request is that of a task.
 func (d document) isTask() bool { return d.Dimension != nil || len(d.Dimensions) > 0 }
 
+// task returns the request for a task.
+func (d document) task() client.TaskRequest {
+	r := client.TaskRequest{JobRequest: d.JobRequest, Dimensions: d.Dimensions, Combine: d.Combine}
+	if d.Dimension != nil {
+		r.Dimension = *d.Dimension
+	}
+	return r
+}
+
 // varies reports whether a parameter has different values in the jobs of a task.
 func (d document) varies(parameter string) bool {
 	return d.Dimension != nil && d.Dimension.Name == parameter ||

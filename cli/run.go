@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 type running struct {
 	request
 	wait     bool
+	estimate bool
 	download string
 }
 
@@ -61,10 +63,14 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if r.estimate {
+				return r.showEstimate(ctx, c, d)
+			}
 			return r.submit(ctx, c, d)
 		})(command, args)
 	}
 	r.request.flags(command)
+	command.Flags().BoolVar(&r.estimate, "estimate", false, "submit nothing, and show what it is expected to cost, from your finished jobs of the service")
 	command.Flags().BoolVarP(&r.wait, "wait", "w", false, "show the progress until the end")
 	command.Flags().StringVarP(&r.download, "download", "d", "", "download the results to this folder as they become available; implies --wait")
 	return command
@@ -97,16 +103,37 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 	return r.follow(ctx, c, t, nil)
 }
 
+// showEstimate prints what the request is expected to cost and how long it is expected to run.
+func (r *running) showEstimate(ctx context.Context, c *client.Client, d document) (err error) {
+	var e client.Estimate
+	if d.isTask() {
+		e, err = c.EstimateTask(ctx, d.task())
+	} else {
+		e, err = c.Estimate(ctx, d.JobRequest)
+	}
+	if err != nil || r.json {
+		return errors.Join(err, r.printUnless(err, e))
+	}
+	shown := func(s *client.Spread, unit string, runs int) string {
+		if s == nil {
+			return fmt.Sprintf("not known: %d of your finished jobs tell it", runs)
+		}
+		text := strings.TrimSpace(fmt.Sprintf("%.4g to %.4g, likely %.4g %s", s.Low, s.High, s.Likely, unit))
+		if runs == 0 {
+			return text + ", as the provider states"
+		}
+		return text + fmt.Sprintf(", by %d finished jobs", runs)
+	}
+	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs, shown(e.Costs, e.CostUnit, e.CostRuns), shown(e.Seconds, "s each", e.SecondsRuns))
+	return nil
+}
+
 // create submits a job or a task.
 func create(ctx context.Context, c *client.Client, d document, key string) (target, any, error) {
 	if !d.isTask() {
 		j, err := c.Submit(ctx, d.JobRequest, key)
 		return target{false, j.ID}, j, err
 	}
-	r := client.TaskRequest{JobRequest: d.JobRequest, Dimensions: d.Dimensions, Combine: d.Combine}
-	if d.Dimension != nil {
-		r.Dimension = *d.Dimension
-	}
-	t, err := c.Upscale(ctx, r, key)
+	t, err := c.Upscale(ctx, d.task(), key)
 	return target{true, t.ID}, t, err
 }

@@ -75,6 +75,18 @@ func (c *Client) Upscale(ctx context.Context, r TaskRequest, key string) (t Task
 	return t, c.create(ctx, "/upscale_tasks", r, key, &t)
 }
 
+// Estimate estimates a request for a job and submits nothing.
+func (c *Client) Estimate(ctx context.Context, r JobRequest) (e Estimate, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPost, path: "/estimate", body: r}, &e)
+	return e, err
+}
+
+// EstimateTask estimates a request for a task and submits nothing.
+func (c *Client) EstimateTask(ctx context.Context, r TaskRequest) (e Estimate, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPost, path: "/estimate", body: r}, &e)
+	return e, err
+}
+
 func (c *Client) create(ctx context.Context, path string, body any, key string, v any) error {
 	if key == "" {
 		key = NewKey()

@@ -144,6 +144,24 @@ type Amount struct {
 	Unit  string  `json:"unit,omitempty"`
 }
 
+// Estimate is what a request is expected to cost, and how long it is expected to run, by the user's own finished jobs.
+type Estimate struct {
+	Jobs        int     `json:"jobs"`
+	Costs       *Spread `json:"costs"` // of all jobs together; nil: not known
+	CostUnit    string  `json:"cost_unit"`
+	CostBasis   string  `json:"cost_basis,omitempty"` // "runs" of the user, or the "catalogue"; "": no estimate
+	CostRuns    int     `json:"cost_runs"`            // that the costs are estimated from
+	Seconds     *Spread `json:"seconds"`              // of one job; nil: not known
+	SecondsRuns int     `json:"seconds_runs"`
+}
+
+// Spread is the range in which an amount is expected.
+type Spread struct {
+	Low    float64 `json:"low"`
+	Likely float64 `json:"likely"`
+	High   float64 `json:"high"`
+}
+
 // Attention says why a job makes no progress, and what its owner can do.
 type Attention struct {
 	Code    string  `json:"code"`

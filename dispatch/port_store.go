@@ -72,6 +72,9 @@ type Records interface {
 	// Usage counts the owner's jobs at each account, including deleted ones until they are purged. Usage.Lately counts those submitted
 	// within d, at most a [Day].
 	Usage(ctx context.Context, u UserID, d time.Duration) ([]Usage, error)
+	// FinishedRuns returns the owner's latest finished jobs of a service at an account, latest first, n at most, also deleted ones until they
+	// are purged.
+	FinishedRuns(ctx context.Context, u UserID, a Account, s ServiceHash, n int) ([]FinishedRun, error)
 	// Result returns the STAC Collection that was stored with a job; nil if there is none.
 	Result(context.Context, UserID, JobID) ([]byte, error)
 	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.

@@ -24,7 +24,7 @@ CREATE TABLE tasks (
 	dimension TEXT NOT NULL,
 	hidden    BOOLEAN NOT NULL DEFAULT FALSE,
 	created   BIGINT NOT NULL
-, paused BOOLEAN NOT NULL DEFAULT FALSE, edited BIGINT NOT NULL DEFAULT 0, pruned BOOLEAN NOT NULL DEFAULT FALSE, sent BIGINT NOT NULL DEFAULT 0, annotations TEXT NOT NULL DEFAULT '', told_share BIGINT NOT NULL DEFAULT 0, ends BIGINT NOT NULL DEFAULT 0, ended_as TEXT NOT NULL DEFAULT '');
+, paused BOOLEAN NOT NULL DEFAULT FALSE, edited BIGINT NOT NULL DEFAULT 0, pruned BOOLEAN NOT NULL DEFAULT FALSE, sent BIGINT NOT NULL DEFAULT 0, annotations TEXT NOT NULL DEFAULT '', told_share BIGINT NOT NULL DEFAULT 0, ends BIGINT NOT NULL DEFAULT 0, ended_as TEXT NOT NULL DEFAULT '', budget DOUBLE PRECISION NOT NULL DEFAULT 0, budget_unit TEXT NOT NULL DEFAULT '', trial BIGINT NOT NULL DEFAULT 0, paused_for TEXT NOT NULL DEFAULT '');
 CREATE TABLE jobs (
 	id        BIGINT PRIMARY KEY,
 	task      BIGINT NOT NULL, -- 0: none
@@ -71,7 +71,7 @@ CREATE TABLE jobs (
 		WHEN phase = 'starting' THEN 'settle'
 		WHEN phase = 'created' THEN 'start'
 		ELSE 'learn' END) STORED
-, past TEXT NOT NULL DEFAULT '', refused BIGINT NOT NULL DEFAULT 0, max_duration BIGINT NOT NULL DEFAULT 0, deadline BIGINT NOT NULL DEFAULT 0, duration BIGINT NOT NULL DEFAULT 0, intent_lease BIGINT NOT NULL DEFAULT 0, nonces TEXT NOT NULL DEFAULT '', unmoved BIGINT NOT NULL DEFAULT 0, begun BIGINT NOT NULL DEFAULT 0, bytes BIGINT NOT NULL DEFAULT 0, counted BOOLEAN NOT NULL DEFAULT FALSE, service_hash BIGINT NOT NULL DEFAULT 0, paused BOOLEAN NOT NULL DEFAULT FALSE, unit TEXT NOT NULL DEFAULT '', spent DOUBLE PRECISION NOT NULL DEFAULT 0, metered TEXT NOT NULL DEFAULT '', unmetered TEXT NOT NULL DEFAULT '', meter_due BIGINT NOT NULL DEFAULT 0, pruned BOOLEAN NOT NULL DEFAULT FALSE, annotations TEXT NOT NULL DEFAULT '', traceparent TEXT NOT NULL DEFAULT '', retries BIGINT NOT NULL DEFAULT 0, retried BIGINT NOT NULL DEFAULT 0);
+, past TEXT NOT NULL DEFAULT '', refused BIGINT NOT NULL DEFAULT 0, max_duration BIGINT NOT NULL DEFAULT 0, deadline BIGINT NOT NULL DEFAULT 0, duration BIGINT NOT NULL DEFAULT 0, intent_lease BIGINT NOT NULL DEFAULT 0, nonces TEXT NOT NULL DEFAULT '', unmoved BIGINT NOT NULL DEFAULT 0, begun BIGINT NOT NULL DEFAULT 0, bytes BIGINT NOT NULL DEFAULT 0, counted BOOLEAN NOT NULL DEFAULT FALSE, service_hash BIGINT NOT NULL DEFAULT 0, paused BOOLEAN NOT NULL DEFAULT FALSE, unit TEXT NOT NULL DEFAULT '', spent DOUBLE PRECISION NOT NULL DEFAULT 0, metered TEXT NOT NULL DEFAULT '', unmetered TEXT NOT NULL DEFAULT '', meter_due BIGINT NOT NULL DEFAULT 0, pruned BOOLEAN NOT NULL DEFAULT FALSE, annotations TEXT NOT NULL DEFAULT '', traceparent TEXT NOT NULL DEFAULT '', retries BIGINT NOT NULL DEFAULT 0, retried BIGINT NOT NULL DEFAULT 0, budgeted BOOLEAN NOT NULL DEFAULT FALSE);
 CREATE INDEX jobs_step ON jobs (account, step, due, id);
 CREATE INDEX jobs_line ON jobs (account, line, due, id) WHERE phase = 'waiting';
 CREATE INDEX jobs_held ON jobs (account) WHERE phase NOT IN ('waiting', 'ended');
@@ -552,6 +552,8 @@ CREATE TRIGGER mark_gone AFTER UPDATE OF hidden ON jobs WHEN NEW.hidden AND NOT 
 	WHERE EXISTS (SELECT 1 FROM hooks h WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0) AND NOT h.gone AND replace(h.statuses, '|task_', '') <> h.statuses)
 	ON CONFLICT (task, job, epoch) DO NOTHING;
 END;
+CREATE INDEX jobs_budgeted ON jobs (task) WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0);
+CREATE INDEX jobs_finished_runs ON jobs (owner, account, service_hash, moved) WHERE status = 'finished';
 INSERT INTO census (one, holder, ends) VALUES (1, '', 0);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (1, 0, 1);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (2, 1, 1);
@@ -619,5 +621,8 @@ INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (63, 82, 1);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (64, 83, 1);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (65, 87, 1);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (66, 88, 1);
+INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (67, 92, 1);
+INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (68, 93, 1);
+INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (69, 94, 1);
 INSERT INTO ids (name, last) VALUES ('job', 0);
 INSERT INTO ids (name, last) VALUES ('task', 0);

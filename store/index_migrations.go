@@ -23,6 +23,8 @@ func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 		indexMigration(dialect, 71, "jobs_open", "ON jobs (owner, task) WHERE phase <> 'ended'", "jobs_live", "jobs_bytes"),
 		// Runs of tasks with a budget whose costs are not known yet.
 		indexMigration(dialect, 93, "jobs_budgeted", "ON jobs (task) WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)"),
+		// The latest finished runs of a user's service, from which requests are estimated.
+		indexMigration(dialect, 94, "jobs_finished_runs", "ON jobs (owner, account, service_hash, moved) WHERE status = 'finished'"),
 	}
 }
 

@@ -207,6 +207,16 @@ func (s *Store) AnyAwaited(ctx context.Context, u dispatch.UserID, scope dispatc
 	return n > 0, fail("AnyAwaited", err)
 }
 
+// FinishedRuns returns the owner's latest finished jobs of a service at an account.
+func (s *Store) FinishedRuns(ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) ([]dispatch.FinishedRun, error) {
+	rows, err := s.queries(s.read).ListFinishedRuns(ctx, query.ListFinishedRunsParams{Owner: u, Account: a, Service: service, N: int64(n)})
+	runs := make([]dispatch.FinishedRun, len(rows))
+	for i, r := range rows {
+		runs[i] = dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration)}
+	}
+	return runs, fail("FinishedRuns", err)
+}
+
 // Usage counts the owner's jobs at each account.
 func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) ([]dispatch.Usage, error) {
 	now, err := s.now(ctx, s.read)

@@ -66,6 +66,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"claimDeliveries":    {"SEARCH e USING INDEX sqlite_autoindex_deliveries_1 (hook=? AND job=? AND epoch<?)", ""},
 	"oldestDelivery":     {"SCAN d USING INDEX deliveries_waiting", ""},
 	"countPausedHooks":   {"hooks USING INDEX hooks_held (hold>?)", ""},
+	"listFinishedRuns":   {"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs"},
 	"listUnprepared":     {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},
 }
 

@@ -1011,6 +1011,11 @@ SELECT account, CAST(SUM(waiting + held) AS BIGINT) AS live, CAST(SUM(jobs) AS B
 	CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(priced) AS BIGINT) AS priced
 FROM owner_counts WHERE owner = sqlc.arg(owner) GROUP BY account HAVING SUM(jobs) > 0 ORDER BY account;
 
+-- name: ListFinishedRuns :many
+SELECT costs, unit, duration FROM jobs
+WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account) AND service_hash = sqlc.arg(service) AND status = 'finished'
+ORDER BY moved DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
 -- name: ListLedger :many
 SELECT account, month, unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(runs) AS BIGINT) AS runs
 FROM ledger WHERE owner = sqlc.arg(owner) GROUP BY account, month, unit ORDER BY month DESC, account, unit LIMIT CAST(sqlc.arg(n) AS BIGINT);

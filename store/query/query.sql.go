@@ -4301,6 +4301,53 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 	return items, nil
 }
 
+const listFinishedRuns = `-- name: ListFinishedRuns :many
+SELECT costs, unit, duration FROM jobs
+WHERE owner = $1 AND account = $2 AND service_hash = $3 AND status = 'finished'
+ORDER BY moved DESC LIMIT CAST($4 AS BIGINT)
+`
+
+type ListFinishedRunsParams struct {
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Service dispatch.ServiceHash
+	N       int64
+}
+
+type ListFinishedRunsRow struct {
+	Costs    *float64
+	Unit     string
+	Duration int64
+}
+
+func (q *Queries) ListFinishedRuns(ctx context.Context, arg ListFinishedRunsParams) ([]ListFinishedRunsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listFinishedRuns,
+		arg.Owner,
+		arg.Account,
+		arg.Service,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListFinishedRunsRow
+	for rows.Next() {
+		var i ListFinishedRunsRow
+		if err := rows.Scan(&i.Costs, &i.Unit, &i.Duration); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listForeignGrants = `-- name: ListForeignGrants :many
 SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE key <> $1 ORDER BY id LIMIT CAST($2 AS BIGINT)
 `

@@ -285,6 +285,22 @@ func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatc
 	return nil
 }
 
+func (s *MemStore) FinishedRuns(_ context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	var jobs []dispatch.Job
+	for _, r := range s.jobs {
+		if r.Owner == u && r.Account == a && r.Service == service && r.Status == dispatch.Finished {
+			jobs = append(jobs, r.Job)
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b dispatch.Job) int { return b.Moved.Compare(a.Moved) })
+	for _, j := range jobs[:min(n, len(jobs))] {
+		runs = append(runs, dispatch.FinishedRun{Costs: j.Costs, Unit: j.Unit, Duration: j.Duration})
+	}
+	return runs, nil
+}
+
 func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) (all []dispatch.Usage, err error) {
 	now, unlock := s.lock()
 	defer unlock()

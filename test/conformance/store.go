@@ -60,6 +60,7 @@ var storeTests = []struct {
 	{"a budget that cannot be kept", storeTest.oddBudgets},
 	{"a task runs on trial", storeTest.trials},
 	{"a budget under parallel changes", storeTest.parallelBudgets},
+	{"finished runs of a service", storeTest.finishedRuns},
 	{"a quota on costs", storeTest.costQuota},
 	{"costs that are still to be read", storeTest.unmetered},
 	{"synchronous runs", storeTest.syncRuns},

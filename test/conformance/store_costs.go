@@ -97,3 +97,29 @@ func (t storeTest) unmetered() {
 		t.Errorf("agenda %+v", g)
 	}
 }
+
+// finishedRuns checks that the latest finished jobs of a service come back, and none of others.
+func (t storeTest) finishedRuns() {
+	ctx := t.Context()
+	service := draft(ann, shared).Service
+	for i, status := range []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Finished, dispatch.Finished} {
+		j, costs := t.accept(), float64(i)
+		j.Phase, j.Status, j.Costs, j.Unit, j.Duration = dispatch.Ended, status, &costs, "credits", time.Duration(i)*time.Minute
+		j.Moved = t.look().Now
+		t.save(j)
+		t.db.Pass(time.Minute)
+	}
+	three, two := 3.0, 2.0
+	got, err := t.s.FinishedRuns(ctx, ann, shared, service, 2)
+	t.must(err)
+	t.equal(got, []dispatch.FinishedRun{{Costs: &three, Unit: "credits", Duration: 3 * time.Minute}, {Costs: &two, Unit: "credits", Duration: 2 * time.Minute}})
+	for _, none := range []func() ([]dispatch.FinishedRun, error){
+		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRuns(ctx, bob, shared, service, 9) },
+		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRuns(ctx, ann, "q/shared", service, 9) },
+		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRuns(ctx, ann, shared, service+1, 9) },
+	} {
+		if got, err := none(); err != nil || len(got) != 0 {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}

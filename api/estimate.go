@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// estimateBroker estimates requests.
+type estimateBroker interface {
+	// Estimate estimates a request for a number of jobs, from the user's finished runs.
+	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int) (dispatch.Estimate, error)
+}
+
+// Estimate is what a request is expected to cost, and how long it is expected to run.
+type Estimate struct {
+	Jobs        int     `json:"jobs" doc:"Number of jobs of the request"`
+	Costs       *Spread `json:"costs" doc:"What all jobs together are expected to cost, in cost_unit. null: fewer than three of your finished jobs of the service had costs, and its provider states none for each run"`
+	CostUnit    string  `json:"cost_unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none"`
+	CostBasis   string  `json:"cost_basis,omitempty" enum:"runs,catalogue" doc:"What the costs are estimated from: your finished jobs, or what the provider of the service states, for each run. Absent: there is no estimate"`
+	CostRuns    int     `json:"cost_runs" doc:"Number of your finished jobs that costs are estimated from: the latest, 100 at most, whatever their parameters"`
+	Seconds     *Spread `json:"seconds" doc:"How long one job is expected to run at the platform, in seconds, without its wait. null: fewer than three of your finished jobs had a run time"`
+	SecondsRuns int     `json:"seconds_runs" doc:"Number of your finished jobs that the run time is estimated from"`
+}
+
+// Spread is the range in which an amount is expected.
+type Spread struct {
+	Low    float64 `json:"low" doc:"In about one of ten cases it is less"`
+	Likely float64 `json:"likely" doc:"The mean of your finished jobs"`
+	High   float64 `json:"high" doc:"In about one of ten cases it is more"`
+}
+
+type estimated struct{ Body Estimate }
+
+// estimateRoutes registers the estimate of a request.
+func (a *api) estimateRoutes() {
+	register(a, huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: []string{"jobs"},
+		Summary: "Estimate the costs and the run time of a request",
+		Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. The estimate is made from your own finished jobs of the same service " +
+			"on the same platform, whatever their parameters: areas of another size cost more or less. What the provider of a service says that it costs is in GET /services/{service_id}.",
+		Responses: a.errors(401, 403, 404, 413, 422, 503)}, a.estimate)
+	either := a.jobBody()
+	either.Content["application/json"].Schema = &huma.Schema{AnyOf: []*huma.Schema{either.Content["application/json"].Schema, a.taskBody().Content["application/json"].Schema}}
+	document := a.huma.OpenAPI()
+	document.Paths["/estimate"].Post.RequestBody = either
+	allowNull(document.Components.Schemas.Map()["Estimate"].Properties, "costs", "seconds")
+}
+
+func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
+	body, err := a.readBody(in)
+	if err != nil {
+		return nil, err
+	}
+	r, d, faults := a.parseEstimate(body)
+	if len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	e, err := a.Broker.Estimate(ctx, user(ctx), r, max(1, d.Jobs()))
+	if err != nil {
+		return nil, requestError(err)
+	}
+	shown := Estimate{Jobs: e.Jobs, Costs: (*Spread)(e.Costs), CostUnit: e.Unit, CostRuns: e.Charged, Seconds: (*Spread)(e.Seconds), SecondsRuns: e.Timed}
+	if e.Costs != nil {
+		shown.CostBasis = "runs"
+	} else {
+		a.estimateByNote(&shown, body)
+	}
+	return &estimated{shown}, nil
+}
+
+// estimateByNote fills in what the provider of a service of the catalogue states that each run costs. A price for something else, such as an area, or
+// none that can be read, gives no estimate.
+func (a *api) estimateByNote(e *Estimate, body []byte) {
+	var named struct{ Service struct{ ID string } }
+	_ = json.Unmarshal(body, &named) // it was parsed before; an endpoint in place of an id is none of the catalogue's
+	s, listed := a.Services.Find(named.Service.ID)
+	if !listed || named.Service.ID == "" || s.Cost.Estimate == nil || strings.Contains(s.Cost.Unit, " per ") {
+		return
+	}
+	if each := *s.Cost.Estimate; each >= 0 && each <= dispatch.HighestCosts {
+		all := each * float64(e.Jobs)
+		e.Costs, e.CostUnit, e.CostBasis = &Spread{all, all, all}, s.Cost.Unit, "catalogue"
+	}
+}
+
+// parseEstimate reads the request for a job or a task and returns all its faults.
+func (a *api) parseEstimate(body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
+	f, faults := a.openObject(body)
+	if f == nil || f.has("dimension") || f.has("dimensions") {
+		return a.parseTask(body)
+	}
+	r := a.jobIn(f)
+	return r, dispatch.Dimension{}, append(faults, *f.faults...)
+}

@@ -1,0 +1,116 @@
+package dispatch
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+// FinishedRun is what is known of a job of a user that finished.
+type FinishedRun struct {
+	Costs    *float64 // nil: not reported
+	Unit     string
+	Duration time.Duration // at the platform; 0: not reported
+}
+
+const (
+	estimatedFrom = 100 // latest finished runs of the user
+	leastRuns     = 3   // fewer give no estimate
+)
+
+// Spread is the range in which an amount is expected: in about one of ten cases it is below Low, and in about one above High.
+type Spread struct{ Low, Likely, High float64 }
+
+// Estimate is what a request is expected to cost and how long it is expected to run, from the finished runs of its user with the same
+// service on the same platform, whatever their parameters.
+type Estimate struct {
+	Jobs    int
+	Charged int     // runs that Costs are taken from; 0: none
+	Costs   *Spread // of all jobs together, in Unit; nil: there are too few runs
+	Unit    string
+	Timed   int     // runs that Seconds are taken from
+	Seconds *Spread // of one job, once it runs; nil: there are too few runs
+}
+
+// Estimate estimates a request for a number of jobs. It sends no request to the platform. A request with a process of its own is estimated from runs of
+// the same process.
+func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int) (Estimate, error) {
+	r, err := r.inline()
+	if err != nil {
+		return Estimate{}, err
+	}
+	backend, err := b.Backend(r.Service, r.Label)
+	if err != nil {
+		return Estimate{}, err
+	}
+	runs, err := b.Store.FinishedRuns(ctx, u, backend.Account(u), r.Service.hash(), estimatedFrom)
+	return estimate(runs, jobs), err
+}
+
+// estimate estimates jobs from runs, the latest first. Costs in another unit than that of the latest run with costs are left out.
+func estimate(runs []FinishedRun, jobs int) Estimate {
+	e := Estimate{Jobs: jobs}
+	var costs, seconds []float64
+	for _, r := range runs {
+		if r.Costs != nil && len(costs) == 0 {
+			e.Unit = r.Unit
+		}
+		if r.Costs != nil && r.Unit == e.Unit {
+			costs = append(costs, Bookable(r.Costs))
+		}
+		if r.Duration > 0 {
+			seconds = append(seconds, r.Duration.Seconds())
+		}
+	}
+	e.Charged, e.Timed = len(costs), len(seconds)
+	if e.Costs = spread(costs); e.Costs != nil && jobs > 1 {
+		e.Costs = spreadOfSum(costs, jobs)
+	}
+	e.Seconds = spread(seconds)
+	return e
+}
+
+// spread returns the range of one amount, by the quantiles of amounts that are known; nil if there are too few. It contains their mean, which a single
+// large amount can move beyond a quantile.
+func spread(amounts []float64) *Spread {
+	if len(amounts) < leastRuns {
+		return nil
+	}
+	amounts = slices.Sorted(slices.Values(amounts))
+	mean, _, _ := moments(amounts)
+	last := float64(len(amounts) - 1)
+	return &Spread{Low: min(mean, amounts[int(math.Floor(last*.1))]), Likely: mean, High: max(mean, amounts[int(math.Ceil(last*.9))])}
+}
+
+// spreadOfSum returns the range of the sum of n amounts, of which others are known. It is uncertain by the differences between the amounts,
+// and by those that are known being few. Few amounts of a skewed distribution seldom contain its large ones, for which Johnson's correction of
+// Student's interval moves the range (N. J. Johnson, Modified t tests and confidence intervals for asymmetrical populations, 1978).
+func spreadOfSum(amounts []float64, n int) *Spread {
+	mean, deviation, skew := moments(amounts)
+	sum, known := mean*float64(n), float64(len(amounts))
+	const z = 1.2816 // so many standard deviations from the mean lies a tenth of a normal distribution
+	t := z + (z*z*z+z)/(4*(known-1))
+	half := t * deviation * math.Sqrt(float64(n)+float64(n)*float64(n)/known)
+	shift := float64(n) * (1 + 2*z*z) * skew * deviation / (6 * known)
+	return &Spread{Low: max(0, sum-half+shift), Likely: sum, High: sum + half + shift}
+}
+
+// moments returns the mean of amounts, their standard deviation, and their skewness.
+func moments(amounts []float64) (mean, deviation, skew float64) {
+	n := float64(len(amounts))
+	for _, a := range amounts {
+		mean += a / n
+	}
+	for _, a := range amounts {
+		deviation += (a - mean) * (a - mean) / (n - 1)
+	}
+	deviation = math.Sqrt(deviation)
+	if deviation == 0 {
+		return mean, 0, 0
+	}
+	for _, a := range amounts {
+		skew += math.Pow((a-mean)/deviation, 3) / n
+	}
+	return mean, deviation, skew
+}
