@@ -36,9 +36,8 @@ type Estimate struct {
 // Estimate estimates a request for a number of jobs. It sends no request to the platform. A request with a process of its own is estimated from runs of
 // the same process.
 func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int) (Estimate, error) {
-	r, err := r.inline()
-	if err != nil {
-		return Estimate{}, err
+	if r.Process != nil {
+		r, _ = r.inline() // fails only without a process
 	}
 	backend, err := b.Backend(r.Service, r.Label)
 	if err != nil {

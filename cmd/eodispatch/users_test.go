@@ -179,6 +179,8 @@ func TestUsers_ControlATask(t *testing.T) {
 	said("resume", "task-3", "--budget", "11")
 	shows("10 of 11 credits spent")
 	said("cancel", "task-3")
+	u.holds(u.must(append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--estimate"}, tiled[2:]...)...), "jobs      14\n", "likely 28 credits, by 5 finished jobs")
+	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--estimate"), "jobs      1\n", "costs     not known")
 }
 
 // splitsRegion splits a region with each option, and runs a task with several of them.

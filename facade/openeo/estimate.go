@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,67 +15,110 @@ import (
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-// estimate is what a batch job is expected to cost.
+// estimateBroker estimates requests.
+type estimateBroker interface {
+	// Estimate estimates a request for a number of jobs, from the user's finished runs.
+	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int) (dispatch.Estimate, error)
+}
+
+// estimate is what a batch job is expected to cost at most, and how long it is expected to run at most, as the standard recommends.
 type estimate struct {
-	Costs float64 `json:"costs"`
-	Basis string  `json:"eodispatch:basis"`
+	Costs    *float64 `json:"costs,omitempty"`
+	Duration string   `json:"duration,omitempty"` // ISO 8601
+	Basis    string   `json:"eodispatch:basis"`
 }
 
 var errNoEstimate = refused(http.StatusInternalServerError, "EstimateComplexity", "The costs and the duration of this batch job cannot be estimated.")
 
-// estimateJob estimates the costs of a batch job that calls a service of the catalogue, from what its provider says that it costs: for each run, or
-// for each square kilometre of its area. Neither platforms nor the broker know beforehand what a process graph costs.
+// estimateJob estimates a batch job from the user's finished jobs of the same service, or of the same process. Without them the costs of a service of
+// the catalogue are what its provider says: for each run, or for each square kilometre of its area.
 func (f *Facade) estimateJob(r *request) (*answer, error) {
-	s, arguments, err := f.serviceOf(r)
+	is, err := f.find(r, dispatch.AsKnown)
 	if err != nil {
 		return nil, err
 	}
-	if s.Cost.Estimate == nil {
-		return nil, errNoEstimate
+	request, jobs, err := f.estimated(r, is)
+	if err != nil {
+		return nil, err
 	}
-	e := estimate{Costs: *s.Cost.Estimate, Basis: fmt.Sprintf("The provider of the service %s states %g %s.", s.ID, *s.Cost.Estimate, s.Cost.Unit)}
-	_, each, shared := strings.Cut(s.Cost.Unit, " per ")
-	switch {
-	case !shared: // for each run
-	case shared && slices.Contains([]string{"km²", "km2", "km^2", "square kilometre", "square kilometer"}, strings.TrimSpace(each)):
-		km2, ok := f.areaIn(r, s, arguments)
-		if !ok {
-			return nil, errNoEstimate
-		}
-		e.Costs *= km2
-		e.Basis += fmt.Sprintf(" The area has %.3g km².", km2)
-	default:
+	runs, err := f.Broker.Estimate(r.Context(), r.user, request, jobs)
+	if err != nil {
+		return nil, err
+	}
+	e := ofRuns(runs)
+	if e.Costs == nil {
+		f.addStated(r, &e, is, request, jobs)
+	}
+	if e.Costs == nil && e.Duration == "" {
 		return nil, errNoEstimate
 	}
 	return &answer{body: e}, nil
 }
 
-// serviceOf returns the service that the batch job of a request calls, and the arguments.
-func (f *Facade) serviceOf(r *request) (s catalogue.Service, arguments json.RawMessage, err error) {
-	is, err := f.find(r, dispatch.AsKnown)
-	if err != nil {
-		return s, nil, err
+// ofRuns returns the estimate from finished jobs. How long many jobs take depends on how many run at once, which is not known.
+func ofRuns(runs dispatch.Estimate) (e estimate) {
+	var basis []string
+	if c := runs.Costs; c != nil {
+		e.Costs = &c.High
+		basis = append(basis, fmt.Sprintf("By your %d finished jobs the costs are %.4g to %.4g, likely %.4g %s.", runs.Charged, c.Low, c.High, c.Likely, runs.Unit))
 	}
-	if is.unstarted != nil {
-		var body struct{ Process json.RawMessage }
-		if err := json.Unmarshal(is.unstarted.Body, &body); err != nil {
-			return s, nil, err
+	if s := runs.Seconds; s != nil && runs.Jobs == 1 {
+		e.Duration = fmt.Sprintf("PT%.0fS", math.Ceil(s.High))
+		basis = append(basis, fmt.Sprintf("By your %d finished jobs it runs for %.0f to %.0f seconds.", runs.Timed, s.Low, s.High))
+	}
+	e.Basis = strings.Join(basis, " ")
+	return e
+}
+
+// estimated returns the request of a batch job, and how many jobs it is or will be.
+func (f *Facade) estimated(r *request, is entry) (request dispatch.Request, jobs int, err error) {
+	if is.unstarted == nil {
+		request, _, err = f.requestOf(r, is)
+		if is.task != nil {
+			return request, is.task.Counts.Jobs(), err
 		}
-		c, called := f.callIn(body.Process)
-		if !called || is.unstarted.ID.Task != 0 && !strings.Contains(c.service.Cost.Unit, " per ") {
-			return s, nil, errNoEstimate
-		}
-		return c.service, c.arguments, nil
+		return request, 1, err
 	}
-	request, _, err := f.requestOf(r, is)
-	if err != nil {
-		return s, nil, err
+	request, d, err := f.requestToStart(r, is.unstarted)
+	if d != nil {
+		return request, d.Jobs(), err
 	}
+	return request, 1, err
+}
+
+// addStated adds the costs that the provider of a service states for each run or for each square kilometre.
+func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.Request, jobs int) {
 	s, known := f.identified(request)
-	if !known || is.task != nil {
-		return s, nil, errNoEstimate
+	if !known || s.Cost.Estimate == nil {
+		return
 	}
-	return s, request.Parameters, nil
+	costs, basis := *s.Cost.Estimate, fmt.Sprintf("The provider of the service %s states %g %s.", s.ID, *s.Cost.Estimate, s.Cost.Unit)
+	_, each, shared := strings.Cut(s.Cost.Unit, " per ")
+	switch {
+	case !shared: // for each run
+		costs *= float64(jobs)
+	case slices.Contains([]string{"km²", "km2", "km^2", "square kilometre", "square kilometer"}, strings.TrimSpace(each)):
+		km2, ok := f.areaIn(r, s, f.argumentsOf(is, request))
+		if !ok {
+			return
+		}
+		costs *= km2
+		basis += fmt.Sprintf(" The area has %.3g km².", km2)
+	default:
+		return
+	}
+	e.Costs, e.Basis = &costs, strings.TrimSpace(basis+" "+e.Basis)
+}
+
+// argumentsOf returns the arguments with which a batch job calls a service; those of a task that was started lack what is split.
+func (f *Facade) argumentsOf(is entry, request dispatch.Request) json.RawMessage {
+	if is.unstarted == nil {
+		return request.Parameters
+	}
+	var body struct{ Process json.RawMessage }
+	_ = json.Unmarshal(is.unstarted.Body, &body) // it was checked when it was stored
+	c, _ := f.callIn(body.Process)
+	return c.arguments
 }
 
 // areaIn returns the area of the arguments of a service in square kilometres.

@@ -33,6 +33,7 @@ type Broker interface {
 	discoveryBroker
 	serviceBroker
 	jobBroker
+	estimateBroker
 }
 
 // Config is what a façade is made of.

@@ -264,32 +264,35 @@ func (f *Facade) startJob(r *request) (*answer, error) {
 	case is.unstarted == nil:
 		return started, nil
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(is.unstarted.Body, &members); err != nil {
-		return nil, err
-	}
-	backend, err := f.platformOf(is.unstarted)
+	request, d, err := f.requestToStart(r, is.unstarted)
 	if err != nil {
 		return nil, err
-	}
-	request, err := f.requestFor(backend, members)
-	if err != nil {
-		return nil, err
-	}
-	request, d, err := f.withDimension(r, members, request)
-	if err != nil {
-		return nil, err
-	}
-	if request.Process != nil {
-		if request.Process, err = f.inlined(r.Context(), r.user, backend, request.Process); err != nil {
-			return nil, err
-		}
 	}
 	err = f.Broker.Start(r.Context(), *is.unstarted, request, d)
 	if dispatch.Is(err, dispatch.Conflict) {
 		err = errChanged
 	}
 	return started, notFound(requestError(request, err), "JobNotFound")
+}
+
+// requestToStart returns the request that starts a batch job and, if it is to become a task, its dimension.
+func (f *Facade) requestToStart(r *request, n *dispatch.Unstarted) (request dispatch.Request, d *dispatch.Dimension, err error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(n.Body, &members); err != nil {
+		return request, nil, err
+	}
+	backend, err := f.platformOf(n)
+	if err != nil {
+		return request, nil, err
+	}
+	if request, err = f.requestFor(backend, members); err != nil {
+		return request, nil, err
+	}
+	if request, d, err = f.withDimension(r, members, request); err != nil || request.Process == nil {
+		return request, d, err
+	}
+	request.Process, err = f.inlined(r.Context(), r.user, backend, request.Process)
+	return request, d, err
 }
 
 // cancelJob stops a batch job. It does nothing if the job has ended.

@@ -197,6 +197,40 @@ func TestServices_AreValidated(t *testing.T) {
 	}
 }
 
+// After three finished jobs of a service, or of the same process, more of them are estimated by what those cost. Another process is not.
+func TestJobs_AreEstimatedByThoseBefore(t *testing.T) {
+	w := withServices(t)
+	composite := calling("composite", `{"spatial_extent": `+someBox+`, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)
+	graph := `{"process": ` + addition + `, "job_options": {"eodispatch:platform": "west"}}`
+	var paths []string
+	for _, body := range []string{composite, graph, composite, graph, composite, graph} {
+		path := w.createAt(body, "")
+		refusedWith(t, w.ask("GET", path+"/estimate", "", "Authorization", anna), http.StatusInternalServerError, "EstimateComplexity")
+		w.is(http.StatusAccepted, "POST", path+"/results", "")
+		paths = append(paths, path)
+	}
+	for _, path := range paths {
+		w.until(path, "finished")
+	}
+	for _, body := range []string{composite, graph} {
+		path := w.createAt(body, "")
+		for range 2 { // before the start and after it
+			e := w.get(path+"/estimate", "Authorization", anna)
+			if e["costs"] != json.Number("2") || !strings.Contains(e["eodispatch:basis"].(string), "your 3 finished jobs") {
+				t.Errorf("%v", e)
+			}
+			w.is(http.StatusAccepted, "POST", path+"/results", "")
+		}
+	}
+	refusedWith(t, w.ask("GET", w.createAt(strings.Replace(graph, "1.50", "1.51", 1), "")+"/estimate", "", "Authorization", anna), http.StatusInternalServerError, "EstimateComplexity")
+	tiles := strings.Replace(composite, `"title"`, `"job_options": {"eodispatch:tile_grid": "20x20km"}, "title"`, 1)
+	tiles = strings.Replace(tiles, `"east": 5.15`, `"east": 5.95`, 1)
+	e := w.get(w.createAt(tiles, "")+"/estimate", "Authorization", anna)
+	if costs, err := e["costs"].(json.Number).Int64(); err != nil || costs < 4 || costs%2 != 0 || e["duration"] != nil {
+		t.Errorf("of tiles: %v", e)
+	}
+}
+
 // The costs of a service that its provider states by area are those of the area of a job.
 func TestServices_AreEstimated(t *testing.T) {
 	w := withServices(t)
