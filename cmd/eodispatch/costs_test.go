@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	wire "github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -20,38 +23,72 @@ func TestCosts_AreBookedAndBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWorld(t)
-			p := startProgram(t, append(sharing(w, `{"costs_per_month": 2}`), "EODISPATCH_DATABASE="+database())...)
+			p := startProgram(t, append(sharing(w, `{"costs_per_month": 6}`), "EODISPATCH_DATABASE="+database())...)
 			alice := as(w, p.Address, "alice", nil)
-			job, err := alice.submit(t.Context(), openEORequest(w))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var is wire.Job
-			path := fmt.Sprintf("/unit_jobs/%d", job.ID)
-			for !is.Status.Final() {
-				if err := alice.call(t.Context(), http.MethodGet, path+"?wait=30", nil, &is); err != nil {
+			var paths []string
+			for range 3 {
+				job, err := alice.submit(t.Context(), openEORequest(w))
+				if err != nil {
 					t.Fatal(err)
 				}
+				paths = append(paths, fmt.Sprintf("/unit_jobs/%d", job.ID))
 			}
-			if is.Costs == nil || *is.Costs != 2 || is.CostUnit != "credits" || is.Usage == nil || is.Usage.CPU == nil || is.Usage.CPU.Unit != "cpu-seconds" {
-				t.Errorf("job %+v", is)
+			for _, path := range paths {
+				var is wire.Job
+				for !is.Status.Final() {
+					if err := alice.call(t.Context(), http.MethodGet, path+"?wait=30", nil, &is); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if is.Costs == nil || *is.Costs != 2 || is.CostUnit != "credits" || is.Usage == nil || is.Usage.CPU == nil || is.Usage.CPU.Unit != "cpu-seconds" {
+					t.Errorf("job %+v", is)
+				}
 			}
-			_, err = alice.submit(t.Context(), openEORequest(w))
-			if err == nil || !strings.Contains(err.Error(), "429") || !strings.Contains(err.Error(), "may cost 2 credits in a month. Yours have cost 2 since the first of") {
+			checkEstimates(t, w, alice, as(w, p.Address, "carol", nil))
+			if _, err := alice.submit(t.Context(), openEORequest(w)); err == nil || !strings.Contains(err.Error(), "429") || !strings.Contains(err.Error(), "may cost 6 credits in a month. Yours have cost 6 since the first of") {
 				t.Errorf("beyond the quota: %v", err)
 			}
 			if _, err := as(w, p.Address, "carol", nil).submit(t.Context(), openEORequest(w)); err != nil {
 				t.Errorf("another's quota: %v", err)
 			}
-			if err := alice.call(t.Context(), http.MethodDelete, path, nil, new(any)); err != nil {
+			if err := alice.call(t.Context(), http.MethodDelete, paths[0], nil, new(any)); err != nil {
 				t.Fatal(err)
 			}
 			var use []wire.Usage
-			if err := alice.call(t.Context(), http.MethodGet, "/usage", nil, &use); err != nil || len(use) != 1 || use[0].CostsOf == nil || *use[0].CostsOf != 2 ||
-				len(use[0].Charges) != 1 || use[0].Charges[0].Costs != 2 || use[0].Charges[0].Unit != "credits" || use[0].Charges[0].Runs != 1 {
+			if err := alice.call(t.Context(), http.MethodGet, "/usage", nil, &use); err != nil || len(use) != 1 || use[0].CostsOf == nil || *use[0].CostsOf != 6 ||
+				len(use[0].Charges) != 1 || use[0].Charges[0].Costs != 6 || use[0].Charges[0].Unit != "credits" || use[0].Charges[0].Runs != 3 {
 				t.Errorf("usage %+v, %v", use, err)
 			}
 			p.Stop(t)
 		})
+	}
+}
+
+// checkEstimates estimates a job and a task for a user of whom three jobs have finished, and for one who has none.
+func checkEstimates(t *testing.T, w *simulator.World, experienced, novice client) {
+	t.Helper()
+	job := openEORequest(w)
+	task := struct {
+		dispatch.Request
+		Dimension dispatch.Dimension `json:"dimension"`
+	}{job, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{[]byte(`["2024-06-01", "2024-06-02"]`), []byte(`["2024-06-02", "2024-06-03"]`)}}}
+	task.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
+	for _, c := range []struct {
+		by      client
+		request any
+		jobs    int
+		likely  float64 // 0: not known
+	}{{experienced, job, 1, 2}, {experienced, task, 2, 4}, {novice, job, 1, 0}} {
+		body, err := json.Marshal(c.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var is wire.Estimate
+		if err := c.by.call(t.Context(), http.MethodPost, "/estimate", body, &is); err != nil {
+			t.Error(err)
+		}
+		if known := is.Costs != nil; is.Jobs != c.jobs || known != (c.likely > 0) || known && (is.Costs.Likely != c.likely || is.CostRuns != 3 || is.CostUnit != "credits") {
+			t.Errorf("want %d jobs, likely %v: %+v", c.jobs, c.likely, is)
+		}
 	}
 }
