@@ -149,8 +149,8 @@ type Hooks interface {
 
 	// AddTaskEvents adds deliveries about tasks whose jobs have ended since the last call, of n tasks at most, and reports whether there may be more.
 	AddTaskEvents(ctx context.Context, n int) (more bool, err error)
-	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at most.
-	DueHooks(ctx context.Context, n int) ([]Hook, error)
+	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at most, and each of an owner.
+	DueHooks(ctx context.Context, n, each int) ([]Hook, error)
 	// ClaimDeliveries returns due deliveries of a hook, n at most, and keeps other calls from them for the duration of the lease; then they are
 	// due again. A delivery is not due before earlier ones of the same job are over.
 	ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) ([]Delivery, error)

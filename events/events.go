@@ -25,7 +25,8 @@ const (
 
 	interval     = time.Second      // between two looks for due deliveries
 	afterFailure = 15 * time.Second // the same if the database did not answer
-	atOnce       = 32               // hooks that one process serves at once
+	atOnce       = 64               // hooks that one process serves at once
+	ofOwner      = 32               // of them, those of one owner, whose receivers or platforms may take long
 	round        = 64               // deliveries of one hook that are claimed at once
 	tasksAtOnce  = 100              // tasks that are looked at in a row
 	parallel     = 32               // of them, sent at once
@@ -69,7 +70,8 @@ type Config struct {
 type Sender struct {
 	Config
 	mu   sync.Mutex
-	busy map[string]bool // hooks that this process serves
+	busy map[string]bool         // hooks that this process serves
+	of   map[dispatch.UserID]int // how many of them each owner has
 }
 
 // New returns a sender.
@@ -77,7 +79,7 @@ func New(c Config) *Sender {
 	if c.OnTry == nil {
 		c.OnTry = func(bool) {}
 	}
-	return &Sender{Config: c, busy: map[string]bool{}}
+	return &Sender{Config: c, busy: map[string]bool{}, of: map[dispatch.UserID]int{}}
 }
 
 // Create stores a hook and returns its secret, which cannot be read again; "" for one that is told by mail.
@@ -152,16 +154,16 @@ func (s *Sender) Run(ctx context.Context) {
 			again.Reset(interval)
 		}
 		for _, h := range due {
-			if !s.begin(h.ID) {
+			if !s.begin(h) {
 				continue
 			}
 			select {
 			case places <- struct{}{}:
-				serving.Go(func() { defer func() { <-places }(); defer s.end(h.ID); s.guard(ctx, h) })
+				serving.Go(func() { defer func() { <-places }(); defer s.end(h); s.guard(ctx, h) })
 				continue
 			default:
 			}
-			s.end(h.ID)
+			s.end(h)
 		}
 		select {
 		case <-again.C:
@@ -176,25 +178,29 @@ func (s *Sender) due(ctx context.Context) ([]dispatch.Hook, error) {
 	for more := true; more && unmarked == nil && ctx.Err() == nil; {
 		more, unmarked = s.Store.AddTaskEvents(ctx, tasksAtOnce)
 	}
-	due, err := s.Store.DueHooks(ctx, 2*atOnce)
+	due, err := s.Store.DueHooks(ctx, 2*atOnce, ofOwner)
 	return due, errors.Join(unmarked, err)
 }
 
-// begin reports whether this process does not serve the hook yet.
-func (s *Sender) begin(hook string) bool {
+// begin reports whether this process does not serve the hook yet, and not too many of its owner.
+func (s *Sender) begin(h dispatch.Hook) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy[hook] {
+	if s.busy[h.ID] || s.of[h.Owner] >= ofOwner {
 		return false
 	}
-	s.busy[hook] = true
+	s.busy[h.ID] = true
+	s.of[h.Owner]++
 	return true
 }
 
-func (s *Sender) end(hook string) {
+func (s *Sender) end(h dispatch.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.busy, hook)
+	delete(s.busy, h.ID)
+	if s.of[h.Owner]--; s.of[h.Owner] == 0 {
+		delete(s.of, h.Owner)
+	}
 }
 
 // guard serves a hook and logs why that failed.

@@ -73,7 +73,7 @@ func TestMail_OneForATask(t *testing.T) {
 	}
 	o.end(o.jobs, dispatch.Finished)
 	stop()
-	if due, err := o.kept.DueHooks(t.Context(), 10); err != nil || len(due) != 0 {
+	if due, err := o.kept.DueHooks(t.Context(), 10, 10); err != nil || len(due) != 0 {
 		t.Errorf("a second mail is due at once: %+v, %v", due, err)
 	}
 	o.clock.pass(11 * time.Minute)

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -43,5 +44,34 @@ func TestBody_OfTasks(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), want) || strings.Contains(want, "share") != strings.Contains(string(text), `"share":25`) {
 			t.Errorf("%s: %s, %v", want, text, err)
 		}
+	}
+}
+
+// TestBegin_LeavesPlacesToOthers: however many hooks of a user wait for receivers that do not answer, those of others are served meanwhile.
+func TestBegin_LeavesPlacesToOthers(t *testing.T) {
+	if ofOwner > atOnce/2 {
+		t.Errorf("one owner has %d of %d places", ofOwner, atOnce)
+	}
+	s := New(Config{})
+	of := func(u dispatch.UserID, n int) dispatch.Hook { return dispatch.Hook{ID: fmt.Sprint(u, n), Owner: u} }
+	for i := range ofOwner {
+		if !s.begin(of("ann", i)) {
+			t.Fatalf("hook %d is not served", i)
+		}
+	}
+	if s.begin(of("ann", ofOwner)) || !s.begin(of("bob", 0)) || s.begin(of("bob", 0)) {
+		t.Error("the bound of one owner is not kept, or is that of others, too")
+	}
+	s.end(of("ann", 3))
+	if !s.begin(of("ann", ofOwner)) {
+		t.Error("a place that is free again is not taken")
+	}
+	for i := range ofOwner + 1 {
+		if i != 3 {
+			s.end(of("ann", i))
+		}
+	}
+	if s.end(of("bob", 0)); len(s.of) != 0 || len(s.busy) != 0 {
+		t.Errorf("owners that have ended are kept: %v, %v", s.of, s.busy)
 	}
 }

@@ -118,9 +118,9 @@ func (s *Store) ResealHook(ctx context.Context, h dispatch.Hook) error {
 }
 
 // DueHooks returns hooks with due deliveries.
-func (s *Store) DueHooks(ctx context.Context, n int) (due []dispatch.Hook, err error) {
+func (s *Store) DueHooks(ctx context.Context, n, each int) (due []dispatch.Hook, err error) {
 	err = s.readOnly(ctx, s.read, "DueHooks", func(q tx, now int64) error {
-		rows, err := q.ListDueHooks(ctx, now, int64(n))
+		rows, err := q.ListDueHooks(ctx, now, int64(each), int64(n))
 		due = hooksOf(rows)
 		return err
 	})

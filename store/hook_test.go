@@ -130,7 +130,7 @@ func TestHooks_DeliveriesAreClaimedOnce(t *testing.T) {
 		t.jobs[0] = saved[0]
 		t.end(0, dispatch.Finished)
 		t.end(1, dispatch.Finished)
-		due, err := t.kept.DueHooks(t.Context(), 10)
+		due, err := t.kept.DueHooks(t.Context(), 10, 10)
 		t.must(err)
 		if len(due) != 1 || due[0].ID != "h" || due[0].Text != "sealed" {
 			t.Errorf("due: %+v", due)
@@ -161,6 +161,30 @@ func TestHooks_DeliveriesAreClaimedOnce(t *testing.T) {
 		third[0].State, third[0].Due = dispatch.DeliveryFailed, time.Time{} // too late: another try has begun
 		t.must(t.kept.SettleDeliveries(t.Context(), h, third))
 		t.equal(t.log("h"), []string{"0 failed delivered", "0 finished waiting", "1 finished delivered"})
+	})
+}
+
+// TestHooks_OfOneOwnerLeavePlaces: of an owner with many hooks that are due, a bounded number comes back, so that those of others do.
+func TestHooks_OfOneOwnerLeavePlaces(t *testing.T) {
+	eachHookTest(t, 1, func(t *hookTest) {
+		for i := range 8 {
+			t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: fmt.Sprint("a", i), Owner: "ann", Kind: dispatch.Webhook, URL: "https://r.example.org"}, 8))
+			t.must(t.kept.TestHook(t.Context(), "ann", fmt.Sprint("a", i)))
+		}
+		t.add("z", "bob")
+		t.must(t.kept.TestHook(t.Context(), "bob", "z"))
+		for _, c := range []struct {
+			n, each int
+			want    []string
+		}{{5, 3, []string{"a0", "a1", "a2", "z"}}, {3, 3, []string{"a0", "a1", "a2"}}, {3, 2, []string{"a0", "a1", "z"}}, {100, 1, []string{"a0", "z"}}} {
+			due, err := t.kept.DueHooks(t.Context(), c.n, c.each)
+			t.must(err)
+			var ids []string
+			for _, h := range due {
+				ids = append(ids, h.ID)
+			}
+			t.equal(ids, c.want)
+		}
 	})
 }
 
@@ -267,7 +291,7 @@ func TestHooks_OfOneJobOrTask(t *testing.T) {
 				t.Errorf("%s: %+v", want, hooks)
 			}
 		}
-		due, err := t.kept.DueHooks(t.Context(), 10)
+		due, err := t.kept.DueHooks(t.Context(), 10, 10)
 		t.must(err)
 		if len(due) != 3 {
 			t.Errorf("due: %+v", due)

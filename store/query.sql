@@ -1337,15 +1337,18 @@ DELETE FROM hooks WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner);
 DELETE FROM deliveries WHERE hook = $1;
 
 -- name: ListDueHooks :many
--- Those that were served longest ago first. Hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
+-- Those that were served longest ago first, a bounded number of each owner. Hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
 WITH RECURSIVE hop (hook) AS (
 	SELECT (SELECT a.hook FROM deliveries a WHERE a.due > 0 ORDER BY a.hook LIMIT 1)
 	UNION ALL
 	SELECT (SELECT b.hook FROM deliveries b WHERE b.due > 0 AND b.hook > hop.hook ORDER BY b.hook LIMIT 1) FROM hop WHERE hop.hook IS NOT NULL
 )
-SELECT hooks.* FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone AND hooks.hold <= CAST(sqlc.arg(now) AS BIGINT)
-	AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT))
-ORDER BY hooks.ran, hooks.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+SELECT hooks.* FROM hooks JOIN (
+	SELECT h.id, ROW_NUMBER() OVER (PARTITION BY h.owner ORDER BY h.ran, h.id) AS place
+	FROM hop JOIN hooks h ON h.id = hop.hook WHERE NOT h.gone AND h.hold <= CAST(sqlc.arg(now) AS BIGINT)
+		AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = h.id AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT))
+) ready ON ready.id = hooks.id
+WHERE ready.place <= CAST(sqlc.arg(each) AS BIGINT) ORDER BY hooks.ran, hooks.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ClaimDeliveries :many
 -- An event of a job waits until those before it are settled; due + 0 has them found by the primary key, not among all that is due to the hook. due is

@@ -3887,14 +3887,17 @@ WITH RECURSIVE hop (hook) AS (
 	UNION ALL
 	SELECT (SELECT b.hook FROM deliveries b WHERE b.due > 0 AND b.hook > hop.hook ORDER BY b.hook LIMIT 1) FROM hop WHERE hop.hook IS NOT NULL
 )
-SELECT hooks.id, hooks.owner, hooks.url, hooks.statuses, hooks.key, hooks.sealed, hooks.gone, hooks.hold, hooks.failures, hooks.ran, hooks.created, hooks.kind, hooks.job, hooks.task FROM hop JOIN hooks ON hooks.id = hop.hook WHERE NOT hooks.gone AND hooks.hold <= CAST($1 AS BIGINT)
-	AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= CAST($1 AS BIGINT))
-ORDER BY hooks.ran, hooks.id LIMIT CAST($2 AS BIGINT)
+SELECT hooks.id, hooks.owner, hooks.url, hooks.statuses, hooks.key, hooks.sealed, hooks.gone, hooks.hold, hooks.failures, hooks.ran, hooks.created, hooks.kind, hooks.job, hooks.task FROM hooks JOIN (
+	SELECT h.id, ROW_NUMBER() OVER (PARTITION BY h.owner ORDER BY h.ran, h.id) AS place
+	FROM hop JOIN hooks h ON h.id = hop.hook WHERE NOT h.gone AND h.hold <= CAST($1 AS BIGINT)
+		AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = h.id AND d.due > 0 AND d.due <= CAST($1 AS BIGINT))
+) ready ON ready.id = hooks.id
+WHERE ready.place <= CAST($2 AS BIGINT) ORDER BY hooks.ran, hooks.id LIMIT CAST($3 AS BIGINT)
 `
 
-// Those that were served longest ago first. Hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
-func (q *Queries) ListDueHooks(ctx context.Context, now int64, n int64) ([]Hook, error) {
-	rows, err := q.db.QueryContext(ctx, listDueHooks, now, n)
+// Those that were served longest ago first, a bounded number of each owner. Hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
+func (q *Queries) ListDueHooks(ctx context.Context, now int64, each int64, n int64) ([]Hook, error) {
+	rows, err := q.db.QueryContext(ctx, listDueHooks, now, each, n)
 	if err != nil {
 		return nil, err
 	}
