@@ -31,6 +31,13 @@ func unit(t *testing.T) string {
 	return file
 }
 
+// TestService_ReloadsByHangup: systemctl reload sends the signal upon which the program reads its settings again.
+func TestService_ReloadsByHangup(t *testing.T) {
+	if text := string(read(t, "systemd/eodispatch.service")); !strings.Contains(text, "\nExecReload=kill -HUP $MAINPID\n") {
+		t.Error(text)
+	}
+}
+
 // TestService_IsValidAndHardened: systemd finds no fault, and what the service could do to the machine is 1.5 of 10 at most.
 func TestService_IsValidAndHardened(t *testing.T) {
 	analyze, file := tool(t, "systemd-analyze"), unit(t)

@@ -3,12 +3,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -123,4 +128,103 @@ func (t *reloadTest) reloadWatched(c client, task int64, more string) {
 	if _, _, err := open().Read(t.Context()); err != nil {
 		t.Errorf("a stream after the reload: %v", err)
 	}
+}
+
+// TestReload_KeepsPlatformOfLateJob: a request that began before a reload takes the only platform away from which the job that it submits could be
+// run. The platform stays, and runs the job.
+func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
+	w := startWorld(t)
+	r := &reloadTest{T: t, file: configuration(t, w)}
+	text, err := os.ReadFile(r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := string(text[:strings.Index(string(text), "- name: ogc")])
+	r.p = startProgram(t, "EODISPATCH_CONFIG="+r.file)
+	c := as(w, r.p.Address, "alice", nil)
+	submit := heldSubmission(t, c, ogcRequest(w))
+	socket, _, err := websocket.Dial(t.Context(), fmt.Sprintf("ws%s/job_status?token=%s", strings.TrimPrefix(c.broker, "http"), c.token), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.CloseNow()
+	said := r.p.Log.Shows(`these platforms stay as they were`)
+	if err := os.WriteFile(r.file, []byte(without), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.p.Send(t, syscall.SIGHUP)
+	within, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for err == nil { // until the former broker closes its streams
+		_, _, err = socket.Read(within)
+	}
+	if within.Err() != nil {
+		t.Fatalf("the settings are not reloaded:\n%s", r.p.Log)
+	}
+	job := submit()
+	select {
+	case <-said:
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("the platform is not kept:\n%s", r.p.Log)
+	}
+	for err = nil; err == nil && !job.ended(); {
+		err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=5", job.ID), nil, &job)
+	}
+	if err != nil || job.Status != "finished" {
+		t.Errorf("%+v, %v", job, err)
+	}
+	r.hangUp(without, `"msg":"settings reloaded"`)
+	if code := r.p.Stop(t); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// heldSubmission sends the head of a request and waits until the broker asks for its body, which the returned function sends.
+func heldSubmission(t *testing.T, c client, request dispatch.Request) (submit func() job) {
+	t.Helper()
+	body, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, sending := make(chan struct{}), make(chan struct{})
+	held := &heldBody{Reader: bytes.NewReader(body), asked: sync.OnceFunc(func() { close(asked) }), send: sending}
+	post, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.broker+"/unit_jobs", held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	post.Header = http.Header{"Authorization": {"Bearer " + c.token}, "Content-Type": {"application/json"}, "Expect": {"100-continue"}}
+	answered, accepted := make(chan error, 1), job{}
+	go func() {
+		response, err := (&http.Transport{ExpectContinueTimeout: time.Hour, DisableKeepAlives: true}).RoundTrip(post)
+		if err == nil {
+			defer response.Body.Close()
+			err = json.NewDecoder(response.Body).Decode(&accepted)
+		}
+		answered <- err
+	}()
+	select {
+	case <-asked:
+	case err := <-answered:
+		t.Fatalf("answered before the body was sent: %v", err)
+	}
+	return func() job {
+		close(sending)
+		if err := <-answered; err != nil || accepted.ID == 0 {
+			t.Fatalf("%+v, %v", accepted, err)
+		}
+		return accepted
+	}
+}
+
+// heldBody is the body of a request that is sent later than asked for.
+type heldBody struct {
+	io.Reader
+	asked func()
+	send  <-chan struct{}
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	b.asked()
+	<-b.send
+	return b.Reader.Read(p)
 }

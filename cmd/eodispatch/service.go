@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,16 +24,39 @@ type service struct {
 	level  *slog.LevelVar // of log
 	log    *slog.Logger
 
-	handler  atomic.Pointer[api.API]
+	present  atomic.Pointer[front]
 	settings *config.Config
 	broker   *broker
 	stop     context.CancelFunc // ends the work of the broker
 	done     <-chan struct{}    // closed when it has ended, and those before it
 }
 
+// front is the interface of one broker.
+type front struct {
+	api.API
+	changing sync.RWMutex // held for reading by each request that may change something
+}
+
 // ServeHTTP implements [http.Handler] with the interface of the present broker.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	(*s.handler.Load()).ServeHTTP(w, r)
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		s.present.Load().ServeHTTP(w, r)
+		return
+	}
+	by := s.present.Load()
+	for by.changing.RLock(); by != s.present.Load(); by.changing.RLock() { // a reload between the two does not know of this request
+		by.changing.RUnlock()
+		by = s.present.Load()
+	}
+	defer by.changing.RUnlock()
+	by.ServeHTTP(w, r)
+}
+
+// drain waits for the end of the requests that may change something, when the interface is no longer the present one.
+func (f *front) drain() {
+	f.changing.Lock()
+	defer f.changing.Unlock()
 }
 
 // build assembles a broker. From then on it answers requests.
@@ -42,7 +66,7 @@ func (s *service) build(ctx context.Context, settings *config.Config) error {
 		return err
 	}
 	s.broker, s.settings = b, settings
-	s.handler.Store(&b.handler)
+	s.present.Store(&front{API: b.handler})
 	return nil
 }
 
@@ -58,7 +82,7 @@ func (s *service) run(ctx context.Context) {
 func (s *service) reload(ctx context.Context, read *config.Config) {
 	settings, fixed := fixedSettings(*s.settings, *read)
 	changed := changedKeys(*s.settings, settings)
-	lost, err := s.lostPlatforms(ctx, &settings)
+	lost, err := s.lostPlatforms(ctx, s.settings, &settings)
 	if len(lost) > 0 {
 		s.log.ErrorContext(ctx, "the settings were not reloaded: these platforms have jobs that have not ended, and are missing or lead elsewhere", "platforms", lost)
 		return
@@ -79,20 +103,27 @@ func (s *service) reload(ctx context.Context, read *config.Config) {
 
 // replace hands over from the present broker to one with other settings.
 func (s *service) replace(ctx context.Context, settings *config.Config) error {
-	former, stop, done := s.broker, s.stop, s.done
+	former, running, stop, done := s.present.Load(), s.settings, s.stop, s.done
 	if err := s.build(ctx, settings); err != nil {
 		return err
 	}
 	stop()
-	s.done = all(done, former.handler.Close)
+	s.done = all(done, former.Close)
+	handed := s.done
+	if len(missingPlatforms(running, settings)) > 0 {
+		handed = all(handed, former.drain) // it may still accept jobs for them
+	}
 	grace := time.NewTimer(settings.ShutdownGrace)
 	defer grace.Stop()
 	select {
-	case <-s.done:
+	case <-handed:
 	case <-ctx.Done(): // the process stops, and waits for the former broker
 		return nil
 	case <-grace.C: // leases keep the two from doing the same
 		s.log.WarnContext(ctx, "requests of before the reload are still running", "grace", settings.ShutdownGrace)
+	}
+	if err := s.keepLost(ctx, running); err != nil {
+		s.log.ErrorContext(ctx, "platforms for which jobs were accepted during the reload are perhaps missing: reload the settings before once more", "error", err)
 	}
 	left := s.done
 	s.run(ctx)
@@ -100,20 +131,47 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 	return nil
 }
 
-// lostPlatforms returns the platforms with jobs that have not ended which other settings do not have, or have under another protocol, access or
-// address.
-func (s *service) lostPlatforms(ctx context.Context, settings *config.Config) (lost []string, err error) {
+// keepLost takes platforms of former settings back for which jobs were accepted after the present settings had been checked. The broker of the
+// present settings does not work yet.
+func (s *service) keepLost(ctx context.Context, was *config.Config) error {
+	lost, err := s.lostPlatforms(ctx, was, s.settings)
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	settings, second := *s.settings, s.present.Load()
+	settings.Platforms = slices.DeleteFunc(slices.Clone(settings.Platforms), func(p config.Platform) bool { return slices.Contains(lost, p.Name) })
+	for _, p := range was.Platforms {
+		if slices.Contains(lost, p.Name) {
+			settings.Platforms = append(settings.Platforms, p)
+		}
+	}
+	if err := s.build(ctx, &settings); err != nil {
+		return err
+	}
+	s.done = all(s.done, second.Close)
+	s.log.ErrorContext(ctx, "these platforms stay as they were: jobs were accepted for them during the reload. Reload the settings again when these have ended", "platforms", lost)
+	return nil
+}
+
+// lostPlatforms returns the platforms with jobs that have not ended among the missing ones.
+func (s *service) lostPlatforms(ctx context.Context, was, is *config.Config) ([]string, error) {
+	missing := missingPlatforms(was, is)
+	if len(missing) == 0 {
+		return nil, nil
+	}
 	live, err := s.store.LivePlatforms(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, was := range s.settings.Platforms {
-		kept := func(is config.Platform) bool {
-			return is.Name == was.Name && is.Protocol == was.Protocol && is.Access == was.Access && (is.Endpoint == was.Endpoint || slices.Contains(is.Aliases, was.Endpoint))
+	return slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(live, name) }), err
+}
+
+// missingPlatforms returns the platforms which other settings do not have, or have under another protocol, access or address.
+func missingPlatforms(was, is *config.Config) (missing []string) {
+	for _, p := range was.Platforms {
+		kept := func(other config.Platform) bool {
+			return other.Name == p.Name && other.Protocol == p.Protocol && other.Access == p.Access && (other.Endpoint == p.Endpoint || slices.Contains(other.Aliases, p.Endpoint))
 		}
-		if slices.Contains(live, was.Name) && !slices.ContainsFunc(settings.Platforms, kept) {
-			lost = append(lost, was.Name)
+		if !slices.ContainsFunc(is.Platforms, kept) {
+			missing = append(missing, p.Name)
 		}
 	}
-	return lost, nil
+	return missing
 }
