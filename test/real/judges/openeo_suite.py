@@ -2,8 +2,8 @@
 
 Reads {"root": URL with a slash at its end, "token": …, "standards": folder, "all": bool} from standard input. The folder has the document of the
 standard (openeo-api-1.2.0) and the data that the package of openeo-test-suite lacks. Without all, tests that wait for batch jobs are left out, and
-schemathesis sends a few requests to each operation in place of thousands. It writes the names of the tests that failed, and what schemathesis said of
-each operation that failed, as JSON.
+schemathesis sends a few requests to each operation in place of thousands. It writes the names of the tests that failed or were skipped, what
+schemathesis said of each operation that failed, and the operations to which it sent nothing, as JSON. It fails if either does not run to its end.
 """
 
 import contextlib
@@ -26,12 +26,21 @@ document = standards / "openeo-api-1.2.0/openapi.yaml"
 
 
 class Outcomes:
-    passed, failed = 0, []
+    passed, failed, skipped = 0, [], []
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.failed.append("collecting " + report.nodeid)
+        elif report.skipped:
+            self.skipped.append("collecting " + report.nodeid)
 
     def pytest_runtest_logreport(self, report):
+        name = report.nodeid.split("::")[-1]
         if report.failed:
-            self.failed.append(report.nodeid.split("::")[-1])
-        elif report.when == "call" and report.passed:
+            self.failed.append(name if report.when == "call" else f"{report.when} of {name}")
+        elif report.skipped:
+            self.skipped.append(name)
+        elif report.when == "call":
             self.passed += 1
 
 
@@ -45,8 +54,10 @@ def suite(folder):
     openeo.Connection.authenticate_oidc = lambda self, **_: self.authenticate_oidc_access_token(given["token"])
     os.chdir(folder)
     outcomes, options = Outcomes(), [] if given["all"] else ["-m", "not longrunning"]
-    pytest.main(["-q", "-W", "ignore", "-p", "no:cacheprovider", "-p", "openeo_test_suite.lib.pytest_plugin", "test_compliance.py", "-U", given["root"], *options],
-                plugins=[outcomes])
+    code = pytest.main(["-q", "-W", "ignore", "-p", "no:cacheprovider", "-p", "openeo_test_suite.lib.pytest_plugin", "test_compliance.py", "-U", given["root"], *options],
+                       plugins=[outcomes])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise RuntimeError(f"pytest ended with {code!r}")
     return outcomes
 
 
@@ -60,13 +71,20 @@ def requests(folder):
          "--generation-deterministic", "--no-color", "--request-timeout", "60", "--report-junit-path", str(report),
          "--exclude-path-regex", "^/(result|services|files|subscription|credentials/basic)", *phases], capture_output=True, text=True, cwd=folder)
     print(done.stdout, done.stderr, file=sys.stderr)
+    if done.returncode not in (0, 1):  # 1: something failed
+        raise RuntimeError(f"schemathesis ended with {done.returncode}")
     import xml.etree.ElementTree as tree
     cases = tree.parse(report).getroot().iter("testcase")
+    cases = list(cases)
+    untried = sorted(c.get("name") for c in cases if c.find("skipped") is not None)
     all = {c.get("name"): [(f.get("message") or "") + " " + (f.text or "") for f in [*c.findall("failure"), *c.findall("error")]] for c in cases}
-    return {"operations": len(all), "faults": {name: texts for name, texts in all.items() if texts}}
+    faults = {name: texts for name, texts in all.items() if texts}
+    if done.returncode == 1 and not faults:
+        raise RuntimeError("schemathesis failed, and its report does not say where")
+    return {"operations": len(all), "faults": faults, "untried": untried}
 
 
 with contextlib.redirect_stdout(sys.stderr), tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
     sent = requests(pathlib.Path(two))
     outcomes = suite(pathlib.Path(one))
-json.dump({"passed": outcomes.passed, "failed": sorted(outcomes.failed), **sent}, sys.stdout)
+json.dump({"passed": outcomes.passed, "failed": sorted(outcomes.failed), "skipped": sorted(outcomes.skipped), **sent}, sys.stdout)
