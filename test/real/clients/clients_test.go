@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/documents"
 	"github.com/eodispatch/eodispatch/test/executable"
@@ -44,26 +46,34 @@ func installed(t *testing.T, name string) string {
 
 const clientsPage = "docs/clients.md"
 
-// serve starts simulated platforms and the program, and signs a user in.
-func serve(t *testing.T) (given map[string]any) {
+// platforms starts simulated platforms.
+func platforms(t *testing.T) *simulator.World {
 	t.Helper()
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	second, err := simulator.Start(simulator.Options{Open: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { second.Close() })
-	known := w.Credentials
-	file := filepath.Join(t.TempDir(), "broker.yaml")
-	text := fmt.Sprintf("development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s, openeo_client: %s}\n"+
-		"platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open, assets: proxy}\n- {name: terrascope, protocol: openeo, endpoint: %s, access: open}\n"+
+	return w
+}
+
+// serve starts simulated platforms of both protocols and the program, and signs a user in.
+func serve(t *testing.T) (given map[string]any) {
+	t.Helper()
+	w, second := platforms(t), platforms(t)
+	return serveFor(t, w, fmt.Sprintf("platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open, assets: proxy}\n- {name: terrascope, protocol: openeo, endpoint: %s, access: open}\n"+
 		"- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
 		"services:\n- {id: composite, title: Composite, platform: terrascope, application: ndvi_composite}\n- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}\n",
-		filepath.Dir(file), known.Issuer, known.BrokerID, known.Client, w.OpenEOURL, second.OpenEOURL, w.OGCURL)
+		w.OpenEOURL, second.OpenEOURL, w.OGCURL))
+}
+
+// serveFor starts the program with the identity provider of a world and the given platforms, and signs a user in.
+func serveFor(t *testing.T, w *simulator.World, platforms string) (given map[string]any) {
+	t.Helper()
+	known := w.Credentials
+	file := filepath.Join(t.TempDir(), "broker.yaml")
+	text := fmt.Sprintf("development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s, openeo_client: %s}\n",
+		filepath.Dir(file), known.Issuer, known.BrokerID, known.Client) + platforms
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +162,38 @@ func TestOpenEO_Python(t *testing.T) {
 				t.Errorf("discovery: %+v", found)
 			}
 		})
+	}
+}
+
+// TestOpenEO_PythonWithoutAnOpenEOPlatform: where all platforms speak OGC API - Processes, the client runs their services by the lines of the document.
+func TestOpenEO_PythonWithoutAnOpenEOPlatform(t *testing.T) {
+	t.Parallel()
+	python := installed(t, "openeo-0.53") + "/python"
+	w := platforms(t)
+	given := serveFor(t, w, fmt.Sprintf("platforms:\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
+		"services:\n- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
+	given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")[1]
+	var found struct {
+		Status, User                     string
+		Collections, Processes, Services []string
+		Files, Jobs                      int
+	}
+	run(t, given, &found, python, source(t, "use_services.py"))
+	if found.Status != "finished" || found.User == "" || len(found.Collections) != 0 || !slices.Equal(found.Services, []string{"ndvi"}) || found.Files == 0 || found.Jobs != 1 {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestOpenEO_NotebookWithOneLineChanged: a script that ran at a platform sees the same through the broker, where only its URL differs.
+func TestOpenEO_NotebookWithOneLineChanged(t *testing.T) {
+	t.Parallel()
+	python := installed(t, "openeo-0.53") + "/python"
+	w := platforms(t)
+	given := serveFor(t, w, fmt.Sprintf("platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open}\n", w.OpenEOURL))
+	var seen []any
+	run(t, map[string]any{"urls": []string{w.OpenEOURL, given["broker"].(string) + "/openeo/cdse/1.2"}, "token": given["token"]}, &seen, python, source(t, "notebook.py"))
+	if diff := cmp.Diff(seen[0], seen[1]); diff != "" {
+		t.Errorf("at the platform and through the broker:\n%s", diff)
 	}
 }
 
