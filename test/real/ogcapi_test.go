@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestOGCAPI_Clients runs clients of OGC API - Processes against the program, with services on both protocols: those of docs/clients.md,
-// and a client with strict models.
+// a client with strict models, and pystac-client for the Items of a task.
 func TestOGCAPI_Clients(t *testing.T) {
 	environment(t, "ogcapi-clients")
 	w, err := simulator.Start(simulator.Options{Open: true})
@@ -40,17 +40,17 @@ services:
 	got := useClients(t, w, broker, map[string]any{
 		"composite": map[string]any{"spatial_extent": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}, "temporal_extent": []string{"2024-06-01", "2024-07-01"}},
 		"ndvi":      map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}},
-	}, "### OWSLib", "### ogc-api-processes-client")
+	}, map[string]any{"ndvi": map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.05, 5.75, 51.45}}, "eodispatch:tiles": "20x20km"}}, "### OWSLib", "### ogc-api-processes-client")
 	for client, status := range got.Lines {
 		if status != "successful" {
 			t.Errorf("%s: %s", client, status)
 		}
 	}
-	if len(got.Lines) != 2 || !slices.Equal(got.Dismissed, []string{"dismissed", "dismissed"}) {
-		t.Errorf("%+v", got)
+	if len(got.Lines) != 2 || !slices.Equal(got.Dismissed, []string{"dismissed", "dismissed"}) || len(got.Items) != 14 {
+		t.Errorf("%+v, %d Items of 14 tiles", got.Lines, len(got.Items))
 	}
 	objects := map[string]json.RawMessage{}
-	for i, c := range got.Results {
+	for i, c := range slices.Concat(got.Results, got.Items) {
 		objects[fmt.Sprint(i)] = c
 	}
 	for name, faults := range stacFaults(t, objects) {
@@ -73,7 +73,7 @@ func TestOGCAPI_Pygeoapi(t *testing.T) {
 services:
 - {id: sums, title: Sums, platform: pygeoapi, application: literals}
 `, startPygeoapi(t, "0.24.0")))
-	got := useClients(t, w, broker, map[string]any{"sums": map[string]any{"numbers": []float64{1, 2, 3.5}}})
+	got := useClients(t, w, broker, map[string]any{"sums": map[string]any{"numbers": []float64{1, 2, 3.5}}}, nil)
 	if !slices.Equal(got.Dismissed, []string{"dismissed"}) {
 		t.Errorf("%+v", got)
 	}
@@ -119,15 +119,16 @@ type clientsUsed struct {
 	Lines     map[string]string
 	Results   []json.RawMessage
 	Dismissed []string
+	Items     []json.RawMessage
 }
 
 // useClients runs the lines of docs/clients.md below the headings, and the strict clients with the processes and inputs.
-func useClients(t *testing.T, w *simulator.World, broker string, processes map[string]any, headings ...string) (got clientsUsed) {
+func useClients(t *testing.T, w *simulator.World, broker string, processes, tiled map[string]any, headings ...string) (got clientsUsed) {
 	t.Helper()
 	lines := map[string]string{}
 	for _, heading := range headings {
 		lines[heading] = documents.Block(t, "docs/clients.md", "## OGC API - Processes", "python") + documents.Block(t, "docs/clients.md", heading, "python")
 	}
-	judge(t, "ogcapi-clients", "ogcapi.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": lines, "processes": processes}, &got)
+	judge(t, "ogcapi-clients", "ogcapi.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": lines, "processes": processes, "tiled": tiled}, &got)
 	return got
 }

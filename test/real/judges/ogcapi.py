@@ -1,8 +1,9 @@
 """Runs clients of OGC API - Processes against a server.
 
-Reads {"broker": URL, "token": …, "lines": {client: Python of docs/clients.md}, "processes": {id: inputs}} from standard input. It runs the lines of
-each client, which leave the status of a job in `job` and its results in `results`, then reads every response with the strict models of
-gavicore, on which cuiman stands. It writes {"lines": {client: status}, "results": [STAC Collections], "dismissed": [statuses]}.
+Reads {"broker": URL, "token": …, "lines": {client: Python of docs/clients.md}, "processes": {id: inputs}, "tiled": {id: inputs}} from standard
+input. It runs the lines of each client, which leave the status of a job in `job` and its results in `results`, then reads every response with
+the strict models of gavicore, on which cuiman stands. It writes {"lines": {client: status}, "results": [STAC Collections], "dismissed": [statuses], "items": [STAC Items
+of the tiles]}.
 """
 
 import contextlib
@@ -15,6 +16,8 @@ import requests
 from gavicore.models import ApiError, Capabilities, ConformanceDeclaration, JobInfo, JobList, JobResults, ProcessDescription, ProcessList
 from ogc_api_processes_client.api_client_wrapper import ApiClientWrapper
 from ogc_api_processes_client.configuration import Configuration
+from pystac_client import ItemSearch
+from pystac_client.stac_api_io import StacApiIO
 
 
 def collection(value):
@@ -100,12 +103,30 @@ def generated(given):
     server.get_jobs()
 
 
+def tiled(given):
+    """Runs a task over tiles. pystac-client reads the Items of its results, which are in pages."""
+    session = requests.Session()
+    session.headers["Authorization"] = "Bearer " + given["token"]
+    process, inputs = next(iter(given["tiled"].items()))  # the only one
+    job = session.post(given["broker"] + f"/ogcapi/processes/{process}/execution", json={"inputs": inputs, "response": "document"})
+    at = job.headers["Location"]
+    while (status := session.get(at).json()["status"]) in ("accepted", "running"):
+        time.sleep(0.2)
+    if status != "successful":
+        raise ValueError(f"the task is {status}")
+    whole = pystac.Collection.from_dict(session.get(session.get(at + "/results").json()["stac"]["href"]).json())
+    items = next(link for link in whole.links if link.rel == "items").target
+    search = ItemSearch(url=items, method="GET", limit=5, stac_io=StacApiIO(headers={"Authorization": "Bearer " + given["token"]}))
+    return [item.to_dict(include_self_link=False, transform_hrefs=False) for item in search.items()]
+
+
 def main():
     given = json.load(sys.stdin)
     lines, results = run_lines(given)
     dismissed = strict(given)
     generated(given)
-    json.dump({"lines": lines, "results": results, "dismissed": dismissed}, sys.stdout)
+    items = tiled(given) if given["tiled"] else []
+    json.dump({"lines": lines, "results": results, "dismissed": dismissed, "items": items}, sys.stdout)
 
 
 main()
