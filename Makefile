@@ -90,7 +90,7 @@ fuzz:
 
 bench:
 	@bash test/real/install.sh shapely world-atlas
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./telemetry ./tracing ./events ./test/real
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./telemetry ./tracing ./events ./deploy/image ./test/real
 
 # year simulates a year of 1,000 platforms with 10,000,000 jobs, in about a minute of CPU time; make test simulates 10 platforms.
 year:

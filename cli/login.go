@@ -80,7 +80,7 @@ func (l *login) run(ctx context.Context, args []string) error {
 		return err
 	}
 	one.Name = name
-	if err := errors.Join(s.write(one), s.choose(one)); err != nil {
+	if err := s.replace(ctx, one); err != nil {
 		return err
 	}
 	who := claimsOf(one.Grant.AccessToken)

@@ -172,6 +172,16 @@ func (s sessions) choose(one session) error {
 	return os.WriteFile(filepath.Join(s.folder, currentFile), []byte(one.Name+"\n"+one.URL+"\n"), 0o600)
 }
 
+// replace stores a new sign-in, and chooses it. It waits for a process that renews the former one, and would store that over the new one.
+func (s sessions) replace(ctx context.Context, one session) error {
+	unlock, err := s.lock(ctx, one.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return errors.Join(s.write(one), s.choose(one))
+}
+
 // client returns a client of the chosen broker with the user's token.
 func (a *app) client() (*client.Client, error) {
 	s, err := a.sessions()

@@ -217,3 +217,40 @@ func TestSignIn_RefusesAnotherProtocol(t *testing.T) {
 		t.Errorf("the response has status %d", response.StatusCode)
 	}
 }
+
+// TestLogin_WaitsForARenewal: a process that renews a sign-in stores the result; a sign-in as somebody else meanwhile must come after it.
+func TestLogin_WaitsForARenewal(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	broker, issuer := servers(t, func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-answer
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token": "renewed", "token_type": "Bearer", "expires_in": 3600}`) // fails if the test is over
+	})
+	home := t.TempDir()
+	former := session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs", Endpoint: issuer + "/token", Grant: &oauth2.Token{RefreshToken: "r"}}
+	s := stored(t, home, former)
+	renewed := make(chan error, 1)
+	go func() {
+		_, err := (&renewer{app: &app{}, sessions: s, name: "b"}).accessToken(t.Context())
+		renewed <- err
+	}()
+	<-arrived
+	within, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	other := former
+	other.Grant = &oauth2.Token{AccessToken: "another user's"}
+	if err := s.replace(within, other); err == nil {
+		t.Error("a sign-in is stored while another process renews the former one")
+	}
+	close(answer)
+	if err := <-renewed; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.replace(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if one, err := s.read("b"); err != nil || one.Grant.AccessToken != "another user's" {
+		t.Errorf("%+v, %v", one, err)
+	}
+}

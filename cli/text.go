@@ -5,10 +5,13 @@ import (
 	"unicode"
 )
 
-// printable returns a text of a server without what steers a terminal or shows the text in another order: control characters, except line
+// printable returns a text of a server without what steers a terminal, and without space around it.
+func printable(text string) string { return strings.TrimSpace(Printable(text)) }
+
+// Printable returns a text of a server without what steers a terminal or shows the text in another order: control characters, except line
 // ends and tabs, become spaces, and marks of direction are dropped.
-func printable(text string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n', r == '\t':
 			return r
@@ -18,5 +21,5 @@ func printable(text string) string {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(text, "\uFFFD")))
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 }

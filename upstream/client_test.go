@@ -375,6 +375,21 @@ func TestDo_Redirects(t *testing.T) {
 	}
 }
 
+// TestDo_UnpacksGzipByAnyOfItsNames: content codings are compared without case, and x-gzip is gzip.
+func TestDo_UnpacksGzipByAnyOfItsNames(t *testing.T) {
+	s, client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", strings.TrimPrefix(r.URL.Path, "/"))
+		z := gzip.NewWriter(w)
+		_, _ = z.Write([]byte(`{}`))
+		_ = z.Close()
+	})
+	for _, name := range []string{"gzip", "GZIP", "x-gzip", "X-Gzip"} {
+		if a, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL + "/" + name}); err != nil || string(a.Body) != "{}" {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+}
+
 func TestDo_Limits(t *testing.T) {
 	bomb := func() []byte {
 		var b bytes.Buffer

@@ -78,7 +78,7 @@ func (d *doctorCommand) Run(c console) error {
 	ctx, stop := c.signals(context.Background())
 	defer stop()
 	if d.Catalogue {
-		return listCatalogue(ctx, settings, c.out)
+		return listCatalogue(ctx, settings, clean{c.out})
 	}
 	checks, err := checksOf(settings)
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *doctorCommand) print(out io.Writer, before []string, findings []finding
 	for _, note := range after {
 		rows = append(rows, [3]string{"note", "database", note})
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(clean{out}, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		fmt.Fprintln(w, strings.Join(r[:], "\t"))
 	}

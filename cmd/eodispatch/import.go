@@ -75,7 +75,7 @@ func (i *importCommand) Run(c console) error {
 	work.Keeper = kept
 	r, err := work.Run(ctx, from, progressOf(c.err))
 	err = errors.Join(err, kept.SkipIDs(context.WithoutCancel(ctx)))
-	printReport(c.out, r, "taken over", err == nil)
+	printReport(clean{c.out}, r, "taken over", err == nil)
 	return err
 }
 
@@ -93,7 +93,7 @@ func (i *importCommand) count(ctx context.Context, settings *config.Config, from
 		return err
 	}
 	r, err := work.Run(ctx, from, progressOf(c.err))
-	printReport(c.out, r, "would be taken over", err == nil)
+	printReport(clean{c.out}, r, "would be taken over", err == nil)
 	return err
 }
 

@@ -119,6 +119,7 @@ func outlines() []byte {
 func exitCode(err error, to io.Writer) int {
 	_, misconfigured := errors.AsType[config.Faults](err)
 	_, misused := errors.AsType[usageError](err)
+	to = clean{to}
 	switch {
 	case err == nil:
 		return exitDone

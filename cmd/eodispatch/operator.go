@@ -145,7 +145,7 @@ func (o *operatorCommand) show(method, path string, body, into any, table func(i
 	if err := json.Unmarshal(text, into); err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(o.c.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(clean{o.c.out}, 0, 0, 2, ' ', 0)
 	table(w)
 	return w.Flush()
 }

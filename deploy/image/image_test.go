@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -23,7 +24,7 @@ import (
 )
 
 // pack runs this command for the architecture of this machine. A program without the race detector compresses ten times as fast.
-func pack(t *testing.T) (folder string) {
+func pack(t testing.TB) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "image")
 	c := exec.Command("go", "run", "./deploy/image", "-out", folder, "-version", "1.2.3", "-revision", "abc", "-created", "1700000000", "-architectures", runtime.GOARCH)
@@ -83,7 +84,7 @@ func TestImage_IsReproducible(t *testing.T) {
 }
 
 // blob reads what a descriptor refers to.
-func blob(t *testing.T, folder string, d descriptor) []byte {
+func blob(t testing.TB, folder string, d descriptor) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "blobs", "sha256", strings.TrimPrefix(d.Digest, "sha256:")))
 	if err != nil || int64(len(text)) != d.Size {
@@ -92,7 +93,7 @@ func blob(t *testing.T, folder string, d descriptor) []byte {
 	return text
 }
 
-func decode[T any](t *testing.T, text []byte) (value T) {
+func decode[T any](t testing.TB, text []byte) (value T) {
 	t.Helper()
 	if err := json.Unmarshal(text, &value); err != nil {
 		t.Fatal(err)
@@ -101,7 +102,7 @@ func decode[T any](t *testing.T, text []byte) (value T) {
 }
 
 // open returns the configuration and the layer of the only image in a folder.
-func open(t *testing.T, folder string) (imageConfig, []byte) {
+func open(t testing.TB, folder string) (imageConfig, []byte) {
 	t.Helper()
 	top, err := os.ReadFile(filepath.Join(folder, "index.json"))
 	if err != nil {
@@ -113,7 +114,7 @@ func open(t *testing.T, folder string) (imageConfig, []byte) {
 }
 
 // unpack writes the files of a layer into a folder, with their owners.
-func unpack(t *testing.T, layer []byte, folder string) {
+func unpack(t testing.TB, layer []byte, folder string) {
 	t.Helper()
 	packed, err := gzip.NewReader(bytes.NewReader(layer))
 	if err != nil {
@@ -151,6 +152,70 @@ func unpack(t *testing.T, layer []byte, folder string) {
 	}
 }
 
+// unpackForAll unpacks a layer where the user of the image gets to.
+func unpackForAll(t testing.TB, layer []byte, root string) {
+	t.Helper()
+	unpack(t, layer, root)
+	for _, above := range []string{root, filepath.Dir(root)} {
+		if err := os.Chmod(above, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// command returns the program in the image's files alone, as its user, with its environment and least settings.
+func command(config imageConfig, root, private string, args ...string) *exec.Cmd {
+	c := exec.Command(config.Config.Entrypoint[0], args...)
+	c.Dir = config.Config.WorkingDir
+	c.Env = append(config.Config.Env, "EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_TELEMETRY_LISTEN="+private, "EODISPATCH_IDENTITY_ISSUER=https://auth.example.org",
+		"EODISPATCH_IDENTITY_CLIENT_ID=api", `EODISPATCH_PLATFORMS=[{"name": "a", "protocol": "openeo", "endpoint": "https://a.example.org", "access": "open"}]`)
+	c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: user, Gid: user}}
+	return c
+}
+
+// BenchmarkPerformanceOfTheImage measures the time from the start of the program in the image until it serves, with a new database and with one that is
+// there, and the size of the image's layer. It needs root.
+func BenchmarkPerformanceOfTheImage(b *testing.B) {
+	config, layer := open(b, pack(b))
+	root := b.TempDir()
+	unpackForAll(b, layer, root)
+	start := func() time.Duration {
+		var log executable.Log
+		serve := command(config, root, "off", config.Config.Cmd...)
+		serve.Stderr = &log
+		serving, begun := log.Shows(`"msg":"serving"`), time.Now()
+		if err := serve.Start(); err != nil {
+			b.Fatal(err)
+		}
+		<-serving
+		took := time.Since(begun)
+		_ = serve.Process.Signal(syscall.SIGTERM) // it runs
+		if err := serve.Wait(); err != nil {
+			b.Fatalf("%v\n%s", err, &log)
+		}
+		return took
+	}
+	const times = 9
+	var first, again []time.Duration
+	for b.Loop() {
+		for range times {
+			files, err := filepath.Glob(filepath.Join(root, "data", "*"))
+			for _, file := range files {
+				err = errors.Join(err, os.Remove(file))
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			first, again = append(first, start()), append(again, start())
+		}
+	}
+	slices.Sort(first)
+	slices.Sort(again)
+	b.ReportMetric(float64(first[len(first)/2].Milliseconds()), "ms/first-start")
+	b.ReportMetric(float64(again[len(again)/2].Milliseconds()), "ms/start")
+	b.ReportMetric(float64(len(layer))/1e6, "MB/layer")
+}
+
 // TestImage_Runs starts the program in the image's files alone, as its user, with its environment, and asks for its health.
 func TestImage_Runs(t *testing.T) {
 	if os.Geteuid() != 0 && os.Getenv("CI") == "" {
@@ -162,24 +227,12 @@ func TestImage_Runs(t *testing.T) {
 	if len(layer) > 25<<20 {
 		t.Errorf("the layer has %d bytes", len(layer))
 	}
-	unpack(t, layer, root)
-	for _, above := range []string{root, filepath.Dir(root)} { // the user of the image must pass
-		if err := os.Chmod(above, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	unpackForAll(t, layer, root)
 	if target, err := os.Readlink(filepath.Join(root, "alembic")); err != nil || target != "eodispatch" || !slices.Contains(config.Config.Env, "PATH=/") {
 		t.Errorf("alembic is not found: %q, %v, %q", target, err, config.Config.Env)
 	}
 	private := executable.FreeAddress(t)
-	inside := func(args ...string) *exec.Cmd {
-		c := exec.Command(config.Config.Entrypoint[0], args...)
-		c.Dir = config.Config.WorkingDir
-		c.Env = append(config.Config.Env, "EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_TELEMETRY_LISTEN="+private, "EODISPATCH_IDENTITY_ISSUER=https://auth.example.org",
-			"EODISPATCH_IDENTITY_CLIENT_ID=api", `EODISPATCH_PLATFORMS=[{"name": "a", "protocol": "openeo", "endpoint": "https://a.example.org", "access": "open"}]`)
-		c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: user, Gid: user}}
-		return c
-	}
+	inside := func(args ...string) *exec.Cmd { return command(config, root, private, args...) }
 	var log executable.Log
 	serve := inside(config.Config.Cmd...)
 	serve.Stdout, serve.Stderr = &log, &log

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/eodispatch/eodispatch/deploy/sbom"
 )
 
@@ -60,6 +62,13 @@ func (r release) run() error {
 	}
 	notes, err := notesOf(string(changelog), r.version)
 	if err != nil {
+		return err
+	}
+	chart, err := os.ReadFile("deploy/chart/Chart.yaml")
+	if err != nil {
+		return err
+	}
+	if err := checkChart(chart, r.version); err != nil {
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(r.folder), os.MkdirAll(r.folder, 0o755)); err != nil {
@@ -119,6 +128,22 @@ func notesOf(changelog, version string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("CHANGELOG.md has no section %q: name the version there first", strings.TrimPrefix(version, "v"))
+}
+
+// checkChart refuses a version that is not the chart's: its default image would be another one. What is not released yet has no chart.
+func checkChart(chart []byte, version string) error {
+	var named struct {
+		Version    string `yaml:"version"`
+		AppVersion string `yaml:"appVersion"`
+	}
+	if err := yaml.Unmarshal(chart, &named); err != nil {
+		return err
+	}
+	version = strings.TrimPrefix(version, "v")
+	if version != "Unreleased" && (named.Version != version || named.AppVersion != version) {
+		return fmt.Errorf("deploy/chart/Chart.yaml has version %s and appVersion %s, not %s: name the version there first, and run make charts", named.Version, named.AppVersion, version)
+	}
+	return nil
 }
 
 // writeChecksums writes SHA256SUMS, which sha256sum -c reads, of all files below the folder.

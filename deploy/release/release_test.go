@@ -24,6 +24,24 @@ func TestNotesOf_FindsTheSection(t *testing.T) {
 	}
 }
 
+// TestCheckChart_OfAnotherVersion: a release whose chart would run another version is refused.
+func TestCheckChart_OfAnotherVersion(t *testing.T) {
+	for chart, right := range map[string]bool{
+		"version: 0.2.0\nappVersion: \"0.2.0\"\n": true,
+		"version: 0.2.0\nappVersion: \"0.1.0\"\n": false,
+		"version: 0.1.0\nappVersion: \"0.2.0\"\n": false,
+		"name: eodispatch\n":                      false,
+		"version: [":                              false,
+	} {
+		if err := checkChart([]byte(chart), "v0.2.0"); (err == nil) != right {
+			t.Errorf("%q: %v", chart, err)
+		}
+	}
+	if err := checkChart([]byte("version: 0.1.0\n"), "Unreleased"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRelease_IsCheckedByItsSums makes a release for the machine of the test, without the image, which has tests of its own.
 func TestRelease_IsCheckedByItsSums(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
