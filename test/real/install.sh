@@ -70,13 +70,14 @@ environment() {
   rm -rf "$venv"
   python3 -m venv "$venv"
   "$venv/bin/python" -m pip install "${locked[@]}" -r "$here/requirements/build.txt"
-  if [[ $name == pygeoapi-0.24.0 ]]; then
-    "$venv/bin/python" -m pip install "${locked[@]}" --ignore-requires-python -r "$here/requirements/$name.txt"
-    # Python 3.11 cannot read two f-strings of its map module, which nest the same quotes.
-    sed -i -E "s/\{query_args\['([a-z-]+)'\]\}/{query_args[\"\1\"]}/" "$venv"/lib/python3*/site-packages/pygeoapi/api/maps.py
-  else
-    "$venv/bin/python" -m pip install "${locked[@]}" -r "$here/requirements/$name.txt"
-  fi
+  case $name in pygeoapi-0.24.0 | cuiman) locked+=(--ignore-requires-python) ;; esac
+  "$venv/bin/python" -m pip install "${locked[@]}" -r "$here/requirements/$name.txt"
+  case $name in # what Python 3.11 cannot read of them
+  pygeoapi-0.24.0) # two f-strings of its map module, which nest the same quotes
+    sed -i -E "s/\{query_args\['([a-z-]+)'\]\}/{query_args[\"\1\"]}/" "$venv"/lib/python3*/site-packages/pygeoapi/api/maps.py ;;
+  cuiman) # the type statements of a library that its forms in notebooks use
+    sed -i -E 's/^type ([A-Za-z]+) = /\1 = /' "$venv"/lib/python3*/site-packages/remotestate/{path,store}.py ;;
+  esac
   touch "$venv/installed.txt"
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/simulator"
@@ -57,6 +58,31 @@ services:
 		if len(faults) > 0 {
 			t.Errorf("results %s: %v\n%s", name, faults, objects[name])
 		}
+	}
+}
+
+// TestOGCAPI_Cuiman runs Eozilla's client by the lines of docs/clients.md, and its other operations.
+func TestOGCAPI_Cuiman(t *testing.T) {
+	environment(t, "cuiman")
+	w, err := simulator.Start(simulator.Options{Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	broker := serveProcesses(t, w, fmt.Sprintf("\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\nservices:\n- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
+	var got struct {
+		Links, Classes, Jobs       int
+		Processes, Inputs          []string
+		Status, Dismissed, Unknown string
+		Results                    json.RawMessage
+	}
+	judge(t, "cuiman", "cuiman_client.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": documents.Block(t, "docs/clients.md", "### cuiman", "python")}, &got)
+	if got.Status != "successful" || got.Dismissed != "dismissed" || !strings.HasSuffix(got.Unknown, "/no-such-process") || got.Jobs != 2 || got.Links == 0 || got.Classes < 7 ||
+		!slices.Equal(got.Processes, []string{"ndvi"}) || !slices.Contains(got.Inputs, "bbox") {
+		t.Errorf("%+v", got)
+	}
+	if faults := stacFaults(t, map[string]json.RawMessage{"results": got.Results})["results"]; len(faults) > 0 {
+		t.Errorf("results: %v\n%s", faults, got.Results)
 	}
 }
 

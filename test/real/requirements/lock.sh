@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 for name in "$@"; do
   python=3.11
-  [[ $name != pygeoapi-0.24.0 ]] || python=3.12 # it refuses 3.11; what it depends on is the same there
+  case $name in pygeoapi-0.24.0 | cuiman) python=3.12 ;; esac # they refuse 3.11; what they depend on is the same there
   uv pip compile --quiet --generate-hashes --universal --python-version $python --no-annotate --no-header \
     --only-binary :all: --no-binary traceback-with-variables "$name.in" -o "$name.txt"
 done
