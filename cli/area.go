@@ -177,6 +177,9 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 		err := json.Unmarshal(orNull(o.Coordinates), &all)
 		return all, err
 	case "Feature":
+		if geometry := string(o.Geometry); geometry == "" || geometry == "null" { // it has no place (RFC 7946, 3.2)
+			return nil, nil
+		}
 		inner = []json.RawMessage{o.Geometry}
 	case "FeatureCollection", "GeometryCollection":
 	default:

@@ -102,6 +102,25 @@ func TestArea_FromAShapefile(t *testing.T) {
 	}
 }
 
+// TestArea_LeavesOutFeaturesWithoutAPlace: a feature may have no geometry (RFC 7946, 3.2).
+func TestArea_LeavesOutFeaturesWithoutAPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "area.geojson")
+	const square = `[[[4,50],[5,50],[5,51],[4,51],[4,50]]]`
+	for text, right := range map[string]bool{
+		`{"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": null, "properties": {}}, {"type": "Feature"},
+			{"type": "Feature", "geometry": {"type": "Polygon", "coordinates": ` + square + `}}]}`: true,
+		`{"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": null}]}`: false,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sent, err := areaOf(t, file, nil)
+		if right && (err != nil || !strings.Contains(sent, square)) || !right && (err == nil || !strings.Contains(err.Error(), "no polygon")) {
+			t.Errorf("%s: %s, %v", text, sent, err)
+		}
+	}
+}
+
 func TestArea_SaysWhatIsWrongWithAFile(t *testing.T) {
 	square := [][][2]float64{ring(4, 50, 1, true)}
 	shape := shapefile(5, square)

@@ -186,6 +186,21 @@ func TestChart_OfOneProcess(t *testing.T) {
 	}
 }
 
+// TestChart_OfLargeNumbers: numbers of values are floating, and a template prints those from a million on with an exponent, which Kubernetes refuses.
+func TestChart_OfLargeNumbers(t *testing.T) {
+	files, err := render(own, "eodispatch", parse(t, "{image: {repository: a}, migration: {activeDeadlineSeconds: 1000000}, terminationGracePeriodSeconds: 2000000, config: {limits: {memory: 3000000000}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := objects(files)
+	check(t, all)
+	for _, want := range []string{"activeDeadlineSeconds: 1000000\n", "terminationGracePeriodSeconds: 2000000\n", "memory: 3000000000\n"} {
+		if !strings.Contains(strings.Join(all, ""), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
 // TestChart_RefusesMistakes: the schema names the value that is wrong.
 func TestChart_RefusesMistakes(t *testing.T) {
 	for given, want := range map[string]string{
