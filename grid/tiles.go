@@ -85,13 +85,17 @@ func (g *Grid) touching(west, south, east, north float64) (n int) {
 	return n
 }
 
-// covered returns a lower bound for the number of cells: the size of the area divided by that of a cell. A cell is at
-// most a twentieth larger than its nominal size.
+// covered returns a lower bound for the number of cells: the size of the area divided by that of the largest cell, which is at
+// most a twentieth larger than its nominal size unless the grid says otherwise.
 func (g *Grid) covered(a *Area) int {
 	if g.Width == 0 { // the user's own cells
 		return 0
 	}
-	return int(a.SquareMetres() / (g.Width * g.Height * 1.05))
+	largest := 1.05
+	if g.tree != nil && g.tree.uneven > 0 {
+		largest = g.tree.uneven
+	}
+	return int(a.SquareMetres() / (g.Width * g.Height * largest))
 }
 
 // SquareMetres returns the size of the area on WGS84.

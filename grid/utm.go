@@ -314,6 +314,7 @@ type tree struct {
 	south, north float64                     // latitudes that it covers
 	root         func(buffer float64) branch // buffer in metres
 	given        bool                        // by a user
+	uneven       float64                     // how many times as large as the nominal cell the largest one is; 0: 1.05
 }
 
 // check returns a [Fault] if an area lies beyond the latitudes of the grid.

@@ -85,12 +85,16 @@ func TestTiles_RealOutlines(t *testing.T) {
 	}
 }
 
-// zoned names countries for the grids of UTM, which take longer to judge: some lie in several zones, or where zones have other widths.
+// zoned names countries for the grids of UTM and H3, which take longer to judge: some lie in several zones, where zones have other widths, on the
+// antimeridian, or around a pole.
 var zoned = map[string][]string{
 	"utm-20km":   {"Belgium", "Lesotho"},
 	"utm-50km":   {"Norway", "France"},
 	"utm-100km":  {"Norway", "Greenland", "Indonesia"},
 	"mgrs-100km": {"Norway", "Chile"},
+	"h3-6":       {"Belgium"},
+	"h3-4":       {"Norway"},
+	"h3-3":       {"United States of America", "New Zealand", "Greenland"},
 }
 
 func checkSplit(t *testing.T, s split) {

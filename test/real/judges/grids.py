@@ -1,7 +1,7 @@
 """Judges the names of cells by the libraries of the grids: mgrs (GEOTRANS), pyproj (PROJ) and h3.
 
-Reads {"cells": [{"id": text, "geometry": geometry}]} from standard input, and writes {"points": number, "wrong": [text]}: for each cell, points
-within it must have its name.
+Reads {"cells": [{"id": text, "geometry": geometry}], "outlines": [the same]} from standard input, and writes {"points": number, "wrong": [text]}: for
+each cell, points within it must have its name. The outlines of whole cells of h3 must have its corners, apart from those at the antimeridian and the poles.
 """
 
 import json
@@ -43,21 +43,42 @@ def name_of(asked, lon, lat):
     return military.toMGRS(lat, lon, MGRSPrecision=0)
 
 
-def points_in(piece):
-    """Points within the piece, some near its corners: edges are straight, but the borders of squares are not, by some metres."""
+def points_in(name, piece):
+    """Points within the piece, some near its corners: edges are straight, but the borders of squares are not, by some metres, and those of hexagons by more."""
     yield piece.representative_point()
-    inner = piece.buffer(-0.002)
+    margin = 0.002
+    if name[0] == "8":
+        latitude = max(abs(piece.bounds[1]), abs(piece.bounds[3]))
+        margin = h3.average_hexagon_edge_length(h3.get_resolution(name)) / 1000 / math.cos(math.radians(latitude))
+    inner = piece.buffer(-margin)
     for part in shapely.get_parts(inner):
         if not part.is_empty:
             for corner in part.exterior.coords[::4]:
                 yield shapely.Point(corner)
 
 
+def beside(outline, name):
+    """The corners of the cell that the outline lacks, and those that the cell lacks, up to 2e-7 degrees of latitude."""
+    ours = [p for part in shapely.get_parts(shape(outline)) for p in part.exterior.coords]
+    theirs = [(lon, lat) for lat, lon in h3.cell_to_boundary(name)]
+
+    def lacks(all, p):
+        wide = 2e-7 / max(1e-9, math.cos(math.radians(p[1])))
+        return not any(abs(q[1] - p[1]) < 2e-7 and min(abs(q[0] - p[0]), 360 - abs(q[0] - p[0])) < wide for q in all)
+
+    added = [p for p in ours if abs(p[0]) < 180 and abs(p[1]) < 90]
+    return [p for p in theirs if lacks(ours, p)] + [p for p in added if lacks(theirs, p)]
+
+
 def main():
-    wrong, points = [], 0
-    for cell in json.load(sys.stdin)["cells"]:
+    wrong, points, asked = [], 0, json.load(sys.stdin)
+    for cell in asked.get("outlines") or []:
+        points += 1
+        if not h3.is_valid_cell(cell["id"]) or beside(cell["geometry"], cell["id"]):
+            wrong.append(f"{cell['id']}: {cell['geometry']}")
+    for cell in asked.get("cells") or []:
         for part in shapely.get_parts(shape(cell["geometry"])):
-            for point in points_in(part):
+            for point in points_in(cell["id"], part):
                 points += 1
                 found = name_of(cell["id"], point.x, point.y)
                 if found != cell["id"]:
