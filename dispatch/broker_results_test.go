@@ -127,6 +127,29 @@ func (h *testBroker) outline(t *testing.T, id dispatch.TaskID) (all []dispatch.J
 	return all
 }
 
+// Results that were read are not read again while their links are valid, if that is enough.
+func TestRecentResults(t *testing.T) {
+	p := newSigningPlatform()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		id := h.acceptTask(t, "1")
+		time.Sleep(3 * time.Hour)
+		job := h.page(t, id, dispatch.ResultPosition{}, 1).Jobs[0].ID
+		p.read()
+		for _, c := range []struct {
+			after time.Duration
+			reads int
+		}{{0, 0}, {8 * time.Minute, 0}, {2 * time.Minute, 1}, {time.Minute, 0}} {
+			time.Sleep(c.after)
+			if _, err := h.RecentResults(t.Context(), "ann", job); err != nil || p.read() != c.reads {
+				t.Errorf("%v later: not %d reads, %v", c.after, c.reads, err)
+			}
+		}
+		if _, err := h.RecentResults(t.Context(), "bob", job); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("another user: %v", err)
+		}
+	})
+}
+
 // Who follows the pages sees each result once, also those of jobs that finish meanwhile.
 func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 	p := newSigningPlatform()

@@ -50,6 +50,8 @@ type Broker interface {
 	Deleted(context.Context, dispatch.UserID, dispatch.JobID) (bool, error)
 	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// RecentResults returns what Results does, without a request to the platform while the links that it returned before are valid.
+	RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 	// WatchJob signals when a job may look different.
 	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
 }
@@ -132,6 +134,8 @@ type request struct {
 	w    http.ResponseWriter
 	root string // absolute URL of the façade, without a slash at its end
 	user dispatch.UserID
+
+	repeated bool // it is a message that was sent before: results that were read for it will do
 }
 
 // answer is a response.

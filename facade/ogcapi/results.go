@@ -83,7 +83,11 @@ func (f *Facade) outputOf(in *request, r dispatch.Record) (output string, value 
 	if process, _ := f.Services.Identify(r.Request.Label, r.Request.Service); f.isEcho(process) {
 		return outputEcho, messageOf(r.Request.Parameters), nil
 	}
-	value, err = f.Broker.Results(in.Context(), in.user, r.ID)
+	read := f.Broker.Results
+	if in.repeated {
+		read = f.Broker.RecentResults
+	}
+	value, err = read(in.Context(), in.user, r.ID)
 	if err == nil && value == nil {
 		err = errNotReady
 	}

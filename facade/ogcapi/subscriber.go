@@ -60,7 +60,7 @@ func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch
 const patience = 12 * time.Hour
 
 // Message writes what a subscriber gets: the results of a job or a task that was successful, in the form that its client asked for, otherwise its
-// status. Results of a job are read from the platform when the message is sent.
+// status. Results of a job are read from the platform when the message is sent, and not for each repetition.
 func (f *Facade) Message(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (text []byte, mediaType string, err error) {
 	write := f.jobMessage
 	if d.Of != 0 {
@@ -86,6 +86,7 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 		return nil, err
 	}
 	in := toldAt(ctx, h.Owner, deliveryOf(r.Request).Root)
+	in.repeated = d.Tries > 1
 	info := f.jobInfo(in, r)
 	info.Status = statusOf(d.Status, "") // when it happened
 	if d.Status != dispatch.Finished {

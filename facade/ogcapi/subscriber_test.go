@@ -36,6 +36,10 @@ func (b oneJob) Results(context.Context, dispatch.UserID, dispatch.JobID) (json.
 	return json.RawMessage(`{"type": "Collection"}`), b.results
 }
 
+func (oneJob) RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error) {
+	return json.RawMessage(`{"type": "Collection", "id": "read before"}`), nil
+}
+
 // unlisted is a catalogue without services.
 type unlisted struct{ Services }
 
@@ -73,6 +77,17 @@ func TestMessage_WithoutResults(t *testing.T) {
 		var info statusInfo
 		if err != nil || media != mediaJSON || json.Unmarshal(text, &info) != nil || info.JobID != "7" || info.Status != successful || info.Message != c.message {
 			t.Errorf("%s: %s, %v", name, text, err)
+		}
+	}
+}
+
+// TestMessage_Repeated: a receiver that fails does not cost the platform a request for each try.
+func TestMessage_Repeated(t *testing.T) {
+	f := New(Config{Broker: oneJob{job: dispatch.Record{Job: dispatch.Job{ID: 7, Status: dispatch.Finished}}}, Services: unlisted{}})
+	for tries, before := range map[int]bool{1: false, 2: true, 9: true} {
+		text, _, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"}, dispatch.Delivery{Event: dispatch.Event{Job: 7, Status: dispatch.Finished}, Tries: tries})
+		if err != nil || strings.Contains(string(text), "read before") != before {
+			t.Errorf("try %d: %s, %v", tries, text, err)
 		}
 	}
 }
