@@ -249,6 +249,29 @@ func TestJobs_Pages(t *testing.T) {
 	}
 }
 
+// Clients that read each of their batch jobs again and again cost the platform no request for a single job.
+func TestJobs_PollingCostsNoSingleReads(t *testing.T) {
+	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: time.Hour} })
+	var paths []string
+	for range 5 {
+		paths = append(paths, w.create(`{"process": `+addition+`}`))
+		w.is(http.StatusAccepted, "POST", paths[len(paths)-1]+"/results", "")
+	}
+	for _, path := range paths {
+		w.until(path, "running")
+	}
+	before := w.sims["cdse"].Oracle.Requests("GET /jobs/{id}")
+	for range 20 {
+		for _, path := range paths {
+			w.get(path, "Authorization", anna)
+		}
+		w.get(jobsPath, "Authorization", anna)
+	}
+	if n := w.sims["cdse"].Oracle.Requests("GET /jobs/{id}") - before; n != 0 {
+		t.Errorf("%d requests for single jobs", n)
+	}
+}
+
 // A batch job can be changed until it is started. Another user does not find it.
 func TestJobs_Change(t *testing.T) {
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: time.Hour} })
