@@ -52,9 +52,9 @@ type Config struct {
 	Trace func(*http.Request) (context.Context, func(route string, status int))
 	// OnRequest is called with the caller of each authenticated request, before the request is served. Optional.
 	OnRequest func(context.Context, identity.Caller)
-	// SignInLink returns the page where a user signs in to a platform or links an account there; "" if there is no such
+	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; "" if there is no such
 	// page. Optional.
-	SignInLink func(platform string) string
+	SignInLink func(dispatch.Account) string
 	// SignIns runs the pages where users link accounts and give permissions. nil: these pages are not served.
 	SignIns SignIns
 	// Sessions keeps browsers signed in; nil: users of the page cannot sign in. Needs SignIns and PublicURL.

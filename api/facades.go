@@ -151,11 +151,11 @@ func (s facadeServer) BeginWait(ctx context.Context) (waiting context.Context, e
 	}, nil
 }
 
-func (s facadeServer) SignInLink(platform string) string {
+func (s facadeServer) SignInLink(of dispatch.Account) string {
 	if s.a.SignInLink == nil {
 		return ""
 	}
-	return s.a.SignInLink(platform)
+	return s.a.SignInLink(of)
 }
 
 // Problem implements [facade.Server]. A request that took too long is told so and logged, whatever it was doing.

@@ -101,6 +101,9 @@ func (a *api) createGrant(ctx context.Context, _ *request) (*grantLink, error) {
 	if a.SignIns == nil || !a.Away {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant", Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
 	}
+	if p := a.PublicSignIn; p != nil && CallerIn(ctx).Issuer != p.Issuer {
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant", Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
+	}
 	return &grantLink{GrantLink{a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(user(ctx)))}}, nil
 }
 

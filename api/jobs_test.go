@@ -108,7 +108,7 @@ func TestCreateJob_OptionsAndUnknownMembers(t *testing.T) {
 func TestReadJob(t *testing.T) {
 	w := newWorld()
 	c := w.config()
-	c.SignInLink = func(p string) string { return "https://broker.example.org/link/" + p }
+	c.SignInLink = func(a dispatch.Account) string { return "https://broker.example.org/link/" + a.Platform() }
 	h := New(c)
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	a := ask(h, "GET", "/unit_jobs/1", "")

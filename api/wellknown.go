@@ -8,8 +8,9 @@ import (
 
 // PublicSignIn is how programs such as the command line sign their users in.
 type PublicSignIn struct {
-	Issuer   string // the identity provider whose tokens the broker accepts
-	ClientID string // a public client there; "": there is none
+	Issuer   string   // the identity provider where they do so
+	Others   []string // further identity providers whose tokens the broker accepts
+	ClientID string   // a public client there; "": there is none
 }
 
 // resourceMetadata is the metadata of a protected resource (RFC 9728, section 2).
@@ -27,7 +28,7 @@ func (a *api) serveMetadata() {
 		return
 	}
 	a.mux.HandleFunc("GET /.well-known/oauth-protected-resource", func(w http.ResponseWriter, r *http.Request) {
-		text, err := dispatch.Encode(resourceMetadata{a.baseURL(r.Host, r.TLS != nil), []string{a.PublicSignIn.Issuer}, []string{"header"}, []string{"openid"}, a.PublicSignIn.ClientID})
+		text, err := dispatch.Encode(resourceMetadata{a.baseURL(r.Host, r.TLS != nil), append([]string{a.PublicSignIn.Issuer}, a.PublicSignIn.Others...), []string{"header"}, []string{"openid"}, a.PublicSignIn.ClientID})
 		if err != nil {
 			a.refuse(w, r, err)
 			return

@@ -353,7 +353,7 @@ func (a *api) attention(j dispatch.Job) *JobAttention {
 		shown.Message += " The platform says: " + j.Notice
 	}
 	if j.Attention == dispatch.NeedsSignIn && a.SignInLink != nil {
-		if link := a.SignInLink(j.Account.Platform()); link != "" {
+		if link := a.SignInLink(j.Account); link != "" {
 			shown.Link = &link
 		}
 	}

@@ -72,6 +72,7 @@ func (r *reader) finish(c *Config) {
 		}
 	}
 	r.checkUnique(c.Platforms)
+	r.finishIssuers(c)
 	r.checkCatalogue(c)
 	r.checkVault(c)
 	r.noteLinks(c)
@@ -219,21 +220,8 @@ func (r *reader) require(key, value, what string) bool {
 
 func (r *reader) finishIdentity(c *Config) {
 	id := &c.Identity
-	if id.ClientSecret != "" {
-		r.checkClient("identity", id.ClientSecret, id.ClientKey)
-	}
-	if r.require("identity.issuer", id.Issuer, "write the URL of the identity provider, or set KEYCLOAK_HOST and KEYCLOAK_REALM") {
-		r.checkURL(c, "identity.issuer", id.Issuer)
-	}
-	if len(id.Audience) == 0 && id.ClientID != "" {
-		id.Audience = []string{id.ClientID}
-	}
-	if slices.Contains(id.Audience, "") && !r.failedBelow("identity.audience") {
-		r.failAt("identity.audience", "must not contain an empty text")
-	}
-	if slices.Contains(id.Clients, "") && !r.failedBelow("identity.clients") {
-		r.failAt("identity.clients", "must not contain an empty text")
-	}
+	r.require("identity.issuer", id.Issuer, "write the URL of the identity provider, or set KEYCLOAK_HOST and KEYCLOAK_REALM")
+	id.Audience = r.checkProvider(c, "identity", *id)
 	if id.DocsClient != "" && id.DocsClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
 		r.failAt("identity.docs_client", "must be a public client of its own: browsers must not need the secret of identity.client_id")
 	}
@@ -246,9 +234,30 @@ func (r *reader) finishIdentity(c *Config) {
 	for i, page := range id.OpenEOPages {
 		r.checkURL(c, fmt.Sprintf("identity.openeo_pages[%d]", i), page)
 	}
-	if len(id.Audience) == 0 {
-		r.failAt("identity.audience", "is missing: list what a token's aud must contain, or set identity.client_id")
+}
+
+// checkProvider checks which tokens of a provider are accepted, and the broker's client there. It returns the audience, by default the client.
+func (r *reader) checkProvider(c *Config, key string, id Identity) []string {
+	if id.ClientSecret != "" {
+		r.checkClient(key, id.ClientSecret, id.ClientKey)
 	}
+	if id.Issuer != "" {
+		r.checkURL(c, key+".issuer", id.Issuer)
+	}
+	audience := id.Audience
+	if len(audience) == 0 && id.ClientID != "" {
+		audience = []string{id.ClientID}
+	}
+	if slices.Contains(audience, "") && !r.failedBelow(key+".audience") {
+		r.failAt(key+".audience", "must not contain an empty text")
+	}
+	if slices.Contains(id.Clients, "") && !r.failedBelow(key+".clients") {
+		r.failAt(key+".clients", "must not contain an empty text")
+	}
+	if len(audience) == 0 {
+		r.failAt(key+".audience", "is missing: list what a token's aud must contain, or set %s.client_id", key)
+	}
+	return audience
 }
 
 // checkBaseMap checks the address of the tiles, which browsers load.
@@ -332,7 +341,7 @@ func (r *reader) checkAccess(c *Config, p *Platform, key string) {
 	r.checkUsers(c, p, key+".users")
 	switch p.Access {
 	case dispatch.AccessUser:
-		r.checkExchange(c, p, key+".exchange")
+		r.checkExchange(p, key+".exchange", c.Identity, "identity")
 	case dispatch.AccessShared:
 		r.checkServiceAccount(c, p, key+".service_account")
 	}
@@ -355,7 +364,8 @@ func (r *reader) checkUsers(c *Config, p *Platform, key string) {
 	}
 }
 
-func (r *reader) checkExchange(c *Config, p *Platform, key string) {
+// checkExchange checks how the tokens of a provider's users are exchanged for those of a platform. at is the key of the provider.
+func (r *reader) checkExchange(p *Platform, key string, id Identity, at string) {
 	e := p.Exchange
 	if e == nil {
 		r.failAt(key, "is missing: access: user needs exchange: {driver: %s, alias: …}", KeycloakBroker)
@@ -377,11 +387,11 @@ func (r *reader) checkExchange(c *Config, p *Platform, key string) {
 	switch {
 	case grant && p.Issuer == "":
 		r.failAt(key, "%s needs the platform's issuer", JWTGrant)
-	case e.Driver == Passthrough && (p.Issuer == "" || p.Issuer != c.Identity.Issuer):
-		r.failAt(key, "%s needs the platform's issuer, and that must be identity.issuer: nobody else may see users' tokens", Passthrough)
+	case e.Driver == Passthrough && (p.Issuer == "" || p.Issuer != id.Issuer):
+		r.failAt(key, "%s needs the platform's issuer, and that must be %s.issuer: nobody else may see users' tokens", Passthrough, at)
 	}
-	if id := c.Identity; id.ClientID == "" || id.ClientSecret+id.ClientKey == "" {
-		r.failAt(key, "token exchange needs identity.client_id and either identity.client_secret or identity.client_key")
+	if id.ClientID == "" || id.ClientSecret+id.ClientKey == "" {
+		r.failAt(key, "token exchange needs %[1]s.client_id and either %[1]s.client_secret or %[1]s.client_key", at)
 	}
 }
 

@@ -21,6 +21,7 @@ type Config struct {
 	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
 	Direct        dispatch.Secret `yaml:"database_direct"` // the PostgreSQL server behind a pooler, for migrations and notifications; "": Database
 	Identity      Identity        `yaml:"identity"`
+	Issuers       []Issuer        `yaml:"issuers"` // further providers whose tokens the broker accepts
 	Vault         Vault           `yaml:"vault"`
 	Session       Session         `yaml:"session"`
 	Page          Page            `yaml:"page"`
@@ -79,6 +80,39 @@ type Identity struct {
 
 	SessionGrants bool          `yaml:"session_grants" default:"true"` // continue in users' sessions, if the provider permits it
 	GiveUpAfter   time.Duration `yaml:"give_up_after" default:"336h"`  // how long waiting jobs wait for their user
+}
+
+// Issuer is a further provider whose tokens the broker accepts, the broker's own client there, and the platforms that its users may use.
+type Issuer struct {
+	Issuer       string           `yaml:"issuer"`
+	Audience     []string         `yaml:"audience"` // absent: the client's id
+	Clients      []string         `yaml:"clients"`  // as in Identity
+	ClientID     string           `yaml:"client_id"`
+	ClientSecret dispatch.Secret  `yaml:"client_secret"`
+	ClientKey    dispatch.Secret  `yaml:"client_key"` // used instead of the secret: a private key in PEM
+	Platforms    []IssuerPlatform `yaml:"platforms"`
+}
+
+// IssuerPlatform is a platform that the users of an issuer may use.
+type IssuerPlatform struct {
+	Name     string    `yaml:"name"`
+	Exchange *Exchange `yaml:"exchange"` // if the platform's access is user
+	Issuer   string    `yaml:"issuer"`   // of the tokens that the exchange returns; absent: that of the platform or, with passthrough, of the users
+}
+
+// identity returns the provider as that of all users.
+func (i Issuer) identity() Identity {
+	return Identity{Issuer: i.Issuer, Audience: i.Audience, Clients: i.Clients, ClientID: i.ClientID, ClientSecret: i.ClientSecret, ClientKey: i.ClientKey}
+}
+
+// Platform returns the platform of a name that the issuer's users may use; nil: they may not.
+func (i Issuer) Platform(name string) *IssuerPlatform {
+	for k := range i.Platforms {
+		if i.Platforms[k].Name == name {
+			return &i.Platforms[k]
+		}
+	}
+	return nil
 }
 
 // Vault configures the encryption of users' secrets. Without keys none are stored.

@@ -39,6 +39,15 @@ identity:
   openeo_pages: [https://editor.example.org]
   session_grants: false
   give_up_after: 48h
+issuers:
+  - issuer: https://partner.example.org
+    audience: [broker]
+    clients: [their-portal]
+    client_id: broker-there
+    client_secret: env:CLIENT
+    platforms:
+      - {name: cdse, exchange: {driver: token-exchange, audience: cdse}, issuer: https://partner.example.org}
+      - {name: open-ogc}
 vault: {keys: env:VAULT}
 session: {life: 12h, idle: 1h}
 page: {base_map: {url: "https://tiles.example.org/{z}/{x}/{y}.png", attribution: Somebody}}
@@ -122,6 +131,8 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Traces: Traces{Endpoint: "https://collector.example.org/v1/traces", Headers: "x-api-key=abc", Incoming: true},
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
 			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", DocsClient: "docs", CommandLineClient: "programs", OpenEOClient: "notebooks", OpenEOPages: []string{"https://editor.example.org"}, GiveUpAfter: 48 * time.Hour},
+		Issuers: []Issuer{{Issuer: "https://partner.example.org", Audience: []string{"broker"}, Clients: []string{"their-portal"}, ClientID: "broker-there", ClientSecret: "from a variable",
+			Platforms: []IssuerPlatform{{Name: "cdse", Exchange: &Exchange{Driver: TokenExchange, Audience: "cdse", LinkLife: time.Hour}, Issuer: "https://partner.example.org"}, {Name: "open-ogc"}}}},
 		Vault: Vault{Keys: vaultKey}, Session: Session{Life: 12 * time.Hour, Idle: time.Hour},
 		Page: Page{BaseMap: &BaseMap{URL: "https://tiles.example.org/{z}/{x}/{y}.png", Attribution: "Somebody"}},
 		Platforms: []Platform{{
@@ -443,6 +454,17 @@ func faultyFiles() map[string]faultyFile {
 		"passthrough, another's":  {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: passthrough}}", env: []string{"S=s"}, want: "exchange: passthrough needs the platform's issuer, and that must be identity.issuer"},
 		"passthrough, secret":     {yaml: "=" + user + "issuer: https://a.example.org, exchange: {driver: passthrough, client_secret: env:S}}", env: []string{"S=s"}, want: "exchange.client_secret: this driver does not use the key"},
 		"exchange, no client":     {yaml: "- {name: b, endpoint: https://b.example.org, access: user, exchange: {driver: keycloak-requested-issuer, alias: b}}", want: "exchange: token exchange needs identity.client_id and either identity.client_secret"},
+		"issuer, unnamed":         {yaml: "issuers: [{client_id: a, platforms: [{name: a}]}]", want: "issuers[0].issuer: is missing"},
+		"issuer, twice":           {yaml: "issuers: [{issuer: https://auth.example.org, client_id: a, platforms: [{name: a}]}]", want: "issuers[0].issuer: this issuer is also that of identity.issuer"},
+		"issuer, http":            {yaml: "issuers: [{issuer: http://b.example.org, client_id: a, platforms: [{name: a}]}]", want: "issuers[0].issuer: use https"},
+		"issuer, no audience":     {yaml: "issuers: [{issuer: https://b.example.org, platforms: [{name: a}]}]", want: "issuers[0].audience: is missing"},
+		"issuer, for nothing":     {yaml: "issuers: [{issuer: https://b.example.org, client_id: a}]", want: "issuers[0].platforms: is missing"},
+		"issuer, no platform":     {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: aa}]}]", want: "issuers[0].platforms[0].name: is not the name of a platform"},
+		"issuer, platform twice":  {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a}, {name: a}]}]", want: "issuers[0].platforms[1].name: this platform is also that of issuers[0].platforms[0].name"},
+		"issuer, vain exchange":   {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a, exchange: {driver: passthrough}}]}]", want: "issuers[0].platforms[0].exchange: is only for access: user"},
+		"issuer, no exchange":     {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a}]}]", env: []string{"S=s"}, want: "issuers[0].platforms[0].exchange: is missing"},
+		"issuer, no client":       {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, audience: [a], platforms: [{name: a, exchange: {driver: passthrough}}]}]", env: []string{"S=s"}, want: "issuers[0].platforms[0].exchange: token exchange needs issuers[0].client_id and either"},
+		"issuer, another's token": {yaml: "=" + user + "issuer: https://auth.example.org, exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a, exchange: {driver: passthrough}}]}]", env: []string{"S=s"}, want: "passthrough needs the platform's issuer, and that must be issuers[0].issuer"},
 		"no account":              {yaml: shared + "}", want: "platforms[0].service_account: is missing: access: shared needs"},
 		"account without all":     {yaml: shared + ", service_account: {token_url: https://a.example.org/t}}", want: "service_account.client_id: is missing"},
 		"account's secret":        {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a}}", want: "service_account.client_secret: is missing: write env:NAME or file:PATH"},

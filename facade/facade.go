@@ -61,8 +61,8 @@ type Server interface {
 	// Split returns the pieces of an area in the cells of a grid, most of them at most. The area is a bounding box in longitude and latitude,
 	// which isBox reports, or GeoJSON. Requests of one user, or without one of one address, take turns.
 	Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (pieces []grid.MultiPolygon, isBox bool, err error)
-	// SignInLink returns the page where a user signs in to a platform, or links an account there; "" if there is none.
-	SignInLink(platform string) string
+	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; "" if there is none.
+	SignInLink(dispatch.Account) string
 	// Problem returns what a client may know of an error, and logs what it may not.
 	Problem(ctx context.Context, err error) Problem
 	// Seal signs a text for a user and a purpose. Unseal returns it if it was sealed for the same user and purpose. The text can be

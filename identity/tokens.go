@@ -16,12 +16,15 @@ import (
 
 // TokensConfig configures how tokens for platforms are obtained.
 type TokensConfig struct {
-	// The broker's own client at the issuer of its users, which exchanges their tokens. Not needed if no platform has
+	// The broker's own client at the first issuer of its users, which exchanges their tokens. Not needed if no platform has
 	// access user.
 	Issuer       string
 	ClientID     string
 	ClientSecret dispatch.Secret
 	ClientKey    dispatch.Secret // used instead of the secret: a private key in PEM with which the client signs assertions
+
+	// Issuers are further issuers of users' tokens.
+	Issuers []IssuerConfig
 
 	Platforms   []Platform
 	Client      *upstream.Client // for requests to identity providers
@@ -62,7 +65,9 @@ type Tokens struct {
 	log       *slog.Logger
 	now       func() time.Time
 
-	actsForNobody bool // no platform is used with the token of a user
+	actsForNobody bool // no platform is used with the token of a user of this issuer
+
+	issuers map[string]*Tokens // of the users of further issuers
 }
 
 type platform struct {
@@ -79,7 +84,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	t := &Tokens{platforms: map[string]*platform{}, subjects: newSubjects(c.Now)}
+	t := &Tokens{platforms: map[string]*platform{}, subjects: newSubjects(c.Now), issuers: map[string]*Tokens{}}
 	b := tokensBuilder{TokensConfig: c, subjects: t.subjects, exchanges: map[exchangeKey]*sharedExchange{}}
 	if c.Log == nil {
 		b.Log = slog.New(slog.DiscardHandler)
@@ -108,6 +113,16 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 		t.platforms[p.Name] = b.platform(p)
 	}
 	t.actsForNobody = len(b.exchanges) == 0 && t.grants == nil
+	for _, i := range c.Issuers {
+		further, err := NewTokens(c.tokensOf(i))
+		if err != nil {
+			b.fault("issuer %s: %w", i.Issuer, err)
+		}
+		if i.Issuer == c.Issuer || t.issuers[i.Issuer] != nil {
+			b.fault("issuer %s is listed twice", i.Issuer)
+		}
+		t.issuers[i.Issuer] = further
+	}
 	if err := errors.Join(b.faults...); err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "identity.NewTokens", Err: err,
 			Text: "The settings of a platform's access are not valid."}
@@ -236,7 +251,7 @@ func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Conte
 // StoreUserToken stores a caller's verified token, so that the broker can act for the user until it expires. It stores nothing if the broker acts
 // for no users.
 func (t *Tokens) StoreUserToken(user dispatch.UserID, token dispatch.Secret, expires time.Time) {
-	if t.actsForNobody {
+	if t = t.of(user); t.actsForNobody {
 		return
 	}
 	t.subjects.store(user, subject{token, expires})
@@ -244,6 +259,7 @@ func (t *Tokens) StoreUserToken(user dispatch.UserID, token dispatch.Secret, exp
 
 // Token returns the token with which to act for an account. Errors: SignInRequired, Misconfigured, Unavailable.
 func (t *Tokens) Token(ctx context.Context, a dispatch.Account) (dispatch.Token, error) {
+	t = t.of(dispatch.UserID(a.Identity()))
 	p := t.platforms[a.Platform()]
 	if p == nil {
 		return dispatch.Token{}, misconfigured(fmt.Errorf("no platform %q", a.Platform()))
@@ -260,6 +276,14 @@ func (t *Tokens) Token(ctx context.Context, a dispatch.Account) (dispatch.Token,
 			p.Name, printable(got.issuer, 200), p.Issuer)))
 	}
 	return dispatch.Token{Secret: got.token, Issuer: cmp.Or(got.issuer, p.Issuer)}, nil
+}
+
+// Link returns the page where the user of an account links it at the platform, or gives permission to use it; "": there is none.
+func (t *Tokens) Link(a dispatch.Account) string {
+	if p := t.of(dispatch.UserID(a.Identity())).platforms[a.Platform()]; p != nil {
+		return p.Link
+	}
+	return ""
 }
 
 // Check tries the settings of a platform's access as far as that is possible without a user, by requests that the
@@ -282,14 +306,14 @@ func (t *Tokens) Check(ctx context.Context, platform string) (unproven string, e
 // Invalidate discards a token that the platform refused. If the identity provider returns the same token again, Token is
 // Unavailable until it returns another; the provider is asked from time to time.
 func (t *Tokens) Invalidate(a dispatch.Account, refused dispatch.Token) {
-	if p := t.platforms[a.Platform()]; p != nil && p.source != nil {
+	if p := t.of(dispatch.UserID(a.Identity())).platforms[a.Platform()]; p != nil && p.source != nil {
 		p.source.refuse(p.identity(a), refused.Secret)
 	}
 }
 
 // Grants returns a user's permissions to act for them after they have signed out.
 func (t *Tokens) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant, error) {
-	if t.grants == nil {
+	if t = t.of(u); t.grants == nil {
 		return nil, nil
 	}
 	return t.grants.vault.Grants(ctx, u)
@@ -297,7 +321,7 @@ func (t *Tokens) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Gran
 
 // Revoke withdraws a permission at the provider and here, and discards the tokens that were obtained with it. NotFound.
 func (t *Tokens) Revoke(ctx context.Context, u dispatch.UserID, id string) error {
-	if t.grants == nil {
+	if t = t.of(u); t.grants == nil {
 		return &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.Revoke", Text: "There is no such permission."}
 	}
 	if err := t.grants.withdraw(ctx, u, id); err != nil {
@@ -322,6 +346,7 @@ func (t *Tokens) RevokeAll(ctx context.Context) error {
 
 // Refresh uses what would expire unused: the grant of an account's user, and the link to their account, by an exchange.
 func (t *Tokens) Refresh(ctx context.Context, a dispatch.Account) error {
+	t = t.of(dispatch.UserID(a.Identity()))
 	p := t.platforms[a.Platform()]
 	if p == nil || p.Access != dispatch.AccessUser {
 		return nil

@@ -23,7 +23,6 @@ type access struct {
 	log    *slog.Logger
 	ring   *identity.Keyring // nil: no permissions are stored
 	asUser []string          // names of the platforms with access "user"
-	linkTo map[string]string // page per platform where users link an account or give permission
 	linked []string          // platforms at which users link an account
 	comeTo string            // redirect address after a sign-in; "": there are no pages
 
@@ -36,7 +35,7 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	if err != nil {
 		return nil, err
 	}
-	a := &access{vault: kept, log: log, ring: ring, linkTo: map[string]string{}, session: settings.Session, alone: !allowsSeveral(settings.Database.Reveal())}
+	a := &access{vault: kept, log: log, ring: ring, session: settings.Session, alone: !allowsSeveral(settings.Database.Reveal())}
 	c := tokensOf(settings, backends, traces, log)
 	c.OnToken = seen.TokenRequested
 	c.Locker, c.SessionGrants = kept, settings.Identity.SessionGrants
@@ -55,8 +54,7 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 		if linksAccounts(p) {
 			a.linked = append(a.linked, p.Name)
 		}
-		a.linkTo[p.Name] = pageFor(settings, p, ring != nil)
-		c.Platforms[i].Link = a.linkTo[p.Name]
+		c.Platforms[i].Link = pageFor(settings, p, ring != nil)
 	}
 	if id := settings.Identity; settings.PublicURL != "" && id.ClientID != "" && id.ClientSecret+id.ClientKey != "" {
 		a.comeTo = settings.PublicURL + api.SignedInPath
@@ -80,7 +78,7 @@ func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 	base := settings.PublicURL
 	switch {
 	case base == "" && linksAccounts(p) && settings.Identity.Issuer != "":
-		return accountPage(settings)
+		return accountPage(settings.Identity.Issuer)
 	case base == "":
 		return ""
 	case linksAccounts(p):
@@ -92,19 +90,21 @@ func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 }
 
 // accountPage returns the address of Keycloak's page where users manage their account and its links.
-func accountPage(settings *config.Config) string {
-	return strings.TrimSuffix(settings.Identity.Issuer, "/") + "/account"
-}
+func accountPage(issuer string) string { return strings.TrimSuffix(issuer, "/") + "/account" }
 
 // linksAccounts reports whether the platform's driver uses accounts that users link at the identity provider.
 func linksAccounts(p config.Platform) bool {
-	return p.Exchange != nil && (p.Exchange.Driver == config.KeycloakBroker || p.Exchange.Driver == config.KeycloakRequestedIssuer)
+	return p.Exchange != nil && usesLinks(*p.Exchange)
+}
+
+func usesLinks(e config.Exchange) bool {
+	return e.Driver == config.KeycloakBroker || e.Driver == config.KeycloakRequestedIssuer
 }
 
 // serve adds the sign-in pages, grants and links to the configuration of the API.
 func (a *access) serve(c *api.Config) error {
 	c.Grants, c.AsUser, c.Linked, c.Away = a, a.asUser, a.linked, a.ring != nil && a.comeTo != "" && len(a.asUser) > 0
-	c.SignInLink = func(platform string) string { return a.linkTo[platform] }
+	c.SignInLink = a.Link
 	c.OnRequest = func(ctx context.Context, caller identity.Caller) {
 		a.StoreUserToken(caller.User, caller.Token, caller.Expires)
 		a.broker.HandleSignIn(ctx, caller.User)

@@ -79,7 +79,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
 	memory.apply(log)
 	backends := platforms(settings, traces)
-	verifier, err := identity.NewVerifier(verifierOf(settings))
+	verifiers, err := identity.NewVerifiers(verifiersOf(settings))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	b.Engine, access.broker = work, b
 	offered := offeredServices(settings, b, kept, log)
 	served := apiConfig(settings, b, kept, offered, memory)
-	served.Verifier, served.DocsSignIn, served.OnServed, served.Trace, served.Log = verifier, docsSignIn(settings, verifier), seen.RequestServed, traces.Request, log
+	served.Verifier, served.DocsSignIn, served.OnServed, served.Trace, served.Log = verifierOf(settings, verifiers), docsSignIn(settings, verifiers[settings.Identity.Issuer]), seen.RequestServed, traces.Request, log
 	processes := processServer(settings, b, offered)
 	sender, err := senderOf(settings, access, kept, installation, processes, seen, log)
 	if err != nil {
@@ -136,7 +136,7 @@ func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, o
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
 			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn),
 			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
-		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.CommandLineClient},
+		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, Others: furtherIssuers(settings), ClientID: settings.Identity.CommandLineClient},
 		Proxies:      proxies(settings),
 		Compat:       api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
 	}
@@ -163,7 +163,7 @@ func processServer(settings *config.Config, b *dispatch.Broker, offered *catalog
 func pageOf(settings *config.Config) api.Page {
 	p := api.Page{Files: web.Page(), Development: settings.Development}
 	if settings.Identity.Issuer != "" && slices.ContainsFunc(settings.Platforms, linksAccounts) {
-		p.Account = accountPage(settings)
+		p.Account = accountPage(settings.Identity.Issuer)
 	}
 	if m := settings.Page.BaseMap; m != nil {
 		p.BaseMap = &api.BaseMap{URL: m.URL, Attribution: m.Attribution}
@@ -303,7 +303,7 @@ func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Bac
 		backends = append(backends, &dispatch.Backend{
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
 			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
-			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets, Quota: quota(p.Users), Entitled: entitlementCheck(p.Users),
+			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets, Quota: quota(p.Users), Entitled: entitlementCheck(p, settings),
 			Failures:          failureRules(p.Failures),
 			StartSettlesAfter: p.StartSettlesAfter,
 		})
@@ -344,12 +344,28 @@ func quota(u *config.Users) dispatch.Quota {
 	return dispatch.Quota{Live: u.Jobs, Daily: u.Daily, Costs: float64(u.Costs)}
 }
 
-// entitlementCheck returns a check whether the token of a request has the configured entitlement.
-func entitlementCheck(u *config.Users) func(context.Context) bool {
-	if u == nil || u.Claim == "" {
+// entitlementCheck returns a check whether the token of a request has the configured entitlement, and is of an issuer whose users may use the
+// platform.
+func entitlementCheck(p config.Platform, settings *config.Config) func(context.Context) bool {
+	u, closed := p.Users, issuersWithout(p.Name, settings)
+	claimed := u != nil && u.Claim != ""
+	if !claimed && len(closed) == 0 {
 		return nil
 	}
-	return func(ctx context.Context) bool { return api.CallerIn(ctx).Has(u.Claim, u.AnyOf) }
+	return func(ctx context.Context) bool {
+		caller := api.CallerIn(ctx)
+		return !slices.Contains(closed, caller.Issuer) && (!claimed || caller.Has(u.Claim, u.AnyOf))
+	}
+}
+
+// issuersWithout returns the issuers whose users may not use a platform.
+func issuersWithout(platform string, settings *config.Config) (closed []string) {
+	for _, i := range settings.Issuers {
+		if i.Platform(platform) == nil {
+			closed = append(closed, i.Issuer)
+		}
+	}
+	return closed
 }
 
 func limits(l config.PlatformLimits) dispatch.Limits {
@@ -365,9 +381,22 @@ func trusted(settings *config.Config) []string {
 	return urls
 }
 
-func verifierOf(settings *config.Config) identity.Config {
-	return identity.Config{Issuer: settings.Identity.Issuer, Audience: settings.Identity.Audience, Clients: settings.Identity.Clients,
-		Client: identityClient(settings, nil), Development: settings.Development}
+// verifiersOf returns which tokens are accepted, of the first issuer and then of the others.
+func verifiersOf(settings *config.Config) []identity.Config {
+	id, client := settings.Identity, identityClient(settings, nil)
+	all := []identity.Config{{Issuer: id.Issuer, Audience: id.Audience, Clients: id.Clients, Client: client, Development: settings.Development}}
+	for _, i := range settings.Issuers {
+		all = append(all, identity.Config{Issuer: i.Issuer, Audience: i.Audience, Clients: i.Clients, Client: client, Development: settings.Development})
+	}
+	return all
+}
+
+// verifierOf returns the verifier of all tokens. Where there is one issuer, no token is read to find its issuer.
+func verifierOf(settings *config.Config, all identity.Verifiers) api.Verifier {
+	if len(settings.Issuers) == 0 {
+		return all[settings.Identity.Issuer]
+	}
+	return all
 }
 
 // identityClient returns the HTTP client for identity providers.
@@ -381,6 +410,14 @@ func identityClient(settings *config.Config, traces *tracing.Tracing) *upstream.
 // service account's provider comes from the platform, even where it is pinned, and must have a public address.
 func trustedProviders(settings *config.Config) []string {
 	urls := []string{settings.Identity.Issuer}
+	for _, i := range settings.Issuers {
+		urls = append(urls, i.Issuer)
+		for _, p := range i.Platforms {
+			if p.Issuer != "" {
+				urls = append(urls, p.Issuer)
+			}
+		}
+	}
 	for _, p := range settings.Platforms {
 		if p.Issuer != "" {
 			urls = append(urls, p.Issuer)
@@ -404,8 +441,7 @@ func tokensOf(settings *config.Config, backends []*dispatch.Backend, traces *tra
 	for i, p := range settings.Platforms {
 		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}
 		if p.Exchange != nil {
-			access.Exchange = identity.Exchange{Driver: p.Exchange.Driver, Alias: p.Exchange.Alias, Audience: p.Exchange.Audience,
-				ClientID: p.Exchange.ClientID, ClientSecret: p.Exchange.ClientSecret, ClientKey: p.Exchange.ClientKey}
+			access.Exchange = exchangeOf(*p.Exchange)
 		}
 		if p.ServiceAccount != nil {
 			access.Account = serviceAccount(*p.ServiceAccount, issuers(settings, i, backends))
@@ -415,7 +451,38 @@ func tokensOf(settings *config.Config, backends []*dispatch.Backend, traces *tra
 	if settings.OGCAPI.Echo {
 		c.Platforms = append(c.Platforms, identity.Platform{Name: echo.Name, Access: dispatch.AccessOpen})
 	}
+	for _, i := range settings.Issuers {
+		c.Issuers = append(c.Issuers, exchangesOf(i))
+	}
 	return c
+}
+
+// exchangesOf returns how the tokens of a further issuer's users are exchanged. Users link their accounts at their own issuer: the pages of
+// the broker sign users of the first issuer in.
+func exchangesOf(i config.Issuer) identity.IssuerConfig {
+	c := identity.IssuerConfig{Issuer: i.Issuer, ClientID: i.ClientID, ClientSecret: i.ClientSecret, ClientKey: i.ClientKey}
+	for _, p := range i.Platforms {
+		if p.Exchange == nil {
+			continue
+		}
+		own := identity.Platform{Name: p.Name, Access: dispatch.AccessUser, Issuer: p.Issuer, Exchange: exchangeOf(*p.Exchange), LinkLife: p.Exchange.LinkLife}
+		if usesLinks(*p.Exchange) {
+			own.Link = accountPage(i.Issuer)
+		}
+		c.Platforms = append(c.Platforms, own)
+	}
+	return c
+}
+
+func furtherIssuers(settings *config.Config) (issuers []string) {
+	for _, i := range settings.Issuers {
+		issuers = append(issuers, i.Issuer)
+	}
+	return issuers
+}
+
+func exchangeOf(e config.Exchange) identity.Exchange {
+	return identity.Exchange{Driver: e.Driver, Alias: e.Alias, Audience: e.Audience, ClientID: e.ClientID, ClientSecret: e.ClientSecret, ClientKey: e.ClientKey}
 }
 
 // issuers returns the openEO platform that lists the identity providers of platform i: itself, or its openEO side.

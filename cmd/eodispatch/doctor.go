@@ -147,7 +147,8 @@ func explained(err error) string {
 
 // checksOf lists the checks for a broker with these settings.
 func checksOf(settings *config.Config) ([]check, error) {
-	verifier, err := identity.NewVerifier(verifierOf(settings))
+	providers := verifiersOf(settings)
+	verifiers, err := identity.NewVerifiers(providers)
 	if err != nil {
 		return nil, err
 	}
@@ -159,10 +160,12 @@ func checksOf(settings *config.Config) ([]check, error) {
 	checks := []check{{
 		name: "database", ask: withoutUnproven(func(ctx context.Context) error { return askDatabase(ctx, settings) }),
 		advice: "check that the server is running and that `database` names a user who may create tables",
-	}, {
-		name: "identity provider " + settings.Identity.Issuer, ask: withoutUnproven(verifier.Probe),
-		advice: "check that `identity.issuer` equals the issuer in its discovery document, and that this host can reach it",
 	}}
+	for _, p := range providers {
+		checks = append(checks, check{name: "identity provider " + p.Issuer, ask: withoutUnproven(verifiers[p.Issuer].Probe),
+			advice: "check that `issuer` equals the issuer in its discovery document, and that this host can reach it"})
+	}
+	checks = append(checks, furtherExchanges(settings, tokens)...)
 	for i, p := range settings.Platforms {
 		b := backends[i]
 		if e := p.Exchange; e != nil {
@@ -190,6 +193,23 @@ func checksOf(settings *config.Config) ([]check, error) {
 		})
 	}
 	return checks, nil
+}
+
+// furtherExchanges lists the checks of the exchanges for users of further issuers.
+func furtherExchanges(settings *config.Config, tokens *identity.Tokens) (checks []check) {
+	for _, i := range settings.Issuers {
+		for _, p := range i.Platforms {
+			if p.Exchange == nil {
+				continue
+			}
+			checks = append(checks, check{
+				name:   fmt.Sprintf("exchange for platform %s (%s) of %s", p.Name, p.Exchange.Driver, i.Issuer),
+				ask:    func(ctx context.Context) (string, error) { return tokens.OfIssuer(i.Issuer).Check(ctx, p.Name) },
+				advice: "see docs/identity.md for the settings that this driver needs at the identity provider",
+			})
+		}
+	}
+	return checks
 }
 
 // askDatabase opens the database, which also migrates it, and tries the vault's keys. An SQLite file that a broker has open

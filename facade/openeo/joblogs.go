@@ -125,7 +125,7 @@ func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error)
 	}
 	for _, own := range ownEntries(*is.job, logged) {
 		if is.job.Attention == dispatch.NeedsSignIn {
-			own.Links = signInLinks(r.SignInLink(is.job.Account.Platform()))
+			own.Links = signInLinks(r.SignInLink(is.job.Account))
 		}
 		all = append(all, own)
 	}

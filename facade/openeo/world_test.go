@@ -84,7 +84,7 @@ func newWorldWith(t *testing.T, names []string, configure func(name string, s *s
 		offered = catalogue.New(catalogue.Config{Services: services(w), Platforms: b})
 	}
 	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
-		SignInLink: func(platform string) string { return signInPage + platform },
+		SignInLink: func(a dispatch.Account) string { return signInPage + a.Platform() },
 		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store, Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
 			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs", Pages: []string{"https://editor.example.org"}}})}})
 	t.Cleanup(h.Close)
