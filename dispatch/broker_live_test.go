@@ -137,6 +137,7 @@ type countingStore struct {
 	dispatch.Store
 	counts atomic.Int32
 	lists  atomic.Int32 // of the ids of a line
+	ids    atomic.Int64 // in these lists
 }
 
 func (c *countingStore) Lines(ctx context.Context, a dispatch.Account) ([]dispatch.Line, error) {
@@ -178,9 +179,54 @@ func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 	})
 }
 
-func (c *countingStore) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
+func (c *countingStore) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank) ([]dispatch.JobID, error) {
 	c.lists.Add(1)
-	return c.Store.Waiting(ctx, a, l)
+	ids, err := c.Store.Waiting(ctx, a, l, from, to)
+	c.ids.Add(int64(len(ids)))
+	return ids, err
+}
+
+// The places that a page shows are those of the whole list, and are found without the ids of the jobs on other pages.
+func TestQueuePlaces_OfAPageWithoutTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := backend("a", dispatch.AccessShared, &script{})
+		b.Limits.Jobs = 1
+		s := &countingStore{Store: conformance.NewMemStore(clock{})}
+		h := open(s, b)
+		defer h.stop()
+		const jobs = 1500 // six parts
+		id := h.task(t, jobs)
+		time.Sleep(5 * time.Second)
+		read := func(p dispatch.Page) (all []dispatch.Record, err error) {
+			for r, err := range h.TaskJobs(t.Context(), "ann", id, p) {
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, r)
+			}
+			return all, nil
+		}
+		whole, err := read(dispatch.Page{Most: -1})
+		if err != nil || len(whole) != jobs {
+			t.Fatalf("%d jobs, %v", len(whole), err)
+		}
+		if n := s.ids.Load(); n > 2*jobs {
+			t.Errorf("the ids of %d jobs were read for the whole list", n)
+		}
+		for i, r := range whole {
+			if i == 0 && r.Ahead != nil || i > 0 && (r.Ahead == nil || *r.Ahead != i-1) {
+				t.Fatalf("job %d: %v", i, r.Ahead)
+			}
+		}
+		s.ids.Store(0)
+		page, err := read(dispatch.Page{Limit: 20, After: dispatch.Place{ID: int64(whole[999].Number)}})
+		if err != nil || len(page) != 20 || *page[0].Ahead != 999 || *page[19].Ahead != 1018 {
+			t.Fatalf("%d jobs from %v, %v", len(page), page[0].Ahead, err)
+		}
+		if n := s.ids.Load(); n > 20 {
+			t.Errorf("the ids of %d jobs were read for a page of 20", n)
+		}
+	})
 }
 
 // The place of a single job is the one that the list shows, and is found without the ids of the other jobs of its line.

@@ -191,9 +191,9 @@ type Agendas interface {
 	Agenda(ctx context.Context, a Account, n int, stalled time.Duration) (Agenda, error)
 	// Lines returns all lines of an account with waiting jobs, due or not, and how many wait. Paused jobs do not count as waiting.
 	Lines(context.Context, Account) ([]Line, error)
-	// Waiting returns the jobs that wait in a line, due or not, in their order, without paused ones.
-	Waiting(context.Context, Account, Line) ([]JobID, error)
-	// WaitingBefore returns how many of the jobs that Waiting returns for the line of a job come before it.
+	// Waiting returns the jobs that wait in a line, due or not, in their order from one rank to another, both included, without paused ones.
+	Waiting(ctx context.Context, a Account, l Line, from, to Rank) ([]JobID, error)
+	// WaitingBefore returns how many of the jobs that Waiting returns for the whole line of a job come before it.
 	WaitingBefore(context.Context, Job) (int, error)
 	// Listable returns the account's jobs below a base whose state a listing can show, due or not: creates in doubt, and jobs that have
 	// started and not ended.

@@ -143,9 +143,10 @@ func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch
 	return lines, err
 }
 
-// Waiting returns the ids of the waiting jobs of a line.
-func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
-	ids, err := s.queries(s.read).ListWaiting(ctx, a, lineOf(l))
+// Waiting returns the ids of the waiting jobs of a line from one to another.
+func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank) ([]dispatch.JobID, error) {
+	ids, err := s.queries(s.read).ListWaiting(ctx, query.ListWaitingParams{Account: a, Line: lineOf(l),
+		FirstDue: micros(from.Due), FirstID: int64(from.ID), LastDue: micros(to.Due), LastID: int64(to.ID)})
 	return ids, fail("Waiting", err)
 }
 

@@ -40,7 +40,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"listChangedJobs":    {"jobs USING INDEX jobs_changed (task=? AND updated>?)", "jobs_changed"},
 	"listFinished":       {"jobs USING INDEX jobs_finished (task=? AND moved>?)", "jobs_finished"},
 	"listLines":          {"SEARCH d USING INDEX jobs_queue (account=? AND phase=? AND line>?)", "jobs_queue"},
-	"listWaiting":        {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|queue)"},
+	"listWaiting":        {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND (due,id)>(?,?) AND due<?)", "jobs_(line|queue)"},
 	"listReady":          {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|queue)"},
 	"purgeJobs":          {"SEARCH j USING INDEX jobs_hidden (moved<?)", "jobs_hidden"},
 	"listEmptyTasks":     {"tasks USING INDEX tasks_hidden (id>?)", ""},

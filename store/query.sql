@@ -669,6 +669,7 @@ SELECT * FROM platforms;
 -- name: ListWaiting :many
 -- Like ListLines, without jobs that are due dispatch.Never.
 SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due < 253370764800000000
+	AND (due, id) >= (sqlc.arg(first_due), sqlc.arg(first_id)) AND (due, id) <= (sqlc.arg(last_due), sqlc.arg(last_id))
 ORDER BY due, id;
 
 -- name: CountWaitingBefore :one

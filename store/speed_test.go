@@ -177,7 +177,7 @@ func serveEach(b *testing.B, s dispatch.Store, lines int) {
 	}
 }
 
-// BenchmarkWaitingBefore counts the jobs before the last of 10,000 waiting jobs of a line, and for comparison reads their ids.
+// BenchmarkWaitingBefore counts the jobs before the last of 10,000 waiting jobs of a line, and for comparison reads the ids of the last page and of all.
 func BenchmarkWaitingBefore(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		fill(b, s, 1)
@@ -186,7 +186,8 @@ func BenchmarkWaitingBefore(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		ids, err := s.Waiting(b.Context(), "p/shared", g.Lines[0])
+		end := dispatch.Rank{Due: dispatch.Never}
+		ids, err := s.Waiting(b.Context(), "p/shared", g.Lines[0], dispatch.Rank{}, end)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -203,8 +204,19 @@ func BenchmarkWaitingBefore(b *testing.B) {
 		})
 		b.Run("ids", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := s.Waiting(b.Context(), "p/shared", g.Lines[0]); err != nil {
+				if _, err := s.Waiting(b.Context(), "p/shared", g.Lines[0], dispatch.Rank{}, end); err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("ids of a page", func(b *testing.B) {
+			first, err := s.Load(b.Context(), ids[len(ids)-20])
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if page, err := s.Waiting(b.Context(), "p/shared", g.Lines[0], dispatch.Rank{Due: first.Due, ID: first.ID}, end); err != nil || len(page) != 20 {
+					b.Fatal(len(page), err)
 				}
 			}
 		})

@@ -6909,12 +6909,29 @@ func (q *Queries) ListUsage(ctx context.Context, owner dispatch.UserID) ([]ListU
 
 const listWaiting = `-- name: ListWaiting :many
 SELECT id FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000
+	AND (due, id) >= ($3, $4) AND (due, id) <= ($5, $6)
 ORDER BY due, id
 `
 
+type ListWaitingParams struct {
+	Account  dispatch.Account
+	Line     string
+	FirstDue int64
+	FirstID  int64
+	LastDue  int64
+	LastID   int64
+}
+
 // Like ListLines, without jobs that are due dispatch.Never.
-func (q *Queries) ListWaiting(ctx context.Context, account dispatch.Account, line string) ([]dispatch.JobID, error) {
-	rows, err := q.db.QueryContext(ctx, listWaiting, account, line)
+func (q *Queries) ListWaiting(ctx context.Context, arg ListWaitingParams) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listWaiting,
+		arg.Account,
+		arg.Line,
+		arg.FirstDue,
+		arg.FirstID,
+		arg.LastDue,
+		arg.LastID,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -433,7 +433,9 @@ func (p *pair) compare(r *rapid.T) {
 		for _, l := range g.Lines {
 			ready := both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.Line, error) { return s.Lines(ctx, a) })
-			both(p, r, func(s dispatch.Store) ([]dispatch.JobID, error) { return s.Waiting(ctx, a, l) })
+			both(p, r, func(s dispatch.Store) ([]dispatch.JobID, error) {
+				return s.Waiting(ctx, a, l, dispatch.Rank{}, dispatch.Rank{Due: dispatch.Never})
+			})
 			for _, j := range ready {
 				both(p, r, func(s dispatch.Store) (int, error) { return s.WaitingBefore(ctx, j) })
 			}

@@ -130,11 +130,14 @@ func (s *MemStore) Lines(_ context.Context, a dispatch.Account) ([]dispatch.Line
 // dueEver reports whether a waiting job is due at some time, which one that is paused is not.
 func dueEver(j dispatch.Job) bool { return j.Due.Before(dispatch.Never) }
 
-func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line) (ids []dispatch.JobID, err error) {
+func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank) (ids []dispatch.JobID, err error) {
 	_, unlock := s.lock()
 	defer unlock()
+	compare := func(j dispatch.Job, r dispatch.Rank) int {
+		return cmp.Or(j.Due.Compare(r.Due), cmp.Compare(j.ID, r.ID))
+	}
 	for _, j := range s.byDue(a) {
-		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task && dueEver(j) {
+		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task && dueEver(j) && compare(j, from) >= 0 && compare(j, to) <= 0 {
 			ids = append(ids, j.ID)
 		}
 	}

@@ -147,9 +147,19 @@ func (t storeTest) lines() {
 
 	lines, err := t.s.Lines(ctx, shared)
 	t.must(err)
-	ids, err := t.s.Waiting(ctx, shared, g.Lines[0])
+	end := dispatch.Rank{Due: dispatch.Never}
+	ids, err := t.s.Waiting(ctx, shared, g.Lines[0], dispatch.Rank{}, end)
 	t.must(err)
 	t.equal(ids, []dispatch.JobID{jobs[3].ID, jobs[4].ID})
+	for i, j := range jobs[3:5] {
+		at := dispatch.Rank{Due: j.Due, ID: j.ID}
+		one, err := t.s.Waiting(ctx, shared, g.Lines[0], at, at)
+		t.must(err)
+		t.equal(one, []dispatch.JobID{j.ID})
+		rest, err := t.s.Waiting(ctx, shared, g.Lines[0], at, end)
+		t.must(err)
+		t.equal(rest, ids[i:])
+	}
 	for i, j := range []dispatch.Job{jobs[3].Job, jobs[4].Job, annsJobs[0].Job, hers} {
 		n, err := t.s.WaitingBefore(ctx, j)
 		t.must(err)
@@ -164,7 +174,7 @@ func (t storeTest) lines() {
 	t.equal(lines, append(want, dispatch.Line{Owner: bob, Waiting: 1, First: hers.ID, Due: hers.Due}))
 	lines, err = t.s.Lines(ctx, "q/shared")
 	t.must(err)
-	ids, err = t.s.Waiting(ctx, "q/shared", dispatch.Line{Owner: ann})
+	ids, err = t.s.Waiting(ctx, "q/shared", dispatch.Line{Owner: ann}, dispatch.Rank{}, end)
 	t.must(err)
 	t.equal(len(lines)+len(ids), 0)
 }

@@ -112,7 +112,7 @@ func (t storeTest) pausedTask(task, other dispatch.Task) {
 	if len(lines) != 1 || lines[0].Task != other.ID {
 		t.Errorf("lines %+v", lines)
 	}
-	waiting, err := t.s.Waiting(ctx, shared, dispatch.Line{Owner: ann, Task: task.ID})
+	waiting, err := t.s.Waiting(ctx, shared, dispatch.Line{Owner: ann, Task: task.ID}, dispatch.Rank{}, dispatch.Rank{Due: dispatch.Never})
 	t.must(err)
 	if len(waiting) != 0 {
 		t.Errorf("%v wait", waiting)
