@@ -89,6 +89,11 @@ func (a *api) jobRoutes() {
 		Description: "Returns the document at the URL that the job names as its application or namespace, as it was when the job was accepted. Its ETag is its SHA-256. " +
 			"While jobs wait, the document is fetched again every hour. If it has changed, the jobs and their task get the attention service_changed.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withDocument(a.errors(401, 404, 422, 503))}, a.readDocument)
+	register(a, huma.Operation{OperationID: "get_unit_job_provenance", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/provenance", Tags: []string{"jobs"},
+		Summary: "Get the provenance of a job",
+		Description: "Returns PROV-JSON (W3C): the service with the SHA-256 of its document, the parameters, the platform, the job with its times and costs, and the results that it generated. " +
+			"It does not name you, so that it can be published beside the results.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.readProvenance)
 	a.huma.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch.RequestBody = body[AnnotationsPatch](a)
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // after the registration, or huma would read the body
 		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()

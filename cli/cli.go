@@ -57,7 +57,7 @@ func Commands(c Console, version string) []*cobra.Command {
 	all := []*cobra.Command{
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.linkCommand(), a.permitCommand(), a.usageCommand(),
 		a.servicesCommand(), a.serviceCommand(), a.paramsCommand(), a.platformsCommand(), a.gridsCommand(), a.tilesCommand(),
-		a.runCommand(), a.upscaleCommand(), a.requestCommand(), a.listCommand(), a.showCommand(), a.watchCommand(), a.waitCommand(), a.logsCommand(),
+		a.runCommand(), a.upscaleCommand(), a.requestCommand(), a.listCommand(), a.showCommand(), a.watchCommand(), a.waitCommand(), a.logsCommand(), a.provenanceCommand(),
 		a.cancelCommand(), a.pauseCommand(), a.resumeCommand(), a.retryCommand(), a.labelCommand(), a.deleteCommand(), a.hooksCommand(),
 		a.resultsCommand(), a.downloadCommand(),
 	}

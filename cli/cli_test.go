@@ -219,6 +219,19 @@ func TestDeleteAndCancel_PrintJSON(t *testing.T) {
 	}
 }
 
+func TestProvenance_IsPrinted(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /unit_jobs/42/provenance": `{"activity":{"broker:unit_jobs/42":{"prov:label":"a"}}}`})
+	if printed, err := execute(t, environ, "provenance", "job-42"); err != nil || printed != `{"activity":{"broker:unit_jobs/42":{"prov:label":"a"}}}`+"\n" {
+		t.Errorf("%v: %q", err, printed)
+	}
+	if printed, err := execute(t, environ, "provenance", "task-7"); err == nil || !strings.Contains(err.Error(), "list --task task-7") {
+		t.Errorf("%v: %q", err, printed)
+	}
+	if _, err := execute(t, environ, "provenance", "job-43"); err == nil {
+		t.Error("the provenance of no job was printed")
+	}
+}
+
 func TestRequest_RefusesATimeSpanThatEndsBeforeItBegins(t *testing.T) {
 	environ := stub(t, map[string]string{"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
 	for span, refused := range map[string]bool{"2024-07-01/2024-06-01": true, "2024-06-01T10:00:00Z/2024-06-01": true, "2025/2024-06": true,

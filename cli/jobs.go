@@ -328,6 +328,20 @@ func (a *app) logsCommand() *cobra.Command {
 	return command
 }
 
+func (a *app) provenanceCommand() *cobra.Command {
+	return &cobra.Command{Use: "provenance JOB", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short:   "Print how the results of a job came about, as PROV-JSON",
+		Long:    "Print how the results of a job came about, as PROV-JSON of the W3C: its service, parameters, platform, times and costs. It does not name you.\n\n" + idHelp,
+		Example: "  eodispatch provenance job-42 > provenance.json",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if t.task {
+				return usage("%s is a task; its jobs have a provenance each: eodispatch list --task %s", t, t)
+			}
+			p, err := c.Provenance(ctx, t.id)
+			return errors.Join(err, a.printUnless(err, p))
+		})}
+}
+
 // logs prints the entries after the first seen ones, and returns how many there are.
 func (a *app) logs(ctx context.Context, c *client.Client, id int64, seen int) (int, error) {
 	for entry, err := range c.Log(ctx, id, seen) {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -219,6 +220,12 @@ func (f Filter) listing(kind string) url.Values {
 // TaskJobs yields the jobs of a task in the order of the dimension's values. It reads pages as they are needed.
 func (c *Client) TaskJobs(ctx context.Context, id int64, f Filter) iter.Seq2[Job, error] {
 	return pages(ctx, c, taskPath(id), f.query(), func(t Task) []Job { return t.Jobs })
+}
+
+// Provenance returns how the results of a job came about, as PROV-JSON.
+func (c *Client) Provenance(ctx context.Context, id int64) (p json.RawMessage, err error) {
+	_, err = c.do(ctx, call{method: http.MethodGet, path: jobPath(id) + "/provenance"}, &p)
+	return p, err
 }
 
 // TaskDimensions returns how far the jobs of a task are, by the values of each of its dimensions.

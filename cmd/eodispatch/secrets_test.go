@@ -204,7 +204,7 @@ func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witnes
 	must(alice.call(t.Context(), http.MethodPost, fmt.Sprintf("/upscale_tasks/%d/retry", task.ID), nil, new(any)))
 	var grants []struct{ ID string }
 	must(alice.call(t.Context(), http.MethodGet, "/grants", nil, &grants))
-	for _, get := range []string{path, path + "/results", path + "/logs", path + "/document", "/jobs_status", "/usage", "/openapi.json", "/health", "/nothing"} {
+	for _, get := range []string{path, path + "/results", path + "/logs", path + "/document", path + "/provenance", "/jobs_status", "/usage", "/openapi.json", "/health", "/nothing"} {
 		_ = alice.call(t.Context(), http.MethodGet, get, nil, new(any)) // the response is recorded, whatever its status
 	}
 	must(alice.call(t.Context(), http.MethodPost, path+"/cancel", nil, new(any)))

@@ -143,7 +143,7 @@ func (p page) next() string {
 }
 
 // evidence holds the documents to validate, by where they came from.
-type evidence struct{ stac, geo map[string]json.RawMessage }
+type evidence struct{ stac, geo, provenance map[string]json.RawMessage }
 
 // results adds all responses about the results of a task and of its jobs to the evidence, and returns the number of items.
 func (w *stack) results(t *testing.T, name string, id int64, all evidence) (items int) {
@@ -162,6 +162,7 @@ func (w *stack) results(t *testing.T, name string, id int64, all evidence) (item
 			}](t, f)
 			items++
 			all.stac[name+" item "+item.ID] = f
+			all.provenance[name+" job "+item.ID] = w.ask(t, "GET", "/unit_jobs/"+item.ID+"/provenance", "", 200)
 			all.stac[name+" job "+item.ID] = w.ask(t, "GET", "/unit_jobs/"+item.ID+"/results", "", 200)
 			if single := w.ask(t, "GET", at+"/results/items/"+item.ID, "", 200); len(item.Assets) == 0 || read[struct{ ID string }](t, single).ID != item.ID {
 				t.Errorf("%s: %s", name, single)
@@ -175,10 +176,10 @@ func (w *stack) results(t *testing.T, name string, id int64, all evidence) (item
 }
 
 // TestResponses_AreValid runs tasks over real tiles on both protocols and validates all output: STAC with its schemas, GeoJSON
-// against RFC 7946.
+// against RFC 7946, PROV-JSON with the library prov.
 func TestResponses_AreValid(t *testing.T) {
 	w := newStack(t)
-	all := evidence{map[string]json.RawMessage{}, map[string]json.RawMessage{}}
+	all := evidence{map[string]json.RawMessage{}, map[string]json.RawMessage{}, map[string]json.RawMessage{}}
 	all.geo["tiles"] = w.ask(t, "POST", "/tiles", `{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[[4.2,50.7],[4.6,50.7],[4.6,51],[4.4,51.1],[4.2,51],[4.2,50.7]]]}}`, 201)
 	all.geo["tiles beyond the antimeridian"] = w.ask(t, "POST", "/tiles", `{"grid":"250x250km","clip":false,"aoi":{"type":"Polygon","coordinates":[[[177,-19],[182,-19],[182,-16],[177,-16],[177,-19]]]}}`, 201)
 	tiles := read[struct{ Geometries []json.RawMessage }](t, all.geo["tiles"]).Geometries
@@ -201,6 +202,9 @@ func TestResponses_AreValid(t *testing.T) {
 		if f := geoJSONFaults(raw); len(f) > 0 {
 			faults[name] = f
 		}
+	}
+	for name, found := range provenanceFaults(t, all.provenance) {
+		t.Errorf("provenance of %s: %q\n%s", name, found, all.provenance[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(faults)) {
 		t.Errorf("%s: %q\n%s%s", name, faults[name], all.stac[name], all.geo[name])

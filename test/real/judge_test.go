@@ -65,6 +65,28 @@ func stacFaults(t *testing.T, objects map[string]json.RawMessage) map[string][]s
 	return faults
 }
 
+// provenanceFaults returns the faults of documents of PROV-JSON by their names.
+func provenanceFaults(t *testing.T, documents map[string]json.RawMessage) (faults map[string][]string) {
+	t.Helper()
+	judge(t, "prov", "provenance.py", documents, &faults)
+	return faults
+}
+
+// TestJudge_OfProvenance checks that provenanceFaults accepts a valid document and finds the faults of invalid ones.
+func TestJudge_OfProvenance(t *testing.T) {
+	const valid = `{"prefix":{"e":"https://e.example/"},"entity":{"e:x":{}},"activity":{"e:run":{"prov:startTime":"2026-01-01T00:00:00Z"}},"used":{"_:u":{"prov:activity":"e:run","prov:entity":"e:x"}}}`
+	faults := provenanceFaults(t, map[string]json.RawMessage{
+		"valid":     json.RawMessage(valid),
+		"dangling":  bytes.Replace([]byte(valid), []byte(`"prov:entity":"e:x"`), []byte(`"prov:entity":"e:y"`), 1),
+		"namespace": bytes.Replace([]byte(valid), []byte(`"e:x":{}`), []byte(`"f:x":{}`), 1),
+		"time":      bytes.Replace([]byte(valid), []byte(`2026-01-01T`), []byte(`yesterday T`), 1),
+		"empty":     json.RawMessage(`{}`),
+	})
+	if len(faults) != 4 || len(faults["valid"]) > 0 {
+		t.Errorf("%q", faults)
+	}
+}
+
 // TestJudge_OfSTAC checks that stacFaults accepts valid objects and finds the faults of invalid ones.
 func TestJudge_OfSTAC(t *testing.T) {
 	const valid = `{"type":"Collection","stac_version":"VERSION","id":"c","description":"d","license":"MIT","links":[],

@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Provenance says how the results of a job came about, in PROV-JSON (https://www.w3.org/submissions/prov-json/).
+type Provenance struct {
+	Prefix            map[string]string           `json:"prefix" doc:"Namespaces of the names in this document"`
+	Entity            map[string]map[string]any   `json:"entity" doc:"The service, which is the plan, the parameters, and the results once the job has finished"`
+	Activity          map[string]map[string]any   `json:"activity" doc:"The job, from its acceptance to its end"`
+	Agent             map[string]map[string]any   `json:"agent" doc:"The platform"`
+	Used              map[string]provenanceRecord `json:"used"`
+	WasGeneratedBy    map[string]provenanceRecord `json:"wasGeneratedBy,omitempty"`
+	WasDerivedFrom    map[string]provenanceRecord `json:"wasDerivedFrom,omitempty"`
+	WasAssociatedWith map[string]provenanceRecord `json:"wasAssociatedWith"`
+}
+
+// provenanceRecord relates members of a document by the roles that PROV defines.
+type provenanceRecord map[string]string
+
+// The namespaces of a document. Attributes of the job are members of its representation.
+const (
+	ofBroker = "broker:"
+	ofJob    = "job:"
+)
+
+// provenanceOf returns the provenance of a job, whose service is defined by the document d; nil: the platform keeps the service itself. It
+// does not name the owner, because people publish it beside their results.
+func (a *api) provenanceOf(r dispatch.Record, d *dispatch.Document) Provenance {
+	base := a.PublicURL
+	if base == "" {
+		base = "urn:eodispatch:"
+	}
+	job := fmt.Sprintf("%sunit_jobs/%d", ofBroker, r.ID)
+	service, platform := job+"#service", ofBroker+"platforms#"+r.Account.Platform()
+	p := Provenance{
+		Prefix: map[string]string{"broker": base + "/", "job": base + "/openapi.json#/components/schemas/ProcessingJob/properties/",
+			"schema": "https://schema.org/"},
+		Entity:            map[string]map[string]any{service: a.servicePlan(r, d)},
+		Activity:          map[string]map[string]any{job: a.jobActivity(r)},
+		Agent:             map[string]map[string]any{platform: {"prov:type": qualified("prov:SoftwareAgent"), "prov:label": r.Account.Platform(), "schema:url": r.Request.Service.Endpoint}},
+		Used:              map[string]provenanceRecord{"_:service": {"prov:activity": job, "prov:entity": service}},
+		WasAssociatedWith: map[string]provenanceRecord{"_:platform": {"prov:activity": job, "prov:agent": platform, "prov:plan": service}},
+	}
+	parameters := job + "#parameters"
+	if !r.Pruned {
+		p.Entity[parameters] = parametersEntity(r.Request.Parameters)
+		p.Used["_:parameters"] = provenanceRecord{"prov:activity": job, "prov:entity": parameters}
+	}
+	if r.Status == dispatch.Finished {
+		results := job + "/results"
+		p.Entity[results] = map[string]any{"prov:label": r.Request.Title, "job:format": r.Request.Format}
+		p.WasGeneratedBy = map[string]provenanceRecord{"_:results": {"prov:entity": results, "prov:activity": job}}
+		if !r.Pruned {
+			p.WasDerivedFrom = map[string]provenanceRecord{"_:derived": {"prov:generatedEntity": results, "prov:usedEntity": parameters, "prov:activity": job}}
+		}
+	}
+	return p
+}
+
+// qualified returns the value of an attribute that is a qualified name.
+func qualified(name string) map[string]string {
+	return map[string]string{"$": name, "type": "prov:QUALIFIED_NAME"}
+}
+
+// servicePlan describes a service and the document that defined it when the job was accepted.
+func (a *api) servicePlan(r dispatch.Record, d *dispatch.Document) map[string]any {
+	s := r.Request.Service
+	plan := map[string]any{"prov:type": qualified("prov:Plan"), "job:label": string(r.Request.Label), "schema:identifier": s.Application}
+	if s.Namespace != nil {
+		plan["schema:isPartOf"] = *s.Namespace
+	}
+	if d != nil {
+		plan["schema:sha256"], plan["schema:contentUrl"] = d.Hash(), fmt.Sprintf("%s/unit_jobs/%d/document", a.PublicURL, r.ID)
+	}
+	return plan
+}
+
+// parametersEntity holds parameters byte for byte, and their hash.
+func parametersEntity(parameters json.RawMessage) map[string]any {
+	sum := sha256.Sum256(parameters)
+	return map[string]any{"prov:value": string(parameters), "schema:encodingFormat": "application/json", "schema:sha256": hex.EncodeToString(sum[:])}
+}
+
+// jobActivity describes what a job did. What is not known is left out.
+func (a *api) jobActivity(r dispatch.Record) map[string]any {
+	is := map[string]any{"prov:label": r.Request.Title, "prov:startTime": r.Created.UTC().Format(time.RFC3339Nano), "job:status": string(a.shown(r.Status))}
+	if r.Phase == dispatch.Ended {
+		is["prov:endTime"] = r.Moved.UTC().Format(time.RFC3339Nano)
+	}
+	for name, text := range map[string]string{"platform_job_id": r.Ref.ID, "failure": r.Failure, "cost_unit": costUnit(r.Job), "options": string(r.Request.Options)} {
+		if text != "" {
+			is[ofJob+name] = text
+		}
+	}
+	if costs := r.AllCosts(); costs != nil {
+		is["job:costs"] = *costs
+	}
+	if r.Duration > 0 {
+		is["job:duration"] = r.Duration.Seconds()
+	}
+	if r.Retried > 0 {
+		is["job:retries"] = r.Retried
+	}
+	return is
+}
+
+func (a *api) readProvenance(ctx context.Context, in *request) (*status[Provenance], error) {
+	id, err := in.jobID()
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.Broker.Read(ctx, user(ctx), id, a.Freshness)
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.Broker.Document(ctx, user(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+	return &status[Provenance]{revalidate, a.provenanceOf(r, d)}, nil
+}
