@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -144,6 +145,10 @@ func TestForget_LeavesNothing(t *testing.T) {
 			if code != exitDone || !strings.Contains(printed, "3 jobs, ") || !strings.Contains(printed, `"action":"forget"`) || !strings.Contains(printed, "1 permissions") ||
 				strings.Contains(printed, forgotten) {
 				t.Errorf("exit %d:\n%s", code, printed)
+			}
+			// docs/operations.md finds the line of the audit so: printf '%s' 'ISSUER SUB' | sha256sum
+			if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(w.Credentials.Issuer+" "+forgotten))); !strings.Contains(printed, sum) {
+				t.Errorf("%s is not in the audit:\n%s", sum, printed)
 			}
 			if left := mentions(t, dsn, "credits"); left["task_costs"] != 1 {
 				t.Errorf("costs of tasks are left: %v", left)
