@@ -37,7 +37,7 @@ const (
 func (a *api) provenanceOf(r dispatch.Record, d *dispatch.Document) Provenance {
 	base := a.PublicURL
 	if base == "" {
-		base = "urn:eodispatch:"
+		base = "urn:eodispatch:broker"
 	}
 	job := fmt.Sprintf("%sunit_jobs/%d", ofBroker, r.ID)
 	service, platform := job+"#service", ofBroker+"platforms#"+r.Account.Platform()
