@@ -79,13 +79,14 @@ func (l *migrationLock) SessionUnlock(ctx context.Context, c *sql.Conn) (err err
 	return errors.Join(err, l.held.Rollback()) // it changed nothing
 }
 
-// patiently calls migrate again while it does not get its locks. What it migrated before is kept.
+// patiently calls migrate again while it does not get its locks, or the server aborts it to resolve a deadlock with brokers at work. What it migrated
+// before is kept.
 func patiently(ctx context.Context, migrate func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, allowed(ctx))
 	defer cancel()
 	for {
 		err := migrate(ctx)
-		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != stateLocked {
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != stateLocked && !deadlock(e.Code) {
 			return err
 		}
 		select {
