@@ -45,16 +45,24 @@ func Named(name string) (*Grid, bool) {
 	return grids[i], true
 }
 
-// All yields the grids, the finest first.
+// All yields the grids: first those of rectangles in longitude and latitude, then the others, each time the finest first.
 func All() iter.Seq[*Grid] { return slices.Values(grids) }
 
-// grids are all grids, the finest first.
+// grids are all grids in the order of All.
 var grids []*Grid
 
 // add registers a grid. A file that describes a grid calls it to initialize a variable of the package.
 func add(g *Grid) *Grid {
 	grids = append(grids, g)
-	slices.SortStableFunc(grids, func(a, b *Grid) int { return cmp.Compare(a.Width, b.Width) })
+	slices.SortStableFunc(grids, func(a, b *Grid) int {
+		switch {
+		case (a.tree == nil) == (b.tree == nil):
+			return cmp.Compare(a.Width, b.Width)
+		case a.tree == nil:
+			return -1
+		}
+		return 1
+	})
 	return g
 }
 
