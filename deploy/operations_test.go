@@ -55,7 +55,7 @@ func TestOperations_WalkThrough(t *testing.T) {
 	}
 	o.await("three targets", "/api/v1/targets", func(text string) bool { return strings.Count(text, `"health":"up"`) == 3 })
 	o.await("the rules", "/api/v1/rules", func(text string) bool {
-		return strings.Contains(text, "EodispatchAbsent") && !strings.Contains(text, `"health":"err"`)
+		return strings.Contains(text, "EodispatchAbsent") && !strings.Contains(text, `"health":"err`)
 	})
 	o.run(blocks[5][1])
 	for n := 1; n <= 3; n++ {
