@@ -115,8 +115,8 @@ func TestTiles_CostOfAreas(t *testing.T) {
 		"world":    ring(Point{-89, -89}, Point{89, -89}, Point{89, 89}, Point{-89, 89}),
 	} {
 		for g := range All() {
-			if g.tree != nil && g.Name != "utm-20km" && g.Name != "h3-6" {
-				continue // the others have larger cells, or many more than may be asked for
+			if g.tree != nil && g.Name != "utm-20km" && (g.Name != "h3-6" || name != "islands") {
+				continue // the others have larger cells, or many more than may be asked for, or cost the same
 			}
 			t.Run(name+" "+g.Name, func(t *testing.T) {
 				m := budget.TilesSteps.Meter(t.Context())
