@@ -3,6 +3,8 @@ package real
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestOGCAPI_Clients runs clients of OGC API - Processes against the program, with services on both protocols: those of docs/clients.md,
-// a client with strict models, and pystac-client for the Items of a task.
+// a client with strict models, and pystac-client for the Items of a task. All results are valid STAC, also those that the openEO API has of the same jobs.
 func TestOGCAPI_Clients(t *testing.T) {
 	environment(t, "ogcapi-clients")
 	w, err := simulator.Start(simulator.Options{Open: true})
@@ -54,6 +56,11 @@ services:
 	for i, c := range slices.Concat(got.Results, got.Items) {
 		objects[fmt.Sprint(i)] = c
 	}
+	batchJobs := batchJobResults(t, broker, userToken(t, w))
+	if len(batchJobs) < 10 {
+		t.Errorf("the openEO API has the results of %v, want four jobs and a task, each twice", slices.Sorted(maps.Keys(batchJobs)))
+	}
+	maps.Copy(objects, batchJobs)
 	for name, faults := range stacFaults(t, objects) {
 		if len(faults) > 0 {
 			t.Errorf("results %s: %v\n%s", name, faults, objects[name])
@@ -103,6 +110,58 @@ services:
 	if !slices.Equal(got.Dismissed, []string{"dismissed"}) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// batchJobResults returns what the openEO API over all platforms has as results of the user's finished batch jobs, among them tasks, by the
+// address: with a token, and by the canonical link without one.
+func batchJobResults(t *testing.T, broker, token string) map[string]json.RawMessage {
+	t.Helper()
+	var list struct{ Jobs []struct{ ID, Status string } }
+	if err := json.Unmarshal(document(t, broker+"/openeo/1.2/jobs", token), &list); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]json.RawMessage{}
+	for _, j := range list.Jobs {
+		if j.Status != "finished" {
+			continue
+		}
+		at := broker + "/openeo/1.2/jobs/" + j.ID + "/results"
+		found[at] = document(t, at, token)
+		var results struct {
+			Links []struct{ Rel, Href string }
+		}
+		if err := json.Unmarshal(found[at], &results); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range results.Links {
+			if l.Rel == "canonical" {
+				found["canonical of "+at] = document(t, l.Href, "")
+			}
+		}
+	}
+	return found
+}
+
+// document reads a document, with a token unless that is "".
+func document(t *testing.T, at, token string) json.RawMessage {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v: %s", at, a.Status, err, text)
+	}
+	return text
 }
 
 // serveProcesses starts the program with platforms, a YAML list, in front of a simulated identity provider.

@@ -145,7 +145,7 @@ func TestOpenEO_Python(t *testing.T) {
 				Managed                                                 map[string]int
 			}
 			run(t, given, &found, python, source(t, "use_openeo.py"))
-			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 || !strings.HasPrefix(found.Asset, given["broker"].(string)) || found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
+			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 || found.Logs == 0 || !strings.HasPrefix(found.Asset, given["broker"].(string)) || found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
 				t.Errorf("jobs: %+v", found)
 			}
 			if found.Service != "finished" || !slices.Equal(found.Services, []string{"composite", "ndvi"}) {
