@@ -115,7 +115,7 @@ func TestTiles_RefusesInvalidAreas(t *testing.T) {
 	for name, c := range map[string]struct{ body, loc, says string }{
 		"no area":         {`{"grid":"20x20km"}`, `["body","aoi"]`, "Field required"},
 		"no grid":         {strings.Replace(brussels, `"grid"`, `"grit"`, 1), `["body","grid"]`, "Field required"},
-		"odd grid":        {strings.Replace(brussels, "20x20km", "hexagons", 1), `["body","grid"]`, "'20x20km', 'utm-20km'"},
+		"odd grid":        {strings.Replace(brussels, "20x20km", "hexagons", 1), `["body","grid"]`, "'20x20km', '250x250km'"},
 		"odd order":       {strings.Replace(brussels, `"grid"`, `"order":"random","grid"`, 1), `["body","order"]`, "'row' or 'centre'"},
 		"no metres":       {strings.Replace(brussels, `"grid"`, `"buffer":"far","grid"`, 1), `["body","buffer"]`, "number"},
 		"a wide buffer":   {strings.Replace(brussels, `"grid"`, `"buffer":1e9,"grid"`, 1), `["body","buffer"]`, "100000"},
