@@ -44,6 +44,7 @@ type Broker struct {
 	shownAll signals[UserID]  // any of the user's jobs may look different to the user
 	feeds    feeds            // what looks different to users, for readers of changes
 	woken    signals[Account] // there is something new for a visit in this process
+	spreads  signals[TaskID]  // a task with several homes was accepted, see anyTask
 	blocked  blockedAccounts
 	refused  streaks // submissions that were turned away
 	noted    platformNotes

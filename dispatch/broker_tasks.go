@@ -12,7 +12,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	if err := checkDimensions(t.Request, &d); err != nil {
 		return TaskRecord{}, err
 	}
-	shared, kept, err := b.draft(ctx, u, r, &d)
+	shared, kept, err := b.draftTask(ctx, u, r, &d)
 	if err != nil {
 		return b.RepeatedTask(ctx, u, k, err)
 	}
@@ -26,6 +26,9 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 		return TaskRecord{}, keyReused()
 	case first.Task != 0:
 		return b.repeatedTask(ctx, u, first.Task)
+	}
+	if len(kept.Homes) > 0 {
+		b.spreads.signal(anyTask)
 	}
 	accepted := TaskRecord{Task: *t, Counts: Counts{Accepted: d.Jobs()}, Attention: t.PausedFor}
 	if t.Budget != (Budget{}) {

@@ -35,6 +35,7 @@ const (
 // Outcome is the result of one request about one job. Attempt and Epoch are those of the job when the request was made.
 type Outcome struct {
 	Asked    Question
+	Account  Account // under which the request was made; "": that of the job
 	Attempt  int
 	Epoch    int
 	Ref      Ref    // that the platform returned (submit, search) or that the request was about
@@ -70,6 +71,9 @@ func (o Outcome) attention() Attention {
 // queued) are valid only in the epoch in which the request was made, and are dropped in any other epoch.
 func next(j Job, o Outcome, now time.Time) Job {
 	o.Timing = o.Timing.complete()
+	if o.Account != "" && o.Account != j.Account { // the job has moved since, see MoveJobs: nothing that this response is about is left
+		return j
+	}
 	switch o.Asked {
 	case AskOrphan:
 		return applyOrphanCancel(j, o, now)

@@ -26,6 +26,7 @@ type Request struct {
 	Title      string          `json:"title"`
 	Label      Label           `json:"label"`
 	Service    Service         `json:"service"`
+	Homes      []Home          `json:"homes,omitempty"`   // of a task that spreads its jobs: all, also the one of Service; nil: Service alone
 	Warning    string          `json:"warning,omitempty"` // what was not checked, see [Checker]; the broker sets it, not the client
 	Parameters json.RawMessage `json:"parameters"`        // an object
 	Format     string          `json:"format"`
@@ -157,6 +158,8 @@ func ParseRequestHead(text string) (r Request) {
 			err = d.Decode(&r.Label)
 		case "service":
 			err = d.Decode(&r.Service)
+		case "homes":
+			err = d.Decode(&r.Homes)
 		case "warning":
 			err = d.Decode(&r.Warning)
 		default:

@@ -18,6 +18,7 @@ type Store interface {
 	SyncRuns
 	UnstartedJobs
 	Changes
+	TaskHomes
 	Documents
 	Queue
 	Agendas

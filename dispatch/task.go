@@ -167,7 +167,7 @@ func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 // of the task's own parameters, so that the value and the parameters are copied byte for byte. If the task has no parameters, the error is Internal.
 func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
 	r := t.Request
-	r.Title, r.Options = t.titleOf(n), t.jobOptions()
+	r.Title, r.Options, r.Homes = t.titleOf(n), t.jobOptions(), nil
 	shared := bytes.TrimSpace(t.Request.Parameters)
 	name, err := json.Marshal(t.Dimension)
 	if err != nil || len(shared) < 2 || shared[len(shared)-1] != '}' {
@@ -182,6 +182,16 @@ func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
 	return r, nil
 }
 
+// At returns t with the service of its jobs at an account, for a task with several homes.
+func (t Task) At(a Account) Task {
+	for _, h := range t.Request.Homes {
+		if h.Account == a {
+			t.Request.Label, t.Request.Service = h.Label, h.Service
+		}
+	}
+	return t
+}
+
 // jobOptions returns the options of the jobs of the task.
 func (t Task) jobOptions() json.RawMessage {
 	if !bytes.Contains(t.Request.Options, []byte(optionBudget)) && !bytes.Contains(t.Request.Options, []byte(optionTrial)) {
@@ -193,7 +203,7 @@ func (t Task) jobOptions() json.RawMessage {
 // RequestHeadFor returns the request of the task's job number n without its parameters and options.
 func (t Task) RequestHeadFor(n int) Request {
 	r := t.Request
-	r.Title, r.Parameters, r.Options = t.titleOf(n), nil, nil
+	r.Title, r.Parameters, r.Options, r.Homes = t.titleOf(n), nil, nil, nil
 	return r
 }
 

@@ -134,7 +134,8 @@ func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecog
 			return nil, err
 		}
 		known := err == nil && j.Account == v.account
-		if known {
+		moved := err == nil && !known && j.Task != 0 && j.Phase == Waiting && !t.marks(j) // it ran here, and in the database it waits at another home
+		if known || moved {
 			if err := v.saveCompared(ctx, j, reconcile(j, t, l, v.timing, v.now())); err != nil {
 				return nil, err
 			}

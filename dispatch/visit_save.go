@@ -59,7 +59,7 @@ func (v *visit) unsavedOutcomes() (all []jobOutcomes) {
 				at[a.job.ID], all = i, append(all, jobOutcomes{job: a.job})
 			}
 			a.Err, a.At, a.Timing = v.backend.tokenError(a.Err), f.asked, v.timing
-			a.Failures = v.backend.Failures
+			a.Failures, a.Account = v.backend.Failures, v.account
 			a.Settles = v.backend.settlesAfter(v.timing, v.agenda.Starts)
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}

@@ -163,7 +163,10 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	if a.task != nil {
 		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: a.id, Owner: a.task.Owner, Account: a.task.Account,
 			Request: a.shared, Dimension: a.task.Dimension, Created: now, Sent: a.sent, Annotations: annotationsText(a.task.Annotations),
-			Paused: a.task.Paused, PausedFor: a.task.PausedFor, Budget: a.task.Budget.Amount, BudgetUnit: a.task.Budget.Unit, Trial: int64(a.task.Trial)}); err != nil {
+			Paused: a.task.Paused, PausedFor: a.task.PausedFor, Budget: a.task.Budget.Amount, BudgetUnit: a.task.Budget.Unit, Trial: int64(a.task.Trial), Spread: a.spread()}); err != nil {
+			return err
+		}
+		if err := a.insertHomes(ctx, q); err != nil {
 			return err
 		}
 	}

@@ -44,6 +44,7 @@ func countMigrations(dialect goose.Dialect) []*goose.Migration {
 		goose.NewGoMigration(49, &goose.GoFunc{RunTx: install}, nil),
 		goose.NewGoMigration(50, &goose.GoFunc{RunTx: fill}, nil),
 		countSingleJobs(dialect),
+		countMoves(dialect),
 	}
 }
 
@@ -58,6 +59,51 @@ func countSingleJobs(dialect goose.Dialect) *goose.Migration {
 	}}, nil)
 }
 
+// countMoves adds the trigger that counts jobs that move to another account, which no job did before.
+func countMoves(dialect goose.Dialect) *goose.Migration {
+	statements := []string{sqliteCountMove}
+	if dialect == goose.DialectPostgres {
+		statements = []string{countInsert.function(), countUpdate.function(), postgresCountMove,
+			"CREATE TRIGGER count_move AFTER UPDATE OF account ON jobs FOR EACH ROW WHEN (OLD.account <> NEW.account) EXECUTE FUNCTION count_move()"}
+	}
+	return goose.NewGoMigration(103, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+		return execAll(ctx, tx, statements)
+	}}, nil)
+}
+
+// sqliteCountMove counts a job at another account. Only jobs that wait move.
+const sqliteCountMove = `
+CREATE TRIGGER count_move AFTER UPDATE OF account ON jobs WHEN OLD.account <> NEW.account BEGIN
+	INSERT INTO line_counts (account, owner, task, waiting, held)
+	VALUES (OLD.account, OLD.owner, OLD.task, -(OLD.phase = 'waiting' AND NOT OLD.paused), -(OLD.phase NOT IN ('waiting', 'ended'))),
+		(NEW.account, NEW.owner, NEW.task, NEW.phase = 'waiting' AND NOT NEW.paused, NEW.phase NOT IN ('waiting', 'ended'))
+	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held;
+	INSERT INTO account_counts (account, waiting, held, started)
+	VALUES (OLD.account, -(OLD.phase = 'waiting' AND NOT OLD.paused), -(OLD.phase NOT IN ('waiting', 'ended')), -(OLD.phase = 'started')),
+		(NEW.account, NEW.phase = 'waiting' AND NOT NEW.paused, NEW.phase NOT IN ('waiting', 'ended'), NEW.phase = 'started')
+	ON CONFLICT (account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
+		started = started + excluded.started;
+	INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
+	VALUES (OLD.owner, OLD.account, -(OLD.phase = 'waiting'), -(OLD.phase NOT IN ('waiting', 'ended')), -(OLD.bytes * (OLD.phase <> 'ended')), -1,
+			CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN -OLD.costs ELSE 0 END, CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN -1 ELSE 0 END),
+		(NEW.owner, NEW.account, NEW.phase = 'waiting', NEW.phase NOT IN ('waiting', 'ended'), NEW.bytes * (NEW.phase <> 'ended'), 1,
+			CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END, CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END)
+	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
+		bytes = bytes + excluded.bytes, jobs = jobs + excluded.jobs, costs = costs + excluded.costs, priced = priced + excluded.priced;
+	INSERT INTO period_counts (owner, account, period, jobs)
+	VALUES (OLD.owner, OLD.account, OLD.created / 300000000, -1), (NEW.owner, NEW.account, NEW.created / 300000000, 1)
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = jobs + excluded.jobs;
+END`
+
+// postgresCountMove is the function of a trigger that counts what the trigger of all updates does not: in which period a job was created. The trigger is one for
+// each row, because only those can be limited to statements that write a column.
+const postgresCountMove = `CREATE OR REPLACE FUNCTION count_move() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN
+	INSERT INTO period_counts AS c (owner, account, period, jobs)
+	VALUES (OLD.owner, OLD.account, OLD.created / 300000000, -1), (NEW.owner, NEW.account, NEW.created / 300000000, 1)
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
+	RETURN NULL;
+END $body$`
+
 // formerTriggers are the statements that remove the triggers of a database that has them already.
 var formerTriggers = map[goose.Dialect][]string{
 	goose.DialectSQLite3: {"DROP TRIGGER IF EXISTS count_inserted", "DROP TRIGGER IF EXISTS count_deleted", "DROP TRIGGER IF EXISTS count_phase",
@@ -67,7 +113,8 @@ var formerTriggers = map[goose.Dialect][]string{
 }
 
 // sqliteCountTriggers count job by job: SQLite has no triggers for statements. Paused jobs wait in the counts of their owner, which limit how
-// many an owner may have, and not in those of their line and account. Owner, account and task of a job never change.
+// many an owner may have, and not in those of their line and account. Owner and task of a job never change, and
+// the account only by a move, see sqliteCountMove.
 var sqliteCountTriggers = []string{`
 CREATE TRIGGER count_inserted AFTER INSERT ON jobs WHEN NOT NEW.counted BEGIN
 	INSERT INTO line_counts (account, owner, task, waiting, held)
@@ -181,8 +228,8 @@ var (
 
 // unlessChanged returns if nothing that is counted has changed.
 const unlessChanged = `
-	IF NOT EXISTS (SELECT id, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM added
-		EXCEPT SELECT id, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM removed) THEN RETURN NULL; END IF;`
+	IF NOT EXISTS (SELECT id, account, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM added
+		EXCEPT SELECT id, account, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM removed) THEN RETURN NULL; END IF;`
 
 // newJob sets o to a job like n that counts nothing.
 const newJob = `SELECT * INTO n FROM added WHERE NOT counted; o := n; o.phase := 'ended'; o.costs := NULL; o.hidden := TRUE; appeared := 1;
@@ -193,7 +240,7 @@ const newJob = `SELECT * INTO n FROM added WHERE NOT counted; o := n; o.phase :=
 func (t countTrigger) function() string {
 	body := "DECLARE n jobs; o jobs; many BIGINT; appeared BIGINT := 0; BEGIN\n SELECT count(*) INTO many FROM " + t.jobs + ";\n IF many = 0 THEN RETURN NULL; END IF;"
 	if t.single != "" {
-		body += "\n IF many = 1 THEN " + t.single + singleCount() + " RETURN NULL;\n END IF;"
+		body += "\n IF many = 1 THEN " + t.single + "\n IF o.account = n.account THEN" + singleCount() + " RETURN NULL;\n END IF; END IF;"
 	}
 	return "CREATE OR REPLACE FUNCTION count_" + t.event + "() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ " + body +
 		strings.ReplaceAll(t.count, "$ROWS", t.rows) + " RETURN NULL;\nEND $body$"

@@ -65,7 +65,7 @@ func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Reque
 	if err := json.Unmarshal([]byte(shared), &t.Request); err != nil {
 		return r, err
 	}
-	return t.RequestFor(j.Number, json.RawMessage(body))
+	return t.At(j.Account).RequestFor(j.Number, json.RawMessage(body))
 }
 
 // encode does not escape HTML, so that a RawMessage stays as it is.

@@ -67,6 +67,8 @@ var plans = map[string]struct{ lite, postgres string }{
 	"oldestDelivery":     {"SCAN d USING INDEX deliveries_waiting", ""},
 	"countPausedHooks":   {"hooks USING INDEX hooks_held (hold>?)", ""},
 	"listFinishedRuns":   {"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs"},
+	"listSpread":         {"SEARCH j USING INDEX jobs_attention (task=? AND attention=?)", ""},
+	"moveToHome":         {"SEARCH j USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", ""},
 	"listUnprepared":     {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},
 }
 

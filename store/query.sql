@@ -54,8 +54,8 @@ WHERE keys.created <= sqlc.arg(expired);
 SELECT fingerprint, task, job FROM keys WHERE owner = sqlc.arg(owner) AND name = sqlc.arg(name) AND created > sqlc.arg(expired);
 
 -- name: InsertTask :exec
-INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations, paused, paused_for, budget, budget_unit, trial)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations, paused, paused_for, budget, budget_unit, trial, spread)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: InsertJobLabel :exec
 INSERT INTO job_labels (job, owner, name, value, created) VALUES ($1, $2, $3, $4, $5);
@@ -460,7 +460,52 @@ UPDATE jobs SET hidden = TRUE WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND ta
 
 -- name: LockTask :one
 -- Locks the task: its other changes come before or after, not in between.
-UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;
+UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account, spread;
+
+-- name: InsertHome :exec
+INSERT INTO task_homes (task, account, number, platform, base, service_hash) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: SetSpread :execrows
+-- Also locks the task.
+UPDATE tasks SET spread = CAST(sqlc.arg(spread) AS BIGINT) WHERE id = sqlc.arg(id) AND spread = CAST(sqlc.arg(seen) AS BIGINT);
+
+-- name: ListHomes :many
+SELECT account FROM task_homes WHERE task = CAST(sqlc.arg(task) AS BIGINT) ORDER BY number;
+
+-- name: ListSpreadTasks :many
+SELECT id FROM tasks WHERE spread > 1 AND NOT paused ORDER BY id;
+
+-- name: GetTaskOwner :one
+SELECT owner FROM tasks WHERE id = $1;
+
+-- name: GetFirstHold :one
+-- The hold that ends first of those of a task's homes.
+SELECT CAST(COALESCE(a.hold, 0) AS BIGINT) AS hold, CAST(COALESCE(a.hold_attention, '') AS TEXT) AS hold_attention
+FROM task_homes h LEFT JOIN accounts a ON a.id = h.account WHERE h.task = CAST(sqlc.arg(task) AS BIGINT) ORDER BY 1, h.number LIMIT 1;
+
+-- name: ListSpread :many
+-- The homes of tasks that spread their jobs and whose jobs had not all ended when that was last looked at.
+SELECT tasks.id, tasks.owner, tasks.spread, h.account, h.base, h.service_hash,
+	CAST(COALESCE(a.hold, 0) AS BIGINT) AS hold, CAST(COALESCE(a.hold_attention, '') AS TEXT) AS hold_attention, CAST(COALESCE(a.restored, 0) AS BIGINT) AS restored,
+	EXISTS (SELECT 1 FROM operator_holds o WHERE o.scope = h.account OR o.scope = h.platform) AS operator,
+	CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = h.account), 0) AS BIGINT) AS held,
+	CAST(COALESCE((SELECT SUM(l.waiting) FROM line_counts l WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0) AS BIGINT) AS waiting,
+	CAST((SELECT count(*) FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden AND j.account = h.account
+		AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0 AND j.spent = 0) AS BIGINT) AS retrying,
+	EXISTS (SELECT 1 FROM jobs k WHERE k.owner = tasks.owner AND k.task = tasks.id AND k.phase <> 'ended') AS live
+FROM tasks JOIN task_homes h ON h.task = tasks.id LEFT JOIN accounts a ON a.id = h.account WHERE tasks.spread > 1 ORDER BY tasks.id, h.number;
+
+-- name: MoveToHome :execrows
+-- The conditions stand twice: another transaction may change a job after it was chosen. See dispatch.Job.MovedTo.
+UPDATE jobs SET account = sqlc.arg(new_account), base = sqlc.arg(base), service_hash = sqlc.arg(service_hash), turn = turn + 1, tries = 0, past = '', seen = '',
+	attention = '', notice = '', updated = sqlc.arg(now), version = version + 1,
+	due = CASE WHEN due > CAST(sqlc.arg(now) AS BIGINT) THEN CAST(sqlc.arg(now) AS BIGINT) ELSE due END
+WHERE jobs.account = sqlc.arg(account) AND jobs.phase = 'waiting' AND jobs.desired = 'run' AND NOT jobs.hidden AND NOT jobs.paused AND jobs.begun = 0 AND jobs.strays = ''
+	AND jobs.meter_due = 0 AND jobs.spent = 0 AND jobs.id IN (SELECT j.id FROM jobs j WHERE j.account = sqlc.arg(account) AND j.line = CAST(sqlc.arg(line) AS TEXT) AND j.phase = 'waiting' AND j.due < 253370764800000000
+		AND j.desired = 'run' AND NOT j.hidden AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0 AND j.spent = 0
+		AND (j.attention = 'retrying') = CAST(sqlc.arg(retrying) AS BOOLEAN)
+		ORDER BY j.due, j.id LIMIT CAST(sqlc.arg(n) AS BIGINT) OFFSET CAST(sqlc.arg(skip) AS BIGINT))
+	AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = CAST(sqlc.arg(account) AS TEXT) AND a.restored <> 0);
 
 -- name: ListFailed :many
 -- Skips jobs that another transaction is changing.
@@ -708,7 +753,7 @@ ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 SELECT * FROM jobs WHERE id = $1;
 
 -- name: GetRequest :one
-SELECT jobs.task, jobs.number, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension
+SELECT jobs.task, jobs.number, jobs.account, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension
 FROM jobs JOIN requests ON requests.job = jobs.id LEFT JOIN tasks ON tasks.id = jobs.task
 WHERE jobs.id = $1;
 

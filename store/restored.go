@@ -22,6 +22,9 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 		if err := q.EndRetries(ctx); err != nil {
 			return err
 		}
+		if err := pauseSpread(ctx, q, now); err != nil {
+			return err
+		}
 		n, err := q.MarkRestored(ctx, int64(r), now)
 		accounts = int(n)
 		return err

@@ -66,6 +66,9 @@ func (s *Store) someTasks(ctx context.Context, q *query.Queries, u dispatch.User
 		if records[i], err = taskOf(query.GetTaskRow(row), p.Most, of[row.ID]); err != nil {
 			return nil, err
 		}
+		if row.Hold, row.HoldAttention, err = holdOf(ctx, q, records[i], row.Hold, row.HoldAttention); err != nil {
+			return nil, err
+		}
 		showAttention(&records[i], attentions[row.ID], row.Hold, row.HoldAttention, now)
 		if err := showSpending(ctx, q, &records[i]); err != nil {
 			return nil, err
@@ -120,6 +123,10 @@ func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, 
 		return r, err
 	}
 	attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
+	if err != nil {
+		return r, err
+	}
+	row.Hold, row.HoldAttention, err = holdOf(ctx, q.Queries, r, row.Hold, row.HoldAttention)
 	showAttention(&r, attentions[id], row.Hold, row.HoldAttention, now)
 	return r, err
 }
@@ -243,13 +250,13 @@ func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now i
 	}
 	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
 	if most != 0 {
-		r := dispatch.Record{Job: j, Request: t.RequestHeadFor(j.Number), Pruned: row.Job.Pruned, Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
+		r := dispatch.Record{Job: j, Request: t.At(j.Account).RequestHeadFor(j.Number), Pruned: row.Job.Pruned, Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
 		if !r.Cut {
 			r.Value = json.RawMessage(row.Body)
 		}
 		return r, nil
 	}
-	r, err := t.RequestFor(j.Number, json.RawMessage(row.Body))
+	r, err := t.At(j.Account).RequestFor(j.Number, json.RawMessage(row.Body))
 	return dispatch.Record{Job: j, Request: r, Pruned: row.Job.Pruned, Read: at(now)}, err
 }
 
@@ -274,7 +281,7 @@ func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch
 			if err != nil {
 				return err
 			}
-			records[i] = dispatch.Record{Job: j, Request: task.RequestHeadFor(j.Number), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}
+			records[i] = dispatch.Record{Job: j, Request: task.At(j.Account).RequestHeadFor(j.Number), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}
 		}
 		return nil
 	})
@@ -384,13 +391,15 @@ func markResumed(ctx context.Context, q tx, id dispatch.TaskID, now int64) error
 // row is written last, as in Save.
 func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, change func(q tx, now int64) error) (a dispatch.Account, err error) {
 	err = s.in(allow(ctx, listWithin), s.write, op, func(q tx, now int64) error {
-		if a, err = q.LockTask(ctx, id, u); err != nil {
+		is, err := q.LockTask(ctx, id, u)
+		if err != nil {
 			return err
 		}
+		a = is.Account
 		if err := change(q, now); err != nil {
 			return err
 		}
-		return q.Wake(ctx, a, now)
+		return wakeTask(ctx, q, id, is, now)
 	})
 	return a, err
 }
@@ -404,9 +413,11 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	}
 	defer end()
 	err = s.in(ctx, s.write, "RetryTask", func(q tx, now int64) error {
-		if a, err = q.LockTask(ctx, id, u); err != nil {
+		is, err := q.LockTask(ctx, id, u)
+		if err != nil {
 			return err
 		}
+		a = is.Account
 		if _, err := chosen(ctx, q, u, id, c); err != nil {
 			return err
 		}
@@ -433,7 +444,7 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		if n = len(kept); err != nil || n == 0 {
 			return err
 		}
-		return q.Wake(ctx, a, now)
+		return wakeTask(ctx, q, id, is, now)
 	})
 	return a, n, err
 }

@@ -240,6 +240,9 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 	all.Go(func() { b.offered.Run(ctx) })
 	all.Go(func() { b.sender.Run(ctx) })
 	all.Go(func() {
+		b.runGuarded(ctx, "spreading tasks", func() error { b.jobs.SpreadTasks(ctx); return nil })
+	})
+	all.Go(func() {
 		b.runGuarded(ctx, "counting for the metrics", func() error { b.seen.RunCensus(ctx, b.store, b.jobs.Backends, b.log); return nil })
 	})
 	all.Go(func() {

@@ -23,7 +23,7 @@ import (
 //
 // Points at a platform: create, start, execute, status, list and cancel, each with before, sent (the request is written, no
 // response was read) and after (the response arrived and was not yet processed). Points at the store, each with before and
-// after (committed): accept, want (an owner's cancel), "intend create", "intend start", "save PHASE", release. Points of messages to hooks:
+// after (committed): accept, want (an owner's cancel), "intend create", "intend start", "save PHASE", move, release. Points of messages to hooks:
 // claim and settle, with before and after, and deliver, with before, sent and after, for receivers at a path /told.
 func init() {
 	d := &killPoint{at: os.Getenv("EODISPATCH_DIE"), times: 1}
@@ -201,6 +201,11 @@ func (s failpointStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...d
 	}
 	s.around(point, func() { saved, err = s.Store.Save(ctx, jobs, wake...) })
 	return saved, err
+}
+
+func (s failpointStore) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota) (n int, seen int64, err error) {
+	s.around("move", func() { n, seen, err = s.Store.MoveJobs(ctx, m, within...) })
+	return n, seen, err
 }
 
 func (s failpointStore) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) (err error) {

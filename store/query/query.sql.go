@@ -2221,6 +2221,24 @@ func (q *Queries) GetDocument(ctx context.Context, iD dispatch.JobID, owner disp
 	return body, err
 }
 
+const getFirstHold = `-- name: GetFirstHold :one
+SELECT CAST(COALESCE(a.hold, 0) AS BIGINT) AS hold, CAST(COALESCE(a.hold_attention, '') AS TEXT) AS hold_attention
+FROM task_homes h LEFT JOIN accounts a ON a.id = h.account WHERE h.task = CAST($1 AS BIGINT) ORDER BY 1, h.number LIMIT 1
+`
+
+type GetFirstHoldRow struct {
+	Hold          int64
+	HoldAttention string
+}
+
+// The hold that ends first of those of a task's homes.
+func (q *Queries) GetFirstHold(ctx context.Context, task int64) (GetFirstHoldRow, error) {
+	row := q.db.QueryRowContext(ctx, getFirstHold, task)
+	var i GetFirstHoldRow
+	err := row.Scan(&i.Hold, &i.HoldAttention)
+	return i, err
+}
+
 const getGrant = `-- name: GetGrant :one
 SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE owner = $1 AND issuer = $2
 `
@@ -2574,7 +2592,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 }
 
 const getRequest = `-- name: GetRequest :one
-SELECT jobs.task, jobs.number, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension
+SELECT jobs.task, jobs.number, jobs.account, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension
 FROM jobs JOIN requests ON requests.job = jobs.id LEFT JOIN tasks ON tasks.id = jobs.task
 WHERE jobs.id = $1
 `
@@ -2582,6 +2600,7 @@ WHERE jobs.id = $1
 type GetRequestRow struct {
 	Task      dispatch.TaskID
 	Number    int
+	Account   dispatch.Account
 	Body      string
 	Shared    string
 	Dimension string
@@ -2593,6 +2612,7 @@ func (q *Queries) GetRequest(ctx context.Context, id dispatch.JobID) (GetRequest
 	err := row.Scan(
 		&i.Task,
 		&i.Number,
+		&i.Account,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -2767,6 +2787,17 @@ func (q *Queries) GetTaskOrigin(ctx context.Context, id dispatch.TaskID) (GetTas
 	var i GetTaskOriginRow
 	err := row.Scan(&i.Owner, &i.Created)
 	return i, err
+}
+
+const getTaskOwner = `-- name: GetTaskOwner :one
+SELECT owner FROM tasks WHERE id = $1
+`
+
+func (q *Queries) GetTaskOwner(ctx context.Context, id dispatch.TaskID) (dispatch.UserID, error) {
+	row := q.db.QueryRowContext(ctx, getTaskOwner, id)
+	var owner dispatch.UserID
+	err := row.Scan(&owner)
+	return owner, err
 }
 
 const getUnstarted = `-- name: GetUnstarted :one
@@ -2988,6 +3019,31 @@ func (q *Queries) IDInUse(ctx context.Context, job dispatch.JobID, task int64) (
 	return used, err
 }
 
+const insertHome = `-- name: InsertHome :exec
+INSERT INTO task_homes (task, account, number, platform, base, service_hash) VALUES ($1, $2, $3, $4, $5, $6)
+`
+
+type InsertHomeParams struct {
+	Task        dispatch.TaskID
+	Account     dispatch.Account
+	Number      int64
+	Platform    string
+	Base        string
+	ServiceHash dispatch.ServiceHash
+}
+
+func (q *Queries) InsertHome(ctx context.Context, arg InsertHomeParams) error {
+	_, err := q.db.ExecContext(ctx, insertHome,
+		arg.Task,
+		arg.Account,
+		arg.Number,
+		arg.Platform,
+		arg.Base,
+		arg.ServiceHash,
+	)
+	return err
+}
+
 const insertHook = `-- name: InsertHook :exec
 INSERT INTO hooks (id, owner, kind, job, task, url, statuses, key, sealed, created)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -3047,8 +3103,8 @@ func (q *Queries) InsertJobLabel(ctx context.Context, arg InsertJobLabelParams) 
 }
 
 const insertTask = `-- name: InsertTask :exec
-INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations, paused, paused_for, budget, budget_unit, trial)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations, paused, paused_for, budget, budget_unit, trial, spread)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 `
 
 type InsertTaskParams struct {
@@ -3065,6 +3121,7 @@ type InsertTaskParams struct {
 	Budget      float64
 	BudgetUnit  string
 	Trial       int64
+	Spread      int64
 }
 
 func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
@@ -3082,6 +3139,7 @@ func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
 		arg.Budget,
 		arg.BudgetUnit,
 		arg.Trial,
+		arg.Spread,
 	)
 	return err
 }
@@ -4487,6 +4545,33 @@ func (q *Queries) ListHiddenTasks(ctx context.Context, before int64) ([]dispatch
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listHomes = `-- name: ListHomes :many
+SELECT account FROM task_homes WHERE task = CAST($1 AS BIGINT) ORDER BY number
+`
+
+func (q *Queries) ListHomes(ctx context.Context, task int64) ([]dispatch.Account, error) {
+	rows, err := q.db.QueryContext(ctx, listHomes, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.Account
+	for rows.Next() {
+		var account dispatch.Account
+		if err := rows.Scan(&account); err != nil {
+			return nil, err
+		}
+		items = append(items, account)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -5914,6 +5999,101 @@ func (q *Queries) ListSourceStates(ctx context.Context) ([]ListSourceStatesRow, 
 	return items, nil
 }
 
+const listSpread = `-- name: ListSpread :many
+SELECT tasks.id, tasks.owner, tasks.spread, h.account, h.base, h.service_hash,
+	CAST(COALESCE(a.hold, 0) AS BIGINT) AS hold, CAST(COALESCE(a.hold_attention, '') AS TEXT) AS hold_attention, CAST(COALESCE(a.restored, 0) AS BIGINT) AS restored,
+	EXISTS (SELECT 1 FROM operator_holds o WHERE o.scope = h.account OR o.scope = h.platform) AS operator,
+	CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = h.account), 0) AS BIGINT) AS held,
+	CAST(COALESCE((SELECT SUM(l.waiting) FROM line_counts l WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0) AS BIGINT) AS waiting,
+	CAST((SELECT count(*) FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden AND j.account = h.account
+		AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0 AND j.spent = 0) AS BIGINT) AS retrying,
+	EXISTS (SELECT 1 FROM jobs k WHERE k.owner = tasks.owner AND k.task = tasks.id AND k.phase <> 'ended') AS live
+FROM tasks JOIN task_homes h ON h.task = tasks.id LEFT JOIN accounts a ON a.id = h.account WHERE tasks.spread > 1 ORDER BY tasks.id, h.number
+`
+
+type ListSpreadRow struct {
+	ID            dispatch.TaskID
+	Owner         dispatch.UserID
+	Spread        int64
+	Account       dispatch.Account
+	Base          string
+	ServiceHash   dispatch.ServiceHash
+	Hold          int64
+	HoldAttention string
+	Restored      int64
+	Operator      bool
+	Held          int64
+	Waiting       int64
+	Retrying      int64
+	Live          bool
+}
+
+// The homes of tasks that spread their jobs and whose jobs had not all ended when that was last looked at.
+func (q *Queries) ListSpread(ctx context.Context) ([]ListSpreadRow, error) {
+	rows, err := q.db.QueryContext(ctx, listSpread)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListSpreadRow
+	for rows.Next() {
+		var i ListSpreadRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Spread,
+			&i.Account,
+			&i.Base,
+			&i.ServiceHash,
+			&i.Hold,
+			&i.HoldAttention,
+			&i.Restored,
+			&i.Operator,
+			&i.Held,
+			&i.Waiting,
+			&i.Retrying,
+			&i.Live,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSpreadTasks = `-- name: ListSpreadTasks :many
+SELECT id FROM tasks WHERE spread > 1 AND NOT paused ORDER BY id
+`
+
+func (q *Queries) ListSpreadTasks(ctx context.Context) ([]dispatch.TaskID, error) {
+	rows, err := q.db.QueryContext(ctx, listSpreadTasks)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.TaskID
+	for rows.Next() {
+		var id dispatch.TaskID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listSyncRuns = `-- name: ListSyncRuns :many
 SELECT id, owner, account, request, ref_base, ref_id, failure, created, status, ended FROM (
 	SELECT id, owner, account, request, ref_base, ref_id, failure, created,
@@ -7123,15 +7303,20 @@ func (q *Queries) LockRunTimes(ctx context.Context, platform string, service dis
 }
 
 const lockTask = `-- name: LockTask :one
-UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account
+UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account, spread
 `
 
+type LockTaskRow struct {
+	Account dispatch.Account
+	Spread  int64
+}
+
 // Locks the task: its other changes come before or after, not in between.
-func (q *Queries) LockTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (dispatch.Account, error) {
+func (q *Queries) LockTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (LockTaskRow, error) {
 	row := q.db.QueryRowContext(ctx, lockTask, iD, owner)
-	var account dispatch.Account
-	err := row.Scan(&account)
-	return account, err
+	var i LockTaskRow
+	err := row.Scan(&i.Account, &i.Spread)
+	return i, err
 }
 
 const lockTimetable = `-- name: LockTimetable :one
@@ -7258,6 +7443,49 @@ UPDATE served SET seen = $1 WHERE seen > $1
 func (q *Queries) MoveServed(ctx context.Context, now int64) error {
 	_, err := q.db.ExecContext(ctx, moveServed, now)
 	return err
+}
+
+const moveToHome = `-- name: MoveToHome :execrows
+UPDATE jobs SET account = $1, base = $2, service_hash = $3, turn = turn + 1, tries = 0, past = '', seen = '',
+	attention = '', notice = '', updated = $4, version = version + 1,
+	due = CASE WHEN due > CAST($4 AS BIGINT) THEN CAST($4 AS BIGINT) ELSE due END
+WHERE jobs.account = $5 AND jobs.phase = 'waiting' AND jobs.desired = 'run' AND NOT jobs.hidden AND NOT jobs.paused AND jobs.begun = 0 AND jobs.strays = ''
+	AND jobs.meter_due = 0 AND jobs.spent = 0 AND jobs.id IN (SELECT j.id FROM jobs j WHERE j.account = $5 AND j.line = CAST($6 AS TEXT) AND j.phase = 'waiting' AND j.due < 253370764800000000
+		AND j.desired = 'run' AND NOT j.hidden AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0 AND j.spent = 0
+		AND (j.attention = 'retrying') = CAST($7 AS BOOLEAN)
+		ORDER BY j.due, j.id LIMIT CAST($9 AS BIGINT) OFFSET CAST($8 AS BIGINT))
+	AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = CAST($5 AS TEXT) AND a.restored <> 0)
+`
+
+type MoveToHomeParams struct {
+	NewAccount  dispatch.Account
+	Base        string
+	ServiceHash dispatch.ServiceHash
+	Now         int64
+	Account     dispatch.Account
+	Line        string
+	Retrying    bool
+	Skip        int64
+	N           int64
+}
+
+// The conditions stand twice: another transaction may change a job after it was chosen. See dispatch.Job.MovedTo.
+func (q *Queries) MoveToHome(ctx context.Context, arg MoveToHomeParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, moveToHome,
+		arg.NewAccount,
+		arg.Base,
+		arg.ServiceHash,
+		arg.Now,
+		arg.Account,
+		arg.Line,
+		arg.Retrying,
+		arg.Skip,
+		arg.N,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const nameInstallation = `-- name: NameInstallation :exec
@@ -7994,6 +8222,19 @@ func (q *Queries) SetDocumentHash(ctx context.Context, hash string, task int64, 
 		return nil, err
 	}
 	return items, nil
+}
+
+const setSpread = `-- name: SetSpread :execrows
+UPDATE tasks SET spread = CAST($1 AS BIGINT) WHERE id = $2 AND spread = CAST($3 AS BIGINT)
+`
+
+// Also locks the task.
+func (q *Queries) SetSpread(ctx context.Context, spread int64, iD dispatch.TaskID, seen int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, setSpread, spread, iD, seen)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const settleDelivery = `-- name: SettleDelivery :exec

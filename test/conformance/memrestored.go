@@ -26,6 +26,11 @@ func (s *MemStore) MarkRestored(_ context.Context, r dispatch.Restored) (account
 			r.Retries = r.Retried
 		}
 	}
+	for id, t := range s.tasks {
+		if len(t.Request.Homes) > 0 && !t.Paused && slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == id && r.Phase != dispatch.Ended }) {
+			s.mark(id, true, dispatch.None, now)
+		}
+	}
 	for name, acc := range s.accounts {
 		if slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Account == name }) {
 			acc.restored, acc.hold, acc.due = r, time.Time{}, now

@@ -37,6 +37,7 @@ type MemStore struct {
 	operators map[string]string // notices of operators' holds, by scope
 	ledger    map[charged]dispatch.Charge
 	spent     map[taskUnit]dispatch.Charge // of tasks
+	spread    map[dispatch.TaskID]int64    // see dispatch.SpreadTask.Seen
 }
 
 // charged identifies an entry of the ledger.
@@ -99,7 +100,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{}, processes: map[dispatch.UserID]map[string]dispatch.StoredProcess{},
-		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{},
+		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{}, spread: map[dispatch.TaskID]int64{},
 	}
 }
 

@@ -77,7 +77,7 @@ func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 	if d := s.defined[owned{task: t.ID}]; d != nil && d.told != "" {
 		r.Attention = dispatch.ServiceChanged
 	}
-	if acc := s.of(t.Account); acc.hold.After(now) && !t.Paused && counts[dispatch.Accepted] > 0 {
+	if acc := s.firstHold(t); acc.hold.After(now) && !t.Paused && counts[dispatch.Accepted] > 0 {
 		attentions = append(attentions, acc.why)
 	}
 	r.Attention = dispatch.TaskAttention(append(attentions, r.Attention)...)
@@ -135,7 +135,7 @@ func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.
 	kept := s.tasks[id]
 	kept.Hidden = hide
 	s.tasks[id] = kept
-	s.wake(t.Account, now)
+	s.wakeTask(t, now)
 	return t.Account, nil
 }
 
@@ -152,7 +152,7 @@ func (s *MemStore) CancelJobs(_ context.Context, u dispatch.UserID, id dispatch.
 			n++
 		}
 	}
-	s.wake(t.Account, now)
+	s.wakeTask(t, now)
 	return t.Account, n, nil
 }
 
@@ -177,7 +177,7 @@ func (s *MemStore) PauseTask(_ context.Context, u dispatch.UserID, id dispatch.T
 	if !t.Paused || t.PausedFor == dispatch.Trial {
 		s.mark(id, true, dispatch.None, now)
 	}
-	s.wake(t.Account, now)
+	s.wakeTask(t, now)
 	return t.Account, nil
 }
 
@@ -192,7 +192,7 @@ func (s *MemStore) ResumeTask(_ context.Context, u dispatch.UserID, id dispatch.
 		return "", err
 	}
 	s.mark(id, false, dispatch.None, now)
-	s.wake(t.Account, now)
+	s.wakeTask(t, now)
 	return t.Account, nil
 }
 
@@ -249,7 +249,7 @@ func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.T
 		r.Version++
 	}
 	if len(failed) > 0 {
-		s.wake(t.Account, now)
+		s.wakeTask(t, now)
 	}
 	return t.Account, len(failed), nil
 }

@@ -49,6 +49,20 @@ func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err
 	}
 }
 
+// sawMoves records how many jobs of a task moved, and which runs of former attempts they may leave behind.
+func (h *history) sawMoves(n int, m dispatch.JobMove) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moves += n
+	for _, j := range h.jobs {
+		if n > 0 && j.Task == m.Task {
+			for _, r := range j.Past {
+				h.left[r] = true
+			}
+		}
+	}
+}
+
 // sawBudgets records what the budgets of the tasks of jobs made of their other jobs.
 func (h *history) sawBudgets(s dispatch.Store, jobs []dispatch.Job, err error) {
 	seen := map[dispatch.TaskID]bool{}
@@ -181,6 +195,9 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	if j.Retried > was.Retried {
 		h.retriedByItself(was, j)
 		return
+	}
+	if j.Account != was.Account && was.Version > 0 && (was.Phase != dispatch.Waiting || was.Desired != dispatch.WantRun || was.Paused || len(was.Orphans) > 0) {
+		h.violated("job %d moved to %s when it was %s %s, orphans %v", j.ID, j.Account, was.Phase, was.Desired, was.Orphans)
 	}
 	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) {
 		h.violated("job %d had ended as %s and became %s %s", j.ID, was.Status, j.Phase, j.Status)
@@ -340,7 +357,7 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 				h.violated("run %s of job %d started %v after its cancel was settled", r.Ref, j.ID, s.Sub(at))
 			}
 		}
-		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) || r.Dropped || r.Sync && j.Status == dispatch.Finished
+		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) || h.left[r.Ref] || r.Dropped || r.Sync && j.Status == dispatch.Finished
 		unsure := j.Attention == dispatch.SubmissionUnknown || h.unsure[j.ID] || h.atLeastOnce
 		if len(r.Starts) > 0 && !known && !unsure {
 			h.violated("run %s of job %d (attempt %d) is neither known nor shown as unknown", r.Ref, j.ID, attempt)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,7 @@ type history struct {
 	jumps       bool
 	twoStep     bool
 	settles     time.Duration // see dispatch.Backend.StartSettlesAfter; 0 means learned
+	spread      bool          // tasks have two homes
 
 	mu       sync.Mutex
 	procs    []*process
@@ -48,6 +50,8 @@ type history struct {
 	lives    map[dispatch.JobID][]int        // attempts at which each job was retried
 
 	ownRetries int                     // of jobs that were retried by themselves
+	moves      int                     // of jobs to another home
+	left       map[dispatch.Ref]bool   // runs of attempts that failed before their job moved
 	unsure     map[dispatch.JobID]bool // jobs that were retried although they may have run
 	turns      []turn                  // in the order in which slots were assigned
 	digest     uint64
@@ -126,7 +130,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, seed: seed, rand: r, costs: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), clock: &clock{},
 		jobs: map[dispatch.JobID]dispatch.Job{}, byKey: map[string]dispatch.JobID{},
-		lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
+		left: map[dispatch.Ref]bool{}, lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
 		settled: map[dispatch.JobID]time.Time{}, intended: map[dispatch.JobID]time.Time{},
 		limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 1 + r.IntN(4), Pace: time.Duration(50+r.IntN(400)) * time.Millisecond, Send: 30 * time.Second},
 		jumps:  r.IntN(4) == 0,
@@ -297,7 +301,11 @@ func (h *history) acceptTask() {
 	p := h.anyone()
 	u, r := h.someone()
 	n, pause := 1+h.rand.IntN(6), time.Duration(0)
-	h.limit(&r)
+	if h.spread {
+		n, r.Homes = 3*n, homesOf(r)
+	} else {
+		h.limit(&r)
+	}
 	if h.rand.IntN(3) == 0 {
 		pause = time.Duration(1 + h.rand.Int64N(int64(time.Minute)))
 	}
@@ -308,6 +316,15 @@ func (h *history) acceptTask() {
 			p.PauseTask(context.Background(), u, t.ID)
 		}
 	}()
+}
+
+// homesOf returns both platforms, beginning with that of the request.
+func homesOf(r dispatch.Request) []dispatch.Home {
+	homes := []dispatch.Home{{Label: r.Label, Service: r.Service}, {Label: r.Label, Service: r.Service}}
+	if homes[1].Service.Endpoint = "https://q.example"; strings.HasPrefix(strings.ToLower(r.Service.Endpoint), "https://q") {
+		homes[1].Service.Endpoint = "https://p.example"
+	}
+	return homes
 }
 
 // acceptTask submits a task of n values.

@@ -53,9 +53,14 @@ func (h *history) start(name string) *process {
 		Backends:     []*dispatch.Backend{backend("p", dispatch.AccessShared), backend("q", dispatch.AccessUser)},
 		Installation: installation, Log: slog.New(slog.DiscardHandler), Nonce: h.nonce,
 	}
+	var spreading sync.WaitGroup
+	if h.spread {
+		spreading.Go(func() { p.SpreadTasks(ctx) })
+	}
 	go func() {
 		defer close(p.done)
 		e.Run(ctx)
+		spreading.Wait()
 		if !p.killed() {
 			p.Drain()
 		}
@@ -368,6 +373,20 @@ func (s *storeOf) Save(ctx ctxt, jobs []dispatch.Job, wake ...dispatch.Account) 
 		s.h.sawBudgets(s.Store, saved, err)
 		return saved, err
 	})
+}
+
+func (s *storeOf) SpreadTasks(ctx ctxt) ([]dispatch.SpreadTask, error) {
+	return through(s, func() ([]dispatch.SpreadTask, error) { return s.Store.SpreadTasks(ctx) })
+}
+
+func (s *storeOf) MoveJobs(ctx ctxt, m dispatch.JobMove, within ...dispatch.Quota) (n int, seen int64, err error) {
+	n, err = through(s, func() (int, error) {
+		n, seen, err = s.Store.MoveJobs(ctx, m, within...)
+		s.h.sawMoves(n, m)
+		s.h.sawTask("move", s.Store, m.Task, err)
+		return n, err
+	})
+	return n, seen, err
 }
 
 func (s *storeOf) Hold(ctx ctxt, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {

@@ -51,6 +51,22 @@ func TestHistories_OfRandomEvents(t *testing.T) {
 	t.Logf("%d histories from seed %d, %.0f per second", *n, *from, float64(*n)/time.Since(began).Seconds())
 }
 
+// TestHistories_OfTasksWithSeveralHomes: jobs that move between platforms are neither lost nor started twice, whatever happens to the processes and the
+// platforms.
+func TestHistories_OfTasksWithSeveralHomes(t *testing.T) {
+	var moves atomic.Uint64
+	for s := *from; s < *from+uint64(*n); s++ {
+		h := play(t, s, inMemory, func(h *history) { h.spread = true })
+		moves.Add(uint64(h.moves))
+		if !report(t, h) {
+			break
+		}
+	}
+	if *n >= 100 && moves.Load() < uint64(*n) {
+		t.Errorf("only %d jobs moved in %d histories", moves.Load(), *n)
+	}
+}
+
 func report(t *testing.T, h *history) bool {
 	for i, w := range h.wrong {
 		if i < 5 {

@@ -1,0 +1,291 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	spreadEvery  = time.Second      // how often the jobs of tasks with several homes are planned
+	spreadRarely = 10 * time.Second // likewise, while there are none: another process may have accepted one
+	anyTask      = TaskID(0)        // the key of Broker.spreads
+)
+
+// draftTask returns what the jobs of a task have in common, and the request as it is stored. If the request has several homes it is checked at each,
+// and the draft is for the first that can be used.
+func (b *Broker) draftTask(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, Request, error) {
+	if len(r.Homes) == 0 {
+		return b.draft(ctx, u, r, d)
+	}
+	if r.Budget() != (Budget{}) {
+		return Draft{}, r, InvalidBody("dispatch.Accept", "A task with several services has no budget, because platforms charge in units of their own.", "options", "budget")
+	}
+	homes, drafts, err := b.draftHomes(ctx, u, r, d)
+	if err != nil {
+		return Draft{}, r, err
+	}
+	first := slices.IndexFunc(homes, func(h Home) bool { return h.Unused == "" })
+	kept := drafts[first].request
+	kept.Homes = homes
+	return drafts[first].Draft, kept, nil
+}
+
+// homeDraft is a task's draft at one of its homes.
+type homeDraft struct {
+	Draft
+	request    Request
+	parameters []Parameter
+	described  bool
+	err        error
+}
+
+// draftHomes checks a request at each of its homes, all at the same time. A home that the user may not use, or whose description cannot be read
+// now, is unused. It is an error if there is no other one, if two are at the same platform, or if their parameters differ.
+func (b *Broker) draftHomes(ctx context.Context, u UserID, r Request, d *Dimension) ([]Home, []homeDraft, error) {
+	homes, drafts := slices.Clone(r.Homes), make([]homeDraft, len(r.Homes))
+	var all sync.WaitGroup
+	for i, h := range homes {
+		one := r
+		one.Homes, one.Label, one.Service = nil, h.Label, h.Service
+		all.Go(func() { drafts[i] = b.draftHome(ctx, u, one, d) })
+	}
+	all.Wait()
+	used := -1
+	for i := range homes {
+		if backend, err := b.Backend(homes[i].Service, homes[i].Label); err == nil {
+			homes[i].Account = backend.Account(u)
+		}
+		switch err := drafts[i].err; {
+		case Is(err, Forbidden), Is(err, Unavailable), Is(err, DocumentUnreachable), Is(err, SignInRequired):
+			homes[i].Unused = TextFor(err)
+			continue
+		case err != nil:
+			return nil, nil, atHome(err, i)
+		}
+		j := drafts[i].Job
+		homes[i].Base, homes[i].Hash = j.Base, j.Service
+		if used < 0 {
+			used = i
+			continue
+		}
+		if err := compareHomes(homes, drafts, used, i); err != nil {
+			return nil, nil, err
+		}
+	}
+	if used < 0 {
+		return nil, nil, drafts[0].err
+	}
+	return homes, drafts, nil
+}
+
+func (b *Broker) draftHome(ctx context.Context, u UserID, r Request, d *Dimension) (h homeDraft) {
+	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil {
+		return h
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	var err error
+	switch h.parameters, err = b.Parameters(ctx, u, r.Service, r.Label); {
+	case Is(err, Unsupported): // the platform describes no services
+	case err != nil && ctx.Err() != nil:
+		h.err = &Error{Kind: Unavailable, Op: "dispatch.Accept", Text: "The description of the service there could not be read in time.", Err: err}
+	default:
+		h.described, h.err = true, err
+	}
+	return h
+}
+
+// atHome returns an error about the service of a request as one about the home with that index.
+func atHome(err error, i int) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Kind != Invalid && e.Kind != DocumentInvalid {
+		return err
+	}
+	at := *e
+	at.Faults = slices.Clone(e.Faults)
+	for n, f := range at.Faults {
+		if len(f.Loc) > 1 && f.Loc[1] == "service" {
+			at.Faults[n].Loc = slices.Concat([]any{"body", "services", i}, f.Loc[2:])
+		}
+	}
+	return &at
+}
+
+// compareHomes returns Invalid if a home is at the same platform as one before it, or its parameters differ from those of the first that is used.
+func compareHomes(homes []Home, drafts []homeDraft, first, i int) error {
+	for _, before := range homes[:i] {
+		if before.Account == homes[i].Account {
+			return InvalidBody("dispatch.Accept", fmt.Sprintf("Two of the services are at the platform %s. A task can use one at each.", before.Account.Platform()), "services", i)
+		}
+	}
+	if !drafts[first].described || !drafts[i].described {
+		return nil
+	}
+	if differ := differences(drafts[first].parameters, drafts[i].parameters); len(differ) > 0 {
+		return InvalidBody("dispatch.Accept", fmt.Sprintf("The services at %s and %s have different parameters: %s.", homes[first].Account.Platform(), homes[i].Account.Platform(),
+			short(strings.Join(differ, "; "))), "services", i)
+	}
+	return nil
+}
+
+// differences returns in which parameters two services differ, in words.
+func differences(a, b []Parameter) (all []string) {
+	for _, p := range a {
+		i := slices.IndexFunc(b, func(q Parameter) bool { return q.Name == p.Name })
+		if i < 0 {
+			all = append(all, fmt.Sprintf("only the first has %q", p.Name))
+			continue
+		}
+		if what := p.difference(b[i]); what != "" {
+			all = append(all, fmt.Sprintf("%q differs in its %s", p.Name, what))
+		}
+	}
+	for _, q := range b {
+		if !slices.ContainsFunc(a, func(p Parameter) bool { return p.Name == q.Name }) {
+			all = append(all, fmt.Sprintf("only the second has %q", q.Name))
+		}
+	}
+	return all
+}
+
+// difference returns what makes q another parameter than p; "": nothing does. Descriptions may differ.
+func (p Parameter) difference(q Parameter) string {
+	number := func(n *json.Number) string {
+		if n == nil {
+			return ""
+		}
+		return n.String()
+	}
+	switch {
+	case p.Type != q.Type:
+		return fmt.Sprintf("type (%s, %s)", p.Type, q.Type)
+	case p.Optional != q.Optional:
+		return "being optional"
+	case p.Nullable != q.Nullable:
+		return "being nullable"
+	case !equalJSON(p.Default, q.Default):
+		return "default"
+	case number(p.Minimum) != number(q.Minimum) || number(p.Maximum) != number(q.Maximum):
+		return "bounds"
+	case !slices.EqualFunc(p.Options, q.Options, equalJSON):
+		return "allowed values"
+	}
+	return ""
+}
+
+// equalJSON reports whether two JSON texts have the same value, whatever the order of their members.
+func equalJSON(a, b json.RawMessage) bool {
+	canonical := func(text json.RawMessage) []byte {
+		var v any
+		if json.Unmarshal(text, &v) != nil {
+			return text
+		}
+		again, _ := json.Marshal(v)
+		return again
+	}
+	return bytes.Equal(canonical(a), canonical(b))
+}
+
+// SpreadTasks moves the jobs of tasks with several homes between them until ctx is done. Every process runs it.
+func (b *Broker) SpreadTasks(ctx context.Context) {
+	seen := map[TaskID]int64{}
+	for ctx.Err() == nil {
+		accepted, stop := b.spreads.watch(anyTask)
+		pause := spreadEvery
+		switch tasks, err := b.Store.SpreadTasks(ctx); {
+		case err != nil && ctx.Err() == nil:
+			b.Log.WarnContext(ctx, "reading the tasks with several services failed", "error", err)
+		case len(tasks) == 0:
+			pause = spreadRarely
+			clear(seen)
+		default:
+			seen = b.spreadAll(ctx, tasks, seen)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-accepted:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		stop()
+	}
+}
+
+// spreadAll plans tasks, and returns their numbers. A task whose number has changed was changed by its owner or by another process: all its homes are
+// visited.
+func (b *Broker) spreadAll(ctx context.Context, tasks []SpreadTask, before map[TaskID]int64) map[TaskID]int64 {
+	seen := make(map[TaskID]int64, len(tasks))
+	for _, t := range tasks {
+		if before[t.ID] != t.Seen {
+			for _, h := range t.Homes {
+				b.queues.forget(h.Account)
+				b.wake(h.Account)
+			}
+		}
+		now, err := b.spreadOne(ctx, t)
+		if err != nil && ctx.Err() == nil {
+			b.Log.WarnContext(ctx, "moving jobs to another platform failed", "task", int64(t.ID), "error", err)
+		}
+		seen[t.ID] = now
+	}
+	return seen
+}
+
+func (b *Broker) spreadOne(ctx context.Context, t SpreadTask) (seen int64, err error) {
+	defer RecoverAsError(ctx, b.Log, "spreading a task", &err)
+	homes := make([]homePlan, len(t.Homes))
+	for i, h := range t.Homes {
+		homes[i].HomeLoad = h
+		backend := b.backendNamed(h.Account.Platform())
+		if backend == nil {
+			homes[i].Why, homes[i].limits = NoPlatform, Limits{Jobs: 1}
+			continue
+		}
+		homes[i].limits = backend.Limits
+		curve, err := b.runTimes.curve(ctx, b.Store, serviceAt{h.Account.Platform(), h.Hash})
+		if err != nil {
+			return t.Seen, err
+		}
+		homes[i].runTime = curve.usual()
+	}
+	moved := 0
+	for _, m := range planMoves(homes) {
+		n, err := b.moveJobs(ctx, &t, JobMove{Task: t.ID, From: homes[m.from].Home, To: homes[m.to].Home, Skip: m.skip, N: m.n, Retrying: m.retrying})
+		if err != nil {
+			return t.Seen, err
+		}
+		moved += n
+	}
+	if moved > 0 {
+		b.notifyUser(t.Owner)
+	}
+	return t.Seen, nil
+}
+
+// moveJobs moves jobs, or as many of them as the user's quota at the other platform leaves room for.
+func (b *Broker) moveJobs(ctx context.Context, t *SpreadTask, m JobMove) (n int, err error) {
+	within := b.quotas(m.To.Account)[1:] // a move uses no more of the quota for all platforms
+	for ; m.N > 0; m.N /= 2 {
+		m.Seen = t.Seen
+		n, t.Seen, err = b.Store.MoveJobs(ctx, m, within...)
+		if Is(err, LimitReached) {
+			continue
+		}
+		if n > 0 {
+			b.queues.forget(m.From.Account)
+			b.queues.forget(m.To.Account)
+			b.wake(m.To.Account)
+			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account", string(m.From.Account), "to", string(m.To.Account), "jobs", n)
+		}
+		return n, err
+	}
+	return 0, nil
+}

@@ -1,0 +1,283 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// site is a platform at which each job runs for the same time.
+type site struct {
+	run        time.Duration
+	parameters []dispatch.Parameter
+
+	mu    sync.Mutex
+	down  bool
+	fails string               // the message with which jobs fail; "": they finish
+	began map[string]time.Time // by the tag
+	tiles map[string]int       // how often a job with these parameters was started
+	most  int                  // jobs that ran at once
+}
+
+func newSite(run time.Duration) *site {
+	return &site{run: run, began: map[string]time.Time{}, tiles: map[string]int{}}
+}
+
+func (s *site) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (*site) TwoStep() bool                         { return false }
+func (*site) Base(dispatch.Service) (string, error) { return "", nil }
+
+func (s *site) Submit(_ context.Context, _ dispatch.Token, sub dispatch.Submission) (dispatch.SubmitResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return dispatch.SubmitResult{}, failure(dispatch.Unavailable)
+	}
+	s.began[sub.Tag] = time.Now()
+	s.tiles[string(sub.Parameters)+" of "+sub.Service.Application]++
+	running := 0
+	for _, at := range s.began {
+		if time.Since(at) < s.run {
+			running++
+		}
+	}
+	s.most = max(s.most, running)
+	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: sub.Tag}, Started: true}, nil
+}
+
+func (s *site) Status(_ context.Context, _ dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch at, known := s.began[ref.ID]; {
+	case !known:
+		return dispatch.Report{}, failure(dispatch.NotFound)
+	case time.Since(at) < s.run:
+		return dispatch.Report{Status: dispatch.Running}, nil
+	case s.fails != "":
+		return dispatch.Report{Status: dispatch.Failed, Message: s.fails}, nil
+	}
+	return dispatch.Report{Status: dispatch.Finished}, nil
+}
+
+func (*site) Results(context.Context, dispatch.Token, dispatch.Ref) (json.RawMessage, error) {
+	return json.RawMessage(`{}`), nil
+}
+
+func (s *site) Parameters(context.Context, dispatch.Token, dispatch.Service) ([]dispatch.Parameter, error) {
+	return s.parameters, nil
+}
+
+// jobs returns how many jobs ran, and fails the test if one with the same parameters ran twice.
+func (s *site) jobs(t *testing.T) int {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tile, n := range s.tiles {
+		if n > 1 {
+			t.Errorf("%s was started %d times", tile, n)
+		}
+	}
+	return len(s.tiles)
+}
+
+// spreadRequest returns a request for a task at the platforms a and b.
+func spreadRequest() dispatch.Request {
+	r := request("a")
+	r.Parameters = json.RawMessage(`{}`)
+	for _, name := range []string{"a", "b"} {
+		r.Homes = append(r.Homes, dispatch.Home{Label: r.Label, Service: dispatch.Service{Endpoint: "https://" + name + ".example", Application: "app at " + name}})
+	}
+	return r
+}
+
+// spread runs a test in its own time, with a broker at two platforms that moves jobs between them.
+func spread(t *testing.T, a, b *site, slots int, test func(t *testing.T, h *testBroker)) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := backend("a", dispatch.AccessShared, a), backend("b", dispatch.AccessShared, b)
+		first.Limits.Jobs, second.Limits.Jobs = slots, slots
+		h := open(conformance.NewMemStore(clock{}), first, second)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { h.SpreadTasks(ctx) })
+		test(t, h)
+		stop()
+		running.Wait()
+		h.stop()
+		if most := max(a.most, b.most); most > slots {
+			t.Errorf("%d jobs ran at once at a platform with %d slots", most, slots)
+		}
+	})
+}
+
+func (h *testBroker) acceptSpread(t *testing.T, r dispatch.Request, tiles int) dispatch.TaskRecord {
+	t.Helper()
+	d := dispatch.Dimension{Name: "tile"}
+	for i := range tiles {
+		d.Values = append(d.Values, fmt.Append(nil, i))
+	}
+	task, err := h.AcceptTask(t.Context(), "ann", r, d, dispatch.Key{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+// awaitCounts waits for a task's end.
+func (h *testBroker) awaitTaskEnd(t *testing.T, id dispatch.TaskID, within time.Duration) dispatch.TaskRecord {
+	t.Helper()
+	for end := time.Now().Add(within); ; time.Sleep(time.Second) {
+		task, err := h.Store.Task(t.Context(), "ann", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task.Counts.Status().Final() || time.Now().After(end) {
+			return task
+		}
+	}
+}
+
+// TestSpread_ByThroughput: of two platforms, one of which is three times as fast, that one gets three quarters of the tiles, and no tile runs twice.
+func TestSpread_ByThroughput(t *testing.T) {
+	const tiles = 120
+	slow, fast := newSite(6*time.Minute), newSite(2*time.Minute)
+	spread(t, slow, fast, 3, func(t *testing.T, h *testBroker) {
+		began := time.Now()
+		task := h.acceptSpread(t, spreadRequest(), tiles)
+		if len(task.Request.Homes) != 2 || task.Request.Homes[1].Account != "b/shared" {
+			t.Errorf("homes %+v", task.Request.Homes)
+		}
+		task = h.awaitTaskEnd(t, task.ID, 10*time.Hour)
+		took := time.Since(began)
+		a, b := slow.jobs(t), fast.jobs(t)
+		if task.Counts[dispatch.Finished] != tiles || a+b != tiles || b < 80 || b > 100 {
+			t.Errorf("%v: %d tiles at the slow platform, %d at the fast one", task.Counts, a, b)
+		}
+		if best := 60 * time.Minute; took > best+best/4 { // 120 tiles, two a minute
+			t.Errorf("the task took %v, and %v would do", took, best)
+		}
+		jobs, err := h.Store.TaskJobs(t.Context(), "ann", task.ID, dispatch.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			if at := j.Account.Platform(); j.Request.Service.Application != "app at "+at {
+				t.Errorf("job %d ran at %s, and shows the service %s", j.Number, at, j.Request.Service.Application)
+			}
+		}
+	})
+}
+
+// TestSpread_PlatformDown: the jobs leave a platform that does not respond, and come back when it does.
+func TestSpread_PlatformDown(t *testing.T) {
+	ill, well := newSite(time.Minute), newSite(time.Minute)
+	ill.down = true
+	spread(t, ill, well, 2, func(t *testing.T, h *testBroker) {
+		task := h.acceptSpread(t, spreadRequest(), 60)
+		time.Sleep(10 * time.Minute)
+		jobs, err := h.Store.TaskJobs(t.Context(), "ann", task.ID, dispatch.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried := 0
+		for _, j := range jobs {
+			if j.Account != "b/shared" {
+				tried++
+			}
+		}
+		if tried > 4 { // which it may be given to see whether it responds again
+			t.Errorf("%d jobs are at the platform that does not respond", tried)
+		}
+		if n := well.jobs(t); n < 15 || ill.jobs(t) != 0 {
+			t.Errorf("%d jobs began at the other platform", n)
+		}
+		ill.set(func() { ill.down = false })
+		task = h.awaitTaskEnd(t, task.ID, 3*time.Hour)
+		if task.Counts[dispatch.Finished] != 60 || ill.jobs(t) < 5 || ill.jobs(t)+well.jobs(t) != 60 {
+			t.Errorf("%v: %d and %d jobs", task.Counts, ill.jobs(t), well.jobs(t))
+		}
+	})
+}
+
+// TestSpread_RetriedElsewhere: a job that failed because of its platform is retried at another one, and one that failed because of its request is not.
+func TestSpread_RetriedElsewhere(t *testing.T) {
+	for message, want := range map[string]dispatch.Status{"ExecutorLost: node is gone": dispatch.Finished, "invalid parameter": dispatch.Failed} {
+		ill, well := newSite(time.Minute), newSite(time.Minute)
+		ill.fails = message
+		spread(t, ill, well, 1, func(t *testing.T, h *testBroker) {
+			r := spreadRequest()
+			r.Options = json.RawMessage(`{"retries":1}`)
+			task := h.awaitTaskEnd(t, h.acceptSpread(t, r, 1).ID, time.Hour)
+			if task.Counts.Status() != want || ill.jobs(t) != 1 {
+				t.Errorf("%s: %v, %d jobs there", message, task.Counts, ill.jobs(t))
+			}
+			if elsewhere := well.jobs(t) == 1; elsewhere != (want == dispatch.Finished) {
+				t.Errorf("%s: ran at the other platform: %v", message, elsewhere)
+			}
+		})
+	}
+}
+
+// TestSpread_CanceledEverywhere: a cancel reaches the jobs at each home.
+func TestSpread_CanceledEverywhere(t *testing.T) {
+	a, b := newSite(time.Hour), newSite(time.Hour)
+	spread(t, a, b, 1, func(t *testing.T, h *testBroker) {
+		task := h.acceptSpread(t, spreadRequest(), 6)
+		time.Sleep(time.Minute)
+		if a.jobs(t) != 1 || b.jobs(t) != 1 {
+			t.Fatalf("%d and %d jobs run", a.jobs(t), b.jobs(t))
+		}
+		is, err := h.CancelTask(t.Context(), "ann", task.ID, dispatch.Choice{})
+		if err != nil || is.Counts[dispatch.Canceled] != 4 {
+			t.Errorf("%v, %v", is.Counts, err)
+		}
+	})
+}
+
+// TestSpread_Refused: homes that disagree are refused before anything is stored, and one that the user may not use is left out.
+func TestSpread_Refused(t *testing.T) {
+	a, b := newSite(time.Minute), newSite(time.Minute)
+	a.parameters, b.parameters = []dispatch.Parameter{{Name: "x", Type: dispatch.Integer}}, []dispatch.Parameter{{Name: "x", Type: dispatch.String}}
+	spread(t, a, b, 1, func(t *testing.T, h *testBroker) {
+		refused := func(r dispatch.Request, place, text string) {
+			t.Helper()
+			_, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "tile", Values: []json.RawMessage{json.RawMessage("1")}}, dispatch.Key{})
+			wantKind(t, err, dispatch.Invalid)
+			if e, ok := err.(*dispatch.Error); !ok || len(e.Faults) != 1 || fmt.Sprint(e.Faults[0].Loc) != place || !strings.Contains(e.Faults[0].Msg, text) {
+				t.Errorf("refused with %+v", err)
+			}
+		}
+		refused(spreadRequest(), "[body services 1]", `a and b have different parameters: "x" differs in its type (integer, string)`)
+		r := spreadRequest()
+		r.Homes[1].Service.Endpoint = "https://nowhere.example"
+		refused(r, "[body services 1 endpoint]", "not one of the platforms")
+		r.Homes[1] = r.Homes[0]
+		refused(r, "[body services 1]", "Two of the services are at the platform a")
+		r = spreadRequest()
+		r.Options = json.RawMessage(`{"budget":5}`)
+		refused(r, "[body options budget]", "no budget")
+		if all, err := h.Store.Tasks(t.Context(), "ann", dispatch.Page{}); err != nil || len(all) != 0 {
+			t.Errorf("%d tasks are stored, %v", len(all), err)
+		}
+		h.Backends[0].Entitled = func(context.Context) bool { return false }
+		task := h.acceptSpread(t, spreadRequest(), 2)
+		if homes := task.Request.Homes; task.Account != "b/shared" || !strings.Contains(homes[0].Unused, "entitle") || homes[1].Unused != "" {
+			t.Errorf("account %s, homes %+v", task.Account, homes)
+		}
+		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 2 || a.jobs(t) != 0 {
+			t.Errorf("%v, %d jobs at the platform that is not used", end.Counts, a.jobs(t))
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// MostHomes is how many services a task can name.
+const MostHomes = 8
+
+// Home is a service that does the work of a task at one platform. A task with several homes spreads its jobs over them.
+type Home struct {
+	Label   Label       `json:"label"`
+	Service Service     `json:"service"`
+	Account Account     `json:"account,omitempty"` // under which the jobs run there
+	Base    string      `json:"base,omitempty"`    // see Platform.Base
+	Hash    ServiceHash `json:"hash,omitempty"`
+	Unused  string      `json:"unused,omitempty"` // why no job of the task runs there; "": some may
+}
+
+// TaskHomes stores the tasks that have several homes, and moves their jobs.
+type TaskHomes interface {
+	// SpreadTasks returns the tasks that have several homes and jobs that have not ended, by id. It notes those whose jobs have all ended, so that
+	// they are not read again before one of them is retried.
+	SpreadTasks(context.Context) ([]SpreadTask, error)
+	// MoveJobs moves jobs of a task that wait from one of its homes to another, as m specifies, wakes that one's account, and returns how many it
+	// moved, and SpreadTask.Seen as it is then. It moves none if another process moved some since the task was read, and a job only if nothing of it
+	// can be at a platform. LimitReached as in Accept.
+	MoveJobs(ctx context.Context, m JobMove, within ...Quota) (moved int, seen int64, err error)
+}
+
+// SpreadTask is a task with several homes as it is planned.
+type SpreadTask struct {
+	ID    TaskID
+	Owner UserID
+	Seen  int64 // changes with each move
+	Homes []HomeLoad
+}
+
+// HomeLoad is what a home of a task has to do.
+type HomeLoad struct {
+	Home
+	Held     int       // slots in use there, by all users of the account
+	Waiting  int       // jobs of the task that wait there and are not paused
+	Retrying int       // of those, jobs with the attention Retrying
+	Why      Attention // why the account submits nothing at present; None: it submits
+}
+
+// JobMove says which jobs of a task are moved.
+type JobMove struct {
+	Task     TaskID
+	Seen     int64 // of the SpreadTask
+	From, To Home
+	Skip, N  int  // the N that come next after the first Skip
+	Retrying bool // only jobs with the attention Retrying, or only others
+}
+
+// movable reports whether nothing of a job can be at a platform, and a move forgets nothing that must be known at its present one. The query
+// MoveToHome (store/query.sql) implements the same rule.
+func (j Job) movable() bool {
+	return j.Phase == Waiting && j.Desired == WantRun && !j.Hidden && !j.Paused && j.Begun == 0 && len(j.Orphans) == 0 && len(j.Unmetered) == 0 && j.Spent == 0
+}
+
+// MovedTo returns a job as it waits at another home; false if it must stay where it is.
+func (j Job) MovedTo(h Home, now time.Time) (Job, bool) {
+	if !j.movable() {
+		return j, false
+	}
+	j.Account, j.Base, j.Service = h.Account, h.Base, h.Hash
+	j.Epoch, j.Tries, j.Past, j.Seen, j.Updated = j.Epoch+1, 0, nil, "", now
+	j.Due = earlier(j.Due, now)
+	return j.withAttention(None, ""), true
+}

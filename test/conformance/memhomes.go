@@ -1,0 +1,114 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// wakeTask wakes the account of a task, or those of all its homes.
+func (s *MemStore) wakeTask(t dispatch.Task, now time.Time) {
+	if len(t.Request.Homes) == 0 {
+		s.wake(t.Account, now)
+		return
+	}
+	s.spread[t.ID]++
+	for _, h := range homesOf(t) {
+		s.wake(h.Account, now)
+	}
+}
+
+// homesOf returns the homes that jobs of a task may run at.
+func homesOf(t dispatch.Task) []dispatch.Home {
+	return slices.DeleteFunc(slices.Clone(t.Request.Homes), func(h dispatch.Home) bool { return h.Unused != "" })
+}
+
+func (s *MemStore) SpreadTasks(context.Context) (all []dispatch.SpreadTask, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for id, t := range s.tasks {
+		if len(t.Request.Homes) == 0 || !slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == id && r.Phase != dispatch.Ended }) {
+			continue
+		}
+		spread := dispatch.SpreadTask{ID: id, Owner: t.Owner, Seen: s.spread[id]}
+		for _, h := range homesOf(t) {
+			spread.Homes = append(spread.Homes, s.load(t, h, now))
+		}
+		all = append(all, spread)
+	}
+	slices.SortFunc(all, func(a, b dispatch.SpreadTask) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+func (s *MemStore) load(t dispatch.Task, h dispatch.Home, now time.Time) dispatch.HomeLoad {
+	l := dispatch.HomeLoad{Home: dispatch.Home{Account: h.Account, Base: h.Base, Hash: h.Hash}}
+	for _, r := range s.jobs {
+		if r.Account != h.Account {
+			continue
+		}
+		if r.Phase.HoldsSlot() {
+			l.Held++
+		}
+		if r.Task == t.ID && r.Phase == dispatch.Waiting && !r.Paused {
+			l.Waiting++
+			if _, can := r.MovedTo(h, now); can && r.Attention == dispatch.Retrying {
+				l.Retrying++
+			}
+		}
+	}
+	acc := s.of(h.Account)
+	switch _, account := s.operators[string(h.Account)]; {
+	case account || s.operators[h.Account.Platform()] != "":
+		l.Why = dispatch.HeldByOperator
+	case acc.hold.After(now):
+		l.Why = acc.why
+	case acc.restored != dispatch.NotRestored:
+		l.Why = dispatch.Unreachable
+	}
+	return l
+}
+
+func (s *MemStore) MoveJobs(_ context.Context, m dispatch.JobMove, within ...dispatch.Quota) (moved int, seen int64, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if s.spread[m.Task] != m.Seen || s.of(m.From.Account).restored != dispatch.NotRestored {
+		return 0, m.Seen, nil
+	}
+	if err := s.admit(s.tasks[m.Task].Owner, m.N, 0, within, now); err != nil {
+		return 0, m.Seen, err
+	}
+	var chosen []*row
+	for _, r := range s.jobs {
+		if _, can := r.MovedTo(m.To, now); can && r.Task == m.Task && r.Account == m.From.Account && r.Due.Before(dispatch.Never) &&
+			(r.Attention == dispatch.Retrying) == m.Retrying {
+			chosen = append(chosen, r)
+		}
+	}
+	slices.SortFunc(chosen, func(a, b *row) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID)) })
+	chosen = chosen[min(m.Skip, len(chosen)):]
+	for _, r := range chosen[:min(m.N, len(chosen))] {
+		r.Job, _ = r.MovedTo(m.To, now)
+		r.Version++
+		moved++
+	}
+	if moved == 0 {
+		return 0, m.Seen, nil
+	}
+	s.spread[m.Task]++
+	s.wake(m.To.Account, now)
+	return moved, s.spread[m.Task], nil
+}
+
+// firstHold returns the account of a task or, of several homes, the one whose hold ends first.
+func (s *MemStore) firstHold(t dispatch.Task) *account {
+	first := s.of(t.Account)
+	for _, h := range homesOf(t) {
+		if acc := s.of(h.Account); acc.hold.Before(first.hold) {
+			first = acc
+		}
+	}
+	return first
+}

@@ -1,0 +1,198 @@
+package conformance
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const elsewhere dispatch.Account = "q/shared"
+
+// acceptSpread stores a task of n jobs with two homes, and one that is not used.
+func (t storeTest) acceptSpread(n int) (dispatch.Task, []dispatch.Draft) {
+	t.Helper()
+	task := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
+	task.Request.Homes = []dispatch.Home{
+		{Label: dispatch.OpenEO, Service: task.Request.Service, Account: shared, Base: "base", Hash: -7},
+		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://r.example"}, Account: "r/shared", Unused: "You may not."},
+		{Label: dispatch.OGCProcess, Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}, Account: elsewhere, Base: "there", Hash: 8},
+	}
+	jobs := make([]dispatch.Draft, n)
+	for i := range jobs {
+		jobs[i] = draft(ann, shared)
+		jobs[i].Number, jobs[i].Body = i+1, fmt.Appendf(nil, `{"n":%d.0}`, i+1)
+	}
+	_, err := t.s.Accept(t.Context(), dispatch.Key{}, &task, jobs)
+	t.must(err)
+	return task, jobs
+}
+
+// spreadOf returns the only task that is spread.
+func (t storeTest) spreadOf() dispatch.SpreadTask {
+	t.Helper()
+	all, err := t.s.SpreadTasks(t.Context())
+	t.must(err)
+	if len(all) != 1 {
+		t.Fatalf("%d tasks are spread, want one", len(all))
+	}
+	return all[0]
+}
+
+// move moves jobs from the first home to the second, and returns how many.
+func (t storeTest) move(skip, n int, retrying bool, within ...dispatch.Quota) (int, error) {
+	t.Helper()
+	is := t.spreadOf()
+	n, seen, err := t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: is.ID, Seen: is.Seen, From: is.Homes[0].Home, To: is.Homes[1].Home, Skip: skip, N: n, Retrying: retrying}, within...)
+	if (n > 0) == (seen == is.Seen) {
+		t.Errorf("%d jobs were moved, and the task's number was %d and is %d", n, is.Seen, seen)
+	}
+	return n, err
+}
+
+// homes checks which jobs of a task move to another home, and what becomes of them.
+func (t storeTest) homes() {
+	t.acceptTask(ann, 2) // has one home
+	task, jobs := t.acceptSpread(8)
+	for i, change := range map[int]func(*dispatch.Job){
+		1: func(j *dispatch.Job) { j.Phase, j.Begun = dispatch.Creating, 1 },
+		2: func(j *dispatch.Job) { j.Orphans = []dispatch.Ref{{ID: "x"}} },
+		3: func(j *dispatch.Job) {
+			j.Due, j.Attention, j.Notice, j.Past, j.Tries, j.Retried = j.Due.Add(time.Minute), dispatch.Retrying, "why", []dispatch.Ref{{ID: "old"}}, 2, 1
+		},
+		4: func(j *dispatch.Job) { j.Begun = 1 },
+		5: func(j *dispatch.Job) { j.Spent = 3 },
+	} {
+		j := t.load(jobs[i].ID)
+		change(&j)
+		t.save(j)
+	}
+	t.db.Pass(time.Second)
+	is := t.spreadOf()
+	t.equal(is.Homes, []dispatch.HomeLoad{{Home: dispatch.Home{Account: shared, Base: "base", Hash: -7}, Held: 1, Waiting: 7, Retrying: 1},
+		{Home: dispatch.Home{Account: elsewhere, Base: "there", Hash: 8}}})
+	for _, want := range []struct {
+		skip     int
+		retrying bool
+		job      int // that moves
+	}{{1, false, 6}, {0, true, 3}} {
+		was, now := t.load(jobs[want.job].ID), t.look().Now
+		n, err := t.move(want.skip, 1, want.retrying)
+		t.must(err)
+		moved, can := was.MovedTo(is.Homes[1].Home, now)
+		moved.Version++
+		t.equal(t.load(was.ID), moved)
+		if !can || n != 1 {
+			t.Errorf("%d jobs moved, by the domain: %v", n, can)
+		}
+		r, err := t.s.Request(t.Context(), was.ID)
+		t.must(err)
+		t.equal(r.Service, task.Request.Homes[2].Service)
+		t.equal(r.Label, dispatch.OGCProcess)
+	}
+	g, err := t.s.Agenda(t.Context(), elsewhere, 10, 0)
+	t.must(err)
+	t.equal(fmt.Sprint(len(g.Lines), g.Wakes > 0), "1 true")
+	saved, err := t.s.Save(t.Context(), []dispatch.Job{jobs[6].Job}) // by a visit that has read it before
+	t.must(err)
+	t.equal(saved, []dispatch.Job(nil))
+	n, err := t.move(1, 10, false)
+	t.equal(fmt.Sprint(n, err), "1 <nil>") // the last of those that certainly run nowhere
+	n, _, err = t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: is.Seen, From: is.Homes[0].Home, To: is.Homes[1].Home, N: 5})
+	t.equal(fmt.Sprint(n, err), "0 <nil>") // others were moved since
+	listed, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{Most: 1000})
+	t.must(err)
+	t.equal(fmt.Sprint(listed[0].Request.Service.Application, listed[3].Request.Service.Application, listed[6].Request.Service.Application), "abb")
+}
+
+// homesHeld checks that a home says why it submits nothing, that a quota limits what moves there, and that the task shows the hold that ends first.
+func (t storeTest) homesHeld() {
+	task, _ := t.acceptSpread(4)
+	t.must(t.s.Hold(t.Context(), shared, time.Hour, dispatch.Unreachable, "down"))
+	why := func() string { is := t.spreadOf(); return fmt.Sprintf("%s,%s", is.Homes[0].Why, is.Homes[1].Why) }
+	t.equal(why(), "platform_unavailable,")
+	shows := func() dispatch.Attention {
+		r, err := t.s.Task(t.Context(), ann, task.ID)
+		t.must(err)
+		return r.Attention
+	}
+	t.equal(shows(), dispatch.None)
+	t.must(t.s.Hold(t.Context(), elsewhere, time.Minute, dispatch.NeedsSignIn, ""))
+	t.equal(shows(), dispatch.NeedsSignIn)
+	t.equal(why(), "platform_unavailable,sign_in_required")
+	two := dispatch.Quota{Account: elsewhere, Live: 2}
+	n, err := t.move(0, 3, false, two)
+	t.kind(err, dispatch.LimitReached)
+	t.equal(n, 0)
+	n, err = t.move(0, 2, false, two)
+	t.equal(fmt.Sprint(n, err), "2 <nil>")
+	_, err = t.s.PauseTask(t.Context(), ann, task.ID)
+	t.must(err)
+	n, err = t.move(0, 2, false)
+	t.equal(fmt.Sprint(n, err), "0 <nil>")
+	wakes := func() int64 { g, err := t.s.Agenda(t.Context(), elsewhere, 1, 0); t.must(err); return g.Wakes }
+	before := wakes()
+	_, err = t.s.CancelTask(t.Context(), ann, task.ID, false)
+	t.must(err)
+	if wakes() == before {
+		t.Error("a cancel does not wake the other home")
+	}
+	all, err := t.s.SpreadTasks(t.Context())
+	t.must(err)
+	t.equal(len(all), 0)
+}
+
+// homesRestored checks that a task with several homes is paused after a restore, and one with a single home is not.
+func (t storeTest) homesRestored() {
+	spread, _ := t.acceptSpread(2)
+	other, _ := t.acceptTask(ann, 1)
+	_, err := t.s.MarkRestored(t.Context(), dispatch.CompareFirst)
+	t.must(err)
+	for id, want := range map[dispatch.TaskID]bool{spread.ID: true, other.ID: false} {
+		is, err := t.s.Task(t.Context(), ann, id)
+		t.must(err)
+		t.equal(is.Paused, want)
+	}
+	_, err = t.s.ResumeTask(t.Context(), ann, spread.ID, nil)
+	t.must(err)
+	n, err := t.move(0, 2, false)
+	t.equal(fmt.Sprint(n, err), "0 <nil>") // the account is not compared yet
+}
+
+// parallelMoves checks that each job is moved or intended, never both, while many do so at once.
+func (t storeTest) parallelMoves() {
+	const jobs = 40
+	task, drafts := t.acceptSpread(jobs)
+	lease := t.lease()
+	var all sync.WaitGroup
+	for _, s := range t.handles(3) {
+		all.Go(func() {
+			for range jobs {
+				spread, err := s.SpreadTasks(t.Context())
+				if err != nil || len(spread) != 1 {
+					t.Error(len(spread), err)
+					return
+				}
+				if _, _, err := s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: spread[0].Seen, From: spread[0].Homes[0].Home, To: spread[0].Homes[1].Home, N: 2}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	intended := map[dispatch.JobID]bool{}
+	for _, d := range drafts {
+		kept, err := t.s.Intend(t.Context(), lease, limits, []dispatch.Job{d.Job})
+		t.must(err)
+		for _, j := range kept {
+			intended[j.ID] = true
+		}
+	}
+	all.Wait()
+	for _, d := range drafts {
+		j := t.load(d.ID)
+		if at := j.Account == shared; at != intended[j.ID] || at != (j.Phase == dispatch.Creating) {
+			t.Errorf("job %d is %s at %s, intended: %v", j.ID, j.Phase, j.Account, intended[j.ID])
+		}
+	}
+}
