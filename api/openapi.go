@@ -172,6 +172,8 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 	for _, name := range []string{"BaseJobRequest", "UpscalingTaskRequest"} {
 		schemas[name].Properties["title"].MaxLength = &a.Limits.Title
 	}
+	task := schemas["UpscalingTaskRequest"]
+	task.Required = slices.DeleteFunc(task.Required, func(name string) bool { return name == "service" }) // or services
 	schemas["JobChoice"].MinProperties = new(1)
 	schemas["Resumption"].MinProperties = new(1)
 	schemas["Dimension"].Properties["values"].MaxItems = &a.Limits.Values

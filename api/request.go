@@ -167,10 +167,15 @@ func (f *form) isReference() bool {
 // service reads a service: its endpoint and application, or the id that it has in the catalogue, where its label is known too.
 func (a *api) service(f *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
 	s := f.nested("service")
-	switch {
-	case s == nil:
+	if s == nil {
 		return dispatch.Service{}, l
-	case s.isReference():
+	}
+	return a.serviceIn(f, s, l)
+}
+
+// serviceIn reads a service from its form s, for a request with the label l.
+func (a *api) serviceIn(f, s *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
+	if s.isReference() {
 		return a.listedService(f, s, l)
 	}
 	return dispatch.Service{

@@ -224,6 +224,9 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 	if len(others) > 0 {
 		properties["dimension"] = others
 	}
+	if len(t.Request.Homes) > 0 {
+		properties["platform"] = p.Account.Platform()
+	}
 	if where.geometry == nil {
 		where = around(extent.Box())
 	}

@@ -258,9 +258,60 @@ func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []di
 	if f == nil {
 		return dispatch.Request{}, dispatch.Dimension{}, faults
 	}
+	opened, more := a.openServices(f)
 	r, d := a.jobIn(f), a.dimensions(f)
 	f.limits(r.Options)
-	return r, d, append(faults, *f.faults...)
+	r.Homes = a.homes(f, r, more)
+	return r, d, append(faults, inServices(*f.faults, opened)...)
+}
+
+// inServices returns the faults of the member service as those of the first element of services, if that stands for it.
+func inServices(faults []dispatch.Fault, opened bool) []dispatch.Fault {
+	for i, at := range faults {
+		if opened && len(at.Loc) > 1 && at.Loc[1] == "service" {
+			faults[i].Loc = slices.Concat([]any{"body", "services", 0}, at.Loc[2:])
+		}
+	}
+	return faults
+}
+
+// openServices reads the member services, whose first element stands for the member service, and returns the others.
+func (a *api) openServices(f *form) (opened bool, more []json.RawMessage) {
+	if f.members["services"] == nil {
+		return false, nil
+	}
+	if f.members["service"] != nil {
+		f.fault("services", "value_error", "Give either service or services")
+		return false, nil
+	}
+	all := f.list("services", dispatch.MostHomes)
+	if len(all) == 0 {
+		return false, nil
+	}
+	f.members["service"] = all[0]
+	return true, all[1:]
+}
+
+// homes returns the homes of a task whose request names further services; nil if it names none.
+func (a *api) homes(f *form, r dispatch.Request, more []json.RawMessage) []dispatch.Home {
+	if len(more) == 0 {
+		return nil
+	}
+	homes := []dispatch.Home{{Label: r.Label, Service: r.Service}}
+	for i, raw := range more {
+		s := &form{at: append(append([]any{}, f.at...), "services", i+1), faults: f.faults}
+		if raw[0] != '{' || json.Unmarshal(raw, &s.members) != nil {
+			s.faultAt("model_attributes_type", "Input should be a valid dictionary or object to extract fields from")
+			continue
+		}
+		l := r.Label
+		if s.isReference() {
+			l = "" // whatever its protocol
+		}
+		service, label := a.serviceIn(f, s, l)
+		homes = append(homes, dispatch.Home{Label: label, Service: service})
+	}
+	return homes
 }
 
 // list returns the elements of a member that must be an array of 1 to limit elements.

@@ -294,3 +294,71 @@ func TestTask_ChosenJobs(t *testing.T) {
 		}
 	}
 }
+
+// withServices returns goodTask with services in place of its service.
+func withServices(t *testing.T, services string) string {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(goodTask), &members); err != nil {
+		t.Fatal(err)
+	}
+	delete(members, "service")
+	members["services"] = json.RawMessage(services)
+	body, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestCreateTask_WithSeveralServices(t *testing.T) {
+	w := newWorld()
+	h := New(withCatalogue(w))
+	a := ask(h, "POST", "/upscale_tasks", withServices(t, `[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example","namespace":"n","application":"y"}]`))
+	decode[any](t, a, 201)
+	homes, namespace := w.tasks[1].Request.Homes, "n"
+	want := []dispatch.Home{{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://a.example", Application: "x"}},
+		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://b.example", Namespace: &namespace, Application: "y"}}}
+	if d := cmp.Diff(want, homes); d != "" {
+		t.Error(d)
+	}
+	task := w.tasks[1]
+	task.Request.Homes[0].Account, task.Request.Homes[1].Account, task.Request.Homes[1].Unused = "a/shared", "b/shared", "You may not."
+	shown := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200).Homes
+	if d := cmp.Diff([]TaskHome{{Platform: "a", Service: ServiceDetails(want[0].Service)}, {Platform: "b", Service: ServiceDetails(want[1].Service), Unused: "You may not."}}, shown); d != "" {
+		t.Error(d)
+	}
+	decode[any](t, ask(h, "POST", "/upscale_tasks", withServices(t, `[{"endpoint":"https://a.example","application":"x"}]`)), 201)
+	if r := w.tasks[2].Request; r.Homes != nil || r.Service.Application != "x" {
+		t.Errorf("one service makes %+v", r)
+	}
+	decode[any](t, ask(h, "POST", "/upscale_tasks", withServices(t, `[{"id":"ndvi composite"},{"id":"fire"}]`)), 201)
+	if mixed := w.tasks[3].Request.Homes; mixed[0].Label != dispatch.OpenEO || mixed[1].Label != dispatch.OGCProcess || mixed[1].Service.Application != "fire" {
+		t.Errorf("services of two protocols are %+v", mixed)
+	}
+	for services, where := range map[string]string{
+		`[]`: "[body services]", `{}`: "[body services]", `[{"endpoint":"https://a.example","application":"x"},3]`: "[body services 1]",
+		`[{"endpoint":7,"application":"x"},{"endpoint":"https://b.example","application":"y"}]`:        "[body services 0 endpoint]",
+		`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example"}]`:        "[body services 1 application]",
+		`[{"endpoint":"https://a.example","application":"x"},{"id":"nothing"}]`:                        "[body services 1 id]",
+		"[" + strings.Repeat(`{"endpoint":"https://a.example","application":"x"},`, 8) + `{"id":"a"}]`: "[body services]",
+	} {
+		f := failed(t, ask(h, "POST", "/upscale_tasks", withServices(t, services)), 422, "VALIDATION_ERROR")
+		if got := fmt.Sprint(f); !strings.Contains(got, where) {
+			t.Errorf("%s: %s, want a fault at %s", services, got, where)
+		}
+	}
+}
+
+func TestItem_PlatformOfASpreadTask(t *testing.T) {
+	result := dispatch.JobResult{Record: dispatch.Record{Job: dispatch.Job{ID: 7, Account: "b/shared", Moved: moment}, Value: json.RawMessage("1")}}
+	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Dimension: "tile"}}
+	const at = "https://broker.example/upscale_tasks/1"
+	if p := itemOf(task, result, at).Properties["platform"]; p != nil {
+		t.Errorf("the Item of a task with one service is at %v", p)
+	}
+	task.Request.Homes = []dispatch.Home{{Account: "a/shared"}, {Account: "b/shared"}}
+	if p := itemOf(task, result, at).Properties["platform"]; p != "b" {
+		t.Errorf("the Item is at %v, want b", p)
+	}
+}

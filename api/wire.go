@@ -167,9 +167,10 @@ type JobAttention struct {
 // UpscalingTaskRequest is a request for a job for each value of a dimension, or of several.
 type UpscalingTaskRequest struct {
 	BaseJobRequest
-	Dimension  *Dimension  `json:"dimension,omitempty" doc:"The parameter that has a different value in each job. Required unless dimensions are given"`
-	Dimensions []Dimension `json:"dimensions,omitempty" nullable:"true" minItems:"1" maxItems:"8" doc:"Several such parameters, in place of dimension"`
-	Combine    string      `json:"combine,omitempty" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
+	Services   []ServiceChoice `json:"services,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"Services that do the same at different platforms, in place of service. The jobs go to the platforms that have free slots and end them soonest, and leave one that does not respond; a job that failed because of its platform is retried at another one. Their parameters must agree, and those named by endpoint have the request's label. Such a task has no budget"`
+	Dimension  *Dimension      `json:"dimension,omitempty" doc:"The parameter that has a different value in each job. Required unless dimensions are given"`
+	Dimensions []Dimension     `json:"dimensions,omitempty" nullable:"true" minItems:"1" maxItems:"8" doc:"Several such parameters, in place of dimension"`
+	Combine    string          `json:"combine,omitempty" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
 }
 
 // Dimension is a parameter and the values that a task gives it.
@@ -194,6 +195,7 @@ type UpscalingTaskSummary struct {
 	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"running if some jobs run, or if some have ended and others have not. When all have ended: finished if any has finished, see counts"`
 
 	Paused    bool           `json:"paused,omitempty" doc:"Whether jobs that wait are kept from being submitted, see pause_upscale_task. Absent: false"`
+	Homes     []TaskHome     `json:"homes,omitempty" doc:"The platforms of a task that was submitted with several services. Each job has its own"`
 	Budget    *TaskBudget    `json:"budget,omitempty" doc:"What the jobs may cost, if the task was submitted with a budget"`
 	Trial     int            `json:"trial,omitempty" doc:"How many of the first jobs run while the task is paused on trial. Absent: none"`
 	Counts    map[string]int `json:"counts,omitempty" doc:"Number of jobs by status, without deleted jobs"`
@@ -201,6 +203,20 @@ type UpscalingTaskSummary struct {
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
 	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service: plain text. Absent: none. POST /params says what is not understood"`
 	Annotations
+}
+
+// TaskHome is a platform that jobs of a task may run at.
+type TaskHome struct {
+	Platform string         `json:"platform" doc:"Name of the platform"`
+	Service  ServiceDetails `json:"service"`
+	Unused   string         `json:"unused,omitempty" doc:"Why no job runs there: plain text. Absent: jobs may run there"`
+}
+
+func homesOf(t dispatch.TaskRecord) (homes []TaskHome) {
+	for _, h := range t.Request.Homes {
+		homes = append(homes, TaskHome{h.Account.Platform(), ServiceDetails(h.Service), h.Unused})
+	}
+	return homes
 }
 
 // TaskBudget is what the jobs of a task may cost, and what they have cost.
@@ -246,7 +262,7 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 		counts[string(a.shown(s))] += n
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
+		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Homes: homesOf(t), Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
 		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning, Annotations: Annotations(t.Annotations)}
 }
 

@@ -28,6 +28,7 @@ type request struct {
 	area, time, format, title    string
 	note                         string
 	by                           string // what --time is split by
+	also                         []string
 	values, dimension, key, file string
 	tiling
 }
@@ -43,6 +44,7 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringVar(&r.note, "note", "", "note")
 	flags.StringVar(&r.budget, "budget", "", "what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its unit: \"50 credits\"")
+	flags.StringArrayVar(&r.also, "also", nil, "another service of the catalogue that does the same at another platform: the jobs of the task go where they end soonest. Repeatable")
 	flags.IntVar(&r.trial, "trial", 0, "run so many jobs of the task first, and the others after: eodispatch resume")
 	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
 	r.tiling.flags(r.app, command, "split --area by this grid, or by the cells in a GeoJSON file, and run a job for each tile")
@@ -57,6 +59,7 @@ func (r *request) flags(command *cobra.Command) {
 // document is a request in a file: that of a job or, with a dimension or several, that of a task.
 type document struct {
 	client.JobRequest
+	Services   []client.Service   `json:"services,omitempty"`
 	Dimension  *client.Dimension  `json:"dimension,omitempty"`
 	Dimensions []client.Dimension `json:"dimensions,omitempty"`
 	Combine    string             `json:"combine,omitempty"`
@@ -67,7 +70,7 @@ func (d document) isTask() bool { return d.Dimension != nil || len(d.Dimensions)
 
 // task returns the request for a task.
 func (d document) task() client.TaskRequest {
-	r := client.TaskRequest{JobRequest: d.JobRequest, Dimensions: d.Dimensions, Combine: d.Combine}
+	r := client.TaskRequest{JobRequest: d.JobRequest, Services: d.Services, Dimensions: d.Dimensions, Combine: d.Combine}
 	if d.Dimension != nil {
 		r.Dimension = *d.Dimension
 	}
@@ -141,7 +144,25 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 		d.Dimensions = dimensions
 	}
 	d.Parameters, err = json.Marshal(values)
-	return d, err
+	return d, errors.Join(err, r.spread(&d, f, args[0]))
+}
+
+// spread adds the services of --also to the request of a task.
+func (r *request) spread(d *document, f found, name string) error {
+	if len(r.also) == 0 {
+		return nil
+	}
+	if !d.isTask() {
+		return usage("--also is for tasks: it needs --grid, --values or --split")
+	}
+	d.Service, d.Services = client.Service{}, []client.Service{f.service}
+	if r.platform == "" && r.endpoint == "" {
+		d.Services[0] = client.Service{ID: name}
+	}
+	for _, id := range r.also {
+		d.Services = append(d.Services, client.Service{ID: id})
+	}
+	return nil
 }
 
 // allOptions returns the options of the request, with those that flags of their own name.
@@ -229,7 +250,7 @@ func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client
 
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
 func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
-	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "budget", "trial", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "platform", "endpoint", "namespace"} {
+	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "also", "budget", "trial", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "platform", "endpoint", "namespace"} {
 		if len(args) > 0 || given.Changed(name) {
 			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
 		}

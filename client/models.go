@@ -45,7 +45,7 @@ type Service struct {
 type JobRequest struct {
 	Title      string          `json:"title"`
 	Label      string          `json:"label,omitempty"`
-	Service    Service         `json:"service"`
+	Service    Service         `json:"service,omitzero"`
 	Parameters json.RawMessage `json:"parameters"`
 	Format     string          `json:"format"`
 	Options    json.RawMessage `json:"options,omitempty"`
@@ -67,6 +67,7 @@ type AnnotationChange struct {
 // TaskRequest is a request for a job for each value of a dimension, or of several.
 type TaskRequest struct {
 	JobRequest
+	Services   []Service   `json:"services,omitempty"` // that do the same at different platforms, in place of Service
 	Dimension  Dimension   `json:"dimension,omitzero"`
 	Dimensions []Dimension `json:"dimensions,omitempty"` // in place of Dimension
 	Combine    string      `json:"combine,omitempty"`    // "product" (default), a job for each combination of values, or "zip"
@@ -182,6 +183,7 @@ type Task struct {
 	Label     string         `json:"label"`
 	Status    Status         `json:"status"`
 	Paused    bool           `json:"paused,omitempty"` // jobs that wait are not submitted
+	Homes     []TaskHome     `json:"homes,omitempty"`  // its platforms, if it was submitted with several services
 	Budget    *TaskBudget    `json:"budget,omitempty"` // nil: none
 	Trial     int            `json:"trial,omitempty"`  // how many of its first jobs run while it is paused on trial; 0: no trial
 	Counts    map[Status]int `json:"counts,omitempty"`
@@ -193,6 +195,13 @@ type Task struct {
 	Updated   time.Time      `json:"updated,omitzero"` // zero in lists
 	Jobs      []Job          `json:"jobs,omitempty"`   // nil in lists
 	Annotations
+}
+
+// TaskHome is a platform that jobs of a task may run at.
+type TaskHome struct {
+	Platform string  `json:"platform"`
+	Service  Service `json:"service"`
+	Unused   string  `json:"unused,omitempty"` // why no job runs there
 }
 
 // TaskBudget is what the jobs of a task may cost, and what they have cost, in the platform's unit.

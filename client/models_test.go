@@ -32,7 +32,7 @@ func TestModels_HaveTheMembersOfTheDocument(t *testing.T) {
 	for schema, model := range map[string]any{
 		"BaseJobRequest": client.JobRequest{}, "UpscalingTaskRequest": client.TaskRequest{}, "Dimension": client.Dimension{},
 		"DimensionProgress": client.DimensionProgress{}, "ValueProgress": client.ValueProgress{},
-		"ProcessingJob": client.Job{}, "UpscalingTask": client.Task{}, "JobAttention": client.Attention{},
+		"ProcessingJob": client.Job{}, "UpscalingTask": client.Task{}, "TaskHome": client.TaskHome{}, "JobAttention": client.Attention{},
 		"Parameter": client.Parameter{}, "Platform": client.Platform{}, "PlatformList": client.PlatformList{}, "OwnJobs": client.OwnJobs{},
 		"Share": client.Share{}, "Starts": client.Starts{}, "Grid": client.Grid{}, "GeometryCollection": client.Tiles{},
 		"ServiceSummary": client.ServiceSummary{}, "CatalogueService": client.ServiceDescription{}, "ServiceProvider": client.Provider{},
