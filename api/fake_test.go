@@ -36,7 +36,10 @@ type world struct {
 	lacks   map[dispatch.JobID]error // why a job has no results
 	tasks   map[dispatch.TaskID]dispatch.TaskRecord
 	asked   []string // which lists
-	amount  *float64 // of the budget with which a task was resumed last
+
+	discarded int // jobs and tasks that were to be removed from their platforms
+
+	amount *float64 // of the budget with which a task was resumed last
 
 	parameters map[string][]dispatch.Parameter // by application
 	formats    []dispatch.OutputFormat
@@ -336,6 +339,11 @@ func fits(r dispatch.Record, p dispatch.Page) bool {
 		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account))
 }
 
+func (w *world) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
+	w.discarded++
+	return w.DeleteTask(ctx, u, id)
+}
+
 func (w *world) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
 	_, _, err := w.ReadTask(ctx, u, id, 0)
 	if err == nil {
@@ -564,6 +572,11 @@ func (w *world) Document(ctx context.Context, u dispatch.UserID, id dispatch.Job
 		return nil, err
 	}
 	return &dispatch.Document{Body: w.document}, nil
+}
+
+func (w *world) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) error {
+	w.discarded++
+	return w.Delete(ctx, u, id)
 }
 
 func (w *world) Delete(ctx context.Context, u dispatch.UserID, id dispatch.JobID) error {

@@ -28,6 +28,8 @@ type jobBroker interface {
 	AnnotateJob(context.Context, dispatch.UserID, dispatch.JobID, dispatch.AnnotationChange) (dispatch.Record, error)
 	// Delete cancels a job that has not ended, and hides it.
 	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
+	// Discard deletes a job, and has it removed from its platform when it has ended.
+	Discard(context.Context, dispatch.UserID, dispatch.JobID) error
 	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
@@ -158,7 +160,25 @@ func (a *api) deleteJob(ctx context.Context, in *request) (*nothing, error) {
 	if err != nil {
 		return nil, err
 	}
+	everywhere, err := in.alsoAtPlatform()
+	if err != nil {
+		return nil, err
+	}
+	if everywhere {
+		return &nothing{}, a.Broker.Discard(ctx, user(ctx), id)
+	}
 	return &nothing{}, a.Broker.Delete(ctx, user(ctx), id)
+}
+
+// alsoAtPlatform reads the query parameter platform.
+func (r *request) alsoAtPlatform() (bool, error) {
+	u := r.http.URL()
+	var faults []dispatch.Fault
+	on := switchOf(u.Query(), "platform", false, &faults)
+	if faults != nil {
+		return false, &dispatch.Error{Kind: dispatch.Invalid, Op: "api.delete", Text: "The query parameter platform is true or false.", Faults: faults}
+	}
+	return on, nil
 }
 
 // listJobs returns the whole list, or the page that the query asks for.

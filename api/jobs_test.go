@@ -254,6 +254,25 @@ func TestDelete(t *testing.T) {
 	failed(t, ask(h, "DELETE", "/unit_jobs/1", ""), 404, "JOB_NOT_FOUND")
 }
 
+func TestDelete_AtThePlatformToo(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	failed(t, ask(h, "DELETE", "/unit_jobs/1?platform=perhaps", ""), 422, "VALIDATION_ERROR")
+	if decode[any](t, ask(h, "DELETE", "/unit_jobs/1?platform=true", ""), 200); w.discarded != 1 {
+		t.Errorf("%d jobs were to be removed from the platform, want 1", w.discarded)
+	}
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	if decode[any](t, ask(h, "DELETE", "/unit_jobs/1?platform=false", ""), 200); w.discarded != 1 {
+		t.Error("platform=false removed a job from the platform")
+	}
+	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	failed(t, ask(h, "DELETE", "/upscale_tasks/1?platform=perhaps", ""), 422, "VALIDATION_ERROR")
+	if decode[any](t, ask(h, "DELETE", "/upscale_tasks/1?platform=true", ""), 200); w.discarded != 2 {
+		t.Error("the task was not to be removed from the platform")
+	}
+}
+
 func TestJob_NotFound(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())

@@ -71,7 +71,7 @@ func (a *api) jobRoutes() {
 		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)}, a.readResults)
 	register(a, huma.Operation{OperationID: "delete_unit_job", Method: http.MethodDelete, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
 		Summary: "Cancel and delete a job", Description: "Cancels the job on its platform if it has not ended, and removes it from the list.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withNull(a.errors(401, 404, 409, 422, 503))}, a.deleteJob)
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam, platformParam}, Responses: withNull(a.errors(401, 404, 409, 422, 503))}, a.deleteJob)
 	register(a, huma.Operation{OperationID: "run_sync_job", Method: http.MethodPost, Path: "/sync_jobs", Tags: []string{"jobs"},
 		Summary: "Run a job and wait for its result", Description: "Returns the result as the platform sends it, with its Content-Type. The result is not stored: if the response breaks off, run the job again. " +
 			"With the header Prefer: wait=N the request is submitted as a job instead, and so it is, with a wait of 30 seconds, if the platform runs it as a job only. If the job finishes within the wait, " +
@@ -135,7 +135,7 @@ func (a *api) taskRoutes() {
 		Summary: "Cancel and delete a task and its jobs",
 		Description: "Removes the task and its jobs from the lists. Jobs that wait are not submitted; jobs that run are canceled on their platform. " +
 			"A job that is being submitted is canceled as soon as it is known whether the platform accepted it.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: withNull(a.errors(401, 404, 422, 503))}, a.deleteTask)
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam, platformParam}, Responses: withNull(a.errors(401, 404, 422, 503))}, a.deleteTask)
 	register(a, huma.Operation{OperationID: "annotate_upscale_task", Method: http.MethodPatch, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
 		Summary: "Change the labels and the note of a task", Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, and nothing of the jobs of the task.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 408, 413, 415, 422, 503)}, a.annotateTask)
@@ -202,6 +202,9 @@ var (
 		Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 42}
 	taskParam = &huma.Param{Name: "task_id", In: "path", Required: true,
 		Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 7}
+	platformParam = &huma.Param{Name: "platform", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false},
+		Description: "true: what the broker submitted is also deleted at the platform, with its results, once it has ended there and its costs are known. " +
+			"That happens after the response, and is repeated for a week while the platform does not answer."}
 	keyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
 		Description: "A name of your choice for this request. Repeating the request with the same name and body submits nothing twice. The name is remembered for a day. If the job or task was deleted since, the response is 409.",
 		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}

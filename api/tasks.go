@@ -27,6 +27,8 @@ type taskBroker interface {
 	AnnotateTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.AnnotationChange) (dispatch.TaskRecord, error)
 	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
+	// DiscardTask deletes a task, and has its jobs removed from the platform when they have ended.
+	DiscardTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 	// CancelTask cancels the chosen jobs of a task that have not ended. The task stays visible.
 	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 	// PauseTask stops submitting the jobs of a task that wait.
@@ -94,6 +96,13 @@ func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
 	id, err := in.taskID()
 	if err != nil {
 		return nil, err
+	}
+	everywhere, err := in.alsoAtPlatform()
+	if err != nil {
+		return nil, err
+	}
+	if everywhere {
+		return &nothing{}, taskError(a.Broker.DiscardTask(ctx, user(ctx), id))
 	}
 	return &nothing{}, taskError(a.Broker.DeleteTask(ctx, user(ctx), id))
 }

@@ -346,6 +346,7 @@ var attentions = map[dispatch.Attention]string{
 		"A job that waits for it is tried again at increasing intervals. The platform is not the cause.",
 	dispatch.SetAside:           "The broker crashed three times in a row while it submitted this job, and does not submit it again by itself. Retry its task, submit the job again, or delete it. If this happens again, tell the operator of this service.",
 	dispatch.ApplicationInvalid: "The document at the application's address defines no service, or is refused. Correct it, or submit with another address.",
+	dispatch.NotRemoved:         "The job has ended, and its copy at the platform, with the results, could not be deleted there. Delete it at the platform if you need to.",
 	dispatch.HeldByOperator:     "The operator of this service submits nothing to the platform at present. The job is submitted when that ends; jobs that were submitted go on.",
 	dispatch.EndedByOperator:    "The operator of this service ended this job. Retry its task, or submit the job again.",
 	dispatch.NoPlatform:         "The platform of this job is no longer configured. The operator of this service must configure it again.",

@@ -216,9 +216,11 @@ func (a *app) label(ctx context.Context, c *client.Client, t target, change clie
 }
 
 func (a *app) deleteCommand() *cobra.Command {
-	return &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Cancel and delete jobs and tasks", Long: "Cancel and delete jobs and tasks. They disappear from the list.\n\n" + idHelp,
-		Example: "  eodispatch delete job-42 task-7",
+	var everywhere bool
+	command := &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Cancel and delete jobs and tasks", Long: "Cancel and delete jobs and tasks. They disappear from the list. With --platform their copies at the platform are deleted " +
+			"too, with their results, once they have ended there.\n\n" + idHelp,
+		Example: "  eodispatch delete job-42 task-7\n  eodispatch delete task-7 --platform",
 		RunE: a.run(func(ctx context.Context, args []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -229,11 +231,7 @@ func (a *app) deleteCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				remove := c.Delete
-				if t.task {
-					remove = c.DeleteTask
-				}
-				if err := remove(ctx, t.id); err != nil {
+				if err := remover(c, t, everywhere)(ctx, t.id); err != nil {
 					return err
 				}
 				if a.json {
@@ -245,4 +243,19 @@ func (a *app) deleteCommand() *cobra.Command {
 			}
 			return nil
 		})}
+	command.Flags().BoolVar(&everywhere, "platform", false, "delete what was submitted at the platform too, with its results")
+	return command
+}
+
+// remover returns what deletes a job or a task, at its platform too or not.
+func remover(c *client.Client, t target, everywhere bool) func(context.Context, int64) error {
+	switch {
+	case t.task && everywhere:
+		return c.DiscardTask
+	case t.task:
+		return c.DeleteTask
+	case everywhere:
+		return c.Discard
+	}
+	return c.Delete
 }

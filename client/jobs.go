@@ -113,6 +113,13 @@ func (c *Client) Cancel(ctx context.Context, id int64) (j Job, err error) {
 // Delete cancels a job and removes it from the list.
 func (c *Client) Delete(ctx context.Context, id int64) error { return c.remove(ctx, jobPath(id)) }
 
+// Discard does what Delete does, and has the job deleted at its platform, with its results, when it has ended there. It does not wait for that.
+func (c *Client) Discard(ctx context.Context, id int64) error {
+	return c.remove(ctx, jobPath(id)+alsoAtPlatform)
+}
+
+const alsoAtPlatform = "?platform=true"
+
 // Annotate changes the labels and the note of a job.
 func (c *Client) Annotate(ctx context.Context, id int64, change AnnotationChange) (j Job, err error) {
 	_, err = c.do(ctx, call{method: http.MethodPatch, path: jobPath(id), body: change}, &j)
@@ -184,6 +191,11 @@ func (c *Client) change(ctx context.Context, id int64, action string, body any) 
 
 // DeleteTask cancels a task with its jobs and removes it from the list.
 func (c *Client) DeleteTask(ctx context.Context, id int64) error { return c.remove(ctx, taskPath(id)) }
+
+// DiscardTask does what DeleteTask does, and has the jobs deleted at their platform, as Discard does.
+func (c *Client) DiscardTask(ctx context.Context, id int64) error {
+	return c.remove(ctx, taskPath(id)+alsoAtPlatform)
+}
 
 func (c *Client) get(ctx context.Context, path string, v any) error {
 	_, err := c.do(ctx, call{method: http.MethodGet, path: path}, v)

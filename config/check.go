@@ -129,7 +129,7 @@ const keysAtLeast = 24 * time.Hour
 
 // checkRetention checks that parts of a job are not kept longer than the job, and that keys last as long as clients were promised.
 func (r *reader) checkRetention(k Retention) {
-	for key, age := range map[string]time.Duration{"results": k.Results, "requests": k.Requests} {
+	for key, age := range map[string]time.Duration{"results": k.Results, "requests": k.Requests, "platform": k.Platform} {
 		if k.Jobs > 0 && age > k.Jobs {
 			r.failAt("retention."+key, "must not be longer than retention.jobs (%v): they are deleted with the job", k.Jobs)
 		}

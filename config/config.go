@@ -357,6 +357,7 @@ type Retention struct {
 	Results  time.Duration `yaml:"results"`
 	Requests time.Duration `yaml:"requests"`
 	Jobs     time.Duration `yaml:"jobs"`
+	Platform time.Duration `yaml:"platform"`           // what platforms hold of them
 	Keys     time.Duration `yaml:"keys" default:"24h"` // idempotency keys, from their first use
 }
 

@@ -97,7 +97,7 @@ cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
 log: {format: text, level: debug}
 telemetry: {listen: '10.0.0.1:9191'}
-retention: {results: 168h, requests: 720h, jobs: 8760h, keys: 48h}
+retention: {results: 168h, requests: 720h, jobs: 8760h, platform: 2160h, keys: 48h}
 freshness: 3s
 shutdown_grace: 1m
 shutdown_delay: 4s
@@ -163,7 +163,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Telemetry: Telemetry{Listen: "10.0.0.1:9191"},
-		Retention: Retention{Results: 168 * time.Hour, Requests: 720 * time.Hour, Jobs: 8760 * time.Hour, Keys: 48 * time.Hour}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, ShutdownDelay: 4 * time.Second, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
+		Retention: Retention{Results: 168 * time.Hour, Requests: 720 * time.Hour, Jobs: 8760 * time.Hour, Platform: 2160 * time.Hour, Keys: 48 * time.Hour}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, ShutdownDelay: 4 * time.Second, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -779,6 +779,7 @@ func TestLoad_Retention(t *testing.T) {
 		"{results: 48h, requests: 720h}":       "",
 		"{results: 48h, jobs: 47h, keys: 24h}": "retention.results: must not be longer than retention.jobs",
 		"{requests: 48h, jobs: 47h}":           "retention.requests: must not be longer than retention.jobs",
+		"{platform: 48h, jobs: 47h}":           "retention.platform: must not be longer than retention.jobs",
 		"{jobs: 23h}":                          "retention.jobs: must not be shorter than retention.keys",
 		"{keys: 23h}":                          "retention.keys: must be 24h or more",
 	} {

@@ -139,6 +139,7 @@ func (b *Broker) wake(a Account) {
 
 // log logs each change of phase, status or attention once.
 func (b *Broker) log(ctx context.Context, was, j Job, err error) {
+	b.logRemoval(ctx, was, j, err)
 	if was.Phase == j.Phase && was.Status == j.Status && was.Attention == j.Attention {
 		return
 	}

@@ -57,6 +57,9 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 		b.results.keep(j.resultKey(), results)
 		return results, nil
 	}
+	if !j.Removal.Removed.IsZero() {
+		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: j.removedText()}
+	}
 	if j.Ref == (Ref{}) {
 		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it returned them in its response to the submission."}
 	}

@@ -124,6 +124,9 @@ const (
 	Overdue           Attention = "max_duration_reached" // canceled because it ran longer than its max_duration
 	ServiceChanged    Attention = "service_changed"      // its service's document changed while the job waited; it is still submitted
 
+	// On a job that has ended and was to be removed from its platform, see [Removal]: the platform cannot do that, or kept failing.
+	NotRemoved Attention = "not_removed_on_platform"
+
 	// On a job that failed because an operator ended it, see [Broker.EndJob].
 	EndedByOperator Attention = "ended_by_operator"
 
@@ -193,6 +196,7 @@ type Job struct {
 	Duration  time.Duration // the run time that the platform reported; 0: none was reported
 	Metered   Metered       // likewise
 	Unmetered []Unmetered   // runs whose costs or usage are still to be read
+	Removal   Removal
 	Attention Attention
 	Notice    string // text about Attention, often the platform's; safe to show
 	Failure   string // why it failed; safe to show

@@ -29,6 +29,7 @@ const (
 	AskCancel  Question = "cancel"
 	AskOrphan  Question = "orphan" // cancel an orphan
 	AskMeter   Question = "meter"  // read what a run that has ended cost
+	AskRemove  Question = "remove" // remove a platform job of a job that has ended
 	AskNothing Question = ""       // no request was sent: the job is set aside
 )
 
@@ -79,6 +80,8 @@ func next(j Job, o Outcome, now time.Time) Job {
 		return applyOrphanCancel(j, o, now)
 	case AskMeter:
 		return applyMetering(j, o, now)
+	case AskRemove:
+		return applyRemoval(j, o, now)
 	}
 	was := j
 	if o.Asked == AskSubmit && !o.Unsent && !o.Panicked {
@@ -498,7 +501,11 @@ func applyOrphanCancel(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err == nil, Is(o.Err, NotFound):
 		j.Tries = 0 // tries of the cancel
-		return j.withoutOrphan(o.Ref)
+		j = j.withoutOrphan(o.Ref)
+		if o.Err == nil && !j.Removal.Due.IsZero() {
+			j.Past = append(slices.Clone(j.Past), o.Ref)
+		}
+		return j
 	case Is(o.Err, Unsupported):
 		j = j.withoutOrphan(o.Ref)
 		j.Tries, j.Past = 0, append(slices.Clone(j.Past), o.Ref)

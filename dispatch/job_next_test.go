@@ -401,15 +401,15 @@ func TestStepQueue_NoClassWaitsLong(t *testing.T) {
 			q.due[c] = []Job{{}}
 		}
 		_, took, _ := q.take(all)
-		if took == classMeter {
-			t.Fatal("costs are read before what is more urgent")
+		if took >= classMeter {
+			t.Fatal("jobs that have ended are asked about before what is more urgent")
 		}
 		for c := range classMeter {
 			waited[c]++
 			if c == took {
 				waited[c] = 0
 			}
-			if waited[c] > patience+int(classCount)-2 {
+			if waited[c] > patience+int(classCount)-3 {
 				t.Fatalf("class %d waits for %d turns", c, waited[c])
 			}
 		}

@@ -124,6 +124,10 @@ type Changes interface {
 	// CancelTask cancels all jobs of a task that have not ended, and ends its pause. With hide it hides the task and all its jobs. It returns the
 	// account, which it wakes.
 	CancelTask(ctx context.Context, u UserID, id TaskID, hide bool) (Account, error)
+	// Discard does what Cancel does with hide, and plans the removal of the job from its platform if the broker submitted it, see [Removal].
+	Discard(ctx context.Context, u UserID, id JobID) (Job, error)
+	// DiscardTask does what CancelTask does with hide, likewise.
+	DiscardTask(ctx context.Context, u UserID, id TaskID) (Account, error)
 	// PauseTask sets Job.Paused of the jobs of a task that may still be submitted: those that have not ended, and those that failed. Jobs that
 	// wait are due [Never], and get the attention [Paused]. It returns the account, which it wakes. A paused task does not change.
 	PauseTask(context.Context, UserID, TaskID) (Account, error)
@@ -411,6 +415,7 @@ type Agenda struct {
 	Start  []Job  // created, wanted
 	Poll   []Job  // started
 	Meter  []Job  // whose costs are to be read, see [Job.MeterDue]
+	Remove []Job  // to be removed from the platform, see [Job.RemovalDue]
 	Lines  []Line // lines with waiting jobs that are due
 
 	// When the first waiting job is due, the first created and wanted one, the first one to be canceled or settled, and the first one whose
@@ -419,6 +424,9 @@ type Agenda struct {
 
 	// When the costs of the first job are to be read. Zero: of none.
 	NextMeter time.Time
+
+	// When the first job is to be removed from the platform. Zero: none is.
+	NextRemove time.Time
 
 	// When the first waiting job with the attention [ApplicationUnreachable] is due. Zero: there is none.
 	NextUnprepared time.Time
@@ -434,7 +442,7 @@ func (a Agenda) done() bool {
 
 // due returns when the next step other than a status read is due within the limits; zero: none is until something changes.
 func (a Agenda) due(l Limits) time.Time {
-	due := earlier(a.Next, a.NextMeter)
+	due := earlier(earlier(a.Next, a.NextMeter), a.NextRemove)
 	if !a.NextStart.IsZero() {
 		due = earlier(due, later(a.NextStart, a.Hold))
 	}

@@ -243,7 +243,7 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	if err := v.planLooks(ctx); err != nil {
 		return err
 	}
-	v.queue.due = [classCount][]Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle, classMeter: v.agenda.Meter}
+	v.queue.due = [classCount][]Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle, classMeter: v.agenda.Meter, classRemove: v.agenda.Remove}
 	v.enqueueStatusReads()
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
 		return v.broker.Store.Hold(ctx, v.account, 0, None, "")

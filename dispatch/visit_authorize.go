@@ -27,7 +27,7 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	v.blockedBy, v.noToken = v.backend.tokenError(err), true
 	v.unsaved = append(v.unsaved, platformResponse{outcomes: v.blockedOutcomes()})
 	err = v.saveAll(ctx)
-	if v.queue.onlyMeters() { // nobody has to act for that
+	if v.queue.onlyEnded() { // nobody has to act for that
 		v.blockedBy, v.noToken = nil, false
 		return t, false, err
 	}
@@ -40,6 +40,11 @@ func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 	for _, j := range v.agenda.Meter {
 		if !v.busy[j.ID] {
 			outcomes = append(outcomes, jobOutcome{j, Outcome{Asked: AskMeter, Ref: j.unmetered().Ref, Err: v.blockedBy}})
+		}
+	}
+	for _, j := range v.agenda.Remove {
+		if !v.busy[j.ID] {
+			outcomes = append(outcomes, jobOutcome{j, Outcome{Asked: AskRemove, Ref: j.removable(), Err: v.blockedBy}})
 		}
 	}
 	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Poll) {

@@ -23,6 +23,7 @@ const (
 	stepCancel                       // cancel one job
 	stepCancelOrphan                 // cancel the first orphan of one job
 	stepMeter                        // read what a run of one job that has ended cost
+	stepRemove                       // remove a platform job of one job that has ended
 	stepLeaveInert                   // send nothing: the job was created and not started, and the platform cannot remove it
 )
 
@@ -51,6 +52,8 @@ func (v *visit) singleStep(c class, j Job) step {
 	switch {
 	case c == classMeter:
 		return one(stepMeter, j)
+	case c == classRemove:
+		return one(stepRemove, j)
 	case c == classCancel, j.overdue():
 		return one(v.cancelKind(j), j)
 	case j.Phase == Waiting || j.Phase == Created:
@@ -114,6 +117,8 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 	case stepMeter:
 		o = Outcome{Asked: AskMeter, Ref: j.unmetered().Ref}
 		o.Report, o.Err = v.backend.Platform.Status(ctx, t, o.Ref)
+	case stepRemove:
+		o = Outcome{Asked: AskRemove, Ref: j.removable(), Err: v.remove(ctx, t, j.removable())}
 	case stepLeaveInert:
 		o = Outcome{Asked: AskCancel}
 	}
@@ -154,6 +159,10 @@ func (s step) op() string {
 		return "status"
 	case stepCancel, stepCancelOrphan:
 		return "cancel"
+	case stepRemove:
+		if s.jobs[0].removable() != (Ref{}) {
+			return "remove"
+		}
 	case stepSubmit:
 		if s.jobs[0].Ref != (Ref{}) {
 			return "start"
@@ -210,6 +219,8 @@ func (s step) failed(err error) (outcomes []jobOutcome) {
 			o.Asked = AskSubmit
 		case s.kind == stepMeter:
 			o.Asked, o.Ref = AskMeter, j.unmetered().Ref
+		case s.kind == stepRemove:
+			o.Asked, o.Ref = AskRemove, j.removable()
 		case j.Phase == Ended && len(j.Orphans) > 0:
 			o.Asked, o.Ref = AskOrphan, j.Orphans[0]
 		case j.Phase == Creating:

@@ -9,7 +9,8 @@ const (
 	classAwaited              // a status that a client awaits
 	classSubmit               // a waiting job while a slot is free
 	classPoll                 // a status that is due
-	classMeter                // costs of a job that has ended; only while nothing else is due
+	classMeter                // costs of a job that has ended; only while nothing more urgent is due
+	classRemove               // a platform job of a job that has ended, likewise
 	classCount
 )
 
@@ -24,7 +25,7 @@ func (c class) purpose() Purpose {
 const patience = 4 // how often a class is passed over before it goes first
 
 // stepQueue chooses the next step. A class that was passed over four times goes first, the most urgent such class before the others, so
-// that none waits longer than patience + classCount - 3 steps. Only classMeter waits until no other class has a step.
+// that none waits longer than patience + classCount - 4 steps. Only classMeter and classRemove wait until no more urgent class has a step.
 type stepQueue struct {
 	due    [classCount][]Job
 	passed [classCount]int
@@ -48,8 +49,8 @@ func (t *stepQueue) take(open func(class) bool) (Job, class, bool) {
 
 func (t *stepQueue) empty(open func(class) bool) bool { return t.nextClass(open) == classCount }
 
-// onlyMeters reports whether nothing is due but reads of costs.
-func (t *stepQueue) onlyMeters() bool {
+// onlyEnded reports whether nothing is due but requests about jobs that have ended: reads of costs, and removals.
+func (t *stepQueue) onlyEnded() bool {
 	for c := range classMeter {
 		if len(t.due[c]) > 0 {
 			return false

@@ -37,7 +37,7 @@ func agendaOf(row query.GetAgendaRow) dispatch.Agenda {
 	g := dispatch.Agenda{Starts: promptness(row.PromptStarts, row.StartLag), Restored: dispatch.Restored(row.Restored),
 		Wakes: row.Wakes, Hold: at(row.Hold), Why: row.HoldAttention, Operator: row.OperatorNotice, Active: int(row.Active),
 		NextWaiting: ever(row.Waiting), NextStart: at(row.Start), NextPoll: at(row.Learn),
-		Next: at(row.Cancel), NextUnprepared: at(row.Unprepared), NextMeter: at(row.Meter)}
+		Next: at(row.Cancel), NextUnprepared: at(row.Unprepared), NextMeter: at(row.Meter), NextRemove: at(row.Remove)}
 	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
 		g.Next = settle
 	}
@@ -86,7 +86,12 @@ func (l accountReader) steps(ctx context.Context, n int, next query.GetAgendaRow
 		}
 	}
 	if next.Meter > 0 && next.Meter <= l.now {
-		g.Meter, err = jobsOf(l.q.ListUnmetered(ctx, l.account, l.now, int64(n)))
+		if g.Meter, err = jobsOf(l.q.ListUnmetered(ctx, l.account, l.now, int64(n))); err != nil {
+			return err
+		}
+	}
+	if next.Remove > 0 && next.Remove <= l.now {
+		g.Remove, err = jobsOf(l.q.ListToRemove(ctx, l.account, l.now, int64(n)))
 	}
 	return err
 }

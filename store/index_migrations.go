@@ -25,6 +25,8 @@ func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 		indexMigration(dialect, 93, "jobs_budgeted", "ON jobs (task) WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)"),
 		// The latest finished runs of a user's service, from which requests are estimated.
 		indexMigration(dialect, 94, "jobs_finished_runs", "ON jobs (owner, account, service_hash, moved) WHERE status = 'finished'"),
+		// Ended jobs that are to be removed from their platforms, see dispatch.Job.RemovalDue.
+		indexMigration(dialect, 106, "jobs_removal", "ON jobs (account, removal_due, id) WHERE removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0"),
 	}
 }
 

@@ -24,7 +24,7 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
 	j.Unit, j.Spent, j.Traceparent = r.Unit, r.Spent, r.Traceparent
 	j.Retries, j.Retried = r.Retries, r.Retried
-	return j, errors.Join(annotationsOf(r.Annotations, &j.Annotations), meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past))
+	return j, errors.Join(removalOf(r.RemovalDue, r.Removal, &j.Removal), annotationsOf(r.Annotations, &j.Annotations), meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past))
 }
 
 func refs(text string, into *[]dispatch.Ref) error {

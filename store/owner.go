@@ -127,7 +127,7 @@ func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 // Cancel stores that the owner no longer wants the job, and wakes its account.
 func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job, err error) {
 	err = s.in(ctx, s.write, "Cancel", func(q tx, now int64) error {
-		row, err := q.CancelJob(ctx, query.CancelJobParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, ID: id, Owner: u})
+		row, err := cancelJob(ctx, q, u, id, now)
 		canceled := err == nil
 		if errors.Is(err, sql.ErrNoRows) { // canceled already, ended, or not found
 			row, err = q.GetOwned(ctx, id, u)
@@ -144,6 +144,11 @@ func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 		return q.Wake(ctx, j.Account, now)
 	})
 	return j, err
+}
+
+// cancelJob cancels a job of its owner; sql.ErrNoRows if there is nothing to cancel.
+func cancelJob(ctx context.Context, q tx, u dispatch.UserID, id dispatch.JobID, now int64) (query.Job, error) {
+	return q.CancelJob(ctx, query.CancelJobParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, ID: id, Owner: u})
 }
 
 // MarkAwaited makes the owner's statuses that are older than fresh due now, and plans the others for when they will be. Repeated

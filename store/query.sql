@@ -238,6 +238,28 @@ RETURNING *;
 -- name: HideJob :one
 UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING *;
 
+-- name: PlanRemoval :exec
+-- See dispatch.Job.Removable.
+UPDATE jobs SET removal_due = CAST(sqlc.arg(now) AS BIGINT), version = version + 1
+WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND attempt > 0 AND removal_due = 0 AND removal = '';
+
+-- name: PlanRemovals :exec
+-- Likewise, of the jobs of a task.
+UPDATE jobs SET removal_due = CAST(sqlc.arg(now) AS BIGINT), version = version + 1
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND attempt > 0 AND removal_due = 0 AND removal = '';
+
+-- name: ListRemovable :many
+-- Ended jobs, in order of id, that may be at their platforms.
+SELECT id FROM jobs WHERE id > sqlc.arg(after) AND phase = 'ended' AND strays = '' AND attempt > 0 AND removal_due = 0 AND removal = '' AND (ref_id <> '' OR past <> '')
+	AND (moved < CAST(sqlc.arg(before) AS BIGINT) OR hidden AND moved < CAST(sqlc.arg(discarded) AS BIGINT))
+ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: PlanAgedRemoval :many
+UPDATE jobs SET removal_due = CAST(sqlc.arg(now) AS BIGINT), version = version + 1
+WHERE id = sqlc.arg(id) AND phase = 'ended' AND strays = '' AND attempt > 0 AND removal_due = 0 AND removal = ''
+	AND (moved < CAST(sqlc.arg(before) AS BIGINT) OR hidden AND moved < CAST(sqlc.arg(discarded) AS BIGINT))
+RETURNING account;
+
 -- name: GetOwned :one
 SELECT * FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden;
 
@@ -649,7 +671,9 @@ SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait' AND j.attention = 'application_unreachable'
 		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared,
-	CAST(COALESCE((SELECT j.meter_due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.meter_due > 0 ORDER BY j.meter_due LIMIT 1), 0) AS BIGINT) AS meter
+	CAST(COALESCE((SELECT j.meter_due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.meter_due > 0 ORDER BY j.meter_due LIMIT 1), 0) AS BIGINT) AS meter,
+	CAST(COALESCE((SELECT j.removal_due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.removal_due > 0 AND j.phase = 'ended' AND j.strays = '' AND j.meter_due = 0
+		ORDER BY j.removal_due LIMIT 1), 0) AS BIGINT) AS remove
 FROM accounts a LEFT JOIN platforms p ON p.name = CAST(sqlc.arg(platform) AS TEXT) WHERE a.id = sqlc.arg(account);
 
 -- name: ListDue :many
@@ -660,6 +684,10 @@ ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 -- name: ListUnmetered :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND meter_due > 0 AND meter_due <= sqlc.arg(now)
 ORDER BY meter_due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListToRemove :many
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0 AND removal_due <= sqlc.arg(now)
+ORDER BY removal_due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListUnprepared :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = 'wait' AND attention = 'application_unreachable' AND due <= sqlc.arg(now)
@@ -829,7 +857,7 @@ SELECT name FROM installation;
 
 -- name: PurgeJobs :many
 -- Skips jobs that another process is deleting.
-DELETE FROM jobs WHERE jobs.id IN (SELECT j.id FROM jobs j WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.moved < sqlc.arg(before)
+DELETE FROM jobs WHERE jobs.id IN (SELECT j.id FROM jobs j WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.removal_due = 0 AND j.moved < sqlc.arg(before)
 	ORDER BY j.moved LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id;
 
 -- name: ListEmptyTasks :many
@@ -904,7 +932,7 @@ DELETE FROM results WHERE results.job = sqlc.arg(job)
 
 -- name: ListAgedJobs :many
 -- Of no task. The first conditions are those of the index jobs_aging.
-SELECT id FROM jobs WHERE task = 0 AND phase = 'ended' AND pruned = CAST(sqlc.arg(pruned) AS BOOLEAN) AND moved < CAST(sqlc.arg(before) AS BIGINT) AND strays = ''
+SELECT id FROM jobs WHERE task = 0 AND phase = 'ended' AND pruned = CAST(sqlc.arg(pruned) AS BOOLEAN) AND moved < CAST(sqlc.arg(before) AS BIGINT) AND strays = '' AND removal_due = 0
 ORDER BY moved LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: MarkPruned :execrows
@@ -917,12 +945,12 @@ SELECT body FROM requests WHERE job = $1;
 UPDATE requests SET body = sqlc.arg(body) WHERE job = sqlc.arg(job);
 
 -- name: DeleteAged :execrows
-DELETE FROM jobs WHERE id = sqlc.arg(id) AND phase = 'ended' AND strays = '' AND moved < CAST(sqlc.arg(before) AS BIGINT);
+DELETE FROM jobs WHERE id = sqlc.arg(id) AND phase = 'ended' AND strays = '' AND removal_due = 0 AND moved < CAST(sqlc.arg(before) AS BIGINT);
 
 -- name: ListAgedTasks :many
 SELECT t.id FROM tasks t WHERE NOT t.hidden AND t.id > sqlc.arg(after) AND t.created < CAST(sqlc.arg(before) AS BIGINT)
 	AND NOT (t.pruned AND CAST(sqlc.arg(unpruned) AS BOOLEAN))
-	AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.task = t.id AND j.task <> 0 AND (j.phase <> 'ended' OR j.strays <> '' OR j.moved >= CAST(sqlc.arg(before) AS BIGINT)))
+	AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.task = t.id AND j.task <> 0 AND (j.phase <> 'ended' OR j.strays <> '' OR j.removal_due > 0 OR j.moved >= CAST(sqlc.arg(before) AS BIGINT)))
 ORDER BY t.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListHiddenTasks :many
@@ -938,7 +966,7 @@ UPDATE tasks SET hidden = hidden WHERE id = $1 AND NOT hidden RETURNING request;
 
 -- name: HasYoungJob :one
 SELECT EXISTS (SELECT 1 FROM jobs j WHERE j.task = CAST(sqlc.arg(task) AS BIGINT) AND j.task <> 0
-	AND (j.phase <> 'ended' OR j.strays <> '' OR j.moved >= CAST(sqlc.arg(before) AS BIGINT))) AS young;
+	AND (j.phase <> 'ended' OR j.strays <> '' OR j.removal_due > 0 OR j.moved >= CAST(sqlc.arg(before) AS BIGINT))) AS young;
 
 -- name: PruneTask :exec
 UPDATE tasks SET request = sqlc.arg(request), pruned = TRUE WHERE id = sqlc.arg(id);
@@ -962,7 +990,7 @@ FROM (SELECT max(j.moved) AS moved, SUM(CASE WHEN j.pruned THEN 0 ELSE 1 END) AS
 	HAVING SUM(CASE WHEN j.phase <> 'ended' OR j.strays <> '' THEN 1 ELSE 0 END) = 0) AS a;
 
 -- name: CountUnended :one
-SELECT CAST((SELECT count(*) FROM jobs j WHERE j.owner = sqlc.arg(owner) AND (j.phase <> 'ended' OR j.strays <> ''))
+SELECT CAST((SELECT count(*) FROM jobs j WHERE j.owner = sqlc.arg(owner) AND (j.phase <> 'ended' OR j.strays <> '' OR j.removal_due > 0))
 	+ (SELECT count(*) FROM sync_runs r WHERE r.owner = sqlc.arg(owner) AND r.ended = 0 AND r.lapses > CAST(sqlc.arg(now) AS BIGINT)) AS BIGINT) AS n;
 
 -- name: ListUnendedJobs :many

@@ -45,7 +45,7 @@ func (s *Store) Retain(ctx context.Context, r dispatch.Retention) error {
 		return fail("Retain", err)
 	}
 	results, requests, jobs := horizon(now, r.Results), horizon(now, r.Requests), horizon(now, r.Jobs)
-	return errors.Join(s.pruneResults(ctx, results), s.pruneRequests(ctx, requests), s.pruneTasks(ctx, requests),
+	return errors.Join(s.planAgedRemovals(ctx, now, horizon(now, r.Platform)), s.pruneResults(ctx, results), s.pruneRequests(ctx, requests), s.pruneTasks(ctx, requests),
 		s.deleteAgedJobs(ctx, jobs), s.deleteAgedTasks(ctx, jobs))
 }
 

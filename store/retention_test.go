@@ -44,6 +44,51 @@ func end(t *testing.T, s *store.Store, j *dispatch.Job, status dispatch.Status, 
 	store.Exec(t, s, fmt.Sprintf("UPDATE tasks SET created = %d WHERE id = %d", j.Created.Add(-ago-time.Hour).UnixMicro(), j.Task))
 }
 
+// TestRetain_RemovesAtThePlatform: jobs that ended longer ago than retention.platform are to be removed from their platforms, and stay until they are; not
+// those that were removed, were imported, never got to their platform, or are younger. Deleted jobs need to have ended a day ago.
+func TestRetain_RemovesAtThePlatform(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
+		s := d.(*store.Store)
+		old := acceptEnded(t, s, nil, 120, 40*day)
+		young := acceptEnded(t, s, nil, 3, 2*day)
+		members := acceptEnded(t, s, tasked(), 3, 40*day)
+		store.Exec(t, s, "UPDATE jobs SET attempt = 1, ref_id = 'x'")
+		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET removal = '{"since":1,"removed":2}' WHERE id = %d`, old[0].ID))
+		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET attempt = 0 WHERE id = %d`, old[1].ID))
+		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET ref_id = '' WHERE id = %d`, old[2].ID))
+		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET hidden = TRUE WHERE id = %d`, young[0].ID))
+		r := dispatch.Retention{Platform: 30 * day, Jobs: 35 * day}
+		if err := s.Retain(t.Context(), dispatch.Retention{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := store.Rows(t, s, "jobs WHERE removal_due > 0"); n != 0 {
+			t.Fatalf("%d jobs are to be removed although nothing is set", n)
+		}
+		for range 2 {
+			if err := s.Retain(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			if n := store.Rows(t, s, "jobs WHERE removal_due > 0"); n != 117+3+1 {
+				t.Errorf("%d jobs are to be removed, want 121", n)
+			}
+			if n := store.Rows(t, s, "jobs"); n != 117+3+3 { // those with nothing to remove were deleted
+				t.Errorf("%d jobs are left, want 123", n)
+			}
+		}
+		g, err := s.Agenda(t.Context(), members[0].Account, 1000, 0)
+		if err != nil || len(g.Remove) != 121 {
+			t.Errorf("%d jobs on the agenda, %v", len(g.Remove), err)
+		}
+		store.Exec(t, s, "UPDATE jobs SET removal_due = 0, removal = '{\"since\":1,\"removed\":2}' WHERE removal_due > 0")
+		if err := s.Retain(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if n := store.Rows(t, s, "jobs"); n != 3 {
+			t.Errorf("%d jobs are left, want the 3 young ones", n)
+		}
+	})
+}
+
 func tasked() *dispatch.Task {
 	return &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Title: "t", Parameters: []byte(`{"shared":1}`)}, Dimension: "d",
 		Document: &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte("task")}}

@@ -290,15 +290,17 @@ func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch
 
 // CancelTask cancels all jobs of a task, and with hide hides them and the task.
 func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account, error) {
-	return s.changeTask(ctx, "CancelTask", u, id, func(q tx, now int64) error {
-		if _, err := q.CancelTaskJobs(ctx, query.CancelTaskJobsParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, Task: int64(id)}); err != nil {
-			return err
-		}
-		if err := markResumed(ctx, q, id, now); err != nil || !hide {
-			return err
-		}
-		return errors.Join(q.HideTask(ctx, id), q.HideTaskJobs(ctx, int64(id)))
-	})
+	return s.changeTask(ctx, "CancelTask", u, id, func(q tx, now int64) error { return cancelTask(ctx, q, id, hide, now) })
+}
+
+func cancelTask(ctx context.Context, q tx, id dispatch.TaskID, hide bool, now int64) error {
+	if _, err := q.CancelTaskJobs(ctx, query.CancelTaskJobsParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, Task: int64(id)}); err != nil {
+		return err
+	}
+	if err := markResumed(ctx, q, id, now); err != nil || !hide {
+		return err
+	}
+	return errors.Join(q.HideTask(ctx, id), q.HideTaskJobs(ctx, int64(id)))
 }
 
 // CancelJobs cancels the chosen jobs of a task.

@@ -77,6 +77,8 @@ var columns = []column{
 	show("metered", "TEXT", func(j dispatch.Job) string { return meteredText(j.Metered) }),
 	show("unmetered", "TEXT", func(j dispatch.Job) string { return unmeteredText(j.Unmetered) }),
 	show("meter_due", "BIGINT", func(j dispatch.Job) int64 { return micros(j.MeterDue()) }),
+	show("removal_due", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Removal.Due) }),
+	show("removal", "TEXT", func(j dispatch.Job) string { return removalText(j.Removal) }),
 	show("attention", "TEXT", func(j dispatch.Job) string { return string(j.Attention) }),
 	show("notice", "TEXT", func(j dispatch.Job) string { return j.Notice }),
 	show("failure", "TEXT", func(j dispatch.Job) string { return j.Failure }),
@@ -319,7 +321,7 @@ func runUpdate(ctx context.Context, q tx, jobs []dispatch.Job, text string, args
 
 // storedAs returns j as the database will return it: with its precision of time.
 func storedAs(j dispatch.Job) dispatch.Job {
-	for _, t := range []*time.Time{&j.SendBy, &j.Refused, &j.Deadline, &j.Due, &j.Updated, &j.Checked, &j.Moved} {
+	for _, t := range []*time.Time{&j.SendBy, &j.Refused, &j.Deadline, &j.Due, &j.Updated, &j.Checked, &j.Moved, &j.Removal.Due, &j.Removal.Since, &j.Removal.Removed} {
 		*t = at(micros(*t))
 	}
 	for _, text := range []*string{&j.Ref.Base, &j.Ref.ID, &j.Notice, &j.Failure, &j.Unit} {

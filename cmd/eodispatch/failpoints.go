@@ -170,6 +170,16 @@ func (s failpointStore) Cancel(ctx context.Context, u dispatch.UserID, id dispat
 	return j, err
 }
 
+func (s failpointStore) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (j dispatch.Job, err error) {
+	s.around("want", func() { j, err = s.Store.Discard(ctx, u, id) })
+	return j, err
+}
+
+func (s failpointStore) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
+	s.around("want task", func() { a, err = s.Store.DiscardTask(ctx, u, id) })
+	return a, err
+}
+
 func (s failpointStore) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (a dispatch.Account, err error) {
 	s.around("want task", func() { a, err = s.Store.CancelTask(ctx, u, id, hide) })
 	return a, err

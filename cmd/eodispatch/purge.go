@@ -80,5 +80,5 @@ func countAged(ctx context.Context, kept *store.Store, r dispatch.Retention, out
 
 func retentionOf(settings *config.Config) dispatch.Retention {
 	r := settings.Retention
-	return dispatch.Retention{Results: r.Results, Requests: r.Requests, Jobs: r.Jobs}
+	return dispatch.Retention{Results: r.Results, Requests: r.Requests, Jobs: r.Jobs, Platform: r.Platform}
 }

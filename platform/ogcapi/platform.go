@@ -96,6 +96,15 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	return err
 }
 
+// Remove removes an ended job, with its results: by the standard that is what a dismissal of an ended job does.
+func (p *Platform) Remove(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	err := p.Cancel(ctx, t, ref)
+	if dispatch.Is(err, dispatch.Unsupported) {
+		return refine(err, dispatch.Unsupported, "The platform cannot remove jobs.")
+	}
+	return err
+}
+
 // Probe reads the list of processes. Platforms with namespaces may have no list at the endpoint; there any JSON document of the
 // API suffices.
 func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {

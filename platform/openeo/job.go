@@ -284,6 +284,23 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	return unlessGone(err)
 }
 
+// Remove deletes an ended job, which by the standard also deletes its results.
+func (p *Platform) Remove(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
+	const op = "openeo.remove"
+	path, err := jobPath(op, ref)
+	if err != nil {
+		return err
+	}
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return err
+	}
+	_, err = p.call(ctx, op, http.MethodDelete, path, bearer, nil)
+	return err
+}
+
 func unlessGone(err error) error {
 	if dispatch.Is(err, dispatch.NotFound) {
 		return nil

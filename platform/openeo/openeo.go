@@ -53,6 +53,7 @@ var (
 	_ dispatch.Platform    = (*Platform)(nil)
 	_ dispatch.Lister      = (*Platform)(nil)
 	_ dispatch.Canceler    = (*Platform)(nil)
+	_ dispatch.Remover     = (*Platform)(nil)
 	_ dispatch.SyncRunner  = (*Platform)(nil)
 	_ dispatch.Logger      = (*Platform)(nil)
 	_ dispatch.GraphRunner = (*Platform)(nil)

@@ -53,7 +53,9 @@ func (r *remote) Service() dispatch.Service {
 	return dispatch.Service{Endpoint: r.url, Application: r.application}
 }
 
-func (*remote) Abilities() []string { return []string{"cancel", "list", "logs", "probe", "sync"} }
+func (*remote) Abilities() []string {
+	return []string{"cancel", "list", "logs", "probe", "remove", "sync"}
+}
 
 func (*remote) Words() map[string]dispatch.Status {
 	return map[string]dispatch.Status{"created": dispatch.Accepted, "queued": dispatch.Queued, "running": dispatch.Running,

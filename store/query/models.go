@@ -126,6 +126,8 @@ type Job struct {
 	Retries     int
 	Retried     int
 	Budgeted    bool
+	RemovalDue  int64
+	Removal     string
 }
 
 type OperatorHold struct {

@@ -31,7 +31,10 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	slices.SortFunc(g.Meter, func(a, b dispatch.Job) int {
 		return cmp.Or(a.MeterDue().Compare(b.MeterDue()), cmp.Compare(a.ID, b.ID))
 	})
-	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Poll, &g.Meter} {
+	slices.SortFunc(g.Remove, func(a, b dispatch.Job) int {
+		return cmp.Or(a.Removal.Due.Compare(b.Removal.Due), cmp.Compare(a.ID, b.ID))
+	})
+	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Poll, &g.Meter, &g.Remove} {
 		*list = (*list)[:min(n, len(*list))]
 	}
 	g.Lines = s.lines(a, func(j dispatch.Job) bool { return !j.Due.After(now) })
@@ -60,6 +63,14 @@ func enter(g *dispatch.Agenda, j dispatch.Job) {
 		}
 		if !due.After(g.Now) {
 			g.Meter = append(g.Meter, j)
+		}
+	}
+	if due := j.RemovalDue(); !due.IsZero() {
+		if g.NextRemove.IsZero() || due.Before(g.NextRemove) {
+			g.NextRemove = due
+		}
+		if !due.After(g.Now) {
+			g.Remove = append(g.Remove, j)
 		}
 	}
 	orphans, canceled := len(j.Orphans) > 0, j.Desired == dispatch.WantCancel

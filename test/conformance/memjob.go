@@ -254,6 +254,28 @@ func (s *MemStore) Cancel(_ context.Context, u dispatch.UserID, id dispatch.JobI
 	return r.job(), nil
 }
 
+func (s *MemStore) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Job, error) {
+	if _, err := s.Cancel(ctx, u, id, true); err != nil {
+		return dispatch.Job{}, err
+	}
+	now, unlock := s.lock()
+	defer unlock()
+	r, err := s.find(id)
+	if err != nil {
+		return dispatch.Job{}, err
+	}
+	r.planRemoval(now)
+	s.wake(r.Account, now)
+	return r.job(), nil
+}
+
+// planRemoval plans the removal of a job from its platform.
+func (r *row) planRemoval(now time.Time) {
+	if r.Removable() {
+		r.Removal.Due, r.Version = now, r.Version+1
+	}
+}
+
 // cancel marks a job as no longer wanted, and reports whether that is new.
 func (r *row) cancel(now time.Time) bool {
 	if r.Desired == dispatch.WantCancel || r.Phase == dispatch.Ended {

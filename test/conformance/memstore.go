@@ -259,7 +259,7 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 	now, unlock := s.lock()
 	defer unlock()
 	s.jobs = slices.DeleteFunc(s.jobs, func(r *row) bool {
-		return r.Hidden && r.Phase == dispatch.Ended && len(r.Orphans) == 0 && r.Moved.Before(now.Add(-keep))
+		return r.Hidden && r.Phase == dispatch.Ended && len(r.Orphans) == 0 && r.Removal.Due.IsZero() && r.Moved.Before(now.Add(-keep))
 	})
 	for id, t := range s.tasks {
 		if t.Hidden && !slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == id }) {

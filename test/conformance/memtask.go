@@ -139,6 +139,21 @@ func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.
 	return t.Account, nil
 }
 
+func (s *MemStore) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	a, err := s.CancelTask(ctx, u, id, true)
+	if err != nil {
+		return "", err
+	}
+	now, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.jobs {
+		if r.Task == id {
+			r.planRemoval(now)
+		}
+	}
+	return a, nil
+}
+
 func (s *MemStore) CancelJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.Account, int, error) {
 	now, unlock := s.lock()
 	defer unlock()

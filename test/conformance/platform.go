@@ -26,7 +26,7 @@ type Remote interface {
 	// Service accepts the parameters integer, number, nothing (null), string and geometry, all optional.
 	Service() dispatch.Service
 	// Abilities lists the abilities that the adapter must have, no more and no less, sorted: "cancel", "list", "logs", "probe",
-	// "sync".
+	// "remove", "sync".
 	Abilities() []string
 	// Words maps all status words of the protocol to their meaning.
 	Words() map[string]dispatch.Status
@@ -92,6 +92,7 @@ func TestPlatform(t *testing.T, open func(t *testing.T) (dispatch.Platform, Remo
 		"a token stays at home":                        (*platformTest).redirect,
 		"a listing tells all":                          (*platformTest).listing,
 		"what is canceled ends":                        (*platformTest).cancel,
+		"what is removed is gone":                      (*platformTest).remove,
 		"a synchronous run gives its bytes":            (*platformTest).sync,
 		"a run logs":                                   (*platformTest).logs,
 		"a probe tells well from ill":                  (*platformTest).probe,
@@ -244,6 +245,7 @@ func (t *platformTest) abilities() {
 		{"list", able[dispatch.Lister](t.p)},
 		{"logs", able[dispatch.Logger](t.p)},
 		{"probe", able[dispatch.Prober](t.p)},
+		{"remove", able[dispatch.Remover](t.p)},
 		{"sync", able[dispatch.SyncRunner](t.p)},
 	} {
 		if ability.has {
@@ -647,6 +649,29 @@ func (t *platformTest) cancel() {
 	}
 	t.r.Fail(CallCancel, Failure{Status: 401})
 	t.failed("cancel", c.Cancel(t.Context(), t.r.Token(), t.start("run.2.1")), dispatch.SignInRequired)
+}
+
+func (t *platformTest) remove() {
+	remover, ok := t.p.(dispatch.Remover)
+	if !ok {
+		return
+	}
+	ref, other := t.start("run.1.1"), t.start("run.2.1")
+	if err := remover.Remove(t.Context(), t.r.Token(), ref); err != nil {
+		t.Fatalf("Remove: %v", err)
+	}
+	_, err := t.p.Status(t.Context(), t.r.Token(), ref)
+	t.failed("status of a removed job", err, dispatch.NotFound)
+	_, err = t.p.Results(t.Context(), t.r.Token(), ref)
+	t.failed("results of a removed job", err, dispatch.NotFound, dispatch.Conflict) // to some platforms, no results are results that are not there yet
+	t.failed("removing again", remover.Remove(t.Context(), t.r.Token(), ref), dispatch.NotFound)
+	if report, err := t.p.Status(t.Context(), t.r.Token(), other); err != nil || report.Status != dispatch.Finished {
+		t.Errorf("the other job: %+v, %v", report, err)
+	}
+	t.r.Fail(CallCancel, Failure{Status: 401})
+	t.failed("remove", remover.Remove(t.Context(), t.r.Token(), other), dispatch.SignInRequired)
+	t.r.Fail(CallCancel, Failure{Status: 501})
+	t.failed("remove where that is not offered", remover.Remove(t.Context(), t.r.Token(), other), dispatch.Unsupported)
 }
 
 func (t *platformTest) sync() {

@@ -63,6 +63,7 @@ var storeTests = []struct {
 	{"finished runs of a service", storeTest.finishedRuns},
 	{"a quota on costs", storeTest.costQuota},
 	{"costs that are still to be read", storeTest.unmetered},
+	{"jobs that are to be removed from their platform", storeTest.removals},
 	{"synchronous runs", storeTest.syncRuns},
 	{"unstarted jobs", storeTest.unstarted},
 	{"unstarted jobs are started", storeTest.start},

@@ -54,6 +54,8 @@ func fill(v reflect.Value, name string, n int, base time.Time) {
 		*x = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"}, Input: &dispatch.Amount{Value: 1}}
 	case *[]dispatch.Unmetered:
 		*x = []dispatch.Unmetered{{Ref: dispatch.Ref{Base: "b c", ID: "y\"z"}, Ended: base, Due: base.Add(time.Duration(n) * time.Microsecond)}, {Ended: base, Due: base.Add(time.Hour)}}
+	case *dispatch.Removal:
+		*x = dispatch.Removal{Due: base.Add(time.Duration(n) * time.Microsecond), Since: base, Tries: n, Removed: base.Add(time.Hour)}
 	case *[]byte:
 		*x = []byte(`{"type":"Collection"}`)
 	case *[]dispatch.Ref:

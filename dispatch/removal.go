@@ -1,0 +1,140 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// Remover removes an ended job from its platform, with its results. NotFound if the platform does not have it any more, Unsupported if it cannot
+// remove jobs. It may be repeated.
+type Remover interface {
+	Remove(context.Context, Token, Ref) error
+}
+
+// Removal is the state of removing an ended job from its platform. Zero: nobody asked for that.
+type Removal struct {
+	Due     time.Time // when the next platform job of the job is removed; zero: none is. It waits for the end of the job, and for its costs
+	Since   time.Time // of the first request
+	Tries   int       // requests in a row that failed
+	Removed time.Time // when the last platform job of the job was removed; zero: it was not
+}
+
+// removalPatience is how long a removal that fails is repeated.
+const removalPatience = 7 * 24 * time.Hour
+
+// removalPause is the longest pause between two requests of a removal.
+const removalPause = 6 * time.Hour
+
+// RemovalDue returns when a platform job of j is to be removed next; zero: none is, or not yet.
+func (j Job) RemovalDue() time.Time {
+	if j.Phase != Ended || len(j.Orphans) > 0 || len(j.Unmetered) > 0 {
+		return time.Time{}
+	}
+	return j.Removal.Due
+}
+
+// Removable reports whether something of j may be at its platform that the broker submitted. An imported job was submitted by another program.
+func (j Job) Removable() bool {
+	return j.Attempt > 0 && j.Removal == (Removal{})
+}
+
+// removable returns the platform job of j that is removed next: those of attempts before a retry, then that of the last one; zero if there is none.
+func (j Job) removable() Ref {
+	if len(j.Past) > 0 {
+		return j.Past[0]
+	}
+	return j.Ref
+}
+
+// applyRemoval applies the response to a removal.
+func applyRemoval(j Job, o Outcome, now time.Time) Job {
+	if j.RemovalDue().IsZero() || o.Ref != j.removable() {
+		return j
+	}
+	if j.Removal.Since.IsZero() {
+		j.Removal.Since = now
+	}
+	switch {
+	case o.Err == nil, Is(o.Err, NotFound):
+		return j.removed(o.Ref, now)
+	case Is(o.Err, Unsupported), now.Sub(j.Removal.Since) >= removalPatience:
+		j.Removal.Due, j.Updated = time.Time{}, now
+		return j.suggestRemovalAttention(o)
+	}
+	j.Removal.Due = now.Add(max(retryAfter(o.Err), min(firstPoll<<min(j.Removal.Tries, 14), removalPause)))
+	j.Removal.Tries++
+	return j
+}
+
+// removed returns j without a platform job that is removed.
+func (j Job) removed(r Ref, now time.Time) Job {
+	j.Removal.Tries = 0
+	if i := slices.Index(j.Past, r); i >= 0 {
+		j.Past = slices.Delete(slices.Clone(j.Past), i, i+1)
+		if j.Ref != (Ref{}) || len(j.Past) > 0 {
+			return j
+		}
+	}
+	j.Removal.Due, j.Removal.Removed, j.Updated = time.Time{}, now, now
+	return j
+}
+
+// suggestRemovalAttention shows that the removal was given up, unless the job shows why it failed.
+func (j Job) suggestRemovalAttention(o Outcome) Job {
+	if j.Attention != None {
+		return j
+	}
+	return j.withAttention(NotRemoved, fmt.Sprintf("Its platform was asked to remove the job, and did not: %s", TextFor(o.Err)))
+}
+
+// remove removes a platform job of an ended job.
+func (v *visit) remove(ctx context.Context, t Token, r Ref) error {
+	if r == (Ref{}) { // the job never got to its platform
+		return nil
+	}
+	remover, can := v.backend.Platform.(Remover)
+	if !can {
+		return &Error{Kind: Unsupported, Op: "dispatch.remove", Text: "This platform cannot remove jobs."}
+	}
+	return remover.Remove(ctx, t, r)
+}
+
+// removedText is why a job has no results any more.
+func (j Job) removedText() string {
+	return fmt.Sprintf("The job was removed from its platform on %s, and its results with it.", j.Removal.Removed.UTC().Format(time.DateOnly))
+}
+
+// Discard does what Delete does. It also has the job removed from its platform, with its results, once it has ended.
+func (b *Broker) Discard(ctx context.Context, u UserID, id JobID) error {
+	j, err := b.Store.Discard(ctx, u, id)
+	if err == nil {
+		b.wake(j.Account)
+		b.audit(ctx, "remove", u, j, 1)
+		b.notifyJob(u, id)
+	}
+	return err
+}
+
+// DiscardTask does what DeleteTask does. It also has its jobs removed from the platform, with their results, once they have ended.
+func (b *Broker) DiscardTask(ctx context.Context, u UserID, id TaskID) error {
+	return b.changeTask(ctx, u, id, "remove", func() (Account, error) { return b.Store.DiscardTask(ctx, u, id) })
+}
+
+// logRemoval logs the end of a removal.
+func (b *Broker) logRemoval(ctx context.Context, was, j Job, err error) {
+	if was.Removal.Due.IsZero() || !j.Removal.Due.IsZero() {
+		return
+	}
+	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)), slog.String("ref", j.Ref.ID)}
+	if !j.Removal.Removed.IsZero() {
+		b.Log.LogAttrs(ctx, slog.LevelInfo, "job removed from its platform", attrs...)
+		return
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	b.Log.LogAttrs(ctx, slog.LevelWarn, "removing a job from its platform was given up", attrs...)
+}

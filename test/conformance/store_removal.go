@@ -1,0 +1,85 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// removals checks that what its owner discards is hidden at once, is on the agenda when it has ended and its costs are known, and is kept until it is
+// removed from its platform.
+func (t storeTest) removals() {
+	ctx := t.Context()
+	ended := func(j dispatch.Job, change func(*dispatch.Job)) dispatch.Job {
+		t.Helper()
+		j.Phase, j.Status, j.Attempt, j.Ref, j.Moved = dispatch.Ended, dispatch.Finished, 1, dispatch.Ref{ID: "x"}, t.look().Now
+		change(&j)
+		return t.save(j)
+	}
+	whole := ended(t.accept(), func(*dispatch.Job) {})
+	imported := ended(t.accept(), func(j *dispatch.Job) { j.Attempt = 0 })
+	running := t.accept()
+	running.Phase, running.Status, running.Attempt, running.Ref = dispatch.Started, dispatch.Running, 1, dispatch.Ref{ID: "y"}
+	running = t.save(running)
+	owed := ended(t.accept(), func(j *dispatch.Job) {
+		j.Unmetered = []dispatch.Unmetered{{Ref: j.Ref, Ended: j.Moved, Due: j.Moved.Add(time.Hour)}}
+	})
+	task, members := t.acceptTask(ann, 2)
+	member := ended(members[0].Job, func(*dispatch.Job) {})
+	kept := ended(t.accept(), func(*dispatch.Job) {})
+
+	_, err := t.s.Discard(ctx, bob, whole.ID)
+	t.kind(err, dispatch.NotFound)
+	for _, j := range []dispatch.Job{whole, imported, running, owed} {
+		is, err := t.s.Discard(ctx, ann, j.ID)
+		t.must(err)
+		if !is.Hidden || is.ID != j.ID {
+			t.Errorf("discarded %+v", is)
+		}
+		_, err = t.s.Discard(ctx, ann, j.ID)
+		t.kind(err, dispatch.NotFound)
+	}
+	if j := t.load(running.ID); j.Desired != dispatch.WantCancel || !j.RemovalDue().IsZero() {
+		t.Errorf("a job that runs is %s, removed at %v", j.Desired, j.RemovalDue())
+	}
+	_, err = t.s.DiscardTask(ctx, bob, task.ID)
+	t.kind(err, dispatch.NotFound)
+	a, err := t.s.DiscardTask(ctx, ann, task.ID)
+	t.must(err)
+	t.equal(a, shared)
+	_, err = t.s.Task(ctx, ann, task.ID)
+	t.kind(err, dispatch.NotFound)
+
+	g := t.look()
+	if g.NextRemove.IsZero() || g.NextRemove.After(g.Now) {
+		t.Errorf("the next job is removed at %v, now it is %v", g.NextRemove, g.Now)
+	}
+	var found []dispatch.JobID
+	for _, j := range g.Remove {
+		found = append(found, j.ID)
+	}
+	t.equal(found, []dispatch.JobID{whole.ID, member.ID})
+
+	owed = t.load(owed.ID)
+	owed.Unmetered = nil
+	t.save(owed)
+	running = ended(t.load(running.ID), func(*dispatch.Job) {})
+	if g := t.look(); len(g.Remove) != 4 {
+		t.Errorf("%d jobs are to be removed, want 4", len(g.Remove))
+	}
+
+	t.db.Pass(30 * 24 * time.Hour)
+	t.must(t.s.Purge(ctx, time.Hour))
+	_, err = t.s.Load(ctx, imported.ID)
+	t.kind(err, dispatch.NotFound)
+	whole = t.load(whole.ID)
+	whole.Removal = dispatch.Removal{Since: whole.Moved, Removed: t.look().Now}
+	t.equal(t.save(whole).Removal, t.load(whole.ID).Removal)
+	t.must(t.s.Purge(ctx, time.Hour))
+	_, err = t.s.Load(ctx, whole.ID)
+	t.kind(err, dispatch.NotFound)
+	t.load(member.ID)
+	if j := t.load(kept.ID); j.Removal != (dispatch.Removal{}) {
+		t.Errorf("a job that was not discarded: %+v", j.Removal)
+	}
+}
