@@ -314,6 +314,7 @@ func (f *form) options(limit int) (json.RawMessage, []dispatch.Notify) {
 		return raw, nil
 	}
 	own.flag("validate", true)
+	own.flag("pin", false)
 	own.seconds("max_duration", longestJob)
 	own.count("retries", dispatch.MostRetries)
 	asked := own.members["notify"]

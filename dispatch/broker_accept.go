@@ -121,6 +121,9 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 		return Draft{}, r, err
 	}
 	r.Warning = warning
+	if r.Pin, err = b.pin(ctx, u, backend, r, d, document); err != nil {
+		return Draft{}, r, err
+	}
 	body, err := r.encode()
 	return Draft{Body: body, Document: document, Hooks: hooks, Job: Job{
 		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun, Annotations: r.Annotations, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Budgeted: d != nil && r.Budget() != Budget{}, Phase: Waiting, Status: Accepted,

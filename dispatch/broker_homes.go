@@ -32,9 +32,30 @@ func (b *Broker) draftTask(ctx context.Context, u UserID, r Request, d *Dimensio
 		return Draft{}, r, err
 	}
 	first := slices.IndexFunc(homes, func(h Home) bool { return h.Unused == "" })
+	if err := pinHomes(homes, drafts, first); err != nil {
+		return Draft{}, r, err
+	}
 	kept := drafts[first].request
 	kept.Homes = homes
 	return drafts[first].Draft, kept, nil
+}
+
+// pinHomes notes what the homes are pinned to. The document of one home is stored with the task, so a home with another one is not pinned; it is an error if
+// the client asked for that.
+func pinHomes(homes []Home, drafts []homeDraft, first int) error {
+	for i := range homes {
+		r := drafts[i].request
+		switch {
+		case homes[i].Unused != "":
+		case r.PinnedToDocument() && r.Pin != drafts[first].request.Pin:
+			if r.MustPin() {
+				return InvalidBody("dispatch.Accept", "The services are defined by different documents, so that the task cannot be pinned.", "options", optionPin)
+			}
+		default:
+			homes[i].Pin = r.Pin
+		}
+	}
+	return nil
 }
 
 // homeDraft is a task's draft at one of its homes.

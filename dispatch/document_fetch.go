@@ -276,13 +276,16 @@ func (v *visit) withDocuments(ctx context.Context, p Preparer, w *missingDocumen
 		if err != nil {
 			return good, err
 		}
-		address, err := p.Needs(s)
+		address := ""
+		if !s.pinned {
+			address, err = p.Needs(s.Service)
+		}
 		if err == nil && address == "" {
 			good = append(good, j)
 			continue
 		}
 		if err == nil {
-			err = v.fetch(w, j, s, address)
+			err = v.fetch(w, j, s.Service, address)
 		}
 		if err != nil {
 			w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch, Err: err}})
@@ -312,8 +315,14 @@ type serviceKey struct {
 	job  JobID
 }
 
+// serviceOf is the service of a job.
+type serviceOf struct {
+	Service
+	pinned bool // to a document, which need not be fetched
+}
+
 // service returns the service of a job. It is read once for all jobs of a task.
-func (v *visit) service(ctx context.Context, j Job) (Service, error) {
+func (v *visit) service(ctx context.Context, j Job) (serviceOf, error) {
 	key := serviceKey{task: j.Task}
 	if j.Task == 0 {
 		key.job = j.ID
@@ -323,13 +332,14 @@ func (v *visit) service(ctx context.Context, j Job) (Service, error) {
 	}
 	r, err := v.broker.Store.Request(ctx, j.ID)
 	if err != nil {
-		return Service{}, err
+		return serviceOf{}, err
 	}
 	if len(v.services) >= knownServices {
 		v.services = nil
 	}
-	setInMap(&v.services, key, r.Service)
-	return r.Service, nil
+	s := serviceOf{r.Service, r.PinnedToDocument()}
+	setInMap(&v.services, key, s)
+	return s, nil
 }
 
 // readyLines returns the lines that can get free slots. It adds the jobs of the lines whose turn it is to the map ready. Lines without a

@@ -36,6 +36,10 @@ type Request struct {
 	// broker does not read it.
 	Facade json.RawMessage `json:"facade,omitempty"`
 
+	// Pin identifies the definition of the service that the request was accepted with, and runs with, see [Pinner]; "": it runs with the definition
+	// that there is when it is submitted. The broker sets it, not the client.
+	Pin string `json:"pin,omitempty"`
+
 	// Process is the process that defines the service if the client sent it with the request: an openEO process with the member
 	// process_graph. Parameters are then substituted in the graph, and Options are the further members of the platform's job. It is stored
 	// as the document of the service and not with the request, so of the methods of a store only Request returns it.
@@ -102,7 +106,7 @@ func (r Request) options() map[string]json.RawMessage {
 
 // PlatformOptions returns the options of r that are passed to the platform; nil: none.
 func (r Request) PlatformOptions() json.RawMessage {
-	return r.optionsWithout(optionValidate, optionMaxDuration, optionRetries)
+	return r.optionsWithout(optionValidate, optionMaxDuration, optionRetries, optionPin)
 }
 
 func (r Request) optionsWithout(names ...string) json.RawMessage {

@@ -15,6 +15,7 @@ type Home struct {
 	Account Account     `json:"account,omitempty"` // under which the jobs run there
 	Base    string      `json:"base,omitempty"`    // see Platform.Base
 	Hash    ServiceHash `json:"hash,omitempty"`
+	Pin     string      `json:"pin,omitempty"`    // see Request.Pin
 	Unused  string      `json:"unused,omitempty"` // why no job of the task runs there; "": some may
 }
 

@@ -73,6 +73,9 @@ type Submission struct {
 	Tag     string // stored with the job if the platform supports it
 	Ref     Ref    // of the created job that is to be started; zero: create
 	Request        // only of a job that is to be created
+
+	// Definition is the document that the request is pinned to, see [Pinner]; nil: none.
+	Definition json.RawMessage
 }
 
 // SubmitResult is the outcome of one call of Submit.

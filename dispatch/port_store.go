@@ -159,6 +159,8 @@ type Changes interface {
 type Documents interface {
 	// Origins returns the origins of all documents that define the services of waiting jobs.
 	Origins(context.Context) ([]Origin, error)
+	// Definition returns the document that defined the service of a job when it was accepted. NotFound if none was stored.
+	Definition(context.Context, JobID) ([]byte, error)
 	// SetDocumentHash stores that the document of an origin now has this hash. Tasks and jobs that wait and were accepted with another document
 	// show [ServiceChanged] from now on; those accepted with this one do not: see [TaskRecord] and [Record]. It returns the owner of each
 	// task, and of each job without a task, whose display changes.

@@ -186,7 +186,7 @@ func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
 func (t Task) At(a Account) Task {
 	for _, h := range t.Request.Homes {
 		if h.Account == a {
-			t.Request.Label, t.Request.Service = h.Label, h.Service
+			t.Request.Label, t.Request.Service, t.Request.Pin = h.Label, h.Service, h.Pin
 		}
 	}
 	return t

@@ -25,7 +25,7 @@ type visit struct {
 	account Account
 	held    Lease
 
-	services map[serviceKey]Service // of waiting jobs
+	services map[serviceKey]serviceOf // of waiting jobs
 
 	agenda    Agenda
 	queue     stepQueue

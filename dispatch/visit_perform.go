@@ -182,7 +182,11 @@ func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
 	if err != nil {
 		return Outcome{Asked: AskSubmit, Unsent: true, Err: &Error{Kind: Unavailable, Op: "dispatch.submit", Text: "The request could not be read from the database.", Err: err}}
 	}
-	s, err := v.backend.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.broker.Installation), Ref: j.Ref, Request: r})
+	definition, err := v.broker.definition(ctx, j, r)
+	if err != nil {
+		return Outcome{Asked: AskSubmit, Unsent: Is(err, Unavailable), Err: err}
+	}
+	s, err := v.backend.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.broker.Installation), Ref: j.Ref, Request: r, Definition: definition})
 	if err == nil && s.Ref == (Ref{}) && s.Result == nil {
 		err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
 	}

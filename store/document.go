@@ -57,6 +57,12 @@ func (s *Store) Document(ctx context.Context, u dispatch.UserID, id dispatch.Job
 	return []byte(body), fail("Document", err)
 }
 
+// Definition returns the document that defined a job's service when the job was accepted.
+func (s *Store) Definition(ctx context.Context, id dispatch.JobID) ([]byte, error) {
+	body, err := s.queries(s.look).GetSentProcess(ctx, id)
+	return []byte(body), fail("Definition", err)
+}
+
 // Origins returns the origins of all documents that define the services of waiting jobs.
 func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 	rows, err := s.queries(s.read).ListOrigins(ctx)

@@ -24,8 +24,9 @@ type description struct {
 	inputs  map[string]parameter
 	outputs map[string]parameter
 
-	etag string
-	size int // size of the document in bytes
+	etag        string
+	size        int    // size of the document in bytes
+	fingerprint string // see fingerprintOf
 
 	parameters []dispatch.Parameter // the inputs, in the order of the document
 	set        *params.Set          // nil: the document does not list inputs
@@ -51,7 +52,7 @@ func parseDescription(raw []byte) (*description, error) {
 	if err := budget.ServiceParameters.Check(max(budget.Entries(m["inputs"]), budget.Entries(m["outputs"]))); err != nil {
 		return nil, err
 	}
-	d := &description{inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"])}
+	d := &description{fingerprint: fingerprintOf(m), inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"])}
 	d.parameters, d.set = describeInputs(m["inputs"])
 	if json.Unmarshal(m["jobControlOptions"], &d.modes) != nil {
 		d.modes = nil

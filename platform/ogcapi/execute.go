@@ -37,6 +37,9 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
 			Text: "This process can only run synchronously. Use /sync_jobs."}
 	}
+	if err := checkPin(s.Request, d); err != nil {
+		return dispatch.SubmitResult{}, err
+	}
 	if err := p.Permitted(s.Request); err != nil {
 		return dispatch.SubmitResult{}, err
 	}

@@ -26,13 +26,15 @@ type order struct {
 //
 // A definition by URL is passed on as the node's namespace if the back-end has the conformance class for remote process
 // definitions. Any other back-end would not find the process: there the graph of the definition is sent, with the arguments
-// substituted for its parameters. The same is done under a shared account, so that what was checked is what runs.
-func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r dispatch.Request) (order, error) {
+// substituted for its parameters. The same is done under a shared account, so that what was checked is what runs, and with a definition to which the
+// request is pinned.
+func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, s dispatch.Submission) (order, error) {
+	r := s.Request
 	if r.Process != nil {
 		return p.inlineOrder(ctx, r)
 	}
 	where, id := definedAt(r.Service)
-	proc, err := p.process(ctx, bearer, r.Service)
+	proc, err := p.processOf(ctx, bearer, s)
 	if err != nil {
 		return order{}, err
 	}
@@ -50,7 +52,7 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	}
 	o := order{graph: map[string]any{"run": call(proc.id, where, arguments)}}
 	last := "run"
-	if proc.document != nil && !p.readsDefinitions(f) {
+	if proc.document != nil && (s.Definition != nil || !p.readsDefinitions(f)) {
 		if o, last, err = inline(proc.document, id, arguments); err != nil {
 			return order{}, err
 		}

@@ -42,7 +42,7 @@ func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}
-	o, err := p.order(ctx, f, bearer, s.Request)
+	o, err := p.order(ctx, f, bearer, s)
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}
@@ -52,7 +52,7 @@ func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	}
 	a, err := p.call(ctx, op, http.MethodPost, "/jobs", bearer, body)
 	if a == nil || a.Status >= 300 {
-		return dispatch.SubmitResult{}, err
+		return dispatch.SubmitResult{}, p.refusedPin(f, s, err)
 	}
 	// The job is created, even if the rest of the response is damaged.
 	id := created(a)

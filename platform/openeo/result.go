@@ -121,7 +121,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	if err != nil {
 		return nil, err
 	}
-	o, err := p.order(ctx, f, bearer, s.Request)
+	o, err := p.order(ctx, f, bearer, s)
 	if err != nil {
 		return nil, err
 	}

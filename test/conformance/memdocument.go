@@ -39,6 +39,16 @@ func (s *MemStore) Document(_ context.Context, u dispatch.UserID, id dispatch.Jo
 	return s.defined[definedBy(r.Job)].Body, nil
 }
 
+func (s *MemStore) Definition(_ context.Context, id dispatch.JobID) ([]byte, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	r, err := s.find(id)
+	if err != nil || s.defined[definedBy(r.Job)] == nil {
+		return nil, notFound()
+	}
+	return s.defined[definedBy(r.Job)].Body, nil
+}
+
 // waiting returns the definitions of waiting jobs.
 func (s *MemStore) waiting() map[owned]*definition {
 	all := map[owned]*definition{}

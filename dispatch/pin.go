@@ -1,0 +1,115 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+	"unicode/utf8"
+)
+
+// optionPin says whether a request runs with the definition of its service that it was accepted with.
+const optionPin = "pin"
+
+// Pinner runs requests with the definition of their service that they were accepted with, see [Request].Pin.
+type Pinner interface {
+	// Pin returns what identifies the definition with which r will run whatever becomes of its origin: the hash of the document, which is the one
+	// that defines the service now and that comes with each [Submission], or an identification of the adapter, which compares it. "": r runs
+	// with the definition that there is when it is submitted. If r must be pinned and cannot be, the error is Invalid, or one that may pass.
+	Pin(ctx context.Context, t Token, r Request, d *Dimension, document *Document) (string, error)
+}
+
+// MustPin reports whether the client wants r to be pinned. It is refused if that cannot be.
+func (r Request) MustPin() bool { return string(r.options()[optionPin]) == "true" }
+
+// mayPin reports whether r is pinned if its platform can do that without sending something else than usual: requests for tasks are, unless the client
+// set the option pin to false. In the middle of a task nothing is to change.
+func (r Request) mayPin(d *Dimension) bool {
+	return d != nil && string(r.options()[optionPin]) != "false"
+}
+
+// pin returns what the request is pinned to, see [Pinner].
+func (b *Broker) pin(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension, document *Document) (string, error) {
+	if r.Process != nil || !r.MustPin() && (document == nil || !r.mayPin(d)) { // a process that was sent is a part of the request
+		return "", nil
+	}
+	pinner, can := backend.Platform.(Pinner)
+	if !can {
+		if r.MustPin() {
+			return "", InvalidBody("dispatch.pin", "This platform cannot run a service as it was when the request was accepted.", "options", optionPin)
+		}
+		return "", nil
+	}
+	if document != nil && (!utf8.Valid(document.Body) || bytes.IndexByte(document.Body, 0) >= 0) {
+		document = nil // databases do not keep it byte for byte
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	pin, err := pinner.Pin(ctx, Token{}, r, d, document)
+	if Is(err, SignInRequired) || Is(err, Forbidden) {
+		pin, err = withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t Token) (string, error) {
+			return pinner.Pin(ctx, t, r, d, document)
+		})
+	}
+	if err != nil && !r.MustPin() {
+		return "", nil
+	}
+	return pin, err
+}
+
+// pinnedBytes bounds the documents that a broker holds for submissions. Each has at most a few megabytes.
+const pinnedBytes = 32 << 20
+
+// pinnedDocuments are documents by their hash, so that each is read once for the many jobs that are pinned to it.
+type pinnedDocuments struct {
+	mu    sync.Mutex
+	known map[string]json.RawMessage
+	bytes int
+}
+
+func (p *pinnedDocuments) get(hash string) json.RawMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known[hash]
+}
+
+// keep keeps a document. It forgets all others if they would take too much memory.
+func (p *pinnedDocuments) keep(hash string, body json.RawMessage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known[hash] != nil || len(body) > pinnedBytes {
+		return
+	}
+	if p.bytes+len(body) > pinnedBytes {
+		p.known, p.bytes = nil, 0
+	}
+	setInMap(&p.known, hash, body)
+	p.bytes += len(body)
+}
+
+// definition returns the document that a job is pinned to; nil if it is not pinned to a document.
+func (b *Broker) definition(ctx context.Context, j Job, r Request) (json.RawMessage, error) {
+	if !isHash(r.Pin) {
+		return nil, nil
+	}
+	if body := b.pinned.get(r.Pin); body != nil {
+		return body, nil
+	}
+	body, err := b.Store.Definition(ctx, j.ID)
+	if err != nil && !Is(err, NotFound) {
+		return nil, &Error{Kind: Unavailable, Op: "dispatch.definition", Text: "The definition of the service could not be read from the database.", Err: err}
+	}
+	if err != nil || (Document{Body: body}).Hash() != r.Pin {
+		return nil, &Error{Kind: DocumentInvalid, Op: "dispatch.definition", Text: "The definition that the job is pinned to is no longer kept. Submit it again.", Err: err}
+	}
+	b.pinned.keep(r.Pin, body)
+	return body, nil
+}
+
+// isHash reports whether a pin is the hash of a document.
+func isHash(pin string) bool { return len(pin) == hashLength }
+
+const hashLength = 64 // of a SHA-256 in hexadecimal
+
+// PinnedToDocument reports whether the request runs with a document that is stored with it, so that nothing has to be fetched to submit it.
+func (r Request) PinnedToDocument() bool { return isHash(r.Pin) }
