@@ -88,7 +88,7 @@ func (b *Broker) draftHomes(ctx context.Context, u UserID, r Request, d *Dimensi
 			homes[i].Unused = TextFor(err)
 			continue
 		case err != nil:
-			return nil, nil, atHome(err, i)
+			return nil, nil, firstOf(compareHomes(homes, drafts, used, i), atHome(err, i))
 		}
 		j := drafts[i].Job
 		homes[i].Base, homes[i].Hash = j.Base, j.Service
@@ -107,7 +107,7 @@ func (b *Broker) draftHomes(ctx context.Context, u UserID, r Request, d *Dimensi
 }
 
 func (b *Broker) draftHome(ctx context.Context, u UserID, r Request, d *Dimension) (h homeDraft) {
-	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil {
+	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil && !Is(h.err, Invalid) {
 		return h
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
@@ -115,6 +115,8 @@ func (b *Broker) draftHome(ctx context.Context, u UserID, r Request, d *Dimensio
 	var err error
 	switch h.parameters, err = b.Parameters(ctx, u, r.Service, r.Label); {
 	case Is(err, Unsupported): // the platform describes no services
+	case h.err != nil: // perhaps because its parameters are others than those of the first home
+		h.described = err == nil
 	case err != nil && ctx.Err() != nil:
 		h.err = &Error{Kind: Unavailable, Op: "dispatch.Accept", Text: "The description of the service there could not be read in time.", Err: err}
 	default:
@@ -146,7 +148,7 @@ func compareHomes(homes []Home, drafts []homeDraft, first, i int) error {
 			return InvalidBody("dispatch.Accept", fmt.Sprintf("Two of the services are at the platform %s. A task can use one at each.", before.Account.Platform()), "services", i)
 		}
 	}
-	if !drafts[first].described || !drafts[i].described {
+	if first < 0 || !drafts[first].described || !drafts[i].described {
 		return nil
 	}
 	if differ := differences(drafts[first].parameters, drafts[i].parameters); len(differ) > 0 {

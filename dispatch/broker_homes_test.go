@@ -21,6 +21,7 @@ type site struct {
 
 	mu    sync.Mutex
 	down  bool
+	bars  bool                 // it refuses all jobs
 	fails string               // the message with which jobs fail; "": they finish
 	began map[string]time.Time // by the tag
 	tiles map[string]int       // how often a job with these parameters was started
@@ -45,6 +46,9 @@ func (s *site) Submit(_ context.Context, _ dispatch.Token, sub dispatch.Submissi
 	defer s.mu.Unlock()
 	if s.down {
 		return dispatch.SubmitResult{}, failure(dispatch.Unavailable)
+	}
+	if s.bars {
+		return dispatch.SubmitResult{}, failure(dispatch.Forbidden)
 	}
 	s.began[sub.Tag] = time.Now()
 	s.tiles[string(sub.Parameters)+" of "+sub.Service.Application]++
@@ -228,6 +232,25 @@ func TestSpread_RetriedElsewhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSpread_PlatformRefuses: a platform that refuses all jobs at once, and so has free slots at any time, gets only a few. If the owner retries these they
+// run at the other platform.
+func TestSpread_PlatformRefuses(t *testing.T) {
+	well, strict := newSite(time.Minute), newSite(time.Minute)
+	strict.bars = true
+	spread(t, well, strict, 2, func(t *testing.T, h *testBroker) {
+		task := h.awaitTaskEnd(t, h.acceptSpread(t, spreadRequest(), 40).ID, 5*time.Hour)
+		if failed := task.Counts[dispatch.Failed]; failed == 0 || failed > 8 || task.Counts[dispatch.Finished] != 40-failed {
+			t.Errorf("%v", task.Counts)
+		}
+		if _, err := h.RetryTask(t.Context(), "ann", task.ID, dispatch.Choice{}); err != nil {
+			t.Fatal(err)
+		}
+		if task = h.awaitTaskEnd(t, task.ID, time.Hour); task.Counts[dispatch.Failed] > 2 || well.jobs(t) < 38 {
+			t.Errorf("after a retry %v", task.Counts)
+		}
+	})
 }
 
 // TestSpread_CanceledEverywhere: a cancel reaches the jobs at each home.

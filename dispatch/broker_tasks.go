@@ -143,7 +143,11 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID, c Choice) (
 		b.wake(a)
 		b.notifyUser(u)
 	}
-	return b.Store.Task(ctx, u, id)
+	t, err := b.Store.Task(ctx, u, id)
+	if len(t.Request.Homes) > 0 {
+		b.spreads.signal(anyTask)
+	}
+	return t, err
 }
 
 // retryable returns the quotas for jobs that run again, if their owner is still entitled to run jobs there. They were submitted before, so

@@ -14,6 +14,7 @@ type homePlan struct {
 	HomeLoad
 	limits  Limits
 	runTime time.Duration // the median there; 0: none is known
+	avoided bool          // jobs fail there, and not everywhere
 }
 
 // move is what planMoves wants moved from one home to another, both by their index.
@@ -26,7 +27,7 @@ type move struct {
 // has less than half of what it needs of that now gets the rest. A home that submits nothing for long gives up all. Jobs that failed because of
 // their platform go to another one.
 func planMoves(homes []homePlan) (moves []move) {
-	homes = withRunTimes(homes)
+	homes = withoutFailing(withRunTimes(homes))
 	if !slices.ContainsFunc(homes, homePlan.open) {
 		return nil
 	}
@@ -61,6 +62,17 @@ func planMoves(homes []homePlan) (moves []move) {
 	return moves
 }
 
+// withoutFailing closes those of its homes at which jobs fail in a row, if there is another open one, and returns them.
+func withoutFailing(homes []homePlan) []homePlan {
+	if !slices.ContainsFunc(homes, func(h homePlan) bool { return h.open() && !h.Failing }) {
+		return homes
+	}
+	for i := range homes {
+		homes[i].avoided = homes[i].Failing
+	}
+	return homes
+}
+
 // withRunTimes returns homes of which each has a run time: those without a known one the mean of the others.
 func withRunTimes(homes []homePlan) []homePlan {
 	sum, n := time.Duration(0), time.Duration(0)
@@ -79,10 +91,10 @@ func withRunTimes(homes []homePlan) []homePlan {
 }
 
 // open reports whether jobs at the home are submitted.
-func (h homePlan) open() bool { return h.Why == None }
+func (h homePlan) open() bool { return h.Why == None && !h.avoided }
 
-// leaves reports whether the account of a closed home is closed for so long that all its jobs are better off elsewhere.
-func (h homePlan) leaves() bool { return h.Why != Full && h.Why != NotTaken }
+// leaves reports whether the account of a closed home is closed for so long that all its jobs are better off elsewhere, or jobs fail there.
+func (h homePlan) leaves() bool { return h.avoided || h.Why != Full && h.Why != NotTaken }
 
 // slots is how many jobs may run at the home at once.
 func (h homePlan) slots() int {

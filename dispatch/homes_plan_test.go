@@ -18,6 +18,11 @@ func closed(h homePlan, why Attention) homePlan {
 	return h
 }
 
+func failingHome(h homePlan) homePlan {
+	h.Failing = true
+	return h
+}
+
 func retrying(h homePlan, n int) homePlan {
 	h.Retrying = n
 	return h
@@ -39,6 +44,8 @@ func TestPlanMoves(t *testing.T) {
 		{"a home that is down gives up all", []homePlan{closed(home(2, 0, 100, 0), Unreachable), home(2, 0, 0, 0)}, "0>1:4+0 0>1:96+0"},
 		{"some at a time", []homePlan{closed(home(2, 0, 2000, 0), NeedsSignIn), home(2, 2, 2, 0)}, "0>1:500+0"},
 		{"a full home gives up what another one needs", []homePlan{closed(home(2, 2, 100, 0), Full), home(2, 0, 0, 0)}, "0>1:4+0"},
+		{"a home at which jobs fail gets nothing and gives up all", []homePlan{home(2, 2, 9, 0), failingHome(home(4, 0, 3, 0))}, "1>0:3+0"},
+		{"unless they fail everywhere", []homePlan{failingHome(home(2, 0, 9, 0)), failingHome(home(2, 0, 0, 0))}, "0>1:4+4"},
 		{"all are down", []homePlan{closed(home(2, 0, 9, 0), Unreachable), closed(home(2, 0, 0, 0), Unreachable)}, ""},
 		{"what failed because of its platform goes elsewhere", []homePlan{retrying(home(2, 2, 3, 0), 2), home(2, 2, 1, 0)}, "R0>1:2+0"},
 		{"not to a home that is down", []homePlan{retrying(home(2, 2, 2, 0), 2), closed(home(2, 0, 0, 0), Unreachable)}, ""},

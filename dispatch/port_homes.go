@@ -8,6 +8,10 @@ import (
 // MostHomes is how many services a task can name.
 const MostHomes = 8
 
+// FailuresInRow is after how many failures of jobs at a home, with no success in between, the other jobs are better off elsewhere. Without that rule a
+// platform that refuses all jobs at once would always have free slots, and get all of them.
+const FailuresInRow = 3
+
 // Home is a service that does the work of a task at one platform. A task with several homes spreads its jobs over them.
 type Home struct {
 	Label   Label       `json:"label"`
@@ -44,6 +48,7 @@ type HomeLoad struct {
 	Held     int       // slots in use there, by all users of the account
 	Waiting  int       // jobs of the task that wait there and are not paused
 	Retrying int       // of those, jobs with the attention Retrying
+	Failing  bool      // FailuresInRow of the task's jobs there failed since a job of the service last finished there
 	Why      Attention // why the account submits nothing at present; None: it submits
 }
 
@@ -71,4 +76,17 @@ func (j Job) MovedTo(h Home, now time.Time) (Job, bool) {
 	j.Epoch, j.Tries, j.Past, j.Seen, j.Updated = j.Epoch+1, 0, nil, "", now
 	j.Due = earlier(j.Due, now)
 	return j.withAttention(None, ""), true
+}
+
+// retryElsewhere is how long a job that its owner retries waits to be moved to another home, if none is open. It is longer than [spreadRarely].
+const retryElsewhere = 15 * time.Second
+
+// RetryAmong returns a failed job as Retry does. If its task has several homes it is moved to another one than that where it failed, if any is open.
+func (j Job) RetryAmong(several bool, now time.Time) Job {
+	j = j.Retry(now)
+	if several && !j.Paused {
+		j.Due = now.Add(retryElsewhere)
+		j = j.withAttention(Retrying, "")
+	}
+	return j
 }

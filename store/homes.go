@@ -92,7 +92,7 @@ func (s *Store) SpreadTasks(ctx context.Context) (tasks []dispatch.SpreadTask, e
 }
 
 func loadOf(r query.ListSpreadRow, now int64) dispatch.HomeLoad {
-	l := dispatch.HomeLoad{Home: dispatch.Home{Account: r.Account, Base: r.Base, Hash: r.ServiceHash}, Held: int(r.Held), Waiting: int(r.Waiting), Retrying: int(r.Retrying)}
+	l := dispatch.HomeLoad{Home: dispatch.Home{Account: r.Account, Base: r.Base, Hash: r.ServiceHash}, Held: int(r.Held), Waiting: int(r.Waiting), Retrying: int(r.Retrying), Failing: r.Failures >= dispatch.FailuresInRow}
 	switch {
 	case r.Operator:
 		l.Why = dispatch.HeldByOperator

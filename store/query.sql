@@ -506,7 +506,8 @@ SELECT CAST(COALESCE(a.hold, 0) AS BIGINT) AS hold, CAST(COALESCE(a.hold_attenti
 FROM task_homes h LEFT JOIN accounts a ON a.id = h.account WHERE h.task = CAST(sqlc.arg(task) AS BIGINT) ORDER BY 1, h.number LIMIT 1;
 
 -- name: ListSpread :many
--- The homes of tasks that spread their jobs and whose jobs had not all ended when that was last looked at.
+-- The homes of tasks that spread their jobs and whose jobs had not all ended when that was last looked at. failures are those since the service last
+-- finished a job of the owner there; three are enough to know.
 SELECT tasks.id, tasks.owner, tasks.spread, h.account, h.base, h.service_hash,
 	CAST(COALESCE(a.hold, 0) AS BIGINT) AS hold, CAST(COALESCE(a.hold_attention, '') AS TEXT) AS hold_attention, CAST(COALESCE(a.restored, 0) AS BIGINT) AS restored,
 	EXISTS (SELECT 1 FROM operator_holds o WHERE o.scope = h.account OR o.scope = h.platform) AS operator,
@@ -514,6 +515,9 @@ SELECT tasks.id, tasks.owner, tasks.spread, h.account, h.base, h.service_hash,
 	CAST(COALESCE((SELECT SUM(l.waiting) FROM line_counts l WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0) AS BIGINT) AS waiting,
 	CAST((SELECT count(*) FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden AND j.account = h.account
 		AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0 AND j.spent = 0) AS BIGINT) AS retrying,
+	CAST((SELECT count(*) FROM (SELECT 1 FROM jobs f WHERE f.task = tasks.id AND f.task <> 0 AND f.status = 'failed' AND NOT f.hidden AND f.account = h.account
+		AND f.moved > COALESCE((SELECT g.moved FROM jobs g WHERE g.owner = tasks.owner AND g.account = h.account AND g.service_hash = h.service_hash AND g.status = 'finished'
+			ORDER BY g.moved DESC LIMIT 1), 0) LIMIT 3) AS few) AS BIGINT) AS failures,
 	EXISTS (SELECT 1 FROM jobs k WHERE k.owner = tasks.owner AND k.task = tasks.id AND k.phase <> 'ended') AS live
 FROM tasks JOIN task_homes h ON h.task = tasks.id LEFT JOIN accounts a ON a.id = h.account WHERE tasks.spread > 1 ORDER BY tasks.id, h.number;
 

@@ -440,7 +440,7 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 			return err
 		}
 		for i, j := range jobs {
-			jobs[i] = j.Retry(at(now))
+			jobs[i] = j.RetryAmong(is.Spread != notSpread, at(now))
 		}
 		kept, err := write(ctx, q, jobs, true)
 		if n = len(kept); err != nil || n == 0 {

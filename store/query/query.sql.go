@@ -6087,6 +6087,9 @@ SELECT tasks.id, tasks.owner, tasks.spread, h.account, h.base, h.service_hash,
 	CAST(COALESCE((SELECT SUM(l.waiting) FROM line_counts l WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0) AS BIGINT) AS waiting,
 	CAST((SELECT count(*) FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden AND j.account = h.account
 		AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0 AND j.spent = 0) AS BIGINT) AS retrying,
+	CAST((SELECT count(*) FROM (SELECT 1 FROM jobs f WHERE f.task = tasks.id AND f.task <> 0 AND f.status = 'failed' AND NOT f.hidden AND f.account = h.account
+		AND f.moved > COALESCE((SELECT g.moved FROM jobs g WHERE g.owner = tasks.owner AND g.account = h.account AND g.service_hash = h.service_hash AND g.status = 'finished'
+			ORDER BY g.moved DESC LIMIT 1), 0) LIMIT 3) AS few) AS BIGINT) AS failures,
 	EXISTS (SELECT 1 FROM jobs k WHERE k.owner = tasks.owner AND k.task = tasks.id AND k.phase <> 'ended') AS live
 FROM tasks JOIN task_homes h ON h.task = tasks.id LEFT JOIN accounts a ON a.id = h.account WHERE tasks.spread > 1 ORDER BY tasks.id, h.number
 `
@@ -6105,10 +6108,12 @@ type ListSpreadRow struct {
 	Held          int64
 	Waiting       int64
 	Retrying      int64
+	Failures      int64
 	Live          bool
 }
 
-// The homes of tasks that spread their jobs and whose jobs had not all ended when that was last looked at.
+// The homes of tasks that spread their jobs and whose jobs had not all ended when that was last looked at. failures are those since the service last
+// finished a job of the owner there; three are enough to know.
 func (q *Queries) ListSpread(ctx context.Context) ([]ListSpreadRow, error) {
 	rows, err := q.db.QueryContext(ctx, listSpread)
 	if err != nil {
@@ -6132,6 +6137,7 @@ func (q *Queries) ListSpread(ctx context.Context) ([]ListSpreadRow, error) {
 			&i.Held,
 			&i.Waiting,
 			&i.Retrying,
+			&i.Failures,
 			&i.Live,
 		); err != nil {
 			return nil, err

@@ -45,9 +45,20 @@ func (s *MemStore) SpreadTasks(context.Context) (all []dispatch.SpreadTask, err 
 
 func (s *MemStore) load(t dispatch.Task, h dispatch.Home, now time.Time) dispatch.HomeLoad {
 	l := dispatch.HomeLoad{Home: dispatch.Home{Account: h.Account, Base: h.Base, Hash: h.Hash}}
+	var finished time.Time
+	for _, r := range s.jobs {
+		if r.Owner == t.Owner && r.Account == h.Account && r.Service == h.Hash && r.Status == dispatch.Finished {
+			finished = latest(finished, r.Moved)
+		}
+	}
+	failures := 0
 	for _, r := range s.jobs {
 		if r.Account != h.Account {
 			continue
+		}
+		if r.Task == t.ID && r.Status == dispatch.Failed && !r.Hidden && r.Moved.After(finished) {
+			failures++
+			l.Failing = failures >= dispatch.FailuresInRow
 		}
 		if r.Phase.HoldsSlot() {
 			l.Held++

@@ -260,7 +260,7 @@ func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.T
 		return "", 0, err
 	}
 	for _, r := range failed {
-		r.Job = r.Retry(now)
+		r.Job = r.RetryAmong(len(t.Request.Homes) > 0, now)
 		r.Version++
 	}
 	if len(failed) > 0 {

@@ -116,6 +116,7 @@ var storeTests = []struct {
 	{"await a task", storeTest.awaitTask},
 	{"jobs of a task move", storeTest.homes},
 	{"jobs of a task move within limits", storeTest.homesHeld},
+	{"homes of a task at which jobs fail", storeTest.homesFailing},
 	{"homes of a task and a restore", storeTest.homesRestored},
 	{"jobs are moved and submitted at once", storeTest.parallelMoves},
 	{"quotas", storeTest.quotas},

@@ -143,6 +143,27 @@ func (t storeTest) homesHeld() {
 	t.equal(len(all), 0)
 }
 
+// homesFailing checks that a home at which the last jobs failed says so until one finishes there, and that a retried job is to go elsewhere.
+func (t storeTest) homesFailing() {
+	task, jobs := t.acceptSpread(6)
+	ends := func(i int, s dispatch.Status) {
+		t.db.Pass(time.Second)
+		t.end(jobs[i].ID, s, func(j *dispatch.Job) { j.Moved = t.look().Now })
+	}
+	for i, want := range []bool{false, false, true} {
+		ends(i, dispatch.Failed)
+		is := t.spreadOf()
+		t.equal([]bool{is.Homes[0].Failing, is.Homes[1].Failing}, []bool{want, false})
+	}
+	ends(3, dispatch.Finished)
+	t.equal(t.spreadOf().Homes[0].Failing, false)
+	_, n, err := t.s.RetryTask(t.Context(), ann, task.ID, dispatch.Choice{})
+	t.must(err)
+	t.equal(fmt.Sprint(n, t.spreadOf().Homes[0].Retrying, t.load(jobs[1].ID).Attention), "3 3retrying")
+	n, err = t.move(0, 3, true)
+	t.equal(fmt.Sprint(n, err), "3 <nil>")
+}
+
 // homesRestored checks that a task with several homes is paused after a restore, and one with a single home is not.
 func (t storeTest) homesRestored() {
 	spread, _ := t.acceptSpread(2)
