@@ -37,6 +37,7 @@ type world struct {
 	tasks   map[dispatch.TaskID]dispatch.TaskRecord
 	asked   []string // which lists
 
+	policy    dispatch.Policy
 	discarded int // jobs and tasks that were to be removed from their platforms
 
 	amount *float64 // of the budget with which a task was resumed last
@@ -639,6 +640,8 @@ func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Reque
 	}
 	return w.sync(ctx, r)
 }
+
+func (w *world) Policy(dispatch.Service, dispatch.Label) dispatch.Policy { return w.policy }
 
 func (w *world) Parameters(_ context.Context, _ dispatch.UserID, s dispatch.Service, _ dispatch.Label) ([]dispatch.Parameter, error) {
 	if err := w.broken(); err != nil {

@@ -179,8 +179,9 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 	schemas["Dimension"].Properties["values"].MaxItems = &a.Limits.Values
 	schemas["ValidationError"].Properties["loc"].Items = &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeInteger}}}
 	for _, name := range []string{"ServiceSummary", "CatalogueService"} {
-		allowNull(schemas[name].Properties, "provider", "parameters_error")
+		allowNull(schemas[name].Properties, "provider", "parameters_error", "rules")
 	}
+	allowNull(schemas["ServiceRules"].Properties, "budget")
 	codes := &schemas["JobAttention"].Properties["code"].Enum
 	for code := range attentions {
 		*codes = append(*codes, string(code))

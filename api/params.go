@@ -15,6 +15,8 @@ type serviceBroker interface {
 	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
 	// Formats returns the output formats of the service's platform; none if it does not list them.
 	Formats(context.Context, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
+	// Policy returns what the operator says about requests for a service.
+	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
 }
 
 // ParamRequest names the service whose parameters are asked for.

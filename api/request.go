@@ -134,12 +134,25 @@ func (a *api) jobIn(f *form) dispatch.Request {
 		Title:      f.text("title", a.Limits.Title),
 		Label:      f.label(),
 		Parameters: f.object("parameters"),
-		Format:     f.choice("format", formats),
+	}
+	if f.members["format"] != nil || len(a.rulesFor(f).Format) == 0 {
+		r.Format = f.choice("format", formats)
 	}
 	r.Options, r.Notify = f.options(a.Limits.Text)
 	r.Service, r.Label = a.service(f, r.Label)
 	r.Annotations = f.annotations()
 	return r
+}
+
+// rulesFor returns what the operator says about requests for the service that a form names; zero if it names none. Faults are for those who read the service.
+func (a *api) rulesFor(f *form) dispatch.Policy {
+	silent := *f
+	silent.faults = &[]dispatch.Fault{}
+	s, l := a.service(&silent, silent.label())
+	if len(*silent.faults) > 0 {
+		return dispatch.Policy{}
+	}
+	return a.Broker.Policy(s, l)
 }
 
 // label reads the protocol of the service; "" if it is absent and the catalogue knows it.

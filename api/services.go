@@ -67,7 +67,43 @@ type CatalogueService struct {
 	Parameters      []Parameter     `json:"parameters" nullable:"true" doc:"As POST /params returns them. null: see parameters_error"`
 	ParametersError *ErrorResponse  `json:"parameters_error" doc:"Why the parameters are not known now"`
 	Formats         []ServiceFormat `json:"formats" nullable:"true" doc:"The output formats of the platform, or those that the service's description names. null: not known"`
+	Rules           *ServiceRules   `json:"rules" doc:"What the operator of the broker says about requests for it. null: nothing"`
 	Example         *Object         `json:"example" nullable:"true" doc:"Parameters for which the service gives a result"`
+}
+
+// ServiceRules are what the operator of the broker says about requests for a service.
+type ServiceRules struct {
+	Permitted   bool           `json:"permitted" doc:"Whether you may run it. Without a sign-in: whether everybody may"`
+	Format      *string        `json:"format" nullable:"true" doc:"Format of the results of requests that name none"`
+	MaxDuration *int64         `json:"max_duration" nullable:"true" doc:"Seconds: the longest max_duration of a request, and that of requests that have none"`
+	Budget      *ServiceBudget `json:"budget" doc:"Budget of tasks that have none"`
+	Options     *Object        `json:"options" nullable:"true" doc:"Options of requests that do not give them"`
+}
+
+// ServiceBudget is a budget for the tasks of a service.
+type ServiceBudget struct {
+	Amount float64 `json:"amount"`
+	Unit   *string `json:"unit" nullable:"true" doc:"null: the one in which the platform charges"`
+}
+
+// rulesOf returns the rules of a service; nil if there are none.
+func (a *api) rulesOf(ctx context.Context, s catalogue.Service) *ServiceRules {
+	p := a.Broker.Policy(s.Service, s.Label)
+	shown := &ServiceRules{Permitted: p.Entitled == nil || p.Entitled(ctx), Format: optional(p.Format)}
+	if p.MaxDuration > 0 {
+		shown.MaxDuration = new(int64(p.MaxDuration / time.Second))
+	}
+	if p.Budget != (dispatch.Budget{}) {
+		shown.Budget = &ServiceBudget{p.Budget.Amount, optional(p.Budget.Unit)}
+	}
+	if len(p.Options) > 0 {
+		text, _ := dispatch.Encode(p.Options) // they were JSON
+		shown.Options = &Object{text}
+	}
+	if p.Entitled == nil && *shown == (ServiceRules{Permitted: true}) {
+		return nil
+	}
+	return shown
 }
 
 // ServiceLink is a link of a service.
@@ -214,6 +250,7 @@ func (a *api) readService(ctx context.Context, in *request) (*status[CatalogueSe
 	if s.Example != nil {
 		shown.Example = &Object{s.Example}
 	}
+	shown.Rules = a.rulesOf(ctx, s)
 	a.describeService(ctx, s, &shown)
 	return &status[CatalogueService]{revalidate, shown}, nil
 }

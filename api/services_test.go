@@ -112,6 +112,25 @@ func TestServices_One(t *testing.T) {
 	failed(t, ask(h, "GET", "/services/..%2Fplatforms", ""), 404, "NOT_FOUND")
 }
 
+// What the operator says about a service is shown with it, and a request for it needs no format if the operator set one.
+func TestServices_Rules(t *testing.T) {
+	w := newWorld()
+	h := New(withCatalogue(w))
+	if got := decode[CatalogueService](t, ask(h, "GET", "/services/fire", ""), 200); got.Rules != nil {
+		t.Errorf("%+v", got.Rules)
+	}
+	const bare = `{"title":"t","label":"openeo","service":{"endpoint":"https://openeo.example.org","namespace":null,"application":"x"},"parameters":{}}`
+	failed(t, ask(h, "POST", "/unit_jobs", bare), 422, "VALIDATION_ERROR")
+	w.policy = dispatch.Policy{Format: "gtiff", MaxDuration: time.Hour, Budget: dispatch.Budget{Amount: 10, Unit: "credits"}, Options: map[string]json.RawMessage{"memory": []byte(`"4g"`)},
+		Entitled: func(context.Context) bool { return false }}
+	got := decode[map[string]json.RawMessage](t, ask(h, "GET", "/services/fire", ""), 200)
+	if want := `{"permitted":false,"format":"gtiff","max_duration":3600,"budget":{"amount":10,"unit":"credits"},"options":{"memory":"4g"}}`; string(got["rules"]) != want {
+		t.Errorf("rules %s, want %s", got["rules"], want)
+	}
+	decode[any](t, ask(h, "POST", "/unit_jobs", bare), 201)
+	failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(bare, `"title"`, `"format":"png","title"`, 1)), 422, "VALIDATION_ERROR")
+}
+
 // TestServices_PlatformThatIsDown: the service is shown all the same, with the reason why its parameters are not known.
 func TestServices_PlatformThatIsDown(t *testing.T) {
 	w := newWorld()

@@ -98,6 +98,7 @@ type ServiceDescription struct {
 	Parameters      []Parameter     `json:"parameters"`       // nil: not known now
 	ParametersError json.RawMessage `json:"parameters_error"` // why not
 	Formats         []ResultFormat  `json:"formats"`          // nil: not known
+	Rules           json.RawMessage `json:"rules"`            // what the operator says about requests for it; null: nothing
 	Example         json.RawMessage `json:"example"`
 }
 

@@ -1,11 +1,15 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // checkCatalogue checks the sources of services, and the services of the configuration.
@@ -35,6 +39,70 @@ func (r *reader) checkCatalogue(c *Config) {
 		key := fmt.Sprintf("services[%d]", i)
 		r.checkService(s, key, platforms)
 		r.claim(ids, s.ID, key+".id", "the id "+s.ID)
+	}
+	for i, rule := range c.ServiceRules {
+		r.checkRule(rule, fmt.Sprintf("service_rules[%d]", i), platforms)
+	}
+}
+
+// ruleFormats are the formats that requests can name.
+var ruleFormats = []string{"geojson", "gtiff", "netcdf", "json"}
+
+// checkRule checks a rule for services. Whether the catalogue has their ids is known only when it was read; doctor checks that.
+func (r *reader) checkRule(rule ServiceRule, key string, platforms []string) {
+	if r.failed(key) {
+		return
+	}
+	for i, id := range rule.Services {
+		if !serviceID.MatchString(id) {
+			r.failAt(fmt.Sprintf("%s.services[%d]", key, i), "write the id of a service: letters, digits and . _ : @ ~ -, 100 at most")
+		}
+	}
+	if len(rule.Services) == 0 && rule.Platform == "" && rule.Application == "" {
+		r.failAt(key, "name the services: by services, platform or application")
+	}
+	if rule.Platform != "" && !slices.Contains(platforms, rule.Platform) {
+		r.failAt(key+".platform", "is not the name of a platform%s", closestWord(rule.Platform, platforms))
+	}
+	if rule.Format != "" && !slices.Contains(ruleFormats, rule.Format) {
+		r.failAt(key+".format", "write one of %s", strings.Join(ruleFormats, ", "))
+	}
+	if rule.MaxDuration > 0 && rule.MaxDuration%time.Second != 0 {
+		r.failAt(key+".max_duration", "write whole seconds")
+	}
+	if rule.BudgetUnit != "" && rule.Budget == 0 {
+		r.failAt(key+".budget_unit", "is the unit of budget, which is missing")
+	}
+	r.checkRuleOptions(rule.Options, key)
+	if u := rule.Users; u != nil && (u.Claim == "" || len(u.AnyOf) == 0 || slices.Contains(u.AnyOf, "")) {
+		r.failAt(key+".users", "set both claim and any_of: a claim of users' tokens, and the values of which it must have one")
+	}
+}
+
+// checkRuleOptions refuses options that have a key of their own, and those of single requests.
+func (r *reader) checkRuleOptions(options json.RawMessage, key string) {
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(options, &given) // absent, or an object
+	for _, name := range []string{"max_duration", "budget"} {
+		if given[name] != nil {
+			r.failAt(key+".options", "write %s beside options, not in them", name)
+		}
+	}
+	for _, name := range []string{"notify", "validate"} {
+		if given[name] != nil {
+			r.failAt(key+".options", "must not have %s, which is for the client to say", name)
+		}
+	}
+	for _, switched := range []string{"pin"} {
+		if text := string(given[switched]); text != "" && text != "true" && text != "false" {
+			r.failAt(key+".options", "%s is true or false", switched)
+		}
+	}
+	for name, most := range map[string]int{"retries": dispatch.MostRetries, "trial": 1_000_000} {
+		var n int
+		if given[name] != nil && (json.Unmarshal(given[name], &n) != nil || n < 0 || n > most) {
+			r.failAt(key+".options", "%s is a whole number, %d at most", name, most)
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ type Config struct {
 	Platforms     []Platform      `yaml:"platforms"`
 	Catalogue     Catalogue       `yaml:"catalogue"`
 	Services      []Service       `yaml:"services"`
+	ServiceRules  []ServiceRule   `yaml:"service_rules"`
 	OGCAPI        OGCAPI          `yaml:"ogcapi"`
 	Applications  Applications    `yaml:"applications"`
 	Hooks         Hooks           `yaml:"hooks"`
@@ -276,6 +277,25 @@ type Service struct {
 	Keywords    []string        `yaml:"keywords"`
 	Cost        string          `yaml:"cost"`    // what it costs, in words
 	Example     json.RawMessage `yaml:"example"` // a mapping of parameters
+}
+
+// ServiceRule is what the operator says about requests for some services, see dispatch.Policy.
+type ServiceRule struct {
+	Services    []string        `yaml:"services"`     // ids of the catalogue; absent: any service
+	Platform    string          `yaml:"platform"`     // name of a platform; absent: any
+	Application string          `yaml:"application"`  // as in requests, with * for any text; absent: any
+	Options     json.RawMessage `yaml:"options"`      // a mapping of options that requests have unless they give them
+	MaxDuration time.Duration   `yaml:"max_duration"` // that jobs may take, and take unless they say; absent: any
+	Budget      int             `yaml:"budget"`       // of tasks that have none; absent: none
+	BudgetUnit  string          `yaml:"budget_unit"`  // of the budget; absent: the one in which the platform charges
+	Format      string          `yaml:"format"`       // of requests that name none
+	Users       *RuleUsers      `yaml:"users"`        // who may run the services; absent: everybody
+}
+
+// RuleUsers are the users whose tokens have a claim, see identity.Caller.Has.
+type RuleUsers struct {
+	Claim string   `yaml:"claim"`
+	AnyOf []string `yaml:"any_of"`
 }
 
 // EchoName is the name of the platform and the id of the service of OGCAPI.Echo.

@@ -73,6 +73,8 @@ platforms:
     service_account: {token_url: https://auth.example.org/token, client_id: broker, client_secret: file:SECRETFILE}
     users: {jobs: 20, jobs_per_day: 200, costs_per_month: 500, claim: realm_access.roles, any_of: [eo-users, admins]}
   - {name: open, endpoint: https://open.example.org, access: open}
+service_rules:
+- {services: [ndvi], platform: open-ogc, application: 'nd*', options: {memory: 4g, retries: 2}, max_duration: 2h, budget: 100, budget_unit: credits, format: gtiff, users: {claim: realm_access.roles, any_of: [eo-users]}}
 applications: {allow_hosts: [raw.githubusercontent.com]}
 hooks: {trusted: ['http://receiver.internal:8080'], mail: {server: 'smtp.example.org:465', from: 'EO <eo@example.org>', encryption: implicit, username: eo, password: 'env:MAIL_PASSWORD'}}
 tls: {cert: /tls/cert.pem, key: /tls/key.pem}
@@ -158,6 +160,8 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc", Application: "ndvi", Namespace: new("ns"), Keywords: []string{"a", "b"}, Cost: "one credit",
 			Example: json.RawMessage(`{"box":[1,2.5,"yes"],"deep":{"a":null,"b":"2024-06-01"},"from":"2024-06-01"}`)},
 			{ID: "other", Platform: "cdse", Application: "https://apps.example.org/p.json"}},
+		ServiceRules: []ServiceRule{{Services: []string{"ndvi"}, Platform: "open-ogc", Application: "nd*", Options: json.RawMessage(`{"memory":"4g","retries":2}`), MaxDuration: 2 * time.Hour,
+			Budget: 100, BudgetUnit: "credits", Format: "gtiff", Users: &RuleUsers{Claim: "realm_access.roles", AnyOf: []string{"eo-users"}}}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
 		Hooks:        Hooks{Trusted: []string{"http://receiver.internal:8080"}, Mail: Mail{Server: "smtp.example.org:465", From: "EO <eo@example.org>", Encryption: mail.Implicit, Username: "eo", Password: "mail-secret"}},
 		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
@@ -188,6 +192,18 @@ func TestLoad_CatalogueFaults(t *testing.T) {
 		"services: [{id: x, platform: a, application: x, example: 3}]":                           "services[0].example: write a mapping",
 		"services: [{id: x, platform: a, application: x, example: {a: .inf}}]":                   "services[0].example: cannot be written as JSON",
 		"services: [{id: x, platform: a, application: x}, {id: x, platform: a, application: y}]": "the id x is also that of services[0].id",
+		"service_rules: [{format: gtiff}]":                                                       "service_rules[0]: name the services",
+		"service_rules: [{platform: aa}]":                                                        "service_rules[0].platform: is not the name of a platform; did you mean a?",
+		"service_rules: [{services: [a b]}]":                                                     "service_rules[0].services[0]: write the id of a service",
+		"service_rules: [{services: [x], format: png}]":                                          "service_rules[0].format: write one of geojson",
+		"service_rules: [{services: [x], max_duration: 1500ms}]":                                 "service_rules[0].max_duration: write whole seconds",
+		"service_rules: [{services: [x], budget_unit: credits}]":                                 "service_rules[0].budget_unit: is the unit of budget",
+		"service_rules: [{services: [x], options: {budget: 3}}]":                                 "service_rules[0].options: write budget beside options",
+		"service_rules: [{services: [x], options: {notify: {}}}]":                                "service_rules[0].options: must not have notify",
+		"service_rules: [{services: [x], options: {retries: 99}}]":                               "service_rules[0].options: retries is a whole number, 10 at most",
+		"service_rules: [{services: [x], options: {pin: maybe}}]":                                "service_rules[0].options: pin is true or false",
+		"service_rules: [{services: [x], options: 3}]":                                           "service_rules[0].options: write a mapping",
+		"service_rules: [{services: [x], users: {claim: groups}}]":                               "service_rules[0].users: set both claim and any_of",
 		"ogcapi: {echo: true}\nservices: [{id: echo, platform: a, application: x}]":              "services[0].id: the id echo is also that of ogcapi.echo",
 	} {
 		if _, err := load("x.yaml", []byte(minimal+text), nil); err == nil || !strings.Contains(err.Error(), want) {

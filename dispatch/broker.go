@@ -29,6 +29,7 @@ type Broker struct {
 	UserJobs     int      // how many jobs a user may have that have not ended; 0: any number
 	UserDaily    int      // how many jobs a user may submit in a day; 0: any number
 	UserBytes    int64    // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
+	Policies     []Policy // of operators, for some services
 	Timing       Timing
 	Targets      Targets // nil: a request that asks to be notified is refused
 

@@ -102,6 +102,9 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err := backend.checkEntitled(ctx); err != nil {
 		return Draft{}, r, err
 	}
+	if r, err = b.underPolicy(ctx, backend, r, d); err != nil {
+		return Draft{}, r, err
+	}
 	if r, err = r.inline(); err != nil {
 		return Draft{}, r, err
 	}

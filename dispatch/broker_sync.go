@@ -63,6 +63,10 @@ func (b *Broker) SyncRuns(ctx context.Context, u UserID, p Page) ([]Record, erro
 // 30 minutes the run is abandoned, even while its result is being read. LimitReached when the user has too many runs under way at the
 // platform, Busy when too many of all users are.
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
+	r, err := b.syncUnderPolicy(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	backend, runner, warning, err := b.syncRunner(ctx, u, r)
 	if err != nil {
 		return nil, err

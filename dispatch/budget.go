@@ -125,6 +125,15 @@ func (r Request) Budget() Budget {
 	return b
 }
 
+// option returns the budget as the option of a task.
+func (b Budget) option() json.RawMessage {
+	text, _ := json.Marshal(struct { // cannot fail: the amount is finite
+		Amount float64 `json:"amount"`
+		Unit   string  `json:"unit,omitempty"`
+	}{b.Amount, b.Unit})
+	return text
+}
+
 // Trial returns how many of the first jobs of the task run before the others wait for their owner; 0: all run.
 func (r Request) Trial() int {
 	var n int

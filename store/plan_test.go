@@ -62,6 +62,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"listRunning":        {"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step"},
 	"getAgenda":          {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},
 	"listUnmetered":      {"jobs USING INDEX jobs_meter (account=? AND meter_due>? AND meter_due<?)", "jobs_meter"},
+	"listToRemove":       {"jobs USING INDEX jobs_removal (account=? AND removal_due>? AND removal_due<?)", "jobs_removal"},
 	"listMonth":          {"ledger USING INDEX sqlite_autoindex_ledger_1 (owner=? AND account=? AND month=?)", ""},
 	"claimDeliveries":    {"SEARCH e USING INDEX sqlite_autoindex_deliveries_1 (hook=? AND job=? AND epoch<?)", ""},
 	"oldestDelivery":     {"SCAN d USING INDEX deliveries_waiting", ""},

@@ -186,6 +186,10 @@ func checksOf(settings *config.Config) ([]check, error) {
 	if settings.Traces.Endpoint != "" {
 		checks = append(checks, tracesCheck(settings))
 	}
+	if len(settings.ServiceRules) > 0 {
+		checks = append(checks, check{name: "service rules", ask: withoutUnproven(func(ctx context.Context) error { return askRules(ctx, settings) }),
+			advice: "correct the ids in `service_rules`; `doctor --catalogue` lists the services"})
+	}
 	for _, source := range settings.Catalogue.Sources {
 		checks = append(checks, check{
 			name: "catalogue source " + source, ask: withoutUnproven(func(ctx context.Context) error { return askSource(ctx, settings, source) }),

@@ -25,6 +25,7 @@ func TestOpenEO_Driver(t *testing.T) {
 	t.Run("batch job", s.batchJob)
 	t.Run("job in error", s.jobInError)
 	t.Run("canceled", s.canceled)
+	t.Run("removed", s.removed)
 	t.Run("listed with its tag", s.listed)
 	t.Run("synchronous", s.synchronous)
 	t.Run("expired token", s.expiredToken)
@@ -107,6 +108,12 @@ func (s driver) canceled(t *testing.T) {
 	if !dispatch.Is(err, dispatch.NotFound) && report.Status != dispatch.Canceled {
 		t.Errorf("status after cancel: %+v, %v", report, err)
 	}
+}
+
+func (s driver) removed(t *testing.T) {
+	ref := s.begin(t, "test.5.1", whole+`}`)
+	finished(t, s.platform, s.alice, ref)
+	remove(t, s.platform, s.alice, ref)
 }
 
 func (s driver) listed(t *testing.T) {

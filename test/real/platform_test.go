@@ -34,6 +34,21 @@ func end(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.R
 	return follow(t, p, token, ref, func(r dispatch.Report) bool { return r.Status.Final() })
 }
 
+// remove removes a job that has ended, and checks that the platform does not know it any more.
+func remove(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.Ref) {
+	t.Helper()
+	remover := p.(dispatch.Remover)
+	if err := remover.Remove(t.Context(), token, ref); err != nil {
+		t.Fatalf("remove: %v", err)
+	}
+	if report, err := p.Status(t.Context(), token, ref); !dispatch.Is(err, dispatch.NotFound) {
+		t.Errorf("status of the removed job: %+v, %v", report, err)
+	}
+	if err := remover.Remove(t.Context(), token, ref); !dispatch.Is(err, dispatch.NotFound) {
+		t.Errorf("removed again: %v", err)
+	}
+}
+
 // follow polls a job's status until wanted returns true. It fails the test after three minutes.
 func follow(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.Ref, wanted func(dispatch.Report) bool) dispatch.Report {
 	t.Helper()

@@ -28,6 +28,7 @@ func TestOGC_Pygeoapi(t *testing.T) {
 			t.Run("failing", s.failing)
 			t.Run("failing synchronously", s.failingSynchronously)
 			t.Run("dismissed", s.dismissed)
+			t.Run("removed", s.removed)
 			t.Run("unknown process", s.unknownProcess)
 			t.Run("listed", s.listed)
 			t.Run("probed", s.probed)
@@ -134,6 +135,12 @@ func (s pygeoapi) dismissed(t *testing.T) {
 	if !dispatch.Is(err, dispatch.NotFound) && report.Status != dispatch.Canceled {
 		t.Errorf("status after dismiss: %+v, %v", report, err)
 	}
+}
+
+func (s pygeoapi) removed(t *testing.T) {
+	ref := s.begin(t, "literals", `{"numbers": [1, 2]}`)
+	end(t, s.platform, dispatch.Token{}, ref)
+	remove(t, s.platform, dispatch.Token{}, ref)
 }
 
 func (s pygeoapi) unknownProcess(t *testing.T) {
