@@ -219,6 +219,29 @@ func TestDeleteAndCancel_PrintJSON(t *testing.T) {
 	}
 }
 
+func TestRequest_NamesServicesOfSeveralPlatforms(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
+	printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month", "--also", "t", "--also", "u")
+	var made struct {
+		Service  *client.Service
+		Services []client.Service
+	}
+	if err = errors.Join(err, json.Unmarshal([]byte(printed), &made)); err != nil || made.Service != nil ||
+		!slices.Equal(made.Services, []client.Service{{ID: "s"}, {ID: "t"}, {ID: "u"}}) {
+		t.Errorf("%v: %s", err, printed)
+	}
+	if said := command(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--also", "t"); !strings.Contains(said, "--also is for tasks") {
+		t.Error(said)
+	}
+}
+
+func TestShow_PlatformsOfATask(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /upscale_tasks/7": `{"id":7,"status":"running","homes":[{"platform":"a","service":{}},{"platform":"b","service":{},"unused":"You may not."}]}`})
+	if printed, err := execute(t, environ, "show", "task-7"); err != nil || !strings.Contains(printed, "platforms  a, b (not used: You may not)\n") {
+		t.Errorf("%v: %s", err, printed)
+	}
+}
+
 func TestProvenance_IsPrinted(t *testing.T) {
 	environ := stub(t, map[string]string{"GET /unit_jobs/42/provenance": `{"activity":{"broker:unit_jobs/42":{"prov:label":"a"}}}`})
 	if printed, err := execute(t, environ, "provenance", "job-42"); err != nil || printed != `{"activity":{"broker:unit_jobs/42":{"prov:label":"a"}}}`+"\n" {

@@ -228,9 +228,21 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 		return errors.Join(err, a.printUnless(err, t))
 	}
 	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"budget", budgetOf(t)},
-		{"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
+		{"platforms", homesOf(t)}, {"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
 		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})
 	return nil
+}
+
+// homesOf tells at which platforms jobs of a task may run that was submitted with several services, and why not at others.
+func homesOf(t client.Task) string {
+	names := make([]string, 0, len(t.Homes))
+	for _, h := range t.Homes {
+		if h.Unused != "" {
+			h.Platform += " (not used: " + strings.TrimSuffix(h.Unused, ".") + ")"
+		}
+		names = append(names, h.Platform)
+	}
+	return strings.Join(names, ", ")
 }
 
 // budgetOf tells what a task may cost and has cost.
