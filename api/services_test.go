@@ -181,10 +181,13 @@ func TestServiceID_IsTheSameAsByHand(t *testing.T) {
 				label + `"service":{"id":"ignored",` + string(byHand[1:]), fmt.Sprintf(`"label":%q,"service":%s`, protocolOf[s.Label], byID)} {
 				w := newWorld()
 				w.sync = func(_ context.Context, r dispatch.Request) (*dispatch.SyncResult, error) {
-					return nil, &dispatch.Error{Kind: dispatch.Unsupported, Text: fmt.Sprint(r.Service.Endpoint, *orNone(r.Service.Namespace), r.Service.Application)}
+					return nil, &dispatch.Error{Kind: dispatch.Forbidden, Text: fmt.Sprint(r.Service.Endpoint, *orNone(r.Service.Namespace), r.Service.Application)}
 				}
 				a := ask(New(withCatalogue(w)), "POST", path, fmt.Sprintf(`{%s%s}`, rest, named))
 				answers = append(answers, withoutID(a.Body.String()))
+				if path == "/sync_jobs" && !strings.Contains(a.Body.String(), s.Service.Application) {
+					t.Errorf("%s with %s ran something else: %d %s", path, named, a.Code, a.Body)
+				}
 				if a.Code >= 300 && path != "/sync_jobs" {
 					t.Errorf("%s with %s: %d %s", path, named, a.Code, a.Body)
 				}
