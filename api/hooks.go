@@ -50,6 +50,7 @@ type Delivery struct {
 	Task     *int64     `json:"task_id,omitempty" doc:"The task that it is about"`
 	Event    string     `json:"event" enum:"running,finished,failed,canceled,attention,task_ended,task_share,sign_in_required,test"`
 	Share    int        `json:"share,omitempty" doc:"Of task_share: the percentage"`
+	Reason   string     `json:"attention,omitempty" doc:"Of attention: why the job or the task waits for you, as in the code of its attention"`
 	Happened time.Time  `json:"happened"`
 	State    string     `json:"state" enum:"waiting,delivered,failed" doc:"failed: it did not arrive within a day, and is not repeated"`
 	Tries    int        `json:"tries"`
@@ -297,7 +298,8 @@ func showHook(h dispatch.Hook) Hook {
 
 func showDelivery(d dispatch.Delivery) Delivery {
 	word, share := eventWord(d.Status)
-	shown := Delivery{ID: d.Event.String(), Event: word, Share: share, Happened: d.Happened.UTC(), State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
+	why, _ := d.Status.Needed()
+	shown := Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share, Happened: d.Happened.UTC(), State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
 		Notice: d.Notice, NextTry: known(d.Due)}
 	if id := int64(d.Job); id != 0 {
 		shown.Job = &id
@@ -318,6 +320,9 @@ var asOneJob = map[dispatch.Status]string{dispatch.TaskRunning: string(dispatch.
 func eventWord(s dispatch.Status) (word string, share int) {
 	if word, is := asOneJob[s]; is {
 		return word, 0
+	}
+	if _, needed := s.Needed(); needed {
+		return string(dispatch.NeedsOwner), 0
 	}
 	percent, is := strings.CutPrefix(string(s), dispatch.SharePrefix)
 	if !is {

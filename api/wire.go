@@ -352,6 +352,9 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.NoPlatform:         "The platform of this job is no longer configured. The operator of this service must configure it again.",
 }
 
+// Advice returns what an attention means, and what the owner of the job or the task can do; "" for one that it does not know.
+func Advice(why dispatch.Attention) string { return attentions[why] }
+
 func (a *api) attention(j dispatch.Job) *JobAttention {
 	if j.Attention == dispatch.None {
 		return nil

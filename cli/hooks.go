@@ -220,10 +220,18 @@ func (a *app) hooksLogCommand() *cobra.Command {
 			}
 			return a.table("ID\tABOUT\tEVENT\tHAPPENED\tSTATE\tTRIES\tANSWER\tNEXT TRY\tNOTICE", func(row func(...any)) {
 				for _, d := range all {
-					row(d.ID, aboutOf(d), d.Event, moment(d.Happened), d.State, d.Tries, answerOf(d), maybeMoment(d.NextTry), d.Notice)
+					row(d.ID, aboutOf(d), eventOf(d), moment(d.Happened), d.State, d.Tries, answerOf(d), maybeMoment(d.NextTry), d.Notice)
 				}
 			})
 		})}
+}
+
+// eventOf returns what a message tells, with the reason if a job or a task waits for the user.
+func eventOf(d client.Delivery) string {
+	if d.Reason != "" {
+		return d.Event + ": " + d.Reason
+	}
+	return d.Event
 }
 
 func aboutOf(d client.Delivery) string {

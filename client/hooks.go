@@ -41,7 +41,8 @@ type Delivery struct {
 	JobID    *int64     `json:"job_id"` // nil: it is not about a job
 	TaskID   int64      `json:"task_id,omitempty"`
 	Event    string     `json:"event"`
-	Share    int        `json:"share,omitempty"` // percentage
+	Share    int        `json:"share,omitempty"`     // percentage
+	Reason   string     `json:"attention,omitempty"` // of attention: the code of why the job or the task waits for the user
 	Happened time.Time  `json:"happened"`
 	State    string     `json:"state"` // waiting, delivered or failed
 	Tries    int        `json:"tries"`

@@ -48,7 +48,7 @@ const TestEvent Status = "test"
 
 // What hooks are told of besides statuses of jobs.
 const (
-	NeedsOwner  Status = "attention"        // a job waits for its owner
+	NeedsOwner  Status = "attention"        // a job or a task waits for its owner; in an event its reason follows, see Needs
 	SignInEvent Status = "sign_in_required" // all jobs of an account wait for their owner; told to hooks of NeedsOwner
 	TaskEnded   Status = "task_ended"       // all jobs of a task have ended
 	SharePrefix        = "task_share_"      // begins the event that a share of a task's jobs has ended; its percentage follows
@@ -60,6 +60,20 @@ const (
 	TaskFinished Status = "task_finished" // it has ended as Finished
 	TaskFailed   Status = "task_failed"   // it has ended otherwise
 )
+
+// reasonPrefix begins the status of an event that a job or a task waits for its owner. Its attention follows.
+const reasonPrefix = string(NeedsOwner) + "_"
+
+// Needs returns the status of the event that a job or a task waits for its owner for a reason.
+func Needs(why Attention) Status { return Status(reasonPrefix + string(why)) }
+
+// Needed reports whether s is the status of such an event, and returns the reason: None if the event was stored by a version that did not keep it.
+func (s Status) Needed() (why Attention, is bool) {
+	if reason, is := strings.CutPrefix(string(s), reasonPrefix); is {
+		return Attention(reason), true
+	}
+	return None, s == NeedsOwner
+}
 
 // Event is what happened to a job or a task. All of it together identifies it.
 type Event struct {

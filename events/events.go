@@ -62,6 +62,8 @@ type Config struct {
 	Mail *mail.Sender
 	// Describe returns lines about the job or the task of a delivery for a mail; "" if it is no more. Optional.
 	Describe func(context.Context, dispatch.UserID, dispatch.Delivery) string
+	// Advice returns what a reason to wait for the owner means, and what the owner can do; "" for one that it does not know. Optional.
+	Advice func(dispatch.Attention) string
 	// OnTry is called after each try, with whether the message arrived. Optional.
 	OnTry func(arrived bool)
 }
@@ -78,6 +80,9 @@ type Sender struct {
 func New(c Config) *Sender {
 	if c.OnTry == nil {
 		c.OnTry = func(bool) {}
+	}
+	if c.Advice == nil {
+		c.Advice = func(dispatch.Attention) string { return "" }
 	}
 	return &Sender{Config: c, busy: map[string]bool{}, of: map[dispatch.UserID]int{}}
 }
@@ -307,7 +312,7 @@ func (s *Sender) write(ctx context.Context, h dispatch.Hook, secret dispatch.Sec
 	form := s.Forms[h.Kind]
 	if h.Kind == dispatch.Webhook {
 		form = func(context.Context, dispatch.Hook, dispatch.Delivery) ([]byte, string, error) {
-			text, err := body(s.Source, d)
+			text, err := s.body(d)
 			return text, eventMedia, err
 		}
 	}

@@ -107,7 +107,8 @@ func withoutMail(untold []dispatch.Delivery) []dispatch.Delivery {
 
 // toldByTask reports whether a delivery is of a job whose task is told of in its place.
 func toldByTask(d dispatch.Delivery) bool {
-	return d.Job != 0 && d.Task != 0 && d.Status != dispatch.NeedsOwner
+	_, needed := d.Status.Needed()
+	return d.Job != 0 && d.Task != 0 && !needed
 }
 
 func (s *Sender) sendMail(ctx context.Context, h dispatch.Hook, told []dispatch.Delivery) (err error) {
@@ -134,6 +135,11 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, told []dispatch.De
 			break
 		}
 		text.WriteString(line.text + ".\n")
+		if why, needed := line.of.Status.Needed(); needed {
+			if advice := s.Advice(why); advice != "" {
+				text.WriteString(advice + "\n")
+			}
+		}
 		if s.Describe != nil && line.of.Status != dispatch.TestEvent {
 			if about := s.Describe(ctx, h.Owner, line.of); about != "" {
 				text.WriteString(about + "\n")
@@ -155,7 +161,7 @@ func letterID(h dispatch.Hook, told []dispatch.Delivery) string {
 	return h.ID + "." + hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// headline is a line about an event, or about several of the same kind in one task.
+// headline is a line about an event, or about jobs of one task that wait for the same reason.
 type headline struct {
 	text string
 	of   dispatch.Delivery // the first
@@ -163,10 +169,15 @@ type headline struct {
 
 // headlines returns what deliveries tell, tasks first.
 func headlines(told []dispatch.Delivery) (all []headline) {
-	waiting := map[dispatch.TaskID]int{}
+	type reason struct {
+		of  dispatch.TaskID
+		why dispatch.Status
+	}
+	waiting := map[reason]int{}
 	for _, d := range told {
 		if d.Job != 0 && d.Task != 0 {
-			if waiting[d.Task]++; waiting[d.Task] > 1 {
+			r := reason{d.Task, d.Status}
+			if waiting[r]++; waiting[r] > 1 {
 				continue
 			}
 		}
@@ -174,7 +185,7 @@ func headlines(told []dispatch.Delivery) (all []headline) {
 	}
 	slices.SortStableFunc(all, func(a, b headline) int { return cmp.Compare(order(a.of), order(b.of)) })
 	for i := range all {
-		all[i].text = sentence(all[i].of, waiting[all[i].of.Task])
+		all[i].text = sentence(all[i].of, waiting[reason{all[i].of.Task, all[i].of.Status}])
 	}
 	return all
 }
@@ -189,8 +200,11 @@ func order(d dispatch.Delivery) int {
 	return 2
 }
 
-// sentence says what happened. waiting is how many jobs of the task wait for their owner.
+// sentence says what happened. waiting is how many jobs of the task wait for their owner for the same reason.
 func sentence(d dispatch.Delivery, waiting int) string {
+	if why, needed := d.Status.Needed(); needed {
+		return need(d, why, waiting)
+	}
 	word, share := strings.CutPrefix(string(d.Status), dispatch.SharePrefix)
 	switch {
 	case d.Status == dispatch.TestEvent:
@@ -201,16 +215,29 @@ func sentence(d dispatch.Delivery, waiting int) string {
 		return fmt.Sprintf("Task %d: %s %% of its jobs have ended", d.Of, word)
 	case d.Of != 0:
 		return fmt.Sprintf("Task %d has ended", d.Of)
-	case d.Status == dispatch.NeedsOwner && d.Task != 0 && waiting > 1:
-		return fmt.Sprintf("Task %d: %d jobs wait for you", d.Task, waiting)
-	case d.Status == dispatch.NeedsOwner && d.Task != 0:
-		return fmt.Sprintf("Task %d: job %d waits for you", d.Task, d.Job)
-	case d.Status == dispatch.NeedsOwner:
-		return fmt.Sprintf("Job %d waits for you", d.Job)
 	case d.Status == dispatch.Running:
 		return fmt.Sprintf("Job %d is running", d.Job)
 	case d.Status == dispatch.Canceled:
 		return fmt.Sprintf("Job %d was canceled", d.Job)
 	}
 	return fmt.Sprintf("Job %d has %s", d.Job, d.Status)
+}
+
+// need says that a job or a task waits for its owner.
+func need(d dispatch.Delivery, why dispatch.Attention, waiting int) string {
+	switch {
+	case d.Of != 0 && why == dispatch.TrialEnded:
+		return fmt.Sprintf("The trial of task %d has ended", d.Of)
+	case d.Of != 0 && why == dispatch.BudgetReached:
+		return fmt.Sprintf("Task %d has reached its budget and is paused", d.Of)
+	case d.Of != 0 && why == dispatch.BudgetUnusable:
+		return fmt.Sprintf("Task %d cannot keep to its budget and is paused", d.Of)
+	case d.Of != 0:
+		return fmt.Sprintf("Task %d waits for you", d.Of)
+	case d.Task != 0 && waiting > 1:
+		return fmt.Sprintf("Task %d: %d jobs wait for you", d.Task, waiting)
+	case d.Task != 0:
+		return fmt.Sprintf("Task %d: job %d waits for you", d.Task, d.Job)
+	}
+	return fmt.Sprintf("Job %d waits for you", d.Job)
 }

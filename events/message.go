@@ -34,22 +34,31 @@ type data struct {
 	Task   int64  `json:"task_id,omitempty"`
 	Number int    `json:"number,omitempty"` // in the task
 	Status string `json:"status,omitempty"`
-	Share  int    `json:"share,omitempty"` // percentage of a task's jobs that have ended
+	Reason string `json:"attention,omitempty"` // why the job or the task waits for its owner
+	Advice string `json:"message,omitempty"`   // what that means, and what the owner can do
+	Share  int    `json:"share,omitempty"`     // percentage of a task's jobs that have ended
 }
 
 // eventMedia is the media type of a CloudEvent in structured mode.
 const eventMedia = "application/cloudevents+json; charset=utf-8"
 
 // body returns the message about a delivery.
-func body(source string, d dispatch.Delivery) ([]byte, error) {
-	m := message{Version: "1.0", ID: d.Event.String(), Source: source, Type: "org.eodispatch.job." + string(d.Status) + ".v1", Time: d.Happened.UTC(),
+func (s *Sender) body(d dispatch.Delivery) ([]byte, error) {
+	m := message{Version: "1.0", ID: d.Event.String(), Source: s.Source, Type: "org.eodispatch.job." + string(d.Status) + ".v1", Time: d.Happened.UTC(),
 		Media: "application/json", Data: data{Job: int64(d.Job), Task: int64(d.Task), Number: d.Number, Status: string(d.Status)}}
+	why, needed := d.Status.Needed()
 	share, shared := strings.CutPrefix(string(d.Status), dispatch.SharePrefix)
 	switch {
 	case d.Status == dispatch.TestEvent:
 		m.Type = "org.eodispatch.test.v1"
 	case d.Status == dispatch.SignInEvent:
 		m.Type = "org.eodispatch.sign-in-required.v1"
+	case needed:
+		m.Type = "org.eodispatch.job.attention.v1"
+		if d.Of != 0 {
+			m.Type = "org.eodispatch.task.attention.v1"
+		}
+		m.Data.Status, m.Data.Reason, m.Data.Advice = string(dispatch.NeedsOwner), string(why), s.Advice(why)
 	case shared:
 		m.Type, m.Data.Status = "org.eodispatch.task.share.v1", ""
 		m.Data.Share, _ = strconv.Atoi(share) // it was written from a number

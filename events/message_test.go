@@ -35,12 +35,15 @@ func TestLease_IsLongerThanARound(t *testing.T) {
 // TestBody_OfTasks: what it is about, and the share.
 func TestBody_OfTasks(t *testing.T) {
 	for want, e := range map[string]dispatch.Event{
-		`"id":"task-3-25-task_share_25","source":"s","type":"org.eodispatch.task.share.v1","subject":"upscale_tasks/3"`: {Of: 3, Epoch: 25, Status: "task_share_25"},
-		`"id":"task-3-104-task_ended","source":"s","type":"org.eodispatch.task.ended.v1","subject":"upscale_tasks/3"`:   {Of: 3, Epoch: 104, Status: dispatch.TaskEnded},
-		`"id":"job-0-9-sign_in_required","source":"s","type":"org.eodispatch.sign-in-required.v1","time"`:               {Epoch: 9, Status: dispatch.SignInEvent},
-		`"id":"job-4-9-attention","source":"s","type":"org.eodispatch.job.attention.v1","subject":"unit_jobs/4"`:        {Job: 4, Epoch: 9, Status: dispatch.NeedsOwner},
+		`"id":"task-3-25-task_share_25","source":"s","type":"org.eodispatch.task.share.v1","subject":"upscale_tasks/3"`:            {Of: 3, Epoch: 25, Status: "task_share_25"},
+		`"id":"task-3-104-task_ended","source":"s","type":"org.eodispatch.task.ended.v1","subject":"upscale_tasks/3"`:              {Of: 3, Epoch: 104, Status: dispatch.TaskEnded},
+		`"id":"job-0-9-sign_in_required","source":"s","type":"org.eodispatch.sign-in-required.v1","time"`:                          {Epoch: 9, Status: dispatch.SignInEvent},
+		`"id":"job-4-9-attention","source":"s","type":"org.eodispatch.job.attention.v1","subject":"unit_jobs/4"`:                   {Job: 4, Epoch: 9, Status: dispatch.NeedsOwner},
+		`"number":7,"status":"attention","attention":"stalled","message":"Look at stalled."}`:                                      {Job: 4, Epoch: 9, Status: dispatch.Needs(dispatch.Stalled)},
+		`"id":"task-3-9-attention_trial_ended","source":"s","type":"org.eodispatch.task.attention.v1","subject":"upscale_tasks/3"`: {Of: 3, Epoch: 9, Status: dispatch.Needs(dispatch.TrialEnded)},
 	} {
-		text, err := body("s", dispatch.Delivery{Event: e, Task: 3})
+		s := New(Config{Source: "s", Advice: func(why dispatch.Attention) string { return "Look at " + string(why) + "." }})
+		text, err := s.body(dispatch.Delivery{Event: e, Task: 3, Number: 7})
 		if err != nil || !strings.Contains(string(text), want) || strings.Contains(want, "share") != strings.Contains(string(text), `"share":25`) {
 			t.Errorf("%s: %s, %v", want, text, err)
 		}

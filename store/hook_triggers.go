@@ -13,15 +13,16 @@ import (
 // covers every statement that ends jobs, also those of an earlier version of the program that runs beside this one. A job whose owner has no
 // hook costs one look at an index, and only when it ends.
 func hookMigrations(dialect goose.Dialect) []*goose.Migration {
-	former, triggers, taskTriggers, gone := sqliteHookTriggers, sqliteNotifyTriggers, sqliteTaskTriggers, sqliteGoneTriggers
+	former, triggers, taskTriggers, gone, reasons := sqliteHookTriggers, sqliteNotifyTriggers, sqliteTaskTriggers, sqliteGoneTriggers, sqliteReasonTriggers
 	if dialect == goose.DialectPostgres {
-		former, triggers, taskTriggers, gone = postgresHookTriggers, postgresNotifyTriggers, postgresTaskTriggers, postgresGoneTriggers
+		former, triggers, taskTriggers, gone, reasons = postgresHookTriggers, postgresNotifyTriggers, postgresTaskTriggers, postgresGoneTriggers, postgresReasonTriggers
 	}
 	install := func(statements []string) *goose.GoFunc {
 		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error { return execAll(ctx, tx, statements) }}
 	}
 	return []*goose.Migration{goose.NewGoMigration(57, install(former), nil), goose.NewGoMigration(70, install(triggers), nil),
-		goose.NewGoMigration(73, install(taskTriggers), nil), goose.NewGoMigration(82, install(gone), nil)}
+		goose.NewGoMigration(73, install(taskTriggers), nil), goose.NewGoMigration(82, install(gone), nil),
+		goose.NewGoMigration(96, install(reasons), nil)}
 }
 
 const addDeliveries = `
@@ -77,7 +78,7 @@ const whenMarked = `NEW.status <> OLD.status AND NEW.status IN ('finished', 'fai
 // whenGone is the condition under which a job is deleted before it has ended. The others of its task may have ended.
 const whenGone = `NEW.hidden AND NOT OLD.hidden AND NEW.phase <> 'ended' AND NEW.task <> 0`
 
-// addAttention tells that a job waits for its owner, once in an epoch.
+// addAttention tells that a job waits for its owner, once in an epoch. addReason has replaced it.
 const addAttention = `
 	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
 	SELECT h.id, NEW.id, NEW.turn, 'attention', NEW.task, NEW.number, NEW.updated, NEW.updated, NEW.updated FROM hooks h
@@ -114,8 +115,42 @@ var postgresTaskTriggers = slices.Concat(
 	postgresTrigger("add_attention", "attention ON jobs", whenAttention, addAttention),
 	postgresTrigger("add_sign_in", "sign_in_since ON accounts", whenSignIn, strings.ReplaceAll(addSignIn, "$AT", "strpos")))
 
+// addReason tells for which reason a job waits for its owner, once in an epoch for each reason.
+var addReason = strings.ReplaceAll(addAttention, "'attention'", "'attention_' || NEW.attention")
+
+// markTrial is markTask, which also leaves a mark if a job of a trial ends and a hook wants to know that the trial has ended.
+const markTrial = `
+	INSERT INTO task_marks (task, job, epoch) SELECT NEW.task, NEW.id, NEW.turn
+	WHERE EXISTS (SELECT 1 FROM hooks h WHERE ` + ofNew + ` AND (replace(h.statuses, '|task_', '') <> h.statuses OR replace(h.statuses, '|attention|', '') <> h.statuses
+		AND EXISTS (SELECT 1 FROM tasks t WHERE t.id = NEW.task AND t.paused_for = 'trial' AND t.trial >= NEW.number)))
+	ON CONFLICT (task, job, epoch) DO NOTHING;`
+
+// addPause tells that a task is paused because of its budget, once for each pause.
+const addPause = `
+	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+	SELECT h.id, -NEW.id, NEW.edited, 'attention_' || NEW.paused_for, NEW.id, 0, NEW.edited, NEW.edited, NEW.edited FROM hooks h
+	WHERE h.owner = NEW.owner AND h.job = 0 AND h.task IN (0, NEW.id) AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
+	ON CONFLICT (hook, job, epoch, status) DO NOTHING;`
+
+const whenPaused = `NEW.paused_for <> OLD.paused_for AND NEW.paused_for IN ('budget_reached', 'budget_unusable') AND NOT NEW.hidden`
+
+var sqliteReasonTriggers = []string{
+	"DROP TRIGGER add_attention", "CREATE TRIGGER add_attention AFTER UPDATE OF attention ON jobs WHEN " + whenAttention + " BEGIN" + addReason + "\nEND",
+	"DROP TRIGGER mark_task", "CREATE TRIGGER mark_task AFTER UPDATE OF status ON jobs WHEN " + whenMarked + " BEGIN" + markTrial + "\nEND",
+	"DROP TRIGGER mark_gone", "CREATE TRIGGER mark_gone AFTER UPDATE OF hidden ON jobs WHEN " + whenGone + " BEGIN" + markTrial + "\nEND",
+	"CREATE TRIGGER add_pause AFTER UPDATE OF paused_for ON tasks WHEN " + whenPaused + " BEGIN" + addPause + "\nEND",
+}
+
+var postgresReasonTriggers = append([]string{postgresFunction("add_attention", addReason), postgresFunction("mark_task", markTrial), postgresFunction("mark_gone", markTrial)},
+	postgresTrigger("add_pause", "paused_for ON tasks", whenPaused, addPause)...)
+
+// postgresFunction returns the statement that creates or replaces the function of a trigger.
+func postgresFunction(name, body string) string {
+	return "CREATE OR REPLACE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN" + body + "\n\tRETURN NULL;\nEND $body$"
+}
+
 // postgresTrigger returns the statements that create a trigger after an update, with its function.
 func postgresTrigger(name, of, when, body string) []string {
-	return []string{"CREATE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN" + body + "\n\tRETURN NULL;\nEND $body$",
+	return []string{postgresFunction(name, body),
 		"CREATE TRIGGER " + name + " AFTER UPDATE OF " + of + " FOR EACH ROW WHEN (" + when + ") EXECUTE FUNCTION " + name + "()"}
 }

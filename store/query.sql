@@ -1497,10 +1497,15 @@ SELECT count(*) FROM task_marks WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 
 -- name: LockTold :one
 -- What hooks were told of a task.
-UPDATE tasks SET ends = ends WHERE id = $1 AND NOT hidden RETURNING told_share, ends, ended_as;
+UPDATE tasks SET ends = ends WHERE id = $1 AND NOT hidden RETURNING told_share, ends, ended_as, paused_for, trial;
 
 -- name: WriteTold :exec
 UPDATE tasks SET told_share = sqlc.arg(told_share), ends = sqlc.arg(ends), ended_as = sqlc.arg(ended_as) WHERE id = sqlc.arg(id);
+
+-- name: CountTrial :one
+-- How many jobs of a trial have not ended, and the sum of dispatch.Job.Epoch of all.
+SELECT CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END), 0) AS BIGINT) AS running, CAST(COALESCE(SUM(turn), 0) AS BIGINT) AS epochs
+FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND number <= CAST(sqlc.arg(trial) AS BIGINT);
 
 -- name: ListTaskHooks :many
 -- The hooks that are told of a task.

@@ -45,10 +45,17 @@ func addTaskEvents(ctx context.Context, q tx, task, now int64) error {
 	if ended {
 		told.Ends, told.EndedAs = told.Ends+1, p.state
 	}
+	tried, err := trialEnded(ctx, q, task, told)
+	if err != nil {
+		return err
+	}
 	hooks, err := q.ListTaskHooks(ctx, task)
 	for _, h := range hooks {
 		for _, of := range splitStatuses(h.Statuses) {
 			epoch, happened := p.event(of, since, ended)
+			if of == dispatch.NeedsOwner {
+				of, epoch, happened = dispatch.Needs(dispatch.TrialEnded), tried, tried > 0
+			}
 			if epoch == 0 {
 				epoch = 100 + told.Ends // after the shares
 			}
@@ -61,6 +68,19 @@ func addTaskEvents(ctx context.Context, q tx, task, now int64) error {
 		return err
 	}
 	return q.WriteTold(ctx, query.WriteToldParams{ToldShare: max(told.ToldShare, 100*p.ended/p.jobs), Ends: told.Ends, EndedAs: told.EndedAs, ID: dispatch.TaskID(task)})
+}
+
+// trialEnded returns the epoch of the event that the trial of a task has ended, and 0 if the task is not on trial or jobs of the trial still run. The
+// epoch grows if some of these jobs are retried.
+func trialEnded(ctx context.Context, q tx, task int64, told query.LockToldRow) (epoch int64, err error) {
+	if told.PausedFor != dispatch.Trial {
+		return 0, nil
+	}
+	trial, err := q.CountTrial(ctx, task, told.Trial)
+	if err != nil || trial.Running > 0 {
+		return 0, err
+	}
+	return trial.Epochs, nil
 }
 
 // event reports whether what a hook is to be told of has happened and was not told. since is the share that was told, ended whether the task

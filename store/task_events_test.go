@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"testing"
@@ -57,7 +58,9 @@ func (t *hookTest) events(hook string) (all []string) {
 	t.Helper()
 	deliveries, err := t.kept.Deliveries(t.Context(), "ann", hook, 100)
 	t.must(err)
-	slices.SortFunc(deliveries, func(a, b dispatch.Delivery) int { return a.Epoch - b.Epoch })
+	slices.SortFunc(deliveries, func(a, b dispatch.Delivery) int {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Status, b.Status))
+	})
 	for _, d := range deliveries {
 		all = append(all, string(d.Status))
 	}
@@ -141,7 +144,7 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_Attention: a job that waits for its owner is told once in an epoch, and an account that waits for a sign-in once, to hooks of all
+// TestTaskEvents_Attention: each reason for which a job waits for its owner is told once in an epoch, and an account that waits for a sign-in once, to hooks of all
 // jobs, and of a task there that has not ended.
 func TestTaskEvents_Attention(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
@@ -150,8 +153,8 @@ func TestTaskEvents_Attention(t *testing.T) {
 		t.add("other", "bob", dispatch.NeedsOwner)
 		for range 2 {
 			j := t.jobs[0]
-			j.Phase, j.Status, j.Attention, j.Epoch = dispatch.Started, dispatch.Running, dispatch.Stalled, 1
-			for _, j.Attention = range []dispatch.Attention{dispatch.Stalled, dispatch.None} {
+			j.Phase, j.Status, j.Epoch = dispatch.Started, dispatch.Running, 1
+			for _, j.Attention = range []dispatch.Attention{dispatch.Stalled, dispatch.Unreachable, dispatch.SetAside, dispatch.None} {
 				saved, err := t.s.Save(t.Context(), []dispatch.Job{j})
 				t.must(err)
 				j = saved[0]
@@ -167,7 +170,7 @@ func TestTaskEvents_Attention(t *testing.T) {
 		for range 2 {
 			t.must(t.s.Hold(t.Context(), account, 1e12, dispatch.NeedsSignIn, "sign in"))
 		}
-		t.equal(t.events("all"), []string{"attention", "sign_in_required"})
+		t.equal(t.events("all"), []string{"attention_set_aside", "attention_stalled", "sign_in_required"})
 		t.equal(t.events("one"), []string{"sign_in_required"})
 		t.equal(t.events("ends"), nil)
 		if n := len(t.claim("other", 10)); n != 0 {
@@ -232,5 +235,117 @@ func TestTaskEvents_LateHook(t *testing.T) {
 		t.endNow(all[3].Job)
 		t.look()
 		t.equal(t.events("late"), []string{"task_ended"})
+	})
+}
+
+// addLimited stores a task with a budget or a trial, whose hook is told when it waits for its owner, and returns its jobs.
+func (t *hookTest) addLimited(task dispatch.Task, jobs int) (dispatch.TaskID, []dispatch.Job) {
+	t.Helper()
+	all := drafts(jobs)
+	for i := range all {
+		all[i].Number, all[i].Budgeted = i+1, task.Budget != dispatch.Budget{}
+	}
+	task.Owner, task.Account, task.Dimension = "ann", all[0].Account, "tile"
+	task.Hooks = []dispatch.Hook{{ID: "limited", Owner: "ann", Kind: dispatch.Webhook, Statuses: []dispatch.Status{dispatch.NeedsOwner}}}
+	_, err := t.s.Accept(t.Context(), dispatch.Key{}, &task, all)
+	t.must(err)
+	var stored []dispatch.Job
+	for _, d := range all {
+		stored = append(stored, d.Job)
+	}
+	return task.ID, stored
+}
+
+// TestTaskEvents_Trial: those who are told of what waits for its owner are told once that a trial has ended, and again if its jobs are retried. Jobs that
+// are not of the trial, and the end of a task that is not on trial, tell nothing.
+func TestTaskEvents_Trial(t *testing.T) {
+	eachHookTest(t, 1, func(t *hookTest) {
+		t.add("ends", "ann", dispatch.Finished)
+		_, jobs := t.addLimited(dispatch.Task{Trial: 2, Paused: true, PausedFor: dispatch.Trial}, 4)
+		told := func(want ...string) {
+			t.Helper()
+			t.look()
+			t.equal(t.events("limited"), want)
+		}
+		jobs[0], jobs[3] = t.endNow(jobs[0]), t.endNow(jobs[3])
+		told()
+		jobs[1] = t.endNow(jobs[1])
+		told("attention_trial_ended")
+		jobs[2] = t.endNow(jobs[2])
+		told("attention_trial_ended")
+		again, err := t.s.Save(t.Context(), []dispatch.Job{jobs[1].Retry(start)})
+		t.must(err)
+		t.endNow(again[0])
+		told("attention_trial_ended", "attention_trial_ended")
+		all := t.claim("limited", 1)
+		if len(all) != 1 || all[0].Of == 0 || all[0].Job != 0 {
+			t.Errorf("%+v", all)
+		}
+		if e, err := dispatch.ParseEvent(all[0].Event.String()); e != all[0].Event || err != nil {
+			t.Errorf("%v, %v", e, err)
+		}
+		t.equal(t.events("ends"), nil)
+	})
+}
+
+// TestTaskEvents_Budget: the owner is told each time that the budget of a task pauses it, and not of pauses that end by themselves or are the owner's.
+func TestTaskEvents_Budget(t *testing.T) {
+	eachHookTest(t, 1, func(t *hookTest) {
+		t.add("all", "ann", dispatch.NeedsOwner)
+		t.add("ends", "ann", dispatch.Finished)
+		id, jobs := t.addLimited(dispatch.Task{Budget: dispatch.Budget{Amount: 5}}, 9)
+		leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 100}, time.Hour)
+		t.must(err)
+		at := slices.IndexFunc(leases, func(l dispatch.Lease) bool { return l.Account == jobs[0].Account })
+		if at < 0 {
+			t.Fatal("the account is not due")
+		}
+		submitted := 0
+		submit := func(want int) {
+			t.Helper()
+			var waiting []dispatch.Job
+			for _, j := range jobs[submitted:] {
+				j, err := t.s.Load(t.Context(), j.ID)
+				t.must(err)
+				waiting = append(waiting, j)
+			}
+			kept, err := t.s.Intend(t.Context(), leases[at], dispatch.Limits{Send: time.Minute}, waiting)
+			t.must(err)
+			if len(kept) != want {
+				t.Fatalf("%d jobs may be submitted, not %d", len(kept), want)
+			}
+			copy(jobs[submitted:], kept)
+			submitted += want
+		}
+		submit(3)
+		t.equal(t.events("limited"), nil) // it waits for the costs of the first jobs
+		for _, d := range jobs[:3] {
+			j, err := t.s.Load(t.Context(), d.ID)
+			t.must(err)
+			costs := 1.
+			j.Costs, j.Unit = &costs, "credits"
+			t.endNow(j)
+		}
+		submit(2)
+		t.equal(t.events("limited"), []string{"attention_budget_reached"})
+		_, err = t.s.PauseTask(t.Context(), "ann", id)
+		t.must(err)
+		more := 6.
+		_, err = t.s.ResumeTask(t.Context(), "ann", id, &more)
+		t.must(err)
+		_, err = t.s.PauseTask(t.Context(), "ann", id)
+		t.must(err)
+		_, err = t.s.ResumeTask(t.Context(), "ann", id, nil)
+		t.must(err)
+		t.equal(t.events("limited"), []string{"attention_budget_reached"})
+		store.Exec(t, t.s.(*store.Store), "UPDATE deliveries SET epoch = epoch - 1000000") // a second passes
+		submit(1)
+		want := []string{"attention_budget_reached", "attention_budget_reached"}
+		t.equal(t.events("limited"), want)
+		t.equal(t.events("all"), want)
+		t.equal(t.events("ends"), nil)
+		if told := t.claim("limited", 10); len(told) != 1 || told[0].Of != id || told[0].Epoch == 0 {
+			t.Errorf("%+v", told)
+		}
 	})
 }

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/events"
@@ -22,7 +25,7 @@ import (
 // senderOf returns what tells users' servers when jobs end. Without a vault it keeps no secrets, so that it signs no messages.
 func senderOf(settings *config.Config, access *access, kept *store.Store, installation string, processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) (*events.Sender, error) {
 	post, err := settings.Hooks.Mail.Sender()
-	c := events.Config{Store: seams.hooks(kept), Mail: post, Describe: describer(kept, settings.PublicURL), Log: log, OnTry: seen.HookTried, Forms: map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message}, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
+	c := events.Config{Store: seams.hooks(kept), Mail: post, Describe: describer(kept, settings.PublicURL), Advice: api.Advice, Log: log, OnTry: seen.HookTried, Forms: map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message}, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
 		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: settings.Hooks.Trusted, Transport: seams.transport})}
 	if access.ring != nil {
 		c.Secrets = identity.NewHookSecrets(access.ring)
@@ -40,6 +43,9 @@ func describer(kept dispatch.Store, public string) func(context.Context, dispatc
 				return ""
 			}
 			lines, place = append(lines, oneLine(t.Request.Title), countsOf(t.Counts)), fmt.Sprintf("tasks/%d", id)
+			if t.Spending != nil {
+				lines = append(lines, spentOf(t.Budget.Use(*t.Spending)))
+			}
 		} else if d.Job != 0 {
 			r, err := kept.Record(ctx, u, d.Job)
 			if err != nil {
@@ -62,6 +68,14 @@ func countsOf(counts dispatch.Counts) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// spentOf says what was spent of a budget.
+func spentOf(b dispatch.TaskBudget) string {
+	return strings.TrimSpace(fmt.Sprintf("%s of %s %s spent", amount(b.Spent), amount(b.Amount), b.Unit))
+}
+
+// amount writes costs without digits that nobody needs.
+func amount(costs float64) string { return strconv.FormatFloat(math.Round(costs*100)/100, 'f', -1, 64) }
 
 // oneLine returns a title in one line.
 func oneLine(title string) string { return strings.Join(strings.Fields(title), " ") }

@@ -1475,6 +1475,24 @@ func (q *Queries) CountTimeDependent(ctx context.Context, owner dispatch.UserID,
 	return count, err
 }
 
+const countTrial = `-- name: CountTrial :one
+SELECT CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END), 0) AS BIGINT) AS running, CAST(COALESCE(SUM(turn), 0) AS BIGINT) AS epochs
+FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND number <= CAST($2 AS BIGINT)
+`
+
+type CountTrialRow struct {
+	Running int64
+	Epochs  int64
+}
+
+// How many jobs of a trial have not ended, and the sum of dispatch.Job.Epoch of all.
+func (q *Queries) CountTrial(ctx context.Context, task int64, trial int64) (CountTrialRow, error) {
+	row := q.db.QueryRowContext(ctx, countTrial, task, trial)
+	var i CountTrialRow
+	err := row.Scan(&i.Running, &i.Epochs)
+	return i, err
+}
+
 const countUnended = `-- name: CountUnended :one
 SELECT CAST((SELECT count(*) FROM jobs j WHERE j.owner = $1 AND (j.phase <> 'ended' OR j.strays <> '' OR j.removal_due > 0))
 	+ (SELECT count(*) FROM sync_runs r WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > CAST($2 AS BIGINT)) AS BIGINT) AS n
@@ -7525,20 +7543,28 @@ func (q *Queries) LockTimetable(ctx context.Context, platform string) (LockTimet
 }
 
 const lockTold = `-- name: LockTold :one
-UPDATE tasks SET ends = ends WHERE id = $1 AND NOT hidden RETURNING told_share, ends, ended_as
+UPDATE tasks SET ends = ends WHERE id = $1 AND NOT hidden RETURNING told_share, ends, ended_as, paused_for, trial
 `
 
 type LockToldRow struct {
 	ToldShare int64
 	Ends      int64
 	EndedAs   string
+	PausedFor dispatch.Attention
+	Trial     int64
 }
 
 // What hooks were told of a task.
 func (q *Queries) LockTold(ctx context.Context, id dispatch.TaskID) (LockToldRow, error) {
 	row := q.db.QueryRowContext(ctx, lockTold, id)
 	var i LockToldRow
-	err := row.Scan(&i.ToldShare, &i.Ends, &i.EndedAs)
+	err := row.Scan(
+		&i.ToldShare,
+		&i.Ends,
+		&i.EndedAs,
+		&i.PausedFor,
+		&i.Trial,
+	)
 	return i, err
 }
 
