@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,11 +41,13 @@ func (p *pinning) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submiss
 	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 }
 
-func (p *pinning) seen() string {
+func (p *pinning) definitions() []string {
 	p.got.Lock()
 	defer p.got.Unlock()
-	return fmt.Sprint(p.ran)
+	return slices.Clone(p.ran)
 }
+
+func (p *pinning) seen() string { return fmt.Sprint(p.definitions()) }
 
 // reading counts how often the definition of a job is read.
 type reading struct {
@@ -184,14 +187,14 @@ func TestPin_AtSeveralPlatforms(t *testing.T) {
 				}
 				time.Sleep(30 * time.Minute)
 				for i, p := range []*pinning{a, b} {
-					for _, ran := range p.ran {
+					for _, ran := range p.definitions() {
 						if (ran == "one") != c.pins[i] {
 							t.Errorf("at platform %d ran %q", i, ran)
 						}
 					}
 				}
-				if len(a.ran)+len(b.ran) != 8 {
-					t.Errorf("%d and %d jobs ran", len(a.ran), len(b.ran))
+				if a, b := len(a.definitions()), len(b.definitions()); a+b != 8 {
+					t.Errorf("%d and %d jobs ran", a, b)
 				}
 			})
 		})

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,10 +31,13 @@ func (p *removing) Remove(_ context.Context, _ dispatch.Token, r dispatch.Ref) e
 	return nil
 }
 
-func (p *removing) requests() int {
+func (p *removing) requests() int { return len(p.ids()) }
+
+// ids are those of the requests.
+func (p *removing) ids() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.removed)
+	return slices.Clone(p.removed)
 }
 
 func finishes(dispatch.Token) (dispatch.Report, error) {
@@ -58,8 +62,8 @@ func TestRemoval_FollowsADeletion(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		j, err := h.Store.Load(t.Context(), ended.ID)
-		if p.requests() != 1 || err != nil || p.removed[0] != j.Ref.ID || j.Removal.Removed.IsZero() || !j.Removal.Due.IsZero() {
-			t.Errorf("removed %v; the job %+v, %v", p.removed, j.Removal, err)
+		if p.requests() != 1 || err != nil || p.ids()[0] != j.Ref.ID || j.Removal.Removed.IsZero() || !j.Removal.Due.IsZero() {
+			t.Errorf("removed %v; the job %+v, %v", p.ids(), j.Removal, err)
 		}
 		if r := h.stored(t, kept.ID); r.Removal != (dispatch.Removal{}) {
 			t.Errorf("a job that was kept: %+v", r.Removal)
@@ -77,7 +81,7 @@ func TestRemoval_OfAJobThatRuns(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if p.cancels.Load() != 1 || p.requests() != 1 {
-			t.Errorf("%d cancels, removed %v", p.cancels.Load(), p.removed)
+			t.Errorf("%d cancels, removed %v", p.cancels.Load(), p.ids())
 		}
 	})
 }
@@ -102,11 +106,11 @@ func TestRemoval_OfATaskAndItsAttempts(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		different := map[string]bool{}
-		for _, id := range p.removed {
+		for _, id := range p.ids() {
 			different[id] = true
 		}
 		if len(different) != 4 || p.requests() != 4 || int(p.submits.Load()) != 4 {
-			t.Errorf("%d submitted, removed %v", p.submits.Load(), p.removed)
+			t.Errorf("%d submitted, removed %v", p.submits.Load(), p.ids())
 		}
 	})
 }
@@ -169,11 +173,11 @@ func TestRemoval_WaitsForAToken(t *testing.T) {
 		time.Sleep(time.Hour)
 		all, _, _, err := h.Platforms(t.Context(), "ann")
 		if err != nil || !all[0].Hold.IsZero() || p.requests() != 0 {
-			t.Errorf("the platform is shown as %+v, %v; removed %v", all, err, p.removed)
+			t.Errorf("the platform is shown as %+v, %v; removed %v", all, err, p.ids())
 		}
 		h.tokens.set(nil)
 		if time.Sleep(7 * time.Hour); p.requests() != 1 {
-			t.Errorf("removed %v", p.removed)
+			t.Errorf("removed %v", p.ids())
 		}
 	})
 }
@@ -197,7 +201,7 @@ func TestRemoval_TakesTheResultsAway(t *testing.T) {
 		time.Sleep(time.Hour)
 		_, err = h.Results(t.Context(), "ann", r.ID)
 		if wantKind(t, err, dispatch.Conflict); p.requests() != 1 || asked != 0 || !strings.Contains(dispatch.TextFor(err), "was removed from its platform") {
-			t.Errorf("removed %v, %d requests for results: %v", p.removed, asked, err)
+			t.Errorf("removed %v, %d requests for results: %v", p.ids(), asked, err)
 		}
 	})
 }
