@@ -196,7 +196,8 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 		h.retriedByItself(was, j)
 		return
 	}
-	if j.Account != was.Account && was.Version > 0 && (was.Phase != dispatch.Waiting || was.Desired != dispatch.WantRun || was.Paused || len(was.Orphans) > 0) {
+	// A move that is seen together with the end of a pause says nothing: the job was paused when it was seen last, not when it was moved.
+	if j.Account != was.Account && was.Version > 0 && j.Version == was.Version+1 && (was.Phase != dispatch.Waiting || was.Desired != dispatch.WantRun || was.Paused || len(was.Orphans) > 0) {
 		h.violated("job %d moved to %s when it was %s %s, orphans %v", j.ID, j.Account, was.Phase, was.Desired, was.Orphans)
 	}
 	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) {
