@@ -318,8 +318,8 @@ func TestBroker_Jobs(t *testing.T) {
 		list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200).ProcessingJobs
 		return len(list) == 1 && list[0].Status == "finished"
 	})
-	if a := ask(h, "GET", path+"/results", ""); strings.TrimSpace(a.Body.String()) != `{"type":"Collection","id":"ndvi"}` {
-		t.Errorf("results %s", a.Body)
+	if got := decode[map[string]any](t, ask(h, "GET", path+"/results", ""), 200); got["type"] != "Collection" || got["id"] != "ndvi" || got["providers"] == nil {
+		t.Errorf("results %v", got)
 	}
 	if a := ask(h, "POST", "/sync_jobs", goodBody); a.Code != 200 || a.Body.String() != "II*" || a.Header().Get("Content-Type") != "image/tiff" {
 		t.Errorf("%d %v %s", a.Code, a.Header(), a.Body)

@@ -124,7 +124,7 @@ func TestDocument_DescribesTheStreams(t *testing.T) {
 func TestDocument_NamesItsModels(t *testing.T) {
 	d, text := whole(t, New(newWorld().config()))
 	for list, name := range map[string]string{`["created","submitted","queued","running","finished","canceled","failed","unknown"]`: "Status",
-		`["openeo","ogc_api_process"]`: "Label", `["geojson","gtiff","netcdf","json"]`: "Format", `["upscaling","processing","sync"]`: "JobsFilter"} {
+		`["openeo","ogc_api_process"]`: "Label", `["upscaling","processing","sync"]`: "JobsFilter"} {
 		if n := bytes.Count(text, []byte(list)); n != 1 || !bytes.Contains(d.Components.Schemas[name], []byte(list)) {
 			t.Errorf("%s stands %d times, and %s is %s", list, n, name, d.Components.Schemas[name])
 		}

@@ -560,11 +560,12 @@ func (w *world) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.T
 	return g, nil
 }
 
-func (w *world) Results(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (json.RawMessage, error) {
-	if _, err := w.Read(ctx, u, id, 0); err != nil {
-		return nil, err
+func (w *world) JobResult(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.JobResult, error) {
+	r, err := w.Read(ctx, u, id, 0)
+	if err != nil {
+		return dispatch.JobResult{}, err
 	}
-	return w.results[id], nil
+	return dispatch.JobResult{Record: r, Collection: w.results[id]}, nil
 }
 
 func (w *world) Document(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (*dispatch.Document, error) {
@@ -650,7 +651,7 @@ func (w *world) Parameters(_ context.Context, _ dispatch.UserID, s dispatch.Serv
 	return w.parameters[s.Application], nil
 }
 
-func (w *world) Formats(context.Context, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error) {
+func (w *world) Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error) {
 	return w.formats, w.broken()
 }
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,8 +29,8 @@ type jobBroker interface {
 	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
 	// Discard deletes a job, and has it removed from its platform when it has ended.
 	Discard(context.Context, dispatch.UserID, dispatch.JobID) error
-	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
-	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// JobResult returns a job with the STAC Collection of its results; no Collection and no error while there is none.
+	JobResult(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.JobResult, error)
 	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
 	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
 }
@@ -126,11 +125,11 @@ func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.Broker.Results(ctx, user(ctx), id)
-	if c == nil || err != nil {
+	p, err := a.Broker.JobResult(ctx, user(ctx), id)
+	if p.Collection == nil || err != nil {
 		return &results{}, err
 	}
-	return &results{&Collection{c}}, nil
+	return &results{&Collection{withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil))}}, nil
 }
 
 // definition is the document that defined a job's service.

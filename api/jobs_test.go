@@ -235,9 +235,18 @@ func TestResults(t *testing.T) {
 		t.Errorf("no results are %s", a.Body)
 	}
 	w.results[1] = json.RawMessage(`{"type":"Collection","id":"c","x":1.10}`)
+	w.set(1, func(r *dispatch.Record) {
+		r.Ref, r.Moved, r.Versions = dispatch.Ref{ID: "j-7"}, moment, dispatch.Versions{Software: "pygeoapi", Version: "0.20.0", Process: "1.2"}
+	})
 	a = ask(h, "GET", "/unit_jobs/1/results", "")
 	decode[any](t, a, 200)
-	if strings.TrimSpace(a.Body.String()) != `{"type":"Collection","id":"c","x":1.10}` || a.Header().Get("Cache-Control") != "no-store" {
+	const want = `{"id":"c","links":[{"href":"http://example.com/unit_jobs/1","rel":"processing-execution","title":"The job","type":"application/json"},` +
+		`{"href":"http://example.com/unit_jobs/1/provenance","rel":"http://www.w3.org/ns/prov#has_provenance","title":"How the results came about, as PROV-JSON","type":"application/json"}],` +
+		`"providers":[{"name":"cdse","processing:datetime":"2026-05-01T10:30:00Z","processing:facility":"cdse",` +
+		`"processing:lineage":"Job 1 ran the process https://apps.example.org/ndvi.json on cdse, there job j-7, with pygeoapi 0.20.0.",` +
+		`"processing:software":{"https://apps.example.org/ndvi.json":"1.2","pygeoapi":"0.20.0"},"roles":["processor"],"url":"https://openeo.example.org"}],` +
+		`"stac_extensions":["https://stac-extensions.github.io/processing/v1.2.0/schema.json"],"type":"Collection","x":1.10}`
+	if got := strings.TrimSpace(a.Body.String()); got != want || a.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("results %s, %v", a.Body, a.Header())
 	}
 }

@@ -17,7 +17,6 @@ func nameModels(document *huma.OpenAPI) {
 	named := enums{
 		"Status":        words(schemas["ProcessingJobSummary"].Properties["status"], "How a job or task stands. The last are finished, canceled and failed"),
 		"Label":         words(schemas["BaseJobRequest"].Properties["label"], "A protocol"),
-		"Format":        words(schemas["BaseJobRequest"].Properties["format"], "The format of a result"),
 		"ParamType":     words(schemas["Parameter"].Properties["type"], "The type of a parameter"),
 		"GridName":      words(schemas["TileRequest"].Properties["grid"], "The name of a grid"),
 		"Access":        words(schemas["Platform"].Properties["access"], "Under whose account jobs run at a platform"),

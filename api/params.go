@@ -13,8 +13,8 @@ import (
 type serviceBroker interface {
 	// Parameters returns the parameters of a service in the order of its document.
 	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
-	// Formats returns the output formats of the service's platform; none if it does not list them.
-	Formats(context.Context, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
+	// Formats returns the output formats of a service; none if its platform does not list them.
+	Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
 	// Policy returns what the operator says about requests for a service.
 	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
 }

@@ -11,13 +11,16 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Provenance says how the results of a job came about, in PROV-JSON (https://www.w3.org/submissions/prov-json/).
+// Provenance says how the results of a job, or of the jobs of a task, came about, in PROV-JSON (https://www.w3.org/submissions/prov-json/).
 type Provenance struct {
 	Prefix            map[string]string           `json:"prefix" doc:"Namespaces of the names in this document"`
 	Entity            map[string]map[string]any   `json:"entity" doc:"The service, which is the plan, the parameters, and the results once the job has finished"`
-	Activity          map[string]map[string]any   `json:"activity" doc:"The job, from its acceptance to its end"`
+	Activity          map[string]map[string]any   `json:"activity" doc:"The job, from its acceptance to its end, and its attempts before a retry. The task and its jobs"`
 	Agent             map[string]map[string]any   `json:"agent" doc:"The platform"`
 	Used              map[string]provenanceRecord `json:"used"`
+	WasStartedBy      map[string]provenanceRecord `json:"wasStartedBy,omitempty" doc:"The task that started the job"`
+	WasInformedBy     map[string]provenanceRecord `json:"wasInformedBy,omitempty" doc:"The attempts before a retry, which were replaced"`
+	HadMember         map[string]provenanceRecord `json:"hadMember,omitempty" doc:"The results of the jobs, among those of their task"`
 	WasGeneratedBy    map[string]provenanceRecord `json:"wasGeneratedBy,omitempty"`
 	WasDerivedFrom    map[string]provenanceRecord `json:"wasDerivedFrom,omitempty"`
 	WasAssociatedWith map[string]provenanceRecord `json:"wasAssociatedWith"`
@@ -32,23 +35,44 @@ const (
 	ofJob    = "job:"
 )
 
-// provenanceOf returns the provenance of a job, whose service is defined by the document d; nil: the platform keeps the service itself. It
-// does not name the owner, because people publish it beside their results.
-func (a *api) provenanceOf(r dispatch.Record, d *dispatch.Document) Provenance {
+// provenancePrefix returns the namespaces of a document.
+func (a *api) provenancePrefix() map[string]string {
 	base := a.PublicURL
 	if base == "" {
 		base = "urn:eodispatch:broker"
 	}
-	job := fmt.Sprintf("%sunit_jobs/%d", ofBroker, r.ID)
-	service, platform := job+"#service", ofBroker+"platforms#"+r.Account.Platform()
+	return map[string]string{"broker": base + "/", "job": base + "/openapi.json#/components/schemas/ProcessingJob/properties/",
+		"task": base + "/openapi.json#/components/schemas/UpscalingTask/properties/", "schema": "https://schema.org/"}
+}
+
+func jobName(id dispatch.JobID) string { return fmt.Sprintf("%sunit_jobs/%d", ofBroker, id) }
+
+func taskName(id dispatch.TaskID) string { return fmt.Sprintf("%supscale_tasks/%d", ofBroker, id) }
+
+// platformAgent returns a platform and its name in a document.
+func platformAgent(a dispatch.Account, s dispatch.Service) (string, map[string]any) {
+	return ofBroker + "platforms#" + a.Platform(), map[string]any{"prov:type": qualified("prov:SoftwareAgent"), "prov:label": a.Platform(), "schema:url": s.Endpoint}
+}
+
+// provenanceOf returns the provenance of a job, whose service is defined by the document d; nil: the platform keeps the service itself. It
+// does not name the owner, because people publish it beside their results.
+func (a *api) provenanceOf(r dispatch.Record, d *dispatch.Document) Provenance {
+	job := jobName(r.ID)
+	service := job + "#service"
+	platform, agent := platformAgent(r.Account, r.Request.Service)
 	p := Provenance{
-		Prefix: map[string]string{"broker": base + "/", "job": base + "/openapi.json#/components/schemas/ProcessingJob/properties/",
-			"schema": "https://schema.org/"},
+		Prefix:            a.provenancePrefix(),
 		Entity:            map[string]map[string]any{service: a.servicePlan(r, d)},
 		Activity:          map[string]map[string]any{job: a.jobActivity(r)},
-		Agent:             map[string]map[string]any{platform: {"prov:type": qualified("prov:SoftwareAgent"), "prov:label": r.Account.Platform(), "schema:url": r.Request.Service.Endpoint}},
+		Agent:             map[string]map[string]any{platform: agent},
 		Used:              map[string]provenanceRecord{"_:service": {"prov:activity": job, "prov:entity": service}},
 		WasAssociatedWith: map[string]provenanceRecord{"_:platform": {"prov:activity": job, "prov:agent": platform, "prov:plan": service}},
+	}
+	p.addAttempts(r)
+	if r.Task != 0 {
+		task := taskName(r.Task)
+		p.Activity[task] = map[string]any{"schema:url": fmt.Sprintf("%s/upscale_tasks/%d/provenance", a.PublicURL, r.Task)}
+		p.WasStartedBy = map[string]provenanceRecord{"_:task": {"prov:activity": job, "prov:starter": task}}
 	}
 	parameters := job + "#parameters"
 	if !r.Pruned {
@@ -66,6 +90,18 @@ func (a *api) provenanceOf(r dispatch.Record, d *dispatch.Document) Provenance {
 	return p
 }
 
+// addAttempts adds the platform jobs of attempts that a retry replaced, and of creates whose response came late. None of them made the results.
+func (p *Provenance) addAttempts(r dispatch.Record) {
+	for i, past := range r.Past {
+		name := fmt.Sprintf("%s#attempt-%d", jobName(r.ID), i+1)
+		p.Activity[name] = map[string]any{"prov:label": "a replaced attempt", "job:platform_job_id": past.ID}
+		if p.WasInformedBy == nil {
+			p.WasInformedBy = map[string]provenanceRecord{}
+		}
+		p.WasInformedBy[fmt.Sprintf("_:attempt-%d", i+1)] = provenanceRecord{"prov:informed": jobName(r.ID), "prov:informant": name}
+	}
+}
+
 // qualified returns the value of an attribute that is a qualified name.
 func qualified(name string) map[string]string {
 	return map[string]string{"$": name, "type": "prov:QUALIFIED_NAME"}
@@ -77,6 +113,9 @@ func (a *api) servicePlan(r dispatch.Record, d *dispatch.Document) map[string]an
 	plan := map[string]any{"prov:type": qualified("prov:Plan"), "job:label": string(r.Request.Label), "schema:identifier": s.Application}
 	if s.Namespace != nil {
 		plan["schema:isPartOf"] = *s.Namespace
+	}
+	if r.Versions.Process != "" {
+		plan["schema:version"] = r.Versions.Process
 	}
 	if d != nil {
 		plan["schema:sha256"], plan["schema:contentUrl"] = d.Hash(), fmt.Sprintf("%s/unit_jobs/%d/document", a.PublicURL, r.ID)
@@ -100,6 +139,12 @@ func (a *api) jobActivity(r dispatch.Record) map[string]any {
 		if text != "" {
 			is[ofJob+name] = text
 		}
+	}
+	if v := r.Versions.Version; v != "" {
+		is["schema:softwareVersion"] = v
+	}
+	if v := r.Versions.Platform(); v != "" {
+		is["schema:runtimePlatform"] = v
 	}
 	if costs := r.AllCosts(); costs != nil {
 		is["job:costs"] = *costs

@@ -25,17 +25,26 @@ func TestProvenance_OfAFinishedJob(t *testing.T) {
 		r.Phase, r.Status, r.Created, r.Moved = dispatch.Ended, dispatch.Finished, begin, begin.Add(time.Hour)
 		r.Ref, r.Costs, r.Unit, r.Spent, r.Retried, r.Duration = dispatch.Ref{ID: "j-7"}, &costs, "credits", 1, 1, 90*time.Second
 		r.Request.Options = json.RawMessage(`{"memory": "4G"}`)
+		r.Versions = dispatch.Versions{Version: "0.31.0", API: "1.2.0", Process: "7"}
+		r.Past = []dispatch.Ref{{ID: "j-5"}}
+		r.Task = 3
 	})
 	got := decode[Provenance](t, ask(h, "GET", "/unit_jobs/1/provenance", ""), 200)
 	const job = "broker:unit_jobs/1"
 	want := map[string]any{"prov:label": "NDVI", "prov:startTime": "2026-05-01T12:00:00Z", "prov:endTime": "2026-05-01T13:00:00Z", "job:status": "finished",
-		"job:platform_job_id": "j-7", "job:costs": 2.5, "job:cost_unit": "credits", "job:duration": 90.0, "job:retries": 1.0, "job:options": `{"memory": "4G"}`}
+		"schema:softwareVersion": "0.31.0", "schema:runtimePlatform": "0.31.0 (API 1.2.0)", "job:platform_job_id": "j-7", "job:costs": 2.5, "job:cost_unit": "credits", "job:duration": 90.0, "job:retries": 1.0, "job:options": `{"memory": "4G"}`}
 	if d := cmp.Diff(want, got.Activity[job]); d != "" {
 		t.Error(d)
 	}
 	plan := got.Entity[job+"#service"]
 	if plan["schema:sha256"] != (dispatch.Document{Body: w.document}).Hash() || plan["schema:contentUrl"] != "https://broker.example.org/unit_jobs/1/document" {
 		t.Errorf("%v", plan)
+	}
+	if plan["schema:version"] != "7" || got.WasStartedBy["_:task"]["prov:starter"] != "broker:upscale_tasks/3" || got.Activity["broker:upscale_tasks/3"] == nil {
+		t.Errorf("%v %v", plan, got.WasStartedBy)
+	}
+	if was := got.Activity[job+"#attempt-1"]; was["job:platform_job_id"] != "j-5" || got.WasInformedBy["_:attempt-1"]["prov:informant"] != job+"#attempt-1" {
+		t.Errorf("%v %v", was, got.WasInformedBy)
 	}
 	if got.Entity[job+"#parameters"]["prov:value"] != `{"n":12345678901234567890.00100,"e":1e99,"z":-0,"none":null,"html":"<b>&"}` {
 		t.Errorf("%v", got.Entity)

@@ -19,10 +19,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var (
-	labels  = []string{string(dispatch.OpenEO), string(dispatch.OGCProcess)}
-	formats = []string{"geojson", "gtiff", "netcdf", "json"}
-)
+var labels = []string{string(dispatch.OpenEO), string(dispatch.OGCProcess)}
+
+const longestFormat = 100 // characters of the name of a format, or of a media type
 
 const longestJob = 366 * 24 * time.Hour // longest time limit that a request can set
 
@@ -136,7 +135,7 @@ func (a *api) jobIn(f *form) dispatch.Request {
 		Parameters: f.object("parameters"),
 	}
 	if f.members["format"] != nil || len(a.rulesFor(f).Format) == 0 {
-		r.Format = f.choice("format", formats)
+		r.Format = f.format()
 	}
 	r.Options, r.Notify = f.options(a.Limits.Text)
 	r.Service, r.Label = a.service(f, r.Label)
@@ -153,6 +152,15 @@ func (a *api) rulesFor(f *form) dispatch.Policy {
 		return dispatch.Policy{}
 	}
 	return a.Broker.Policy(s, l)
+}
+
+// format reads the name of a format, which the service's platform decides about.
+func (f *form) format() string {
+	text := f.text("format", longestFormat)
+	if string(f.members["format"]) == `""` {
+		f.fault("format", "string_too_short", "String should have at least 1 character")
+	}
+	return text
 }
 
 // label reads the protocol of the service; "" if it is absent and the catalogue knows it.

@@ -36,12 +36,12 @@ func TestRequest_ListsAllFaults(t *testing.T) {
 		`"x"`:                   {`["body"] model_attributes_type`},
 		`7`:                     {`["body"] model_attributes_type`},
 		` {} `:                  {`["body","title"] missing`, `["body","label"] missing`, `["body","parameters"] missing`, `["body","format"] missing`, `["body","service"] missing`},
-		`{"title":1,"label":"OPENEO","format":"GTiff","parameters":[],"service":{"endpoint":null,"namespace":3},"options":"x"}`: {
-			`["body","title"] string_type`, `["body","label"] enum`, `["body","parameters"] dict_type`, `["body","format"] enum`,
+		`{"title":1,"label":"OPENEO","format":7,"parameters":[],"service":{"endpoint":null,"namespace":3},"options":"x"}`: {
+			`["body","title"] string_type`, `["body","label"] enum`, `["body","parameters"] dict_type`, `["body","format"] string_type`,
 			`["body","options"] dict_type`, `["body","service","endpoint"] string_type`, `["body","service","namespace"] string_type`,
 			`["body","service","application"] missing`},
 		`{"title":null,"label":null,"format":null,"parameters":null,"service":null}`: {
-			`["body","title"] string_type`, `["body","label"] enum`, `["body","parameters"] dict_type`, `["body","format"] enum`,
+			`["body","title"] string_type`, `["body","label"] enum`, `["body","parameters"] dict_type`, `["body","format"] string_type`,
 			`["body","service"] model_attributes_type`},
 		`{"Title":"a","LABEL":"openeo","Format":"json","Parameters":{},"sErvice":{}}`: {
 			`["body","title"] missing`, `["body","label"] missing`, `["body","parameters"] missing`, `["body","format"] missing`, `["body","service"] missing`},

@@ -66,7 +66,7 @@ type CatalogueService struct {
 	Namespace       *string         `json:"namespace" nullable:"true"`
 	Parameters      []Parameter     `json:"parameters" nullable:"true" doc:"As POST /params returns them. null: see parameters_error"`
 	ParametersError *ErrorResponse  `json:"parameters_error" doc:"Why the parameters are not known now"`
-	Formats         []ServiceFormat `json:"formats" nullable:"true" doc:"The output formats of the platform, or those that the service's description names. null: not known"`
+	Formats         []ServiceFormat `json:"formats" nullable:"true" doc:"The output formats that a request can name: those of the process or of its platform, or those that the service's description names. null: not known"`
 	Rules           *ServiceRules   `json:"rules" doc:"What the operator of the broker says about requests for it. null: nothing"`
 	Example         *Object         `json:"example" nullable:"true" doc:"Parameters for which the service gives a result"`
 }
@@ -271,9 +271,9 @@ func (a *api) describeService(ctx context.Context, s catalogue.Service, shown *C
 	both.Wait()
 }
 
-// serviceFormats returns the output formats of a service's platform or, if it does not list any, those of the record.
+// serviceFormats returns the output formats that the platform lists for a service or, if it does not list any, those of the record.
 func (a *api) serviceFormats(ctx context.Context, s catalogue.Service) (shown []ServiceFormat) {
-	listed, err := a.Broker.Formats(ctx, s.Service, s.Label)
+	listed, err := a.Broker.Formats(ctx, user(ctx), s.Service, s.Label)
 	if err != nil {
 		a.Log.DebugContext(ctx, "output formats not read", "error", err)
 	}

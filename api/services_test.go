@@ -150,7 +150,7 @@ func (silent) Parameters(context.Context, dispatch.UserID, dispatch.Service, dis
 	return nil, &dispatch.Error{Kind: dispatch.DocumentUnreachable, Text: "It is down."}
 }
 
-func (silent) Formats(context.Context, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error) {
+func (silent) Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error) {
 	return nil, &dispatch.Error{Kind: dispatch.Unavailable}
 }
 

@@ -28,8 +28,8 @@ func (a *api) runJob(ctx context.Context, in *request, body []byte, wait time.Du
 	case dispatch.Canceled:
 		return nil, refusal{status: http.StatusConflict, code: "CONFLICT", message: fmt.Sprintf("Job %d was canceled.", job.ID), header: header}
 	case dispatch.Finished:
-		if results, err := a.Broker.Results(ctx, user(ctx), job.ID); err == nil && results != nil {
-			return a.respond(http.StatusOK, header, results)
+		if p, err := a.Broker.JobResult(ctx, user(ctx), job.ID); err == nil && p.Collection != nil {
+			return a.respond(http.StatusOK, header, withProcessing(p, a.PublicURL))
 		} // the job has results, and its client learns where: one that is told of an error would run it again
 	}
 	return a.respond(http.StatusAccepted, header, a.summary(job))

@@ -43,6 +43,9 @@ type TaskCollection struct {
 	License     string `json:"license" example:"proprietary"`
 	Extent      Object `json:"extent" doc:"Extent of the finished jobs: their tiles, and what is known of their results"`
 	Links       []Link `json:"links" nullable:"false" doc:"The link with the relation items leads to the Items, one for each finished job"`
+
+	Providers  []map[string]any `json:"providers" nullable:"false" doc:"The platform, with the fields of the processing extension"`
+	Extensions []string         `json:"stac_extensions" nullable:"false"`
 }
 
 // Geometry is a GeoJSON geometry, or null.
@@ -72,6 +75,7 @@ type Item struct {
 	Bbox       []float64         `json:"bbox,omitempty" nullable:"false"`
 	Properties map[string]any    `json:"properties" doc:"dimension has the names and values of the dimensions that do not give the geometry"`
 	Links      []Link            `json:"links" nullable:"false"`
+	Extensions []string          `json:"stac_extensions" nullable:"false" doc:"Identifiers of STAC extensions: that of processing, whose fields in properties say where, with which software and when the job ran"`
 	Assets     map[string]Object `json:"assets" doc:"Assets of the job's results"`
 }
 
@@ -142,13 +146,16 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 		return nil, err
 	}
 	at := a.resultsAt(in, id)
+	processor := map[string]any{"name": t.Account.Platform(), "roles": []string{"processor"}}
+	taskProcessing(t).AddTo(processor)
 	return &status[TaskCollection]{revalidate, TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: fmt.Sprintf("Results of the %d jobs that have finished, of %d.", t.Counts[dispatch.Finished], t.Counts.Jobs()),
-		License:     "proprietary", Extent: Object{written},
+		License:     "proprietary", Extent: Object{written}, Providers: []map[string]any{processor}, Extensions: []string{stac.ProcessingExtension},
 		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""},
 			{"items", at + "/items", mediaGeoJSON, "An Item for each job that has finished"},
-			{"related", strings.TrimSuffix(at, "results") + "tiles", mediaGeoJSON, "All jobs on a map"}},
+			{"related", strings.TrimSuffix(at, "results") + "tiles", mediaGeoJSON, "All jobs on a map"},
+			{stac.RelProvenance, strings.TrimSuffix(at, "results") + "provenance", "application/json", "How the results came about, as PROV-JSON"}},
 	}}, nil
 }
 
@@ -231,18 +238,21 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 		where = around(extent.Box())
 	}
 	datetimes(properties, extent, p.Moved)
+	processingOf(p.Record).AddTo(properties)
 	if p.Err != nil {
 		properties["description"] = "The platform does not provide results: " + dispatch.TextFor(p.Err)
 	}
 	i := Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10), Collection: collectionID(t.ID),
-		Geometry: Geometry{where.geometry}, Bbox: where.box, Properties: properties, Assets: map[string]Object{}}
+		Geometry: Geometry{where.geometry}, Bbox: where.box, Properties: properties, Extensions: []string{stac.ProcessingExtension}, Assets: map[string]Object{}}
 	if stac.Text(c["stac_version"]) == "1.1.0" {
 		i.Version = "1.1.0"
 	}
 	_ = json.Unmarshal(c["assets"], &i.Assets)
-	job := fmt.Sprintf("%sunit_jobs/%s", at[:strings.LastIndex(at, "upscale_tasks/")], i.ID)
+	base := at[:strings.LastIndex(at, "upscale_tasks/")]
+	job := fmt.Sprintf("%sunit_jobs/%s", base, i.ID)
 	i.Links = []Link{{"self", at + "/items/" + i.ID, mediaGeoJSON, ""}, {"collection", at, "application/json", ""}, {"parent", at, "application/json", ""},
 		{"root", at, "application/json", ""}, {"via", job + "/results", "application/json", "The results as the platform describes them"}}
+	i.Links = append(i.Links, provenanceLinks(base, p.ID)...)
 	return i
 }
 
@@ -362,6 +372,11 @@ func (a *api) taskResultRoutes() {
 		Summary:     "Get the progress of a task by each dimension",
 		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the task, such as each month and each tile.",
 		Parameters:  []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskDimensions)
+	register(a, huma.Operation{OperationID: "get_upscale_task_provenance", Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: []string{"tasks"},
+		Summary: "Get the provenance of a task",
+		Description: "Returns PROV-JSON (W3C): the service, the parameters that the jobs share, the platform, each job with its times, costs and software, and the results of those that finished. " +
+			"schema:url of a job is the address of its own document, with its parameters and its earlier attempts. It does not name you.",
+		Parameters: []*huma.Param{taskParam}, Responses: withBody[Provenance](a, a.errors(401, 404, 422, 503))}, a.readTaskProvenance)
 }
 
 var (

@@ -64,7 +64,11 @@ func TestTaskResults(t *testing.T) {
 		Description: got.Description,
 		Extent:      Object{[]byte(`{"spatial":{"bbox":[[4,51,6,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}}`)},
 		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""}, {"items", at + "/items", "application/geo+json", "An Item for each job that has finished"},
-			{"related", "https://dispatch.example.org/api/upscale_tasks/1/tiles", "application/geo+json", "All jobs on a map"}}}
+			{"related", "https://dispatch.example.org/api/upscale_tasks/1/tiles", "application/geo+json", "All jobs on a map"},
+			{"http://www.w3.org/ns/prov#has_provenance", "https://dispatch.example.org/api/upscale_tasks/1/provenance", "application/json", "How the results came about, as PROV-JSON"}},
+		Providers: []map[string]any{{"name": "cdse", "roles": []any{"processor"}, "processing:facility": "cdse",
+			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each value of tile."}},
+		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"}}
 	if d := cmp.Diff(want, got); d != "" || !strings.Contains(got.Description, "3 jobs that have finished, of ") {
 		t.Errorf("%s\n%s", d, got.Description)
 	}
@@ -83,9 +87,13 @@ func TestTaskResults_Items(t *testing.T) {
 	want := Item{Type: "Feature", Version: "1.1.0", ID: "1", Collection: "task-1", Bbox: []float64{4, 51, 5, 52},
 		Geometry: Geometry{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,52],[4,51]]]}`)},
 		Properties: map[string]any{"title": "NDVI - Processing Job 1", "created": "2026-05-01T10:30:00Z", "updated": "2026-05-01T10:30:00Z",
-			"datetime": nil, "start_datetime": "2026-01-01T00:00:00Z", "end_datetime": "2026-02-01T00:00:00Z"},
+			"datetime": nil, "start_datetime": "2026-01-01T00:00:00Z", "end_datetime": "2026-02-01T00:00:00Z",
+			"processing:facility": "cdse", "processing:lineage": "Job 1 ran the process https://apps.example.org/ndvi.json on cdse.", "processing:datetime": "2026-05-01T10:30:00Z"},
+		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
 		Links: []Link{{"self", at + "/items/1", "application/geo+json", ""}, {"collection", at, "application/json", ""}, {"parent", at, "application/json", ""},
-			{"root", at, "application/json", ""}, {"via", "http://example.com/unit_jobs/1/results", "application/json", "The results as the platform describes them"}},
+			{"root", at, "application/json", ""}, {"via", "http://example.com/unit_jobs/1/results", "application/json", "The results as the platform describes them"},
+			{"processing-execution", "http://example.com/unit_jobs/1", "application/json", "The job"},
+			{"http://www.w3.org/ns/prov#has_provenance", "http://example.com/unit_jobs/1/provenance", "application/json", "How the results came about, as PROV-JSON"}},
 		Assets: map[string]Object{"a.tif": {[]byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
 	if d := cmp.Diff(want, first); d != "" {
 		t.Error(d)

@@ -240,6 +240,12 @@ func (c *Client) Provenance(ctx context.Context, id int64) (p json.RawMessage, e
 	return p, err
 }
 
+// TaskProvenance returns how the results of a task's jobs came about, as PROV-JSON, a few hundred bytes for each job.
+func (c *Client) TaskProvenance(ctx context.Context, id int64) (p json.RawMessage, err error) {
+	_, err = c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/provenance"}, &p)
+	return p, err
+}
+
 // TaskDimensions returns how far the jobs of a task are, by the values of each of its dimensions.
 func (c *Client) TaskDimensions(ctx context.Context, id int64) ([]DimensionProgress, error) {
 	var all struct {

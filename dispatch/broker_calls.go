@@ -34,16 +34,27 @@ func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, erro
 	return entries, err
 }
 
-// Formats returns the output formats of the platform of a service; none if it does not list them.
-func (b *Broker) Formats(ctx context.Context, s Service, l Label) ([]OutputFormat, error) {
+// Formats returns the output formats of a service; none if its platform does not list them. User "", who has not signed in, gets those that are
+// public.
+func (b *Broker) Formats(ctx context.Context, u UserID, s Service, l Label) ([]OutputFormat, error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
 		return nil, err
 	}
-	if f, can := backend.Platform.(Formatter); can {
-		return f.Formats(ctx)
+	f, can := backend.Platform.(Formatter)
+	if !can {
+		return nil, nil
 	}
-	return nil, nil
+	open, err := f.Formats(ctx, Token{}, s)
+	if u == "" || !Is(err, SignInRequired) && !Is(err, Forbidden) {
+		return open, err
+	}
+	if err := backend.checkEntitled(ctx); err != nil {
+		return nil, err
+	}
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]OutputFormat, error) {
+		return f.Formats(ctx, t, s)
+	})
 }
 
 // Parameters returns the parameters of a service, in the order of its document. If the document is public at the platform, the user need

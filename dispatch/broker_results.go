@@ -12,22 +12,28 @@ import (
 // Results returns the results of a job as a STAC Collection, nil while the job has not ended. If the job failed or was canceled: Conflict,
 // with the reason. If the platform does not return the results of a finished job yet: Busy.
 func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
-	r, err := b.Store.Record(ctx, u, id)
-	if err == nil && !r.Status.Final() {
-		r, err = b.Read(ctx, u, id, min(resultsFresh, b.minReadInterval(r.Account.Platform())))
+	p, err := b.JobResult(ctx, u, id)
+	return p.Collection, err
+}
+
+// JobResult returns what Results does, with the job. The error is returned, and JobResult.Err not set.
+func (b *Broker) JobResult(ctx context.Context, u UserID, id JobID) (p JobResult, err error) {
+	p.Record, err = b.Store.Record(ctx, u, id)
+	if err == nil && !p.Status.Final() {
+		p.Record, err = b.Read(ctx, u, id, min(resultsFresh, b.minReadInterval(p.Account.Platform())))
 	}
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	switch r.Status {
+	switch p.Status {
 	case Finished:
-		return b.collection(ctx, u, r)
+		p.Collection, err = b.collection(ctx, u, p.Record)
 	case Failed:
-		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job failed and has no results: " + r.Failure}
+		err = &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job failed and has no results: " + p.Failure}
 	case Canceled:
-		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job was canceled and has no results."}
+		err = &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job was canceled and has no results."}
 	}
-	return nil, nil
+	return p, err
 }
 
 // RecentResults returns what Results does, without a request to the platform while the links that it returned before are valid.
@@ -91,7 +97,7 @@ func (r Record) resultsLate(err error) error {
 		Err: err, RetryAfter: comeBackSoon}
 }
 
-// JobResult is the result of one finished job of a task.
+// JobResult is the result of one finished job.
 type JobResult struct {
 	Record
 	Collection json.RawMessage // STAC; nil: it is not known, or there is none

@@ -219,6 +219,10 @@ type Job struct {
 	// Traceparent is the trace context of the request that accepted the job, see [Tracer]; "": it was not traced. It never changes.
 	Traceparent string
 
+	// Versions says which software runs the job, as far as its platform told it when the job was submitted; zero if that request's response was
+	// lost. It is of the present attempt.
+	Versions Versions
+
 	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A store never
 	// fills in this field; see Store.Result.
 	Result []byte

@@ -39,9 +39,10 @@ type Outcome struct {
 	Account  Account // under which the request was made; "": that of the job
 	Attempt  int
 	Epoch    int
-	Ref      Ref    // that the platform returned (submit, search) or that the request was about
-	Started  bool   // the platform reported that the job has started
-	Result   []byte // submit: the result, if the platform responded with the result itself
+	Ref      Ref      // that the platform returned (submit, search) or that the request was about
+	Started  bool     // the platform reported that the job has started
+	Result   []byte   // submit: the result, if the platform responded with the result itself
+	Versions Versions // submit: of the job that was created
 	Report   Report
 	Repeat   bool  // search: a job that was not found may be submitted again
 	Others   int   // submit: number of jobs of the account that ran at the platform
@@ -117,7 +118,7 @@ func applyFacts(j Job, o Outcome, now time.Time) Job {
 		if j.Ref != (Ref{}) {
 			return j.withOrphan(o.Ref)
 		}
-		j.Ref, j.Phase = o.Ref, Created
+		j.Ref, j.Phase, j.Versions = o.Ref, Created, o.Versions
 	}
 	if o.Ref == j.Ref && (o.Started || o.Report.Status.running()) && (j.Phase == Created || j.Phase == Starting) {
 		if j.Phase = Started; o.Asked == AskSubmit {
@@ -125,7 +126,7 @@ func applyFacts(j Job, o Outcome, now time.Time) Job {
 		}
 	}
 	if o.Result != nil {
-		j.Result, j.Checked = o.Result, now
+		j.Result, j.Checked, j.Versions = o.Result, now, o.Versions
 		return endJob(j, Finished, None, "")
 	}
 	return j

@@ -219,6 +219,26 @@ func TestNext_KeepsFacts(t *testing.T) {
 	}
 }
 
+// The software that is noted is that of the present attempt, and nothing where a search found the job.
+func TestNext_NotesTheVersions(t *testing.T) {
+	versions := Versions{Software: "pygeoapi", Version: "0.20.0"}
+	waits := Job{Phase: Creating, Attempt: 1, Epoch: 1}
+	j := next(waits, ask(AskSubmit, func(o *Outcome) { o.Ref, o.Started, o.Versions = p, true, versions }), t0)
+	if j.Ref != p || j.Versions != versions {
+		t.Errorf("%+v", j)
+	}
+	if is := next(j, ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, Report{Status: Running} }), t0); is.Versions != versions {
+		t.Errorf("after a report: %+v", is.Versions)
+	}
+	waits.Versions = Versions{Version: "of the attempt before"}
+	if found := next(waits, ask(AskSearch, func(o *Outcome) { o.Ref = p }), t0); found.Ref != p || found.Versions != (Versions{}) {
+		t.Errorf("%+v", found)
+	}
+	if at := next(waits, ask(AskSubmit, func(o *Outcome) { o.Result, o.Started, o.Versions = []byte("{}"), true, versions }), t0); at.Versions != versions || at.Phase != Ended {
+		t.Errorf("%+v", at)
+	}
+}
+
 func TestNext_RefusalSaysWhy(t *testing.T) {
 	j := next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
 	if j.Notice != "why" || j.Tries != 1 || !j.Updated.Equal(t0) {

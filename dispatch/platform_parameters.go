@@ -51,10 +51,11 @@ type OutputFormat struct {
 	GISDataTypes []string // raster, vector, table, pointcloud, other
 }
 
-// Formatter is a platform that lists its output formats.
+// Formatter is a platform that lists the output formats of its services.
 type Formatter interface {
-	// Formats returns the output formats that the platform lists publicly; none if it does not list them.
-	Formats(context.Context) ([]OutputFormat, error)
+	// Formats returns the output formats of a service, or of the platform for all; none if it does not list them. The zero token is enough if
+	// the platform's documents are public.
+	Formats(context.Context, Token, Service) ([]OutputFormat, error)
 }
 
 // Checker checks the parameters of a request before it is submitted, unless [Request.Checked] is false, and whether the request is

@@ -83,6 +83,8 @@ type SubmitResult struct {
 	Ref     Ref
 	Started bool
 	Result  []byte // a STAC Collection, if the platform responded with the result itself; then the job is finished
+
+	Versions Versions // of a job that was created; no request is sent to find them out
 }
 
 // Report is the state of a job at its platform.

@@ -190,7 +190,7 @@ func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
 	if err == nil && s.Ref == (Ref{}) && s.Result == nil {
 		err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
 	}
-	return Outcome{Asked: AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result, Err: err}
+	return Outcome{Asked: AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result, Versions: s.Versions, Err: err}
 }
 
 func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {

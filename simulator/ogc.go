@@ -441,7 +441,7 @@ func (s *OGC) file(w http.ResponseWriter, c call) *problem {
 		writeJSON(w, 200, resultCollection(area, s.base(c)+"/files/"+j.id))
 		return nil
 	}
-	for _, format := range []string{"GTiff", "GeoJSON"} {
+	for _, format := range []string{"GTiff", "GeoJSON", "netCDF"} {
 		if f := produce(format, area); f.name == c.PathValue("file") {
 			f.serve(w, c.Request)
 			return nil

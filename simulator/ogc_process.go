@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,7 @@ type ogcProcess struct {
 	inputs    map[string]ogcInput
 	outputs   []string
 	reference bool // its output is always a link
+	offers    []string // media types that a request can choose from for its output; none: it does not say
 	fails     bool // at run time
 	// run produces the outputs. Files lie below the URL files.
 	run func(e execution, files string) []output
@@ -61,6 +63,8 @@ func offer() map[string]ogcProcess {
 		{id: "ndvi-catalogue", title: "NDVI as features that link their collections", modes: both, inputs: area, outputs: []string{"result"}, run: runCatalogue},
 		{id: "statistics", title: "NDVI as numbers and words", modes: both, inputs: area, outputs: []string{"mean", "unit"}, run: runStatistics},
 		{id: "image", title: "NDVI as the bytes of a file", modes: both, inputs: area, outputs: []string{"image"}, run: runImage},
+		{id: "formats", title: "NDVI in a format of choice", modes: both, inputs: area, outputs: []string{"result"}, reference: true, run: runFormats,
+			offers: []string{"image/tiff; application=geotiff", "application/x-netcdf", "application/geo+json"}},
 		{id: "sync-only", title: "NDVI while one waits", modes: syncOnly, inputs: area, outputs: []string{"result"}, run: runNDVI},
 		{id: "async-only", title: "NDVI as a job", modes: asyncOnly, inputs: area, outputs: []string{"result"}, run: runNDVI},
 		{id: "fail", title: "Fails at run time", modes: both, inputs: area, outputs: []string{"result"}, fails: true, run: runNDVI},
@@ -111,15 +115,27 @@ func (p ogcProcess) describeInputs(marker string) object {
 func (p ogcProcess) describeOutputs() object {
 	outputs := object{}
 	for _, name := range p.outputs {
-		outputs[name] = object{"title": name, "schema": object{}}
+		outputs[name] = object{"title": name, "schema": p.outputSchema()}
 	}
 	return outputs
+}
+
+func (p ogcProcess) outputSchema() object {
+	if len(p.offers) == 0 {
+		return object{}
+	}
+	var all []object
+	for _, media := range p.offers {
+		all = append(all, object{"type": "string", "contentEncoding": "binary", "contentMediaType": media})
+	}
+	return object{"oneOf": all}
 }
 
 // execution is a validated execute request.
 type execution struct {
 	inputs   map[string]json.RawMessage // values, unwrapped from {"value": …}
 	document bool                       // one JSON document with all outputs is requested, instead of raw output
+	media    string                     // that was chosen of what the process offers
 }
 
 // text returns an input that is a string; "" for any other.
@@ -134,11 +150,22 @@ func (p ogcProcess) read(body []byte) (execution, *problem) {
 	var request struct {
 		Inputs   map[string]json.RawMessage `json:"inputs"`
 		Response string                     `json:"response"`
+		Outputs  map[string]struct {
+			Format struct {
+				MediaType string `json:"mediaType"`
+			} `json:"format"`
+		} `json:"outputs"`
 	}
 	if err := json.Unmarshal(body, &request); err != nil {
 		return execution{}, badInput("the body is not an execute request: %v", err)
 	}
 	e := execution{inputs: map[string]json.RawMessage{}, document: request.Response == "document"}
+	if len(p.offers) > 0 {
+		e.media = cmp.Or(request.Outputs[p.outputs[0]].Format.MediaType, p.offers[0])
+		if !slices.Contains(p.offers, e.media) {
+			return e, badInput("the output is not offered as %q", e.media)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(request.Inputs)) {
 		value, ok := inputValue(request.Inputs[name])
 		if !ok {
@@ -288,6 +315,12 @@ func runItem(e execution, files string) []output {
 func runReference(e execution, files string) []output {
 	f := produce("GTiff", e.area())
 	return []output{{id: "result", href: files + "/" + f.name, media: f.media}}
+}
+
+func runFormats(e execution, files string) []output {
+	name := map[string]string{"application/x-netcdf": "netCDF", "application/geo+json": "GeoJSON"}[e.media]
+	f := produce(cmp.Or(name, "GTiff"), e.area())
+	return []output{{id: "result", href: files + "/" + f.name, media: e.media}}
 }
 
 func runCatalogue(e execution, files string) []output {

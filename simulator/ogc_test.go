@@ -71,7 +71,7 @@ func TestOGC_DescribesProcesses(t *testing.T) {
 			JobControlOptions []string
 		}
 	}
-	if err := json.Unmarshal(c.must(200, "GET /ns/processes", "").body, &list); err != nil || len(list.Processes) != 10 {
+	if err := json.Unmarshal(c.must(200, "GET /ns/processes", "").body, &list); err != nil || len(list.Processes) != 11 {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	echo := c.must(200, "GET /ns/processes/echo", "")
@@ -217,6 +217,14 @@ func TestOGC_ResultShapes(t *testing.T) {
 	if link := answer(204, "ndvi-reference", "raw").header.Get("Link"); !strings.Contains(link, `rel="result"`) {
 		t.Errorf("by reference, raw: %q", link)
 	}
+	if r := run("formats", "document"); r.json("result", "type") != "image/tiff; application=geotiff" {
+		t.Errorf("no choice of a format: %s", r.body)
+	}
+	chosen := `{"inputs":{` + bbox + `},"response":"document","outputs":{"result":{"format":{"mediaType":"MEDIA"}}}}`
+	if r := c.must(200, "POST /processes/formats/execution", strings.Replace(chosen, "MEDIA", "application/x-netcdf", 1)); r.json("result", "type") != "application/x-netcdf" {
+		t.Errorf("a choice of a format: %s", r.body)
+	}
+	c.refused(400, "title", "invalid-input", "POST /processes/formats/execution", strings.Replace(chosen, "MEDIA", "text/csv", 1))
 	if r := run("image", "raw"); !bytes.HasPrefix(r.body, tiff) || r.header.Get("Content-Type") != "image/tiff; application=geotiff" {
 		t.Errorf("bytes: %.20q", r.body)
 	}

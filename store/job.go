@@ -24,7 +24,23 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
 	j.Unit, j.Spent, j.Traceparent = r.Unit, r.Spent, r.Traceparent
 	j.Retries, j.Retried = r.Retries, r.Retried
-	return j, errors.Join(removalOf(r.RemovalDue, r.Removal, &j.Removal), annotationsOf(r.Annotations, &j.Annotations), meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past))
+	return j, errors.Join(removalOf(r.RemovalDue, r.Removal, &j.Removal), annotationsOf(r.Annotations, &j.Annotations), meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past), versionsOf(r.Versions, &j.Versions))
+}
+
+func versionsOf(text string, into *dispatch.Versions) error {
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), into)
+}
+
+// versionsText is the inverse of versionsOf.
+func versionsText(v dispatch.Versions) string {
+	if v == (dispatch.Versions{}) {
+		return ""
+	}
+	text, _ := encode(v) // cannot fail: strings only
+	return text
 }
 
 func refs(text string, into *[]dispatch.Ref) error {

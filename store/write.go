@@ -65,6 +65,7 @@ var columns = []column{
 	step("send_by", "BIGINT", func(j dispatch.Job) int64 { return micros(j.SendBy) }),
 	show("ref_base", "TEXT", func(j dispatch.Job) string { return j.Ref.Base }),
 	show("ref_id", "TEXT", func(j dispatch.Job) string { return j.Ref.ID }),
+	show("versions", "TEXT", func(j dispatch.Job) string { return versionsText(j.Versions) }),
 	show("strays", "TEXT", func(j dispatch.Job) string { return textOf(j.Orphans) }),
 	step("past", "TEXT", func(j dispatch.Job) string { return textOf(j.Past) }),
 	step("refused", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Refused) }),
@@ -324,7 +325,7 @@ func storedAs(j dispatch.Job) dispatch.Job {
 	for _, t := range []*time.Time{&j.SendBy, &j.Refused, &j.Deadline, &j.Due, &j.Updated, &j.Checked, &j.Moved, &j.Removal.Due, &j.Removal.Since, &j.Removal.Removed} {
 		*t = at(micros(*t))
 	}
-	for _, text := range []*string{&j.Ref.Base, &j.Ref.ID, &j.Notice, &j.Failure, &j.Unit} {
+	for _, text := range []*string{&j.Ref.Base, &j.Ref.ID, &j.Notice, &j.Failure, &j.Unit, &j.Versions.Software, &j.Versions.Version, &j.Versions.API, &j.Versions.Process} {
 		*text = storableText(*text)
 	}
 	j.Unmetered = slices.Clone(j.Unmetered)

@@ -5,10 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/budget"
@@ -27,6 +26,8 @@ type description struct {
 	etag        string
 	size        int    // size of the document in bytes
 	fingerprint string // see fingerprintOf
+
+	versions dispatch.Versions
 
 	parameters []dispatch.Parameter // the inputs, in the order of the document
 	set        *params.Set          // nil: the document does not list inputs
@@ -114,26 +115,6 @@ func (s schema) media(depth int) []string {
 	return slices.Compact(all)
 }
 
-// formats maps a request's format to the media types, without parameters, that it can mean.
-var formats = map[string][]string{
-	"geojson": {mediaGeoJSON, "application/vnd.geo+json", "application/geojson"},
-	"gtiff":   {"image/tiff", "image/geotiff", "application/geotiff"},
-	"netcdf":  {"application/netcdf", "application/x-netcdf"},
-	"json":    {mediaJSON},
-	"csv":     {"text/csv"},
-}
-
-// offered returns the offered media type that format means, in the server's spelling; "" for none.
-func offered(format string, media []string) string {
-	wanted := formats[strings.ToLower(format)]
-	for _, m := range media {
-		if base, _, err := mime.ParseMediaType(m); err == nil && slices.Contains(wanted, base) {
-			return m
-		}
-	}
-	return ""
-}
-
 // describe returns the description of a process. A description that was read without a token is cached for everybody. One that
 // was read with a token is cached only for that token, because the server may show it to nobody else. After an error nothing
 // was executed.
@@ -182,7 +163,33 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 		return nil, descriptionError(&dispatch.Error{Kind: dispatch.BadUpstream, Op: opDescribe, Text: "The platform's description of the process has " + err.Error() + ".", Err: err})
 	}
 	d.etag, d.size = a.Header.Get("ETag"), len(a.Body)
+	d.versions = versionsIn(a)
 	return d, nil
+}
+
+// poweredBy is the form in which servers such as pygeoapi name their software: a name and a version.
+var poweredBy = regexp.MustCompile(`^([^/]+?)[ /]+v?(\d\S*)$`)
+
+// versionsIn returns the version of the process that a response describes, and of the server that sent it. The standard has no member for the
+// latter; the header Server is mostly that of a proxy.
+func versionsIn(a *upstream.Answer) (v dispatch.Versions) {
+	var m struct {
+		Version json.RawMessage `json:"version"`
+	}
+	_ = json.Unmarshal(a.Body, &m) // unreadable: not known
+	v.Process = versionText(text(m.Version))
+	if named := poweredBy.FindStringSubmatch(versionText(a.Header.Get("X-Powered-By"))); named != nil {
+		v.Software, v.Version = named[1], named[2]
+	}
+	return v
+}
+
+const maxVersion = 100 // characters
+
+// versionText returns a version in the words of the server, bounded.
+func versionText(s string) string {
+	name := []rune(upstream.Text(s))
+	return string(name[:min(maxVersion, len(name))])
 }
 
 // descriptionError returns the error for a process without a description. Only a process that does not exist, or lies elsewhere, is

@@ -49,7 +49,9 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	}
 	a, err := p.post(ctx, at, body, p.asynchronous(t), p.client.Do)
 	if a != nil && a.Status < 300 {
-		return p.step(ctx, t, at, a, err)
+		step, err := p.step(ctx, t, at, a, err)
+		step.Versions = d.versions
+		return step, err
 	}
 	return dispatch.SubmitResult{}, err
 }

@@ -54,7 +54,7 @@ func TestSubmit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, map[string][]reply{"POST " + executionPath: {c.answer}})
-			want := dispatch.SubmitResult{Ref: dispatch.Ref{ID: c.id}, Started: true}
+			want := dispatch.SubmitResult{Ref: dispatch.Ref{ID: c.id}, Started: true, Versions: dispatch.Versions{Process: "1"}}
 			if c.base != "" {
 				want.Ref.Base = s.URL + c.base
 			}
@@ -278,6 +278,10 @@ func TestOutputs(t *testing.T) {
 		{choice, `["value","reference"]`, "netcdf", `{"log":{},"map":{"format":{"mediaType":"application/x-netcdf"},"transmissionMode":"reference"}}`},
 		{choice, `null`, "GTiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value","reference"]`, "geojson", ""},
+		{choice, `["value"]`, "IMAGE/TIFF; application=geotiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
+		{choice, `["value"]`, "image/tiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
+		{choice, `["value"]`, "geotiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
+		{choice, `["value"]`, "image/tiff; application=geotiff; profile=cloud-optimized", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value"]`, "zarr", ""},
 		{single, `["value"]`, "gtiff", ""},
 		{single, `["reference"]`, "gtiff", `{"map":{"transmissionMode":"reference"}}`},

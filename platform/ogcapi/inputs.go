@@ -26,14 +26,17 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	return d.parameters, nil
 }
 
-// Check validates a request against the schemas of the process's inputs.
+// Check validates a request against the schemas of the process's inputs, and its format against what the outputs offer.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (warning string, err error) {
 	at, err := p.locate(r.Service)
 	if err != nil {
 		return "", err
 	}
 	d, err := p.describe(ctx, t, at)
-	if err != nil || d.set == nil || !r.Checked() {
+	if err != nil || !r.Checked() {
+		return "", err
+	}
+	if err := d.checkFormat(r); err != nil || d.set == nil {
 		return "", err
 	}
 	if err := d.set.Check(ctx, r, dim); err != nil {

@@ -22,6 +22,8 @@ type facts struct {
 	remote bool   // accepts process definitions by URL
 	batch  bool   // has batch jobs
 	unit   string // in which it charges; "": it does not
+
+	versions dispatch.Versions
 }
 
 // version is one entry of /.well-known/openeo.
@@ -195,7 +197,8 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 			Path    string   `json:"path"`
 			Methods []string `json:"methods"`
 		} `json:"endpoints"`
-		Billing json.RawMessage `json:"billing"`
+		Software json.RawMessage `json:"backend_version"`
+		Billing  json.RawMessage `json:"billing"`
 	}
 	if err := upstream.JSON(a, op, &doc); err != nil {
 		return facts{}, err
@@ -204,6 +207,7 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform does not implement version 1 of the openEO API."}
 	}
 	f := facts{url: base, batch: len(doc.Endpoints) == 0, unit: currency(doc.Billing)}
+	f.versions = dispatch.Versions{Version: versionText(text(doc.Software)), API: versionText(doc.Version)}
 	f.jwt = slices.ContainsFunc(doc.Classes, jwtClass.MatchString)
 	f.remote = slices.ContainsFunc(doc.Classes, remoteClass.MatchString)
 	for _, e := range doc.Endpoints {
@@ -211,6 +215,14 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 	}
 	return f, nil
 }
+
+// versionText returns a version in the words of the platform, bounded.
+func versionText(s string) string {
+	name := []rune(upstream.Text(s))
+	return string(name[:min(maxVersion, len(name))])
+}
+
+const maxVersion = 100 // characters
 
 // maxUnit limits the name of a unit in characters.
 const maxUnit = 40
@@ -321,7 +333,7 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 }
 
 // Formats returns the output formats of the back-end, sorted by name; none if it does not list them.
-func (p *Platform) Formats(ctx context.Context) ([]dispatch.OutputFormat, error) {
+func (p *Platform) Formats(ctx context.Context, _ dispatch.Token, _ dispatch.Service) ([]dispatch.OutputFormat, error) {
 	offered, err := p.formats.Get(ctx, "", p.fetchFormats)
 	shown := make([]dispatch.OutputFormat, len(offered))
 	for i, o := range offered {

@@ -49,6 +49,17 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
+// What the back-end tells of itself is noted with the job. A version of the wrong type is not known, and no reason to refuse the back-end.
+func TestSubmit_NotesTheVersions(t *testing.T) {
+	for told, want := range map[string]dispatch.Versions{`"0.31.0"`: {Version: "0.31.0", API: "1.2.0"}, `7`: {API: "1.2.0"}, `"<b>1</b>\n2"`: {Version: "1 2", API: "1.2.0"}} {
+		b := newBackend(t)
+		b.json("GET /", 200, `{"api_version":"1.2.0","backend_version":`+told+`,"conformsTo":[`+classes+`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]}]}`)
+		if got, err := b.platform().Submit(t.Context(), token, b.submission()); err != nil || got.Versions != want {
+			t.Errorf("%s: %+v, %v", told, got.Versions, err)
+		}
+	}
+}
+
 func TestSubmit_WithoutBatchJobs(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /", 200, `{"api_version":"1.2.0","endpoints":[{"path":"/result","methods":["POST"]}]}`)

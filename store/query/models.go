@@ -128,6 +128,7 @@ type Job struct {
 	Budgeted    bool
 	RemovalDue  int64
 	Removal     string
+	Versions    string
 }
 
 type OperatorHold struct {

@@ -311,7 +311,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || status || '|', '') <> CAST($5 AS TEXT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions
 `
 
 type CancelJobParams struct {
@@ -393,6 +393,7 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.Budgeted,
 		&i.RemovalDue,
 		&i.Removal,
+		&i.Versions,
 	)
 	return i, err
 }
@@ -2011,7 +2012,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' AND NOT paused OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions
 `
 
 type FailWithoutSignInParams struct {
@@ -2095,6 +2096,7 @@ func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInPa
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -2342,7 +2344,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -2408,6 +2410,7 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Budgeted,
 		&i.RemovalDue,
 		&i.Removal,
+		&i.Versions,
 	)
 	return i, err
 }
@@ -2441,7 +2444,7 @@ func (q *Queries) GetOperatorNotice(ctx context.Context, account string, platfor
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2507,6 +2510,7 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Budgeted,
 		&i.RemovalDue,
 		&i.Removal,
+		&i.Versions,
 	)
 	return i, err
 }
@@ -2529,7 +2533,7 @@ func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD stri
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -2612,6 +2616,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Budgeted,
 		&i.Job.RemovalDue,
 		&i.Job.Removal,
+		&i.Job.Versions,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -2923,7 +2928,7 @@ func (q *Queries) HasYoungJob(ctx context.Context, task int64, before int64) (bo
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2989,6 +2994,7 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Budgeted,
 		&i.RemovalDue,
 		&i.Removal,
+		&i.Versions,
 	)
 	return i, err
 }
@@ -3575,7 +3581,7 @@ func (q *Queries) ListBetween(ctx context.Context, first dispatch.JobID, last di
 }
 
 const listChangedJobs = `-- name: ListChangedJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
@@ -3679,6 +3685,7 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Budgeted,
 			&i.Job.RemovalDue,
 			&i.Job.Removal,
+			&i.Job.Versions,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3707,7 +3714,7 @@ WITH changed AS (
 		AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || j.account || '|', '') <> CAST($7 AS TEXT))
 	ORDER BY +j.created DESC, j.id DESC LIMIT CAST($8 AS BIGINT)
 )
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -3816,6 +3823,7 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 			&i.Job.Budgeted,
 			&i.Job.RemovalDue,
 			&i.Job.Removal,
+			&i.Job.Versions,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -3879,7 +3887,7 @@ func (q *Queries) ListDeliveries(ctx context.Context, hook string, n int64) ([]D
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -3965,6 +3973,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -4210,7 +4219,7 @@ func (q *Queries) ListEvents(ctx context.Context, job int64, n int64) ([]Event, 
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -4284,6 +4293,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -4299,7 +4309,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 }
 
 const listFinished = `-- name: ListFinished :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
 	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
@@ -4391,6 +4401,7 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 			&i.Job.Budgeted,
 			&i.Job.RemovalDue,
 			&i.Job.Removal,
+			&i.Job.Versions,
 			&i.Body,
 		); err != nil {
 			return nil, err
@@ -4696,7 +4707,7 @@ func (q *Queries) ListJobIDs(ctx context.Context, task int64) ([]dispatch.JobID,
 }
 
 const listLabeledRecords = `-- name: ListLabeledRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -4813,6 +4824,7 @@ func (q *Queries) ListLabeledRecords(ctx context.Context, arg ListLabeledRecords
 			&i.Job.Budgeted,
 			&i.Job.RemovalDue,
 			&i.Job.Removal,
+			&i.Job.Versions,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5430,7 +5442,7 @@ func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, afte
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -5515,6 +5527,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -5530,7 +5543,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5635,6 +5648,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Budgeted,
 			&i.Job.RemovalDue,
 			&i.Job.Removal,
+			&i.Job.Versions,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5656,7 +5670,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 }
 
 const listRecordsOf = `-- name: ListRecordsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5765,6 +5779,7 @@ func (q *Queries) ListRecordsOf(ctx context.Context, arg ListRecordsOfParams) ([
 			&i.Job.Budgeted,
 			&i.Job.RemovalDue,
 			&i.Job.Removal,
+			&i.Job.Versions,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -5863,7 +5878,7 @@ func (q *Queries) ListRevocations(ctx context.Context, n int64) ([]Revocation, e
 }
 
 const listRunning = `-- name: ListRunning :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
 `
 
 func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n int64) ([]Job, error) {
@@ -5935,6 +5950,7 @@ func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n i
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -5977,7 +5993,7 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 }
 
 const listSetAside = `-- name: ListSetAside :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs that were set aside and not retried since; reads all jobs.
@@ -6050,6 +6066,7 @@ func (q *Queries) ListSetAside(ctx context.Context, n int64) ([]Job, error) {
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -6367,7 +6384,7 @@ func (q *Queries) ListTaskHooks(ctx context.Context, task int64) ([]Hook, error)
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -6465,6 +6482,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Budgeted,
 			&i.Job.RemovalDue,
 			&i.Job.Removal,
+			&i.Job.Versions,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -6485,7 +6503,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 }
 
 const listTaskJobsOf = `-- name: ListTaskJobsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = $3 AND jobs.task <> 0 AND NOT jobs.hidden
@@ -6586,6 +6604,7 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 			&i.Job.Budgeted,
 			&i.Job.RemovalDue,
 			&i.Job.Removal,
+			&i.Job.Versions,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -6709,7 +6728,7 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 }
 
 const listToRemove = `-- name: ListToRemove :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0 AND removal_due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0 AND removal_due <= $2
 ORDER BY removal_due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -6782,6 +6801,7 @@ func (q *Queries) ListToRemove(ctx context.Context, account dispatch.Account, no
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -6797,7 +6817,7 @@ func (q *Queries) ListToRemove(ctx context.Context, account dispatch.Account, no
 }
 
 const listTroubled = `-- name: ListTroubled :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs at platforms that need attention, those first whose state is oldest.
@@ -6870,6 +6890,7 @@ func (q *Queries) ListTroubled(ctx context.Context, n int64) ([]Job, error) {
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -6939,7 +6960,7 @@ func (q *Queries) ListUnendedJobs(ctx context.Context, owner dispatch.UserID) ([
 }
 
 const listUnmetered = `-- name: ListUnmetered :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
 ORDER BY meter_due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -7012,6 +7033,7 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -7027,7 +7049,7 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 }
 
 const listUnprepared = `-- name: ListUnprepared :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 ORDER BY due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -7100,6 +7122,7 @@ func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, 
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}
@@ -7366,7 +7389,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -7439,6 +7462,7 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Budgeted,
 			&i.RemovalDue,
 			&i.Removal,
+			&i.Versions,
 		); err != nil {
 			return nil, err
 		}

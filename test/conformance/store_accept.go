@@ -62,6 +62,8 @@ func fill(v reflect.Value, name string, n int, base time.Time) {
 		*x = []dispatch.Ref{{Base: "b c", ID: "x"}, {ID: "y\"z"}}
 	case *dispatch.Ref:
 		*x = dispatch.Ref{Base: "base é", ID: "id"}
+	case *dispatch.Versions:
+		*x = dispatch.Versions{Software: "a \"b\"", Version: "1.2", API: "1.0", Process: "7"}
 	default:
 		switch v.Kind() {
 		case reflect.String:

@@ -150,6 +150,7 @@ func (w *stack) results(t *testing.T, name string, id int64, all evidence) (item
 	t.Helper()
 	at := fmt.Sprintf("/upscale_tasks/%d", id)
 	all.stac[name+" results"] = w.ask(t, "GET", at+"/results", "", 200)
+	all.provenance[name+" task"] = w.ask(t, "GET", at+"/provenance", "", 200)
 	all.geo[name+" tiles"] = w.ask(t, "GET", at+"/tiles", "", 200)
 	for next := at + "/results/items?limit=3"; next != ""; {
 		raw := w.ask(t, "GET", next, "", 200)
@@ -188,7 +189,7 @@ func TestResponses_AreValid(t *testing.T) {
 		t.Errorf("%d items for %d tiles", n, len(tiles))
 	}
 	boxes := []json.RawMessage{[]byte(`{"bbox":[4,51,4.1,51.1]}`), []byte(`{"bbox":[4.1,51,4.2,51.1]}`)}
-	for _, process := range []string{"ndvi", "ndvi-item", "ndvi-reference", "ndvi-catalogue", "statistics", "image"} {
+	for _, process := range []string{"ndvi", "ndvi-item", "ndvi-reference", "ndvi-catalogue", "statistics", "image", "formats"} {
 		id := w.task(t, "ogc_api_process", w.ogc, process, "bbox", boxes)
 		if n := w.results(t, process, id, all); n != len(boxes) {
 			t.Errorf("%s: %d items", process, n)

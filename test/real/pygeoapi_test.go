@@ -32,6 +32,8 @@ func TestOGC_Pygeoapi(t *testing.T) {
 			t.Run("unknown process", s.unknownProcess)
 			t.Run("listed", s.listed)
 			t.Run("probed", s.probed)
+			t.Run("formats", s.formats)
+			t.Run("versions", func(t *testing.T) { s.versions(t, version) })
 			t.Run("described", s.described)
 		})
 	}
@@ -173,6 +175,7 @@ func (s pygeoapi) described(t *testing.T) {
 	got := map[string]string{}
 	for _, p := range list.Processes {
 		r := s.request(p.ID, `{"no such input": 1}`)
+		r.Format = ""
 		all, err := s.platform.Parameters(t.Context(), dispatch.Token{}, r.Service)
 		if err != nil {
 			t.Errorf("%s: %v", p.ID, err)
@@ -189,6 +192,39 @@ func (s pygeoapi) described(t *testing.T) {
 		if got[name] != string(want) {
 			t.Errorf("%s is %q, not %s: %v", name, got[name], want, got)
 		}
+	}
+}
+
+// formats checks that a process's formats are found, that a request for another is refused, and that the server is asked for the chosen one.
+func (s pygeoapi) formats(t *testing.T) {
+	r := s.request("formats", `{}`)
+	offered, err := s.platform.Formats(t.Context(), dispatch.Token{}, r.Service)
+	if err != nil || len(offered) != 2 || offered[0].Name != "netcdf" || offered[1].Name != "gtiff" {
+		t.Errorf("%+v, %v", offered, err)
+	}
+	r.Format = "geojson"
+	if _, err := s.platform.Check(t.Context(), dispatch.Token{}, r, nil); !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(err), "application/x-netcdf") {
+		t.Errorf("a format that is not offered: %v", err)
+	}
+	r.Format = "netcdf"
+	if _, err := s.platform.Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
+		t.Errorf("a format that is offered: %v", err)
+	}
+	result, err := s.platform.RunSync(t.Context(), dispatch.Token{}, dispatch.Submission{Request: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Body.Close()
+	if text, err := io.ReadAll(result.Body); err != nil || !strings.Contains(string(text), `"mediaType"`) || !strings.Contains(string(text), `application/x-netcdf`) {
+		t.Errorf("the server was asked for %s, %v", text, err)
+	}
+}
+
+// versions checks what is noted of the server's software.
+func (s pygeoapi) versions(t *testing.T, version string) {
+	step, err := s.platform.Submit(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("literals", `{}`)})
+	if want := (dispatch.Versions{Software: "pygeoapi", Version: version, Process: "1.0.0"}); err != nil || step.Versions != want {
+		t.Errorf("%+v, %v, want %+v", step.Versions, err, want)
 	}
 }
 

@@ -71,6 +71,19 @@ class Collection(Process):
         }
 
 
+class Formats(Process):
+    """Says in which format its output was requested."""
+    description = described("formats", {}, {"map": {"oneOf": [{"type": "string", "contentMediaType": media}
+                                                              for media in ("image/tiff; application=geotiff", "application/x-netcdf")]}})
+
+    def __init__(self, definition):
+        super().__init__(definition)
+        self.supports_outputs = True
+
+    def execute(self, data, outputs=None):
+        return "application/json", {"asked": outputs}
+
+
 class Slow(Process):
     description = described("slow", {"seconds": {"type": "number"}}, {"slept": {"type": "number"}})
 

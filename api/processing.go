@@ -1,0 +1,81 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/stac"
+)
+
+// processingOf returns what is known of how a finished job came to its results. The time is when the platform was seen to have finished.
+func processingOf(r dispatch.Record) stac.Processing {
+	p := stac.Processing{Facility: r.Account.Platform(), URL: r.Request.Service.Endpoint, Lineage: lineageOf(r), Time: r.Moved}
+	if !stac.IsAddress(p.URL) {
+		p.URL = ""
+	}
+	software := map[string]string{}
+	if v := r.Versions; v.Version != "" {
+		software[cmp.Or(v.Software, r.Account.Platform())] = v.Version
+	}
+	if v := r.Versions; v.Process != "" {
+		software[r.Request.Service.Application] = v.Process
+	}
+	if len(software) > 0 {
+		p.Software = software
+	}
+	return p
+}
+
+// taskProcessing returns what the jobs of a task have in common.
+func taskProcessing(t dispatch.TaskRecord) stac.Processing {
+	return stac.Processing{Facility: t.Account.Platform(), Lineage: fmt.Sprintf("Task %d ran %s on %s, a job for each value of %s.", t.ID, processName(t.Request.Service), t.Account.Platform(), t.Dimension)}
+}
+
+// lineageOf names the process, the platform and the job.
+func lineageOf(r dispatch.Record) string {
+	text := fmt.Sprintf("Job %d ran %s on %s", r.ID, processName(r.Request.Service), r.Account.Platform())
+	if r.Ref.ID != "" {
+		text += ", there job " + r.Ref.ID
+	}
+	if v := r.Versions.Platform(); v != "" {
+		text += ", with " + v
+	}
+	return text + "."
+}
+
+// processName names a process in a sentence.
+func processName(s dispatch.Service) string {
+	switch {
+	case s.Inline():
+		return "a process graph of the request"
+	case s.Namespace != nil && *s.Namespace != "":
+		return "the process " + s.Application + " of " + *s.Namespace
+	}
+	return "the process " + s.Application
+}
+
+// provenanceLinks returns links of results to the job and its provenance, below a base URL.
+func provenanceLinks(base string, id dispatch.JobID) []Link {
+	job := fmt.Sprintf("%s/unit_jobs/%d", strings.TrimSuffix(base, "/"), id)
+	return []Link{{stac.RelExecution, job, "application/json", "The job"}, {stac.RelProvenance, job + "/provenance", "application/json", "How the results came about, as PROV-JSON"}}
+}
+
+// withProcessing returns the Collection of a finished job with how it was processed; as it is if it is no JSON object.
+func withProcessing(p dispatch.JobResult, base string) json.RawMessage {
+	c := objectOf(p.Collection)
+	if c == nil {
+		return p.Collection
+	}
+	stac.Process(c, processingOf(p.Record))
+	for _, l := range provenanceLinks(base, p.ID) {
+		stac.AddLinks(c, map[string]string{"rel": l.Rel, "href": l.Href, "type": l.Type, "title": l.Title})
+	}
+	text, err := dispatch.Encode(c)
+	if err != nil {
+		return p.Collection
+	}
+	return text
+}

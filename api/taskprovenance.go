@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func (a *api) readTaskProvenance(ctx context.Context, in *request) (*geoJSON, error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	u := user(ctx)
+	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
+		return nil, err
+	}
+	t, err := a.Broker.Task(ctx, u, id)
+	if err != nil {
+		return nil, taskError(err)
+	}
+	return &geoJSON{"application/json", revalidate, a.body(func(ctx context.Context, w io.Writer) error {
+		r := a.newRenderer(ctx, w, u, true)
+		defer r.turn.releaseTurn()
+		return (&taskProvenance{renderer: r, task: t, name: taskName(t.ID)}).write()
+	})}, nil
+}
+
+// taskProvenance writes the provenance of a task: of each job the times, the software and what it generated; the documents of the jobs say
+// more. It keeps the ids of the jobs and nothing else, however many there are.
+type taskProvenance struct {
+	*renderer
+	task          dispatch.TaskRecord
+	name          string // of the task
+	ids, finished []dispatch.JobID
+}
+
+func (p *taskProvenance) write() error {
+	platform, agent := platformAgent(p.task.Account, p.task.Request.Service)
+	plan := p.name + "#service"
+	used := map[string]provenanceRecord{"_:service": {"prov:activity": p.name, "prov:entity": plan}}
+	if p.hasParameters() {
+		used["_:parameters"] = provenanceRecord{"prov:activity": p.name, "prov:entity": p.name + "#parameters"}
+	}
+	head, err := dispatch.Encode(map[string]any{"prefix": p.provenancePrefix(), "agent": map[string]any{platform: agent}, "used": used,
+		"wasAssociatedWith": map[string]provenanceRecord{"_:platform": {"prov:activity": p.name, "prov:agent": platform, "prov:plan": plan}}})
+	if err != nil {
+		return err
+	}
+	if err := p.renderer.write(head[:len(head)-1]); err != nil { // without the closing brace
+		return err
+	}
+	if err := p.activities(); err != nil {
+		return err
+	}
+	if err := p.entities(); err != nil {
+		return err
+	}
+	if err := p.relations("wasStartedBy", p.ids, func(job string) provenanceRecord {
+		return provenanceRecord{"prov:activity": job, "prov:starter": p.name}
+	}); err != nil {
+		return err
+	}
+	if err := p.relations("wasGeneratedBy", p.finished, func(job string) provenanceRecord {
+		return provenanceRecord{"prov:entity": job + "/results", "prov:activity": job}
+	}); err != nil {
+		return err
+	}
+	if err := p.relations("hadMember", p.finished, func(job string) provenanceRecord {
+		return provenanceRecord{"prov:collection": p.name + "/results", "prov:entity": job + "/results"}
+	}); err != nil {
+		return err
+	}
+	return p.text("}\n")
+}
+
+// hasParameters reports whether the jobs share parameters that were not deleted because of their age.
+func (p *taskProvenance) hasParameters() bool { return len(p.task.Request.Parameters) > 0 }
+
+// activities writes the task and its jobs, and notes the ids of the jobs.
+func (p *taskProvenance) activities() error {
+	t, tally := p.task, dispatch.Tally{}
+	if err := p.text(`,"activity":{`); err != nil {
+		return err
+	}
+	for j, err := range p.Broker.TaskJobs(p.ctx, p.turn.user, t.ID, dispatch.Page{Most: -1}) {
+		if err != nil {
+			return err
+		}
+		tally.Add(j.Job)
+		j.Request = t.RequestHeadFor(j.Number)
+		is := p.jobActivity(j)
+		is["schema:url"] = fmt.Sprintf("%s/unit_jobs/%d/provenance", p.PublicURL, j.ID)
+		if err := p.member(jobName(j.ID), is); err != nil {
+			return err
+		}
+		if p.ids = append(p.ids, j.ID); j.Status == dispatch.Finished {
+			p.finished = append(p.finished, j.ID)
+		}
+	}
+	now := tally.CountsFor(t)
+	is := map[string]any{"prov:label": t.Request.Title, "prov:startTime": t.Created.UTC().Format(time.RFC3339Nano), "task:status": string(p.shown(now.Counts.Status()))}
+	if now.Counts.Status().Final() {
+		is["prov:endTime"] = now.Updated.UTC().Format(time.RFC3339Nano)
+	}
+	if err := p.member(p.name, is); err != nil {
+		return err
+	}
+	return p.text("}")
+}
+
+// entities writes the service, the parameters that the jobs share, and the results.
+func (p *taskProvenance) entities() error {
+	r := p.task.Request
+	if err := p.text(`,"entity":{`); err != nil {
+		return err
+	}
+	if err := p.member(p.name+"#service", p.servicePlan(dispatch.Record{Request: r}, nil)); err != nil {
+		return err
+	}
+	if p.hasParameters() {
+		if err := p.member(p.name+"#parameters", parametersEntity(r.Parameters)); err != nil {
+			return err
+		}
+	}
+	if err := p.member(p.name+"/results", map[string]any{"prov:type": qualified("prov:Collection"), "prov:label": r.Title, "task:format": r.Format}); err != nil {
+		return err
+	}
+	for _, id := range p.finished {
+		if err := p.member(jobName(id)+"/results", map[string]any{}); err != nil {
+			return err
+		}
+	}
+	return p.text("}")
+}
+
+// relations writes a section with one relation for each of the jobs; nothing for none.
+func (p *taskProvenance) relations(kind string, jobs []dispatch.JobID, of func(job string) provenanceRecord) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	if err := p.text(`,"` + kind + `":{`); err != nil {
+		return err
+	}
+	for _, id := range jobs {
+		if err := p.member(fmt.Sprintf("_:%s-%d", kind, id), of(jobName(id))); err != nil {
+			return err
+		}
+	}
+	return p.text("}")
+}
+
+// member writes a member of the current object.
+func (p *taskProvenance) member(name string, v any) error {
+	key, err := dispatch.Encode(name)
+	if err != nil {
+		return err
+	}
+	value, err := dispatch.Encode(v)
+	if err != nil {
+		return err
+	}
+	return p.separated(key, []byte(":"), value)
+}

@@ -1,0 +1,25 @@
+package dispatch
+
+import "strings"
+
+// Versions says which software runs a job, in the words of its platform: bounded plain text, "" for what the platform does not tell.
+type Versions struct {
+	Software string `json:"software,omitempty"` // the name of the platform's software
+	Version  string `json:"version,omitempty"`  // of that software, or of the back-end as a whole
+	API      string `json:"api,omitempty"`      // of the protocol
+	Process  string `json:"process,omitempty"`  // of the process that the job runs
+}
+
+// Platform returns the platform's software in one line; "" if it is not known.
+func (v Versions) Platform() string {
+	parts := []string{}
+	for _, p := range []string{v.Software, v.Version} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	if v.API != "" {
+		parts = append(parts, "(API "+v.API+")")
+	}
+	return strings.Join(parts, " ")
+}

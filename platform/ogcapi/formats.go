@@ -1,0 +1,120 @@
+package ogcapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"mime"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+var _ dispatch.Formatter = (*Platform)(nil)
+
+// formats maps names of formats to the media types, without parameters, that they can mean. A request can also name a media type itself.
+var formats = map[string][]string{
+	"geojson": {mediaGeoJSON, "application/vnd.geo+json", "application/geojson"},
+	"gtiff":   {"image/tiff", "image/geotiff", "application/geotiff"},
+	"netcdf":  {"application/netcdf", "application/x-netcdf"},
+	"json":    {mediaJSON},
+	"csv":     {"text/csv"},
+	"png":     {"image/png"},
+	"jpeg":    {"image/jpeg"},
+}
+
+// synonyms are other names of formats.
+var synonyms = map[string]string{"geotiff": "gtiff", "tiff": "gtiff", "jpg": "jpeg"}
+
+// offered returns the offered media type that format means, in the server's spelling; "" for none.
+func offered(format string, media []string) string {
+	format = strings.ToLower(format)
+	for _, m := range media {
+		if strings.ToLower(m) == format {
+			return m
+		}
+	}
+	if other := synonyms[format]; other != "" {
+		format = other
+	}
+	wanted := formats[format]
+	if base, _, err := mime.ParseMediaType(format); err == nil && strings.Contains(base, "/") {
+		wanted = []string{base}
+	}
+	for _, m := range media {
+		if slices.Contains(wanted, essence(m)) {
+			return m
+		}
+	}
+	return ""
+}
+
+// essence returns a media type without its parameters; "" if it is none.
+func essence(media string) string {
+	base, _, err := mime.ParseMediaType(media)
+	if err != nil {
+		return ""
+	}
+	return base
+}
+
+// media returns the media types that the outputs of the process offer, sorted, each once.
+func (d *description) media() (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(d.outputs)) {
+		all = append(all, d.outputs[name].media...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Formats returns the formats that the outputs of the service's process offer, as its description names them.
+func (p *Platform) Formats(ctx context.Context, t dispatch.Token, s dispatch.Service) (shown []dispatch.OutputFormat, err error) {
+	at, err := p.locate(s)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.describe(ctx, t, at)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, m := range d.media() {
+		f := dispatch.OutputFormat{Name: nameOf(m), Title: upstream.Text(m)}
+		if taken[f.Name] { // another media type of the same name
+			f.Name = upstream.Text(m)
+		}
+		taken[f.Name] = true
+		shown = append(shown, f)
+	}
+	return shown, nil
+}
+
+// nameOf returns the name of the format that a media type stands for, or else the media type.
+func nameOf(media string) string {
+	for name, all := range formats {
+		if slices.Contains(all, essence(media)) {
+			return name
+		}
+	}
+	return upstream.Text(media)
+}
+
+// checkFormat refuses a format that the process does not offer. A process that names no media types may offer any. So may one that names JSON
+// alone: its document can link files of any format, as those of Application Packages do, and clients that know four formats ask for theirs.
+func (d *description) checkFormat(r dispatch.Request) error {
+	all := d.media()
+	if r.Format == "" || offered(r.Format, all) != "" || choosesOutputs(r) || !slices.ContainsFunc(all, func(m string) bool { return essence(m) != mediaJSON }) {
+		return nil
+	}
+	return dispatch.InvalidBody("ogcapi.format", upstream.Text(fmt.Sprintf(
+		"The process does not offer the output format %q. It offers: %s.", r.Format, strings.Join(all, ", "))), "format")
+}
+
+// choosesOutputs reports whether the options of a request choose the outputs, in place of its format.
+func choosesOutputs(r dispatch.Request) bool {
+	var options map[string]json.RawMessage
+	return json.Unmarshal(r.PlatformOptions(), &options) == nil && options["outputs"] != nil
+}
