@@ -243,11 +243,12 @@ func TestShow_PlatformsOfATask(t *testing.T) {
 }
 
 func TestProvenance_IsPrinted(t *testing.T) {
-	environ := stub(t, map[string]string{"GET /unit_jobs/42/provenance": `{"activity":{"broker:unit_jobs/42":{"prov:label":"a"}}}`})
+	environ := stub(t, map[string]string{"GET /unit_jobs/42/provenance": `{"activity":{"broker:unit_jobs/42":{"prov:label":"a"}}}`,
+		"GET /upscale_tasks/7/provenance": `{"activity":{"broker:upscale_tasks/7":{"prov:label":"b"}}}`})
 	if printed, err := execute(t, environ, "provenance", "job-42"); err != nil || printed != `{"activity":{"broker:unit_jobs/42":{"prov:label":"a"}}}`+"\n" {
 		t.Errorf("%v: %q", err, printed)
 	}
-	if printed, err := execute(t, environ, "provenance", "task-7"); err == nil || !strings.Contains(err.Error(), "list --task task-7") {
+	if printed, err := execute(t, environ, "provenance", "task-7"); err != nil || printed != `{"activity":{"broker:upscale_tasks/7":{"prov:label":"b"}}}`+"\n" {
 		t.Errorf("%v: %q", err, printed)
 	}
 	if _, err := execute(t, environ, "provenance", "job-43"); err == nil {
@@ -334,5 +335,66 @@ func TestDownload_FollowsThroughAnOutage(t *testing.T) {
 	printed, err := execute(t, environ, "download", "task-7", "--to", t.TempDir(), "--follow")
 	if err != nil || !strings.Contains(printed, "1 files downloaded") {
 		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+// Values of further parameters are dimensions, too, as a product or zipped.
+func TestRequest_HasADimensionForEach(t *testing.T) {
+	environ := stub(t, map[string]string{
+		"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"cloud","type":"double"},{"name":"band","type":"string"}]}`,
+	})
+	made := func(args ...string) (d client.TaskRequest) {
+		t.Helper()
+		printed, err := execute(t, environ, append([]string{"request", "s", "--area", "4,50,5,51"}, args...)...)
+		if err != nil || json.Unmarshal([]byte(printed), &d) != nil {
+			t.Fatalf("%v: %s", err, printed)
+		}
+		return d
+	}
+	if d := made("--each", "cloud=10, 30"); d.Dimension.Name != "cloud" || fmt.Sprintf("%s", d.Dimension.Values) != "[10 30]" {
+		t.Errorf("%+v", d)
+	}
+	d := made("--each", "cloud=10,30", "--each", `band=["B04","7"]`, "--zip")
+	if len(d.Dimensions) != 2 || d.Combine != "zip" || fmt.Sprintf("%s", d.Dimensions[1].Values) != `["B04" "7"]` {
+		t.Errorf("%+v", d)
+	}
+	if d := made("--each", "band=B04,7"); fmt.Sprintf("%s", d.Dimension.Values) != `["B04" "7"]` {
+		t.Errorf("%+v", d)
+	}
+	for says, args := range map[string][]string{
+		"write NAME=VALUE,VALUE": {"--each", "cloud"}, "it has: where, cloud, band": {"--each", "clouds=1"}, "--zip needs several": {"--each", "cloud=1,2", "--zip"},
+	} {
+		if said := command(t, environ, append([]string{"request", "s", "--area", "4,50,5,51"}, args...)...); !strings.Contains(said, says) {
+			t.Errorf("%v: %s", args, said)
+		}
+	}
+}
+
+func TestShow_ByDimension(t *testing.T) {
+	environ := stub(t, map[string]string{
+		"GET /upscale_tasks/7/dimensions": `{"dimensions":[{"name":"where","values":[{"status":"running","counts":{"running":1},"progress":10,"jobs":[1,2]}]},
+			{"name":"when","values":[{"value":["2024-01-01","2024-02-01"],"status":"finished","counts":{"finished":1},"progress":100,"jobs":[1]},
+			{"value":["2024-02-01","2024-03-01"],"status":"failed","counts":{"failed":1},"progress":100,"jobs":[2]}]}]}`,
+		"GET /upscale_tasks/7": `{"id":7,"jobs":[{"id":1,"title":"one","status":"finished"},{"id":2,"title":"two","status":"failed"}]}`,
+	})
+	printed, err := execute(t, environ, "show", "task-7", "--by", "when")
+	if err != nil || !strings.Contains(printed, `["2024-02-01","2024-03-01"]`) || !strings.Contains(printed, "1 failed") || strings.Contains(printed, "where") {
+		t.Errorf("%v: %s", err, printed)
+	}
+	if printed, err = execute(t, environ, "show", "task-7", "--by", "all"); err != nil || !strings.Contains(printed, "(value 1)") {
+		t.Errorf("%v: %s", err, printed)
+	}
+	for _, text := range []string{"when=2024-02-01/2024-03-01", `when=["2024-02-01", "2024-03-01"]`} {
+		if printed, err = execute(t, environ, "list", "--task", "task-7", "--where", text); err != nil || !strings.Contains(printed, "job-2") || strings.Contains(printed, "job-1") {
+			t.Errorf("%s: %v: %s", text, err, printed)
+		}
+	}
+	for says, args := range map[string][]string{
+		"it has: where, when": {"show", "task-7", "--by", "who"}, "tasks have dimensions": {"show", "job-1", "--by", "when"},
+		"no job has this value": {"list", "--task", "task-7", "--where", "when=2023"}, "--where needs --task": {"list", "--where", "when=2023"},
+	} {
+		if said := command(t, environ, args...); !strings.Contains(said, says) {
+			t.Errorf("%v: %s", args, said)
+		}
 	}
 }

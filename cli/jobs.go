@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -33,10 +35,11 @@ func (a *app) onTarget(f func(context.Context, *client.Client, target) error) fu
 func (a *app) listCommand() *cobra.Command {
 	var statuses, platforms []string
 	f := client.Filter{}
-	since, created, task, most := time.Duration(0), time.Duration(0), "", 0
+	since, created, task, where, most := time.Duration(0), time.Duration(0), "", "", 0
 	command := &cobra.Command{Use: "list", GroupID: "jobs", Args: cobra.NoArgs, Aliases: []string{"ls"},
-		Short:   "List your tasks and jobs, or the jobs of a task",
-		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created 720h\n  eodispatch list --task task-7 --status failed",
+		Short: "List your tasks and jobs, or the jobs of a task",
+		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created 720h\n  eodispatch list --task task-7 --status failed\n" +
+			"  eodispatch list --task task-7 --where temporal_extent=2024-06-01/2024-07-01",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -52,7 +55,7 @@ func (a *app) listCommand() *cobra.Command {
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
-			return a.list(ctx, c, f, task, most)
+			return a.list(ctx, c, f, inTask{task, where}, most)
 		})}
 	flags := command.Flags()
 	statusFlag(command, &statuses, "only those with one of these statuses")
@@ -63,6 +66,7 @@ func (a *app) listCommand() *cobra.Command {
 	flags.StringVar(&f.Title, "title", "", "only those whose title contains this text, in upper or lower case")
 	flags.StringVar(&f.Service, "service", "", "only those of this service: its id in the catalogue, or its application")
 	flags.StringVar(&task, "task", "", "the jobs of this task")
+	flags.StringVar(&where, "where", "", "with --task: only the jobs with this value of a dimension, as NAME=VALUE")
 	flags.IntVar(&most, "limit", 100, "at most so many tasks and so many jobs; 0: all")
 	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fail only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("task", a.completeTargets)
@@ -90,19 +94,74 @@ func parseStatuses(names []string) (statuses []client.Status, err error) {
 	return statuses, nil
 }
 
+// inTask selects jobs of a task.
+type inTask struct {
+	task  string // "": jobs of none
+	where string // NAME=VALUE of a dimension; "": all
+}
+
+// jobs returns the jobs that are selected.
+func (s inTask) jobs(ctx context.Context, c *client.Client, f client.Filter) (iter.Seq2[client.Job, error], error) {
+	t, err := parse(ctx, c, s.task)
+	if err == nil && !t.task {
+		err = usage("--task %s is a job", s.task)
+	}
+	if err != nil || s.where == "" {
+		return c.TaskJobs(ctx, t.id, f), err
+	}
+	name, text, ok := strings.Cut(s.where, "=")
+	if !ok || name == "" {
+		return nil, usage("--where %q: write NAME=VALUE", s.where)
+	}
+	found, err := dimensionsOf(ctx, c, t, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range found[0].Values {
+		if isValue(v.Value, text) {
+			return only(c.TaskJobs(ctx, t.id, f), v.Jobs), nil
+		}
+	}
+	return nil, usage("--where %s: no job has this value; eodispatch show %s --by %s lists them", s.where, t, name)
+}
+
+// isValue reports whether a text stands for a value: as JSON, as it is shown, or FROM/TO for an interval.
+func isValue(value json.RawMessage, text string) bool {
+	if valueText(value, 0) == text {
+		return true
+	}
+	var shown, given bytes.Buffer
+	if json.Compact(&shown, value) != nil {
+		return false
+	}
+	if span, err := interval(text); err == nil && shown.String() == string(span) {
+		return true
+	}
+	return json.Compact(&given, []byte(text)) == nil && shown.String() == given.String()
+}
+
+// only yields the jobs with one of the ids.
+func only(jobs iter.Seq2[client.Job, error], ids []int64) iter.Seq2[client.Job, error] {
+	return func(yield func(client.Job, error) bool) {
+		for j, err := range jobs {
+			if (err != nil || slices.Contains(ids, j.ID)) && !yield(j, err) {
+				return
+			}
+		}
+	}
+}
+
 // list prints elements as they arrive.
-func (a *app) list(ctx context.Context, c *client.Client, f client.Filter, task string, most int) error {
+func (a *app) list(ctx context.Context, c *client.Client, f client.Filter, of inTask, most int) (err error) {
 	rows := &listing{app: a}
 	jobs := c.Jobs(ctx, f)
-	if task != "" {
-		t, err := parse(ctx, c, task)
-		if err == nil && !t.task {
-			err = usage("--task %s is a job", task)
-		}
-		if err != nil {
+	if of.task == "" && of.where != "" {
+		return usage("--where needs --task")
+	}
+	if of.task != "" {
+		if jobs, err = of.jobs(ctx, c, f); err != nil {
 			return err
 		}
-		jobs = c.TaskJobs(ctx, t.id, f)
 	} else {
 		n := 0
 		for t, err := range c.Tasks(ctx, f) {
@@ -204,10 +263,14 @@ func whyOf(j client.Job) string {
 }
 
 func (a *app) showCommand() *cobra.Command {
-	return &cobra.Command{Use: "show ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Show a job or a task", Long: "Show a job or a task.\n\n" + idHelp,
-		Example: "  eodispatch show job-42\n  eodispatch show @latest --json",
+	by := ""
+	command := &cobra.Command{Use: "show ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Show a job or a task, or the progress of a task by the values of a dimension", Long: "Show a job or a task, or the progress of a task by the values of a dimension.\n\n" + idHelp,
+		Example: "  eodispatch show job-42\n  eodispatch show @latest --json\n  eodispatch show task-7 --by temporal_extent\n  eodispatch show task-7 --by all",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if by != "" {
+				return a.showDimensions(ctx, c, t, by)
+			}
 			if t.task {
 				return a.showTask(ctx, c, t.id)
 			}
@@ -220,6 +283,50 @@ func (a *app) showCommand() *cobra.Command {
 				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"warning", j.Warning}, {"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
 			return a.showParametersOf(j.Parameters)
 		})}
+	command.Flags().StringVar(&by, "by", "", "of a task: the progress by each value of this dimension, such as temporal_extent; all: of each dimension")
+	return command
+}
+
+// showDimensions prints how far a task is, by the values of one of its dimensions or, by "all", of each.
+func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by string) error {
+	all, err := dimensionsOf(ctx, c, t, by)
+	if err != nil || a.json {
+		return errors.Join(err, a.printUnless(err, map[string]any{"dimensions": all}))
+	}
+	return a.table("DIMENSION\tVALUE\tSTATUS\tPROGRESS\tJOBS", func(row func(...any)) {
+		for _, d := range all {
+			for i, v := range d.Values {
+				row(d.Name, valueText(v.Value, i), v.Status, percent(&v.Progress), countsOf(client.Task{Counts: v.Counts}))
+			}
+		}
+	})
+}
+
+// dimensionsOf returns the dimension of a task with a name or, for "all", each.
+func dimensionsOf(ctx context.Context, c *client.Client, t target, name string) ([]client.DimensionProgress, error) {
+	if !t.task {
+		return nil, usage("%s is a job; tasks have dimensions", t)
+	}
+	all, err := c.TaskDimensions(ctx, t.id)
+	if err != nil || name == "all" {
+		return all, err
+	}
+	var names []string
+	for _, d := range all {
+		if d.Name == name {
+			return []client.DimensionProgress{d}, nil
+		}
+		names = append(names, d.Name)
+	}
+	return nil, usage("%s has no dimension %s; it has: %s", t, name, strings.Join(names, ", "))
+}
+
+// valueText returns a value in one line, which is its number if it is too long to be shown.
+func valueText(value json.RawMessage, at int) string {
+	if value == nil {
+		return fmt.Sprintf("(value %d)", at+1)
+	}
+	return oneLine(strings.Trim(string(value), `"`), 80)
 }
 
 func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
@@ -341,15 +448,17 @@ func (a *app) logsCommand() *cobra.Command {
 }
 
 func (a *app) provenanceCommand() *cobra.Command {
-	return &cobra.Command{Use: "provenance JOB", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short:   "Print how the results of a job came about, as PROV-JSON",
-		Long:    "Print how the results of a job came about, as PROV-JSON of the W3C: its service, parameters, platform, times and costs. It does not name you.\n\n" + idHelp,
-		Example: "  eodispatch provenance job-42 > provenance.json",
+	return &cobra.Command{Use: "provenance ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Print how the results of a job or task came about, as PROV-JSON",
+		Long: "Print how the results of a job or task came about, as PROV-JSON of the W3C: the service, parameters, platform and its software, times and costs.\n" +
+			"For a task it names each job with the address of its own document. It does not name you.\n\n" + idHelp,
+		Example: "  eodispatch provenance job-42 > provenance.json\n  eodispatch provenance task-7 > provenance.json",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			read := c.Provenance
 			if t.task {
-				return usage("%s is a task; its jobs have a provenance each: eodispatch list --task %s", t, t)
+				read = c.TaskProvenance
 			}
-			p, err := c.Provenance(ctx, t.id)
+			p, err := read(ctx, t.id)
 			return errors.Join(err, a.printUnless(err, p))
 		})}
 }

@@ -73,7 +73,7 @@ func (p place) find(ctx context.Context, c *client.Client, name string) (found, 
 	return f.complete(ctx, c)
 }
 
-// formats are the names of formats in requests.
+// formats are the names of the usual formats in requests, whatever platforms call them.
 var formats = []string{"gtiff", "netcdf", "geojson", "json"}
 
 func fromCatalogue(ctx context.Context, c *client.Client, id string) (found, error) {
@@ -90,6 +90,9 @@ func fromCatalogue(ctx context.Context, c *client.Client, id string) (found, err
 		if name := strings.ToLower(known.Name); f.format == "" && slices.Contains(formats, name) {
 			f.format = name // platforms write them in their own case
 		}
+	}
+	if len(s.Formats) > 0 {
+		f.format = first(f.format, s.Formats[0].Name)
 	}
 	return f.complete(ctx, c)
 }

@@ -30,6 +30,8 @@ type request struct {
 	by                           string // what --time is split by
 	also                         []string
 	values, dimension, key, file string
+	each                         []string
+	zip                          bool
 	tiling
 }
 
@@ -40,7 +42,7 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringVar(&r.area, "area", "", "area for the service's parameters of the types bounding-box and polygon: a box or a file")
 	flags.StringVar(&r.time, "time", "", "time span for the service's parameters of the type date-interval: FROM/TO")
 	flags.StringVar(&r.by, "split", "", "run a job for each part of --time: day, week, month, quarter, year, or a number of days such as P10D")
-	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson or json; default: the service's first")
+	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: its first")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringVar(&r.note, "note", "", "note")
 	flags.StringVar(&r.budget, "budget", "", "what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its unit: \"50 credits\"")
@@ -49,6 +51,8 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
 	r.tiling.flags(r.app, command, "split --area by this grid, or by the cells in a GeoJSON file, and run a job for each tile")
 	flags.StringVar(&r.values, "values", "", "run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
+	flags.StringArrayVar(&r.each, "each", nil, "run a job for each of these values of a parameter, as NAME=VALUE,VALUE or NAME=@FILE. Repeatable: a job for each combination")
+	flags.BoolVar(&r.zip, "zip", false, "with several of --grid, --values, --split and --each: job n has the n-th value of each, in place of all combinations")
 	flags.StringVar(&r.dimension, "dimension", "", "parameter that takes the tiles or values; default: the one for areas")
 	flags.StringVar(&r.key, "key", "", "Idempotency-Key: with the same key and request nothing is submitted twice within a day. Default: a random key")
 	flags.StringVarP(&r.file, "file", "f", "", "submit the request in this file, as eodispatch request writes it")
@@ -143,6 +147,12 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 	default:
 		d.Dimensions = dimensions
 	}
+	if r.zip && len(dimensions) < 2 {
+		return d, usage("--zip needs several of --grid, --values, --split and --each")
+	}
+	if r.zip {
+		d.Combine = "zip"
+	}
 	d.Parameters, err = json.Marshal(values)
 	return d, errors.Join(err, r.spread(&d, f, args[0]))
 }
@@ -153,7 +163,7 @@ func (r *request) spread(d *document, f found, name string) error {
 		return nil
 	}
 	if !d.isTask() {
-		return usage("--also is for tasks: it needs --grid, --values or --split")
+		return usage("--also is for tasks: it needs --grid, --values, --split or --each")
 	}
 	d.Service, d.Services = client.Service{}, []client.Service{f.service}
 	if r.platform == "" && r.endpoint == "" {
@@ -178,8 +188,8 @@ func (r *request) allOptions() (json.RawMessage, error) {
 	if r.trial > 0 {
 		all = append(all, fmt.Sprintf("trial=%d", r.trial))
 	}
-	if r.grid == "" && r.values == "" && r.by == "" && len(all) > len(r.options) {
-		return nil, usage("--budget and --trial are for tasks: they need --grid, --values or --split")
+	if r.grid == "" && r.values == "" && r.by == "" && len(r.each) == 0 && len(all) > len(r.options) {
+		return nil, usage("--budget and --trial are for tasks: they need --grid, --values, --split or --each")
 	}
 	return objectFrom(all)
 }
@@ -227,10 +237,48 @@ func (r *request) vary(ctx context.Context, c *client.Client, f found, values ma
 	case r.area != "":
 		err = r.fillArea(ctx, f, values)
 	}
+	if err != nil {
+		return nil, err
+	}
 	if parts != nil {
 		all = append(all, *parts)
 	}
-	return all, err
+	for _, text := range r.each {
+		one, err := eachOf(f, text)
+		if err != nil {
+			return nil, usage("--each %w", err)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// eachOf reads NAME=VALUE,VALUE or NAME=@FILE. Values in JSON, which can have commas in them, are an array.
+func eachOf(f found, text string) (d client.Dimension, err error) {
+	name, list, ok := strings.Cut(text, "=")
+	if !ok || name == "" || list == "" {
+		return d, fmt.Errorf("%q: write NAME=VALUE,VALUE or NAME=@FILE", text)
+	}
+	p, known := f.parameter(name)
+	if !known && len(f.parameters) > 0 {
+		return d, fmt.Errorf("%s: the service has no such parameter; it has: %s", name, strings.Join(namesOf(f.parameters), ", "))
+	}
+	d.Name = name
+	if file, ok := strings.CutPrefix(list, "@"); ok {
+		d.Values, err = readValues(file)
+		return d, err
+	}
+	if json.Unmarshal([]byte(list), &d.Values) == nil {
+		return d, nil
+	}
+	for one := range strings.SplitSeq(list, ",") {
+		value, err := valueOf(strings.TrimSpace(one), p.Type)
+		if err != nil {
+			return d, fmt.Errorf("%s: %w", name, err)
+		}
+		d.Values = append(d.Values, value)
+	}
+	return d, nil
 }
 
 // splitTime returns the dimension of the parts of --time.
@@ -250,7 +298,7 @@ func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client
 
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
 func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
-	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "also", "budget", "trial", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "platform", "endpoint", "namespace"} {
+	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "also", "budget", "trial", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "each", "zip", "platform", "endpoint", "namespace"} {
 		if len(args) > 0 || given.Changed(name) {
 			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
 		}

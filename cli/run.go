@@ -22,7 +22,8 @@ type running struct {
 const runHelp = `SERVICE is the id of a service of the catalogue or, with --platform, of a process of a platform.
 --area and --time fill the service's parameters of these types, whatever they are called. Other parameters are given with -p.
 With --grid the area is split and a task runs a job for each tile; with --values, for each value in a file; with --split, for each part
-of --time. With two of them there is a job for each combination.
+of --time; with --each, for each value of a parameter. With several of them there is a job for each combination, or with --zip one for each
+position. "eodispatch show TASK --by NAME" shows the progress by the values of one of them.
 
 `
 
@@ -45,7 +46,9 @@ func (a *app) upscaleCommand() *cobra.Command {
 		Long:  "Run a service over many tiles or values.\n" + runHelp + areaHelp,
 		Example: `  eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-06-01/2024-07-01 --wait
   eodispatch upscale ndvi_composite --values dates.txt --dimension temporal_extent --area 4,50,5,51
-  eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-01-01/2025-01-01 --split month`}
+  eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-01-01/2025-01-01 --split month
+  eodispatch upscale ndvi_composite --area 4,50,5,51 --time 2024-06-01/2024-07-01 --each max_cloud_cover=10,30,50
+  eodispatch upscale ndvi_composite --area 4,50,5,51 --each temporal_extent=@seasons.json --each title=spring,summer --zip`}
 	return r.complete(command, true)
 }
 
@@ -58,7 +61,7 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 			}
 			d, err := r.build(ctx, c, args, command.Flags())
 			if err == nil && task && !d.isTask() {
-				err = usage("upscale needs --grid, --values, --split, or a file with a dimension; run submits one job")
+				err = usage("upscale needs --grid, --values, --split, --each, or a file with a dimension; run submits one job")
 			}
 			if err != nil {
 				return err
