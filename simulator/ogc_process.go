@@ -19,9 +19,9 @@ type ogcProcess struct {
 	modes     []string
 	inputs    map[string]ogcInput
 	outputs   []string
-	reference bool // its output is always a link
+	reference bool     // its output is always a link
 	offers    []string // media types that a request can choose from for its output; none: it does not say
-	fails     bool // at run time
+	fails     bool     // at run time
 	// run produces the outputs. Files lie below the URL files.
 	run func(e execution, files string) []output
 }
