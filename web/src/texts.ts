@@ -1,5 +1,5 @@
 // Every text of the page, so that it can be translated in one place.
-import type { Label, PlatformState, Status } from "./api/wire";
+import type { Label, PlatformState, Status, Step } from "./api/wire";
 import { count, number } from "./format";
 
 const jobs = (n: number) => count(n, "job", "jobs");
@@ -43,6 +43,7 @@ export const texts = {
   all: "All",
   paused: "Paused",
   search: "Search",
+  provenance: "Provenance (PROV-JSON)",
   labels: "Labels",
   live: "Live",
   notLive: "Connecting again… What you see may be out of date.",
@@ -214,6 +215,25 @@ export const texts = {
     over: (n: number, limit: number) => `${tiles(n)} are more than the ${number(limit)} that one task may have. Draw a smaller area, or choose larger tiles.`,
     needsArea: "Choose an area to see its tiles.",
     none: "No tile overlaps the area.",
+  },
+
+  several: {
+    time: "Split the time",
+    whole: "Not split",
+    steps: { day: "By day", week: "By week, from Monday", month: "By month", quarter: "By quarter", year: "By year" } satisfies Record<Step, string>,
+    over: "Several values of",
+    overNone: "No other parameter",
+    lines: "Values",
+    linesHelp: "One value in each line. There is a job for each, of each tile and each part of the time.",
+    needsEnds: "Give the start and the end, so that the time can be split.",
+    badLine: (line: string, why: string) => `“${line}”: ${why}`,
+    twice: "A value is given twice.",
+    jobs: (all: number, parts: number[]) => (parts.length > 1 ? `${parts.map(number).join(" × ")} = ${jobs(all)}` : jobs(all)),
+    overLimit: (n: number, limit: number) => `${jobs(n)} are more than the ${number(limit)} that one task may have.`,
+    of: (name: string) => `By ${name}`,
+    value: (n: number) => `Value ${number(n)}`,
+    show: "Show its jobs",
+    done: (done: number, all: number, failed: number) => `${number(done)} of ${number(all)} done${failed > 0 ? `, ${number(failed)} failed` : ""}`,
   },
 
   run: {

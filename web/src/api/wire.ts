@@ -101,18 +101,28 @@ export interface ErrorBody {
 }
 
 export type Label = "openeo" | "ogc_api_process";
-export type Format = "gtiff" | "netcdf" | "geojson" | "json";
-
 export interface JobRequest {
   title: string;
   label: Label;
   service: { id: string };
   parameters: Record<string, unknown>;
-  format: Format;
+  format: string;
 }
 
+export type Step = "day" | "week" | "month" | "quarter" | "year";
+
+// Dimension is a parameter and its values, or an interval of time that the broker splits.
+export type Dimension = { name: string; values: unknown[] } | { name: string; interval: [string, string]; split: Step };
+
+// TaskRequest has one dimension of values, or several, of which each combination is a job.
 export interface TaskRequest extends JobRequest {
-  dimension: { name: string; values: unknown[] };
+  dimension?: { name: string; values: unknown[] };
+  dimensions?: Dimension[];
+}
+
+export interface DimensionProgress {
+  name: string;
+  values: { value?: unknown; jobs: number[] }[];
 }
 
 export interface Attention {

@@ -1,17 +1,20 @@
 // What was entered for a run. It is kept in the tab until its user signs out or starts over, also while the user signs in again.
 import { effect, signal, type Signal } from "@preact/signals";
 import { areaOfValue, type Area, type CornerTexts } from "../area/area";
-import type { Format, Service } from "../api/wire";
+import type { Service, Step } from "../api/wire";
+import type { Over } from "./dimensions";
 import { areaOf, entryOf, type Entry } from "./parameters";
 
 export interface Draft {
   title: string;
-  format: Format | "";
+  format: string; // "": the first that is offered
   entries: Record<string, Entry>;
   area: Area | null;
   typed?: { corners?: CornerTexts; geojson?: string }; // over the area; it may be no area yet
   split: boolean;
   grid: string;
+  step?: Step | ""; // of the split of the interval
+  over?: Over | null;
   key: string; // Idempotency-Key of the submission
   started?: { path: "jobs" | "tasks"; id: number }; // the last run of these values
 }

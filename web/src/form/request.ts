@@ -1,30 +1,31 @@
 // The request that a draft makes, and the same request for other tools.
 import type { Geometry, MultiPolygon, Polygon } from "geojson";
 import { address, Refused } from "../api/client";
-import type { Format, JobRequest, Parameter, Service, TaskRequest } from "../api/wire";
+import type { Dimension, JobRequest, Parameter, Service, TaskRequest } from "../api/wire";
 import { cornersOf, type Area } from "../area/area";
 import { cutAtAntimeridian } from "../map/antimeridian";
 import { texts } from "../texts";
+import { dimensionsOf, intervalOf, several, valuesIn } from "./dimensions";
 import type { Draft } from "./draft";
 import { areaOf, controlOf, valueOf } from "./parameters";
 
-export type Faults = Record<string, string>; // by parameter; "title", "format" and "area" of the form have names with a colon
+export type Faults = Record<string, string>; // by parameter; "title", "format", "area" and "several" of the form have names with a colon
 
-export const formats: Format[] = ["gtiff", "netcdf", "geojson", "json"];
+export const formats = ["gtiff", "netcdf", "geojson", "json"];
 
-// formatsOf returns the formats that a service's platform writes, as far as the broker's interface names them.
-export function formatsOf(service: Service): Format[] {
-  const offered = (service.formats ?? []).map((f) => f.name.toLowerCase());
-  const known = formats.filter((f) => offered.includes(f));
-  return known.length > 0 ? known : formats;
+// formatsOf returns the formats that a service offers, the common ones first; the common ones if it does not say.
+export function formatsOf(service: Service): string[] {
+  const offered = (service.formats ?? []).map((f) => (formats.includes(f.name.toLowerCase()) ? f.name.toLowerCase() : f.name));
+  if (offered.length === 0) return formats;
+  return [...formats.filter((f) => offered.includes(f)), ...offered.filter((f) => !formats.includes(f))];
 }
 
-const names: Record<Format, string> = { gtiff: "GeoTIFF", netcdf: "netCDF", geojson: "GeoJSON", json: "JSON" };
+const names: Record<string, string> = { gtiff: "GeoTIFF", netcdf: "netCDF", geojson: "GeoJSON", json: "JSON" };
 
 // formatName returns what people call a format: as the platform does, or else by its common name.
-export function formatName(service: Service, format: Format): string {
-  const title = service.formats?.find((f) => f.name.toLowerCase() === format)?.title;
-  return title && title.toLowerCase() !== format ? title : names[format];
+export function formatName(service: Service, format: string): string {
+  const title = service.formats?.find((f) => f.name.toLowerCase() === format.toLowerCase())?.title;
+  return title && title.toLowerCase() !== format.toLowerCase() ? title : (names[format] ?? format);
 }
 
 export interface Prepared {
@@ -52,14 +53,38 @@ export function prepare(service: Service, draft: Draft, tiles: Geometry[]): Prep
     parameters,
     format: draft.format || formatsOf(service)[0]!,
   };
-  if (!area) return { request, faults };
-  if (!draft.area) {
-    if (!area.optional || draft.split) faults[":area"] = texts.form.needed;
-    return { request, faults };
+  const dimensions = dimensionsIn(service, draft, parameters, faults);
+  if (area && !draft.area && (!area.optional || draft.split)) faults[":area"] = texts.form.needed;
+  if (area && draft.area && draft.split) dimensions.unshift({ name: area.name, values: tiles });
+  else if (area && draft.area) parameters[area.name] = areaValue(area, draft.area);
+  return { request: withDimensions(request, dimensions), faults };
+}
+
+// dimensionsIn returns the dimensions of a draft beside the tiles. It removes their parameters from those that all jobs share.
+function dimensionsIn(service: Service, draft: Draft, parameters: Record<string, unknown>, faults: Faults): Dimension[] {
+  const all: Dimension[] = [];
+  const time = intervalOf(service.parameters ?? []);
+  if (time && draft.step) {
+    const [from, to] = (parameters[time.name] ?? []) as (string | null)[];
+    if (from && to) all.push({ name: time.name, interval: [from, to], split: draft.step });
+    else faults[time.name] ??= texts.several.needsEnds;
+    delete parameters[time.name];
   }
-  if (draft.split) return { request: { ...request, dimension: { name: area.name, values: tiles } } satisfies TaskRequest, faults };
-  parameters[area.name] = areaValue(area, draft.area);
-  return { request, faults };
+  const over = draft.over && several(service.parameters ?? []).find((p) => p.name === draft.over!.name);
+  if (over) {
+    const read = valuesIn(over, draft.over!.lines);
+    if ("fault" in read) faults[":several"] = read.fault;
+    else all.push({ name: over.name, values: read.values });
+    delete parameters[over.name];
+    delete faults[over.name]; // its own field is not used
+  }
+  return all;
+}
+
+function withDimensions(request: JobRequest, dimensions: Dimension[]): JobRequest | TaskRequest {
+  const [first] = dimensions;
+  if (!first) return request;
+  return dimensions.length === 1 && "values" in first ? { ...request, dimension: first } : { ...request, dimensions };
 }
 
 function areaValue(p: Parameter, area: Area): unknown {
@@ -78,13 +103,14 @@ export function faultsOf(error: unknown, service: Service): { faults: Faults; ge
     const [, member, name] = loc;
     if (member === "parameters" && typeof name === "string") faults[name === area ? ":area" : name] = msg;
     else if (member === "dimension" || member === "aoi") faults[":area"] = msg;
+    else if (member === "dimensions") faults[":several"] = msg;
     else if (member === "title" || member === "format") faults[`:${member}`] = msg;
     else general.push(`${loc.slice(1).join(".") || texts.form.general}: ${msg}`);
   }
   return { faults, general };
 }
 
-export const isTask = (request: JobRequest | TaskRequest): request is TaskRequest => "dimension" in request;
+export const isTask = (request: JobRequest | TaskRequest): request is TaskRequest => dimensionsOf(request).length > 0;
 export const pathOf = (request: JobRequest | TaskRequest): string => (isTask(request) ? "upscale_tasks" : "unit_jobs");
 
 const shellQuoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
@@ -126,6 +152,8 @@ export function asPython(request: JobRequest | TaskRequest, key: string): string
 
 // asCommand returns the request as a command line of eodispatch.
 export function asCommand(service: Service, draft: Draft, request: JobRequest | TaskRequest): string {
+  const dimensions = dimensionsOf(request);
+  if (draft.over) return "eodispatch run -f request.json"; // whose values would need a file anyway
   const words = [isTask(request) ? "eodispatch upscale" : "eodispatch run", shellQuoted(service.id)];
   const area = areaOf(service.parameters ?? []);
   const byName = new Map((service.parameters ?? []).map((p) => [p.name, p]));
@@ -133,14 +161,15 @@ export function asCommand(service: Service, draft: Draft, request: JobRequest | 
     const { west, south, east, north } = cornersOf(draft.area.geometry);
     words.push(draft.area.isBox ? `--area=${[west, south, east, north].join(",")}` : "--area area.geojson");
   }
-  if (isTask(request)) words.push(`--grid ${draft.grid}`);
+  if (draft.split) words.push(`--grid ${draft.grid}`);
+  for (const d of dimensions) if ("split" in d) words.push(`--time ${d.interval.join("/")}`, `--split ${d.split}`);
   for (const [name, value] of Object.entries(request.parameters)) {
     const p = byName.get(name);
     if (p === area) continue;
     if (p && controlOf(p) === "interval" && Array.isArray(value)) words.push(`--time ${value.map((end) => String(end ?? "..")).join("/")}`);
     else words.push(`-p ${shellQuoted(`${name}=${isPlain(value) ? value : JSON.stringify(value)}`)}`);
   }
-  words.push(`--format ${request.format}`, `--title ${shellQuoted(request.title)}`);
+  words.push(`--format ${shellQuoted(request.format)}`, `--title ${shellQuoted(request.title)}`);
   return words.join(" \\\n  ");
 }
 

@@ -89,7 +89,7 @@ export function JobPage({ id }: { id: number }) {
         <h2>{t.parameters}</h2>
         <Parameters parameters={job.parameters ?? {}} />
         <Logs job={job} />
-        <p><a href={address(`unit_jobs/${id}/document`).href}>{t.definition}</a></p>
+        <p><a href={address(`unit_jobs/${id}/document`).href}>{t.definition}</a> · <a href={address(`unit_jobs/${id}/provenance`).href}>{texts.provenance}</a></p>
       </div>
       <MapView label={texts.area.map} onFit={fit} onStage={(made) => {
         stage.value = made;

@@ -8,8 +8,9 @@ import { sizeInKm2, sizeOf } from "../area/area";
 import { crossesItself } from "../area/crossing";
 import { AttentionNotice, Copy, Failure, Notice, save } from "../controls";
 import type { Draft } from "../form/draft";
+import { dimensionsOf, jobsOf, lengthOf } from "../form/dimensions";
 import { areaOf, label } from "../form/parameters";
-import { asCommand, asCurl, asPython, formatName, isTask } from "../form/request";
+import { asCommand, asCurl, asPython, formatName } from "../form/request";
 import { Shown } from "../form/shown";
 import { count, rounded } from "../format";
 import { texts } from "../texts";
@@ -39,7 +40,7 @@ export function Review({ service, draft, request, submit, failure, back }: {
     return () => clearInterval(timer);
   }, [user]);
   const area = areaOf(service.parameters ?? []);
-  const jobs = isTask(request) ? request.dimension.values.length : 1;
+  const jobs = jobsOf(request);
   const platform = list.value?.platforms.find((p) => p.name === service.platform);
   const start = () => {
     busy.value = true;
@@ -53,6 +54,9 @@ export function Review({ service, draft, request, submit, failure, back }: {
       {draft.area && <div><dt>{texts.form.area}</dt><dd>{sizeOf(draft.area.geometry)}{draft.area.name ? ` · ${draft.area.name}` : ""}</dd></div>}
       {Object.entries(request.parameters).filter(([name]) => name !== area?.name).map(([name, v]) => (
         <div key={name}><dt>{label(name)}</dt><dd><Shown value={v} /></dd></div>
+      ))}
+      {dimensionsOf(request).filter((d) => d.name !== area?.name).map((d) => (
+        <div key={d.name} data-dimension={d.name}><dt>{label(d.name)}</dt><dd>{"values" in d ? <Shown value={d.values} /> : <><Shown value={d.interval} />, {texts.several.steps[d.split].toLowerCase()}</>} <span class="soft">· {count(lengthOf(d), "value", "values")}</span></dd></div>
       ))}
       <div><dt>{texts.form.format}</dt><dd data-format={request.format}>{formatName(service, request.format)}</dd></div>
       <div><dt>{t.jobs}</dt><dd data-jobs={jobs}>{count(jobs, "job", "jobs")}</dd></div>

@@ -4,11 +4,12 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { MultiPolygon, Polygon } from "geojson";
 import { get, post } from "../api/client";
 import { settings } from "../api/session";
-import type { Grid, Job, Service, TaskSummary, Tiles } from "../api/wire";
+import type { Grid, Job, JobRequest, Parameter, Service, TaskRequest, Step, TaskSummary, Tiles } from "../api/wire";
 import { cornerTexts, fromMap, readCorners, sizeInKm2, type Area, type Corners } from "../area/area";
 import { AreaField, readFirst, type Drawing } from "../area/field";
 import { errorText, Failure, Field, Loading, Notice, useTitle } from "../controls";
 import { draftFor, fresh, type Draft } from "../form/draft";
+import { dimensionsOf, intervalOf, jobsOf, lengthOf, several, steps } from "../form/dimensions";
 import { ParameterField } from "../form/fields";
 import { areaOf, label } from "../form/parameters";
 import { faultsOf, formatName, formatsOf, isTask, pathOf, prepare, type Faults } from "../form/request";
@@ -71,6 +72,7 @@ function Form({ service }: { service: Service }) {
   };
   const review = () => {
     const found: Faults = { ...prepared.faults, ...splitFault(draft.value, split.value) };
+    if (tooMany(jobsOf(prepared.request)) && !found[":area"]) found[":several"] = texts.several.overLimit(jobsOf(prepared.request), settings.value.limits.values ?? 0);
     if (isUnclear(draft.value)) found[":area"] = texts.area.badCoordinates;
     if (Object.keys(found).length > 0) return refuse(found);
     faults.value = {};
@@ -111,7 +113,7 @@ function Form({ service }: { service: Service }) {
             {draft.value.started && <Started run={draft.value.started} />}
             <FaultSummary faults={faults.value} general={general.value} focus={summary} />
             {service.example && !draft.value.area && <p><button type="button" class="example" onClick={() => begin(service.example)}>{texts.form.example}</button></p>}
-            <Fields key={beginnings.value} service={service} draft={draft.value} faults={faults.value} change={change} map={map} split={split.value} />
+            <Fields key={beginnings.value} service={service} draft={draft.value} faults={faults.value} change={change} map={map} split={split.value} request={prepared.request} />
             <div class="actions">
               <button type="submit" class="primary">{t.review}</button>
               <button type="button" class="quiet" onClick={() => begin()}>{texts.form.reset}</button>
@@ -260,7 +262,7 @@ function useAreaMap(draft: Signal<Draft>): AreaMap {
 function FaultSummary({ faults, general, focus }: { faults: Faults; general: string[]; focus: { current: HTMLDivElement | null } }) {
   const names = Object.keys(faults);
   if (names.length + general.length === 0) return null;
-  const words: Record<string, string> = { ":area": texts.form.area, ":title": texts.form.title, ":format": texts.form.format };
+  const words: Record<string, string> = { ":area": texts.form.area, ":title": texts.form.title, ":format": texts.form.format, ":several": texts.split.title };
   return (
     <div ref={focus} tabIndex={-1}>
       <Notice kind="error" title={texts.form.faults(names.length + general.length)}>
@@ -273,13 +275,14 @@ function FaultSummary({ faults, general, focus }: { faults: Faults; general: str
   );
 }
 
-function Fields({ service, draft, faults, change, map, split }: {
+function Fields({ service, draft, faults, change, map, split, request }: {
   service: Service;
   draft: Draft;
   faults: Faults;
   change: (part: Partial<Draft>) => void;
   map: AreaMap;
   split: Split;
+  request: JobRequest | TaskRequest;
 }) {
   const area = areaOf(service.parameters ?? []);
   const formats = formatsOf(service);
@@ -293,12 +296,68 @@ function Fields({ service, draft, faults, change, map, split }: {
     ))}
     <Field label={texts.form.format} required error={faults[":format"]}>
       {(a) => (
-        <select {...a} name="format" value={draft.format || formats[0]} onChange={(e) => change({ format: e.currentTarget.value as Draft["format"] })}>
+        <select {...a} name="format" value={draft.format || formats[0]} onChange={(e) => change({ format: e.currentTarget.value })}>
           {formats.map((f) => <option key={f} value={f}>{formatName(service, f)}</option>)}
         </select>
       )}
     </Field>
-    {area && <SplitField draft={draft} change={change} split={split} />}
+    <HowToRun service={service} draft={draft} fault={faults[":several"]} change={change} split={split} request={request} hasArea={area !== null} />
+  </>;
+}
+
+// HowToRun asks for the dimensions of a task, and counts its jobs.
+function HowToRun({ service, draft, fault, change, split, request, hasArea }: {
+  service: Service;
+  draft: Draft;
+  fault: string | undefined;
+  change: (part: Partial<Draft>) => void;
+  split: Split;
+  request: JobRequest | TaskRequest;
+  hasArea: boolean;
+}) {
+  const parameters = service.parameters ?? [];
+  const [time, others] = [intervalOf(parameters), several(parameters)];
+  if (!hasArea && !time && others.length === 0) return null;
+  const dimensions = dimensionsOf(request);
+  const counted = !draft.split || split.state === "ready";
+  return (
+    <fieldset class="field box" aria-invalid={fault !== undefined || undefined}>
+      <legend>{texts.split.title}</legend>
+      {hasArea && <SplitField draft={draft} change={change} split={split} />}
+      {time && (
+        <label>{texts.several.time}
+          <select name="step" value={draft.step ?? ""} onChange={(e) => change({ step: e.currentTarget.value as Step | "" })}>
+            <option value="">{texts.several.whole}</option>
+            {steps.map((s) => <option key={s} value={s}>{texts.several.steps[s]}</option>)}
+          </select>
+        </label>
+      )}
+      {others.length > 0 && <OverField draft={draft} change={change} others={others} />}
+      {fault && <div class="fault">{fault}</div>}
+      {(draft.step || draft.over) && counted && (
+        <p aria-live="polite" data-combinations={jobsOf(request)}><strong>{texts.several.jobs(jobsOf(request), dimensions.map(lengthOf))}</strong></p>
+      )}
+    </fieldset>
+  );
+}
+
+// OverField takes several values of one parameter.
+function OverField({ draft, change, others }: { draft: Draft; change: (part: Partial<Draft>) => void; others: Parameter[] }) {
+  const over = draft.over ?? null;
+  const known = others.find((p) => p.name === over?.name);
+  return <>
+    <label>{texts.several.over}
+      <select name="over" value={known?.name ?? ""} onChange={(e) => change({ over: e.currentTarget.value === "" ? null : { name: e.currentTarget.value, lines: over?.lines ?? "" } })}>
+        <option value="">{texts.several.overNone}</option>
+        {others.map((p) => <option key={p.name} value={p.name}>{label(p.name)}</option>)}
+      </select>
+    </label>
+    {known && (
+      <label>{texts.several.lines}
+        <textarea name="values" rows={4} spellcheck={false} value={over!.lines} onInput={(e) => change({ over: { name: known.name, lines: e.currentTarget.value } })} />
+        <span class="help">{known.options.length > 0 ? `${known.options.map(String).join(", ")}. ` : ""}{texts.several.linesHelp}</span>
+      </label>
+    )}
   </>;
 }
 
@@ -310,9 +369,7 @@ function SplitField({ draft, change, split }: { draft: Draft; change: (part: Par
       if (draft.grid === "" && found[0]) change({ grid: found[0].name });
     }).catch(() => undefined);
   }, []);
-  return (
-    <fieldset class="field box">
-      <legend>{texts.split.title}</legend>
+  return <>
       <div class="row">
         <label class="check"><input type="radio" name="split" checked={!draft.split} onChange={() => change({ split: false })} /> {texts.split.one}</label>
         <label class="check"><input type="radio" name="split" checked={draft.split} onChange={() => change({ split: true })} /> {texts.split.tiles}</label>
@@ -325,8 +382,7 @@ function SplitField({ draft, change, split }: { draft: Draft; change: (part: Par
         </label>
         <SplitCount split={split} hasArea={draft.area !== null} />
       </>}
-    </fieldset>
-  );
+  </>;
 }
 
 function SplitCount({ split, hasArea }: { split: Split; hasArea: boolean }) {

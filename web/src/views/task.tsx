@@ -1,7 +1,7 @@
 // A task: a map of its tiles beside a table that says the same, live.
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { remove } from "../api/client";
+import { address, remove } from "../api/client";
 import { followTask, type LiveTask } from "../api/live";
 import { changeJobs, changeTask } from "../api/tasks";
 import type { Job, Status, TaskSummary } from "../api/wire";
@@ -14,6 +14,7 @@ import { MapView } from "../map/view";
 import { go, query, setQuery, to } from "../route";
 import { ended, statuses } from "../status";
 import { texts } from "../texts";
+import { chosenJobs, Dimensions, useDimensions } from "./dimensions";
 import { Live } from "./lists";
 import { RasterControls, TaskResults, useRasters } from "./results";
 import { Tiles } from "./tiles";
@@ -86,6 +87,7 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
   const all = statuses.reduce((n, s) => n + (counts[s] ?? 0), 0);
   const done = (counts.finished ?? 0) + (counts.failed ?? 0) + (counts.canceled ?? 0);
   const live = all - done;
+  const dimensions = useDimensions(summary.id);
   const words = counts.failed ? t.doneWith(done, all, counts.failed) : t.done(done, all);
   return <>
     <div class="row between"><h1>{summary.title}</h1><Live live={task.live.value} /></div>
@@ -100,9 +102,11 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
     {summary.warning && <Notice kind="info"><p>{summary.warning}</p></Notice>}
     <Failures task={task} summary={summary} />
     <Actions task={task} summary={summary} live={live} />
-    <Tiles task={task} id={summary.id} counts={counts} shown={selected} />
+    <Dimensions task={task} dimensions={dimensions} />
+    <Tiles task={task} id={summary.id} counts={counts} shown={selected} only={chosenJobs(dimensions)} />
     <h2>{t.results}</h2>
     <TaskResults id={summary.id} finished={counts.finished ?? 0} over={all > 0 && live === 0} rasters={rasters} place={task.place} />
+    <p class="small"><a href={address(`upscale_tasks/${summary.id}/provenance`).href}>{texts.provenance}</a></p>
   </>;
 }
 

@@ -12,12 +12,18 @@ import { texts } from "../texts";
 const t = texts.task;
 const rows = 100; // of the table at once
 
-export function Tiles({ task, id, counts, shown }: { task: LiveTask; id: number; counts: Partial<Record<Status, number>>; shown: number | null }) {
+export function Tiles({ task, id, counts, shown, only }: {
+  task: LiveTask;
+  id: number;
+  counts: Partial<Record<Status, number>>;
+  shown: number | null;
+  only: ReadonlySet<number> | null; // the jobs of a value of a dimension
+}) {
   void task.version.value;
   const wanted = query.value.get("status") as Status | null;
   const most = useSignal(rows);
   const selected = useSignal<ReadonlySet<number>>(new Set());
-  const found = [...task.jobs.values()].filter((j) => (!wanted || j.status === wanted) && (!shown || j.id === shown));
+  const found = [...task.jobs.values()].filter((j) => (!wanted || j.status === wanted) && (!shown || j.id === shown) && (!only || only.has(j.id)));
   const visible = found.slice(0, most.value);
   const chosen = [...selected.value].map((job) => task.jobs.get(job)).filter((j) => j !== undefined); // others may have been deleted
   const choose = (jobs: number[], on: boolean) => {
@@ -28,7 +34,7 @@ export function Tiles({ task, id, counts, shown }: { task: LiveTask; id: number;
   return <>
     <h2>{t.table}</h2>
     <div class="chips" role="group" aria-label={t.status}>
-      <button type="button" class="chip" aria-pressed={!wanted && !shown} onClick={() => setQuery({ status: "", tile: "" })}>{t.all} <b class="num">{number(task.jobs.size)}</b></button>
+      <button type="button" class="chip" aria-pressed={!wanted && !shown && !only} onClick={() => setQuery({ status: "", tile: "", of: "" })}>{t.all} <b class="num">{number(task.jobs.size)}</b></button>
       {statuses.filter((s) => counts[s]).map((s) => (
         <button key={s} type="button" class="chip" aria-pressed={wanted === s} onClick={() => setQuery({ status: wanted === s ? "" : s, tile: "" })}>
           <Swatch status={s} />{texts.status[s]} <b class="num">{number(counts[s]!)}</b>
