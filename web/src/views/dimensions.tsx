@@ -34,12 +34,12 @@ export function chosenJobs(dimensions: DimensionProgress[]): ReadonlySet<number>
 
 // Dimensions shows the dimensions that are not on the map, of a task with any.
 export function Dimensions({ task, dimensions }: { task: LiveTask; dimensions: DimensionProgress[] }) {
-  void task.version.value;
   const shown = dimensions.filter((d) => !d.values.some((v) => areaOfValue(v.value)) && (dimensions.length > 1 || d.values.length > 1));
   return <>{shown.map((d) => <Values key={d.name} task={task} dimension={d} />)}</>;
 }
 
 function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionProgress }) {
+  void task.version.value; // here, because its parent renders it again only if its properties change
   const most = useSignal(rows);
   const of = query.value.get("of");
   return (
