@@ -16,23 +16,23 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// HookRequest asks to be told when jobs end.
+// HookRequest asks for notifications about jobs.
 type HookRequest struct {
 	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address. Or mailto: and the e-mail address of your account, which your identity provider has verified"`
-	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"What you are told of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well"`
-	Shares []int    `json:"shares,omitempty" minimum:"1" maximum:"99" maxItems:"10" doc:"With task_share: the percentages of a task's jobs at whose end you are told; absent: 25, 50 and 75"`
+	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well"`
+	Shares []int    `json:"shares,omitempty" minimum:"1" maximum:"99" maxItems:"10" doc:"With task_share: the percentages of a task's jobs at whose end you are notified; absent: 25, 50 and 75"`
 }
 
-// Hook is a URL that is told when jobs of its owner end.
+// Hook is a URL that is notified when jobs of its owner end.
 type Hook struct {
 	ID      string     `json:"id"`
-	Job     *int64     `json:"job_id,omitempty" doc:"The only job that it is told of, by options.notify"`
-	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is told of, likewise"`
+	Job     *int64     `json:"job_id,omitempty" doc:"The only job that it is notified of, by options.notify"`
+	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is notified of, likewise"`
 	Kind    string     `json:"kind" enum:"webhook,mail,ogc" doc:"mail: a mail about several events. ogc: it is sent what OGC API - Processes has sent to a subscriber"`
 	URL     string     `json:"url"`
 	Events  []string   `json:"events" nullable:"false" enum:"running,finished,failed,canceled,attention,task_ended,task_share"`
 	Shares  []int      `json:"shares,omitempty"`
-	State   string     `json:"state" enum:"active,failing,gone" doc:"failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it is told nothing until you send a test or send a delivery again"`
+	State   string     `json:"state" enum:"active,failing,gone" doc:"failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it gets nothing until you send a test or send a delivery again"`
 	NextTry *time.Time `json:"next_try" nullable:"true" doc:"If it is failing: nothing is sent before"`
 	Created time.Time  `json:"created"`
 }
@@ -43,7 +43,7 @@ type NewHook struct {
 	Secret string `json:"secret" doc:"Verifies the signature of deliveries, see Standard Webhooks. It is shown only here. Empty for mailto:"`
 }
 
-// Delivery is an event that a hook is told.
+// Delivery is an event that is sent to a hook.
 type Delivery struct {
 	ID       string     `json:"id" doc:"The id of the event, and webhook-id of each try"`
 	Job      *int64     `json:"job_id" nullable:"true" doc:"null: it is not about a job"`
@@ -85,15 +85,15 @@ var (
 func (a *api) hookRoutes() {
 	one := []*huma.Param{hookIDParam}
 	register(a, huma.Operation{OperationID: "create_hook", Method: http.MethodPost, Path: "/hooks", Tags: []string{"hooks"},
-		Summary: "Be told when jobs end",
+		Summary: "Be notified when jobs end",
 		Description: "From now on the URL receives a POST for each of your jobs that ends, also for jobs of tasks. The body is a CloudEvent (1.0.2, structured mode), signed as Standard Webhooks describes " +
 			"(webhook-id, webhook-timestamp, webhook-signature). Answer with a status below 300 within ten seconds. Otherwise the delivery is repeated with growing pauses for a day; " +
 			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the messages about one job arrive in their order.",
 		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 408, 413, 415, 422, 501, 503)}, a.createHook)
 	register(a, huma.Operation{OperationID: "list_hooks", Method: http.MethodGet, Path: "/hooks", Tags: []string{"hooks"},
 		Summary: "List your hooks", Description: "Those of all your jobs or, with an id, those of one job or task.", Parameters: []*huma.Param{
-			{Name: "job_id", In: "query", Description: "Only hooks that are told of this job alone.", Schema: &huma.Schema{Type: huma.TypeInteger}},
-			{Name: "task_id", In: "query", Description: "Only hooks that are told of this task alone.", Schema: &huma.Schema{Type: huma.TypeInteger}},
+			{Name: "job_id", In: "query", Description: "Only hooks that are notified of this job alone.", Schema: &huma.Schema{Type: huma.TypeInteger}},
+			{Name: "task_id", In: "query", Description: "Only hooks that are notified of this task alone.", Schema: &huma.Schema{Type: huma.TypeInteger}},
 		}, Responses: a.errors(401, 422, 503)}, a.listHooks)
 	register(a, huma.Operation{OperationID: "get_hook", Method: http.MethodGet, Path: "/hooks/{hook_id}", Tags: []string{"hooks"},
 		Summary: "Get a hook", Parameters: one, Responses: a.errors(401, 404, 503)}, a.readHook)
@@ -114,7 +114,7 @@ func (a *api) hookRoutes() {
 
 func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	if a.Hooks == nil {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook", Text: "This service tells nobody when jobs end."}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook", Text: "This service notifies nobody when jobs end."}
 	}
 	body, err := a.readBody(in)
 	if err != nil {
@@ -144,7 +144,7 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	return &newHook{NewHook{showHook(h), secret.Reveal()}}, err
 }
 
-// noticeTo returns how an address is told: by mail if it is a mailbox.
+// noticeTo returns how an address is notified: by mail if it is a mailbox.
 func noticeTo(address string, of []dispatch.Status) dispatch.Notify {
 	n := dispatch.Notify{Kind: dispatch.Webhook, URL: address, Statuses: of}
 	if scheme := "mailto:"; len(address) > len(scheme) && strings.EqualFold(address[:len(scheme)], scheme) {
@@ -163,7 +163,7 @@ func verifyMailboxes(ctx context.Context, all []dispatch.Notify) {
 	}
 }
 
-// events returns what the member events asks to be told of; nil if it is absent.
+// events returns what the member events selects; nil if it is absent.
 func (f *form) events() (all []dispatch.Status) {
 	if f.members["events"] == nil {
 		return nil
@@ -313,7 +313,7 @@ func showDelivery(d dispatch.Delivery) Delivery {
 	return shown
 }
 
-// asOneJob are the words for what those are told of a task to whom it is one job.
+// asOneJob are the events of a task, for receivers to which it is one job.
 var asOneJob = map[dispatch.Status]string{dispatch.TaskRunning: string(dispatch.Running), dispatch.TaskFinished: string(dispatch.Finished), dispatch.TaskFailed: string(dispatch.Failed)}
 
 // eventWord returns the word for an event, and the percentage if it is a share.

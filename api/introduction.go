@@ -26,7 +26,7 @@ var tags = []*huma.Tag{
 	{Name: "services", Description: "The catalogue of services, their parameters, and the platforms."},
 	{Name: "tiles", Description: "Split areas into the values of a task. No token is needed."},
 	{Name: "service", Description: "The health of the broker."},
-	{Name: "hooks", Description: "Your own servers that are told when your jobs end."},
+	{Name: "hooks", Description: "Your own servers that are notified when your jobs end."},
 	{Name: "access", Description: "Permissions to run jobs after you sign out, and your usage."},
 }
 

@@ -353,7 +353,7 @@ func (f *form) options(limit int) (json.RawMessage, []dispatch.Notify) {
 	return raw, notify
 }
 
-// notify reads whom a request asks to be told of its job or task.
+// notify reads the address to notify of the request's job or task.
 func (f *form) notify(limit int) []dispatch.Notify {
 	n := f.nested("notify")
 	if n == nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/eodispatch/eodispatch/client"
 )
 
-// hooksCommand groups the commands about URLs that are told of jobs.
+// hooksCommand groups the commands about URLs that are notified of jobs.
 func (a *app) hooksCommand() *cobra.Command {
 	command := &cobra.Command{Use: "hooks", GroupID: "jobs",
-		Short: "Have a server of yours told of your jobs",
-		Long: "Have a server of yours told of your jobs. A hook is a URL that receives a signed message for each event, at least once, so that nobody has to wait for jobs.\n\n" +
+		Short: "Have a server of yours notified of your jobs",
+		Long: "Have a server of yours notified of your jobs. A hook is a URL that receives a signed message for each event, at least once, so that nobody has to wait for jobs.\n\n" +
 			"docs/webhooks.md describes the messages.",
 		Example: "  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_ended\n  eodispatch hooks list"}
 	command.AddCommand(a.hooksListCommand(), a.hooksAddCommand(), a.hooksRemoveCommand(), a.hooksTestCommand(), a.hooksLogCommand(), a.hooksResendCommand())
@@ -38,7 +38,7 @@ func (a *app) onClient(f func(ctx context.Context, c *client.Client, args []stri
 func (a *app) hooksListCommand() *cobra.Command {
 	return &cobra.Command{Use: "list [ID]", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeTargets,
 		Short:   "List your hooks, or those of a job or task",
-		Long:    "List the hooks of all your jobs or, with ID, those that are told of one job or task alone.\n\n" + idHelp,
+		Long:    "List the hooks of all your jobs or, with ID, those that are notified of one job or task alone.\n\n" + idHelp,
 		Example: "  eodispatch hooks list\n  eodispatch hooks list task-7",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			all, err := listHooks(ctx, c, args)
@@ -93,14 +93,14 @@ func eventsOf(h client.Hook) string {
 	return events
 }
 
-// hookEvents are the events that a hook can be told of.
+// hookEvents are the events that a hook can receive.
 var hookEvents = []string{"running", "finished", "failed", "canceled", "attention", "task_ended", "task_share"}
 
 func (a *app) hooksAddCommand() *cobra.Command {
 	var wanted client.HookRequest
 	command := &cobra.Command{Use: "add URL", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
-		Short: "Have a URL told of your jobs",
-		Long: "Have a URL told of your jobs, also of those of tasks. Its id and its secret are printed. The secret verifies the signature of messages, as Standard Webhooks " +
+		Short: "Have a URL notified of your jobs",
+		Long: "Have a URL notified of your jobs, also of those of tasks. Its id and its secret are printed. The secret verifies the signature of messages, as Standard Webhooks " +
 			"describes; it is shown only once. The URL needs https and a public address.",
 		Example: "  eodispatch hooks add https://receiver.example.org/jobs\n  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_share --shares 10,50",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -112,12 +112,12 @@ func (a *app) hooksAddCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, h))
 			}
-			a.hint("%s is told of: %s.\nKeep the secret; it is not shown again. See whether messages arrive with: eodispatch hooks test %s", oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
+			a.hint("%s is notified of: %s.\nKeep the secret; it is not shown again. See whether messages arrive with: eodispatch hooks test %s", oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
 			_, err = fmt.Fprintf(a.Out, "id      %s\nsecret  %s\n", oneLine(h.ID, 200), oneLine(h.Secret, 200))
 			return err
 		})}
-	command.Flags().StringSliceVar(&wanted.Events, "events", nil, "what it is told of: "+strings.Join(hookEvents, ", ")+"; default: finished,failed,canceled")
-	command.Flags().IntSliceVar(&wanted.Shares, "shares", nil, "with task_share: percentages of a task's jobs at whose end it is told; default: 25,50,75")
+	command.Flags().StringSliceVar(&wanted.Events, "events", nil, "the events to send: "+strings.Join(hookEvents, ", ")+"; default: finished,failed,canceled")
+	command.Flags().IntSliceVar(&wanted.Shares, "shares", nil, "with task_share: percentages of a task's jobs at whose end it is notified; default: 25,50,75")
 	_ = command.RegisterFlagCompletionFunc("events", cobra.FixedCompletions(hookEvents, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 	return command
 }

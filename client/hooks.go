@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// HookRequest asks for a URL to be told of the user's jobs.
+// HookRequest asks for a URL to be notified of the user's jobs.
 type HookRequest struct {
 	URL    string   `json:"url"`
 	Events []string `json:"events,omitempty"` // nil: the ends of jobs
 	Shares []int    `json:"shares,omitempty"` // with task_share: percentages of a task's jobs; nil: 25, 50 and 75
 }
 
-// Hook is a URL that is told of jobs.
+// Hook is a URL that is notified of jobs.
 type Hook struct {
 	ID      string     `json:"id"`
-	JobID   int64      `json:"job_id,omitempty"`  // the only job that it is told of; 0: not of one
+	JobID   int64      `json:"job_id,omitempty"`  // the only job that it is notified of; 0: not of one
 	TaskID  int64      `json:"task_id,omitempty"` // likewise
 	Kind    string     `json:"kind"`
 	URL     string     `json:"url"`
@@ -54,17 +54,17 @@ type Delivery struct {
 
 func hookPath(id string) string { return "/hooks/" + url.PathEscape(id) }
 
-// Hooks returns the hooks that are told of all jobs of the user.
+// Hooks returns the hooks that are notified of all jobs of the user.
 func (c *Client) Hooks(ctx context.Context) (all []Hook, err error) {
 	return all, c.get(ctx, "/hooks", &all)
 }
 
-// JobHooks returns the hooks that are told of one job alone.
+// JobHooks returns the hooks that are notified of one job alone.
 func (c *Client) JobHooks(ctx context.Context, job int64) ([]Hook, error) {
 	return c.hooksOf(ctx, "job_id", job)
 }
 
-// TaskHooks returns the hooks that are told of one task alone.
+// TaskHooks returns the hooks that are notified of one task alone.
 func (c *Client) TaskHooks(ctx context.Context, task int64) ([]Hook, error) {
 	return c.hooksOf(ctx, "task_id", task)
 }

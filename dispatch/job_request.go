@@ -48,7 +48,7 @@ type Request struct {
 	// Annotations are stored beside the request, because their owner can change them. No method of a store returns them with it.
 	Annotations Annotations `json:"-"`
 
-	// Notify are addresses that are told of the job, or of the task. They become hooks, so that no method of a store returns them.
+	// Notify are addresses to notify of the job, or of the task. They become hooks, so that no method of a store returns them.
 	Notify []Notify `json:"-"`
 }
 

@@ -2,7 +2,7 @@ package dispatch
 
 import "errors"
 
-// Notify is an address that a request asks to be told about its own job, or its task.
+// Notify is an address that a request asks to notify of its own job, or its task.
 type Notify struct {
 	Kind     HookKind
 	URL      string

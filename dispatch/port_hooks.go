@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// HookKind is how an address is told.
+// HookKind is how an address is notified.
 type HookKind string
 
 const (
@@ -18,7 +18,7 @@ const (
 	OGCSubscriber HookKind = "ogc"     // what OGC API - Processes has sent to a subscriber
 )
 
-// Hook is an address that is told what becomes of jobs of its owner: of all, of one, or of those of one task.
+// Hook is an address that is notified of events of its owner's jobs: of all, of one, or of those of one task.
 type Hook struct {
 	ID       string // random letters and digits
 	Owner    UserID
@@ -26,7 +26,7 @@ type Hook struct {
 	Job      JobID  // 0: not of one
 	Task     TaskID // 0: not of one
 	URL      string
-	Statuses []Status  // of which it is told: Running and the ends
+	Statuses []Status  // of which it is notified: Running and the ends
 	Gone     bool      // the receiver answered that it wants nothing more
 	Failures int       // rounds of deliveries in a row in which none arrived
 	Hold     time.Time // nothing is sent before
@@ -46,15 +46,15 @@ const (
 // TestEvent is the status in a delivery that its owner requested as a test. It has no job.
 const TestEvent Status = "test"
 
-// What hooks are told of besides statuses of jobs.
+// Events of hooks besides statuses of jobs.
 const (
 	NeedsOwner  Status = "attention"        // a job or a task waits for its owner; in an event its reason follows, see Needs
-	SignInEvent Status = "sign_in_required" // all jobs of an account wait for their owner; told to hooks of NeedsOwner
+	SignInEvent Status = "sign_in_required" // all jobs of an account wait for their owner; sent to hooks of NeedsOwner
 	TaskEnded   Status = "task_ended"       // all jobs of a task have ended
 	SharePrefix        = "task_share_"      // begins the event that a share of a task's jobs has ended; its percentage follows
 )
 
-// What those are told of a task to whom it is one job, see Counts.AsOneJob.
+// Events of a task, for receivers to which it is one job, see Counts.AsOneJob.
 const (
 	TaskRunning  Status = "task_running"  // some of its jobs have ended, and others have not
 	TaskFinished Status = "task_finished" // it has ended as Finished
@@ -109,7 +109,7 @@ func ParseEvent(id string) (e Event, err error) {
 	return e, err
 }
 
-// Delivery is an event that a hook is told, and how far that has come.
+// Delivery is an event that is sent to a hook, and how far that has come.
 type Delivery struct {
 	Hook string
 	Event

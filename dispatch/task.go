@@ -31,7 +31,7 @@ type Task struct {
 	// Document defines the task's service; nil: none. It is stored with the task. A store never fills in this field; see Store.Document.
 	Document *Document
 
-	// Hooks are told of this task alone. They are stored with it, likewise.
+	// Hooks are notified of this task alone. They are stored with it, likewise.
 	Hooks []Hook
 }
 

@@ -1,4 +1,4 @@
-// Package events tells users' own servers when jobs end. The store keeps an outbox: it adds a delivery in the transaction that ends a job. A
+// Package events notifies users' own servers when jobs end. The store keeps an outbox: it adds a delivery in the transaction that ends a job. A
 // [Sender] takes due deliveries under a lease, posts them, and stores the result, so that each arrives at least once, also if a process dies at
 // any point. Several processes share the work.
 package events
@@ -87,7 +87,7 @@ func New(c Config) *Sender {
 	return &Sender{Config: c, busy: map[string]bool{}, of: map[dispatch.UserID]int{}}
 }
 
-// Create stores a hook and returns its secret, which cannot be read again; "" for one that is told by mail.
+// Create stores a hook and returns its secret, which cannot be read again; "" for one that is notified by mail.
 func (s *Sender) Create(ctx context.Context, u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, dispatch.Secret, error) {
 	if n.Kind == dispatch.Webhook {
 		n.Secret = newSecret()

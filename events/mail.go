@@ -14,20 +14,20 @@ import (
 	"github.com/eodispatch/eodispatch/mail"
 )
 
-// mailScheme begins the URL of a hook that is told by mail.
+// mailScheme begins the URL of a hook that is notified by mail.
 const mailScheme = "mailto:"
 
 const (
 	mailEvery  = 10 * time.Minute // between two mails to a hook, so that many events make few mails
 	mailWithin = 20 * time.Second // one mail, with the wait for its turn
-	perMail    = 1000             // deliveries that one mail tells of
+	perMail    = 1000             // deliveries in one mail
 	mailLines  = 20               // events that it describes; it counts the others
 )
 
-// mailbox returns the address in the URL of a hook that is told by mail.
+// mailbox returns the address in the URL of a hook that is notified by mail.
 func mailbox(url string) string { return url[min(len(mailScheme), len(url)):] }
 
-// mailTarget checks who is to be told by mail: users at their own address only.
+// mailTarget checks who is to be notified by mail: users at their own address only.
 func (s *Sender) mailTarget(n dispatch.Notify) error {
 	if s.Mail == nil {
 		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target", Text: "This service sends no mail. Its operator can set hooks.mail."}
@@ -42,7 +42,7 @@ func (s *Sender) mailTarget(n dispatch.Notify) error {
 	return nil
 }
 
-// ofTasks returns what a hook that is told by mail is told of: also of the ends of tasks if it is told of ends, because those of a task's jobs make no mail.
+// ofTasks returns the events of a hook that is notified by mail: with the ends of tasks if it has ends, because those of a task's jobs make no mail.
 func ofTasks(of []dispatch.Status) []dispatch.Status {
 	if slices.ContainsFunc(of, dispatch.Status.Final) && !slices.Contains(of, dispatch.TaskEnded) {
 		return append(slices.Clip(of), dispatch.TaskEnded)
@@ -74,7 +74,7 @@ func (s *Sender) serveMail(ctx context.Context, h dispatch.Hook) error {
 	return nil
 }
 
-// mail sends a mail about deliveries, unless all are of jobs whose task is told of, which it returns as untold.
+// mail sends a mail about deliveries, unless all are of jobs whose task makes a mail, which it returns as untold.
 func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.Delivery) (told []try, untold []dispatch.Delivery) {
 	for _, d := range claimed {
 		if toldByTask(d) {
@@ -100,12 +100,12 @@ func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.D
 // withoutMail returns deliveries that are over without a mail, and the log says why.
 func withoutMail(untold []dispatch.Delivery) []dispatch.Delivery {
 	for i := range untold {
-		untold[i].State, untold[i].Due, untold[i].Notice = dispatch.DeliveryDone, time.Time{}, "There is no mail about this job: one tells of its task."
+		untold[i].State, untold[i].Due, untold[i].Notice = dispatch.DeliveryDone, time.Time{}, "There is no mail about this job: one is sent about its task."
 	}
 	return untold
 }
 
-// toldByTask reports whether a delivery is of a job whose task is told of in its place.
+// toldByTask reports whether a delivery is of a job whose task makes the mail.
 func toldByTask(d dispatch.Delivery) bool {
 	_, needed := d.Status.Needed()
 	return d.Job != 0 && d.Task != 0 && !needed
@@ -147,7 +147,7 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, told []dispatch.De
 		}
 		text.WriteString("\n")
 	}
-	fmt.Fprintf(&text, "-- \nYou get this mail because you asked %s to tell you of your jobs. Your account page there lists what you asked for, under the id\n%s, and ends it.\n", s.Source, h.ID)
+	fmt.Fprintf(&text, "-- \nYou get this mail because you asked %s to notify you of your jobs. Your account page there lists what you asked for, under the id\n%s, and ends it.\n", s.Source, h.ID)
 	m.Text = text.String()
 	return m
 }

@@ -28,7 +28,7 @@ type message struct {
 	Data    data      `json:"data"`
 }
 
-// data is what a message tells about a job or a task. What else a receiver needs it reads by the id.
+// data is what a message says about a job or a task. What else a receiver needs it reads by the id.
 type data struct {
 	Job    int64  `json:"job_id,omitempty"`
 	Task   int64  `json:"task_id,omitempty"`

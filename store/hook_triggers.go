@@ -44,7 +44,7 @@ END $body$`, `
 CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs FOR EACH ROW
 WHEN (NEW.status <> OLD.status AND NEW.status IN ('finished', 'failed', 'canceled') AND NOT NEW.hidden) EXECUTE FUNCTION add_deliveries()`}
 
-// ofNew are the hooks that are told of the job NEW: of all jobs, of this one, or of its task. None is of a job and a task. The lists let both
+// ofNew are the hooks that are notified of the job NEW: of all jobs, of this one, or of its task. None is of a job and a task. The lists let both
 // databases find them in the index hooks_of_job, so that the hooks of the owner's other jobs are not read.
 const ofNew = `h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0) AND NOT h.gone`
 
@@ -78,7 +78,7 @@ const whenMarked = `NEW.status <> OLD.status AND NEW.status IN ('finished', 'fai
 // whenGone is the condition under which a job is deleted before it has ended. The others of its task may have ended.
 const whenGone = `NEW.hidden AND NOT OLD.hidden AND NEW.phase <> 'ended' AND NEW.task <> 0`
 
-// addAttention tells that a job waits for its owner, once in an epoch. addReason has replaced it.
+// addAttention adds the deliveries for a job that waits for its owner, once in an epoch. addReason has replaced it.
 const addAttention = `
 	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
 	SELECT h.id, NEW.id, NEW.turn, 'attention', NEW.task, NEW.number, NEW.updated, NEW.updated, NEW.updated FROM hooks h
@@ -88,7 +88,7 @@ const addAttention = `
 const whenAttention = `NEW.attention <> OLD.attention AND NEW.phase <> 'ended' AND NOT NEW.hidden
 	AND NEW.attention IN ('sign_in_required', 'submission_unknown', 'set_aside', 'stalled')`
 
-// addSignIn tells that all jobs of an account wait for the sign-in of its user, once for each time that they begin to wait. $AT is the function that
+// addSignIn adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each time. $AT is the function that
 // finds a text in another.
 const addSignIn = `
 	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)

@@ -1496,7 +1496,7 @@ DELETE FROM task_marks WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 SELECT count(*) FROM task_marks WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 
 -- name: LockTold :one
--- What hooks were told of a task.
+-- What was sent to hooks about a task.
 UPDATE tasks SET ends = ends WHERE id = $1 AND NOT hidden RETURNING told_share, ends, ended_as, paused_for, trial;
 
 -- name: WriteTold :exec
@@ -1508,7 +1508,7 @@ SELECT CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END), 0) AS BI
 FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND number <= CAST(sqlc.arg(trial) AS BIGINT);
 
 -- name: ListTaskHooks :many
--- The hooks that are told of a task.
+-- The hooks that are notified of a task.
 SELECT h.* FROM tasks t JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
 WHERE t.id = CAST(sqlc.arg(task) AS BIGINT) AND NOT t.hidden AND NOT h.gone;
 

@@ -6344,7 +6344,7 @@ SELECT h.id, h.owner, h.url, h.statuses, h.key, h.sealed, h.gone, h.hold, h.fail
 WHERE t.id = CAST($1 AS BIGINT) AND NOT t.hidden AND NOT h.gone
 `
 
-// The hooks that are told of a task.
+// The hooks that are notified of a task.
 func (q *Queries) ListTaskHooks(ctx context.Context, task int64) ([]Hook, error) {
 	rows, err := q.db.QueryContext(ctx, listTaskHooks, task)
 	if err != nil {
@@ -7578,7 +7578,7 @@ type LockToldRow struct {
 	Trial     int64
 }
 
-// What hooks were told of a task.
+// What was sent to hooks about a task.
 func (q *Queries) LockTold(ctx context.Context, id dispatch.TaskID) (LockToldRow, error) {
 	row := q.db.QueryRowContext(ctx, lockTold, id)
 	var i LockToldRow

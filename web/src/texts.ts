@@ -439,8 +439,8 @@ export const texts = {
 
   hooks: {
     title: "Notifications",
-    lead: "A server of yours, or your mailbox, is told of your jobs, so that you need not keep this page open.",
-    none: "Nobody is told yet.",
+    lead: "A server of yours, or your mailbox, is notified of your jobs, so that you need not keep this page open.",
+    none: "Nobody is notified yet.",
     add: "Add a notification",
     how: "How",
     mail: (address: string) => `By mail to ${address}`,
