@@ -128,8 +128,8 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 		s.topic.want = want
 		return s, nil
 	}
-	_, err = a.readSnapshot(r.Context(), s.topic) // a missing task is answered as in GET
-	return s, err
+	_, err = a.Broker.Task(r.Context(), caller.User, s.topic.task) // a missing task is answered as in GET
+	return s, taskError(err)
 }
 
 var (
