@@ -554,6 +554,9 @@ CREATE TRIGGER mark_gone AFTER UPDATE OF hidden ON jobs WHEN NEW.hidden AND NOT 
 END;
 CREATE INDEX jobs_budgeted ON jobs (task) WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0);
 CREATE INDEX jobs_finished_runs ON jobs (owner, account, service_hash, moved) WHERE status = 'finished';
+CREATE INDEX jobs_troubled ON jobs (moved, id) WHERE phase NOT IN ('waiting', 'ended') AND attention <> '';
+CREATE INDEX jobs_set_aside ON jobs (moved, id) WHERE attention = 'set_aside' AND NOT hidden;
+CREATE INDEX accounts_held ON accounts (hold) WHERE hold > 0;
 INSERT INTO census (one, holder, ends) VALUES (1, '', 0);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (1, 0, 1);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (2, 1, 1);
@@ -624,5 +627,6 @@ INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (66, 88, 1);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (67, 92, 1);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (68, 93, 1);
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (69, 94, 1);
+INSERT INTO goose_db_version (id, version_id, is_applied) VALUES (70, 95, 1);
 INSERT INTO ids (name, last) VALUES ('job', 0);
 INSERT INTO ids (name, last) VALUES ('task', 0);

@@ -27,12 +27,27 @@ func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 		indexMigration(dialect, 94, "jobs_finished_runs", "ON jobs (owner, account, service_hash, moved) WHERE status = 'finished'"),
 		// Ended jobs that are to be removed from their platforms, see dispatch.Job.RemovalDue.
 		indexMigration(dialect, 106, "jobs_removal", "ON jobs (account, removal_due, id) WHERE removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0"),
+		// What operators list and the census counts: jobs at platforms that need attention, jobs that were set aside, and accounts of which nothing is
+		// submitted.
+		indexesMigration(dialect, 95, []index{
+			{"jobs_troubled", "ON jobs (moved, id) WHERE phase NOT IN ('waiting', 'ended') AND attention <> ''"},
+			{"jobs_set_aside", "ON jobs (moved, id) WHERE attention = 'set_aside' AND NOT hidden"},
+			{"accounts_held", "ON accounts (hold) WHERE hold > 0"},
+		}),
 	}
 }
 
-// indexMigration creates an index, and drops those that it replaces. On PostgreSQL one whose creation was interrupted is left behind, and is dropped
-// first.
+// index is an index that a migration creates.
+type index struct{ name, definition string }
+
+// indexMigration creates an index, and drops those that it replaces.
 func indexMigration(dialect goose.Dialect, version int64, name, definition string, replaced ...string) *goose.Migration {
+	return indexesMigration(dialect, version, []index{{name, definition}}, replaced...)
+}
+
+// indexesMigration creates indexes, and drops those that they replace. On PostgreSQL one whose creation was interrupted is left behind, and is dropped
+// first.
+func indexesMigration(dialect goose.Dialect, version int64, indexes []index, replaced ...string) *goose.Migration {
 	run := func(statements ...string) *goose.GoFunc {
 		if dialect == goose.DialectPostgres {
 			return &goose.GoFunc{RunDB: func(ctx context.Context, db *sql.DB) error { return execAll(ctx, db, statements) }}
@@ -44,11 +59,15 @@ func indexMigration(dialect goose.Dialect, version int64, name, definition strin
 		how = "CONCURRENTLY "
 	}
 	drop := "DROP INDEX " + how + "IF EXISTS "
-	up := []string{drop + name, "CREATE INDEX " + how + name + " " + definition}
+	var up, down []string
+	for _, i := range indexes {
+		up = append(up, drop+i.name, "CREATE INDEX "+how+i.name+" "+i.definition)
+		down = append(down, drop+i.name)
+	}
 	for _, other := range replaced {
 		up = append(up, drop+other)
 	}
-	return goose.NewGoMigration(version, run(up...), run(drop+name))
+	return goose.NewGoMigration(version, run(up...), run(down...))
 }
 
 func execAll(ctx context.Context, on interface {

@@ -53,7 +53,10 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error
 
 // purgeHooks deletes the hooks of jobs and tasks that were deleted.
 func (s *Store) purgeHooks(ctx context.Context) error {
-	return s.inBatches(ctx, unreported, func(q tx, _ int64) (int64, error) { return q.PurgeHooks(ctx, purgedAtOnce) })
+	return purgeFound(ctx, s, unreported, func(after string, n int64) ([]string, error) {
+		return s.queries(s.read).ListOrphanedHooks(ctx, after, n)
+	},
+		func(q tx, id string) (int64, error) { return 0, q.PurgeHook(ctx, id) })
 }
 
 // unreported is deleted without telling the function of OnRemoved.

@@ -927,7 +927,7 @@ DELETE FROM turns WHERE turns.account = sqlc.arg(account) AND turns.line IN (SEL
 	AND t.served < sqlc.arg(served) LIMIT CAST(sqlc.arg(n) AS BIGINT)) AND turns.served < sqlc.arg(served);
 
 -- name: ListAgedResults :many
-SELECT r.job FROM results r JOIN jobs j ON j.id = r.job WHERE j.phase = 'ended' AND j.moved < CAST(sqlc.arg(before) AS BIGINT)
+SELECT r.job FROM results r JOIN jobs j ON j.id = r.job WHERE r.job > sqlc.arg(after) AND j.phase = 'ended' AND j.moved < CAST(sqlc.arg(before) AS BIGINT)
 ORDER BY r.job LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: DeleteAgedResult :execrows
@@ -979,10 +979,10 @@ UPDATE tasks SET request = sqlc.arg(request), pruned = TRUE WHERE id = sqlc.arg(
 SELECT EXISTS (SELECT 1 FROM jobs j WHERE j.task = CAST(sqlc.arg(task) AS BIGINT) AND j.task <> 0 AND NOT j.hidden AND j.status = 'failed' AND j.pruned) AS pruned;
 
 -- name: CountAged :one
--- Of jobs of no task.
-SELECT (SELECT count(*) FROM results r JOIN jobs j ON j.id = r.job WHERE j.phase = 'ended' AND j.moved < CAST(sqlc.arg(results) AS BIGINT)) AS results,
+-- Requests and jobs are those of no task. Of results, not of jobs, all are read: the order of a CROSS JOIN is kept by SQLite.
+SELECT (SELECT count(*) FROM results r CROSS JOIN jobs j WHERE j.id = r.job AND j.phase = 'ended' AND j.moved < CAST(sqlc.arg(results) AS BIGINT)) AS results,
 	(SELECT count(*) FROM jobs a WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < CAST(sqlc.arg(requests) AS BIGINT) AND a.strays = '') AS requests,
-	(SELECT count(*) FROM jobs b WHERE b.task = 0 AND b.phase = 'ended' AND b.moved < CAST(sqlc.arg(jobs) AS BIGINT) AND b.strays = '') AS jobs;
+	(SELECT count(*) FROM jobs b WHERE b.task = 0 AND b.phase = 'ended' AND b.pruned IN (FALSE, TRUE) AND b.moved < CAST(sqlc.arg(jobs) AS BIGINT) AND b.strays = '') AS jobs;
 
 -- name: CountAgedTasks :one
 -- Tasks whose jobs have all ended, by when the last of them did.
@@ -1356,7 +1356,7 @@ FROM jobs WHERE phase = 'waiting' AND NOT paused GROUP BY 1;
 
 -- name: CensusHolds :many
 SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform, hold_attention, count(*) AS n
-FROM accounts WHERE hold > sqlc.arg(now) GROUP BY 1, 2;
+FROM accounts WHERE hold > 0 AND hold > sqlc.arg(now) GROUP BY 1, 2;
 
 -- name: CensusDue :many
 -- Since when the account that waits longest for a visit is due.
@@ -1476,11 +1476,15 @@ UPDATE hooks SET key = sqlc.arg(key), sealed = sqlc.arg(sealed) WHERE id = sqlc.
 -- name: ListDeliveries :many
 SELECT * FROM deliveries WHERE hook = sqlc.arg(hook) ORDER BY happened DESC, job DESC, epoch DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
--- name: PurgeHooks :execrows
+-- name: ListOrphanedHooks :many
 -- Those of jobs and tasks that are no more.
-DELETE FROM hooks WHERE id IN (SELECT h.id FROM hooks h
-	WHERE h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job) OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task)
-	LIMIT CAST(sqlc.arg(n) AS BIGINT));
+SELECT h.id FROM hooks h WHERE h.id > CAST(sqlc.arg(after) AS TEXT)
+	AND (h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job) OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task))
+ORDER BY h.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: PurgeHook :exec
+-- Ids of jobs and tasks are not used again, so that the hook is still an orphan.
+DELETE FROM hooks WHERE id = $1;
 
 -- name: PurgeDeliveries :execrows
 DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
@@ -1546,7 +1550,7 @@ AND EXISTS (SELECT 1 FROM account_counts c WHERE c.account = accounts.id AND (c.
 SELECT * FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListSetAside :many
--- Jobs that were set aside and not retried since; reads all jobs.
+-- Jobs that were set aside and not retried since.
 SELECT * FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListEvents :many

@@ -69,8 +69,8 @@ func (s *Store) pruneResults(ctx context.Context, before int64) error {
 		return nil
 	}
 	return purgeFound(ctx, s, removedResults,
-		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return s.queries(s.read).ListAgedResults(ctx, before, n)
+		func(after dispatch.JobID, n int64) ([]dispatch.JobID, error) {
+			return s.queries(s.read).ListAgedResults(ctx, after, before, n)
 		},
 		func(q tx, id dispatch.JobID) (int64, error) { return q.DeleteAgedResult(ctx, id, before) })
 }

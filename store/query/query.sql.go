@@ -603,7 +603,7 @@ func (q *Queries) CensusHeld(ctx context.Context) ([]CensusHeldRow, error) {
 
 const censusHolds = `-- name: CensusHolds :many
 SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform, hold_attention, count(*) AS n
-FROM accounts WHERE hold > $1 GROUP BY 1, 2
+FROM accounts WHERE hold > 0 AND hold > $1 GROUP BY 1, 2
 `
 
 type CensusHoldsRow struct {
@@ -974,9 +974,9 @@ func (q *Queries) CountAccountAccepted(ctx context.Context, account dispatch.Acc
 }
 
 const countAged = `-- name: CountAged :one
-SELECT (SELECT count(*) FROM results r JOIN jobs j ON j.id = r.job WHERE j.phase = 'ended' AND j.moved < CAST($1 AS BIGINT)) AS results,
+SELECT (SELECT count(*) FROM results r CROSS JOIN jobs j WHERE j.id = r.job AND j.phase = 'ended' AND j.moved < CAST($1 AS BIGINT)) AS results,
 	(SELECT count(*) FROM jobs a WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < CAST($2 AS BIGINT) AND a.strays = '') AS requests,
-	(SELECT count(*) FROM jobs b WHERE b.task = 0 AND b.phase = 'ended' AND b.moved < CAST($3 AS BIGINT) AND b.strays = '') AS jobs
+	(SELECT count(*) FROM jobs b WHERE b.task = 0 AND b.phase = 'ended' AND b.pruned IN (FALSE, TRUE) AND b.moved < CAST($3 AS BIGINT) AND b.strays = '') AS jobs
 `
 
 type CountAgedRow struct {
@@ -985,7 +985,7 @@ type CountAgedRow struct {
 	Jobs     int64
 }
 
-// Of jobs of no task.
+// Requests and jobs are those of no task. Of results, not of jobs, all are read: the order of a CROSS JOIN is kept by SQLite.
 func (q *Queries) CountAged(ctx context.Context, results int64, requests int64, jobs int64) (CountAgedRow, error) {
 	row := q.db.QueryRowContext(ctx, countAged, results, requests, jobs)
 	var i CountAgedRow
@@ -3414,12 +3414,12 @@ func (q *Queries) ListAgedJobs(ctx context.Context, pruned bool, before int64, n
 }
 
 const listAgedResults = `-- name: ListAgedResults :many
-SELECT r.job FROM results r JOIN jobs j ON j.id = r.job WHERE j.phase = 'ended' AND j.moved < CAST($1 AS BIGINT)
-ORDER BY r.job LIMIT CAST($2 AS BIGINT)
+SELECT r.job FROM results r JOIN jobs j ON j.id = r.job WHERE r.job > $1 AND j.phase = 'ended' AND j.moved < CAST($2 AS BIGINT)
+ORDER BY r.job LIMIT CAST($3 AS BIGINT)
 `
 
-func (q *Queries) ListAgedResults(ctx context.Context, before int64, n int64) ([]dispatch.JobID, error) {
-	rows, err := q.db.QueryContext(ctx, listAgedResults, before, n)
+func (q *Queries) ListAgedResults(ctx context.Context, after dispatch.JobID, before int64, n int64) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listAgedResults, after, before, n)
 	if err != nil {
 		return nil, err
 	}
@@ -5258,6 +5258,36 @@ func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	return items, nil
 }
 
+const listOrphanedHooks = `-- name: ListOrphanedHooks :many
+SELECT h.id FROM hooks h WHERE h.id > CAST($1 AS TEXT)
+	AND (h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job) OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task))
+ORDER BY h.id LIMIT CAST($2 AS BIGINT)
+`
+
+// Those of jobs and tasks that are no more.
+func (q *Queries) ListOrphanedHooks(ctx context.Context, after string, n int64) ([]string, error) {
+	rows, err := q.db.QueryContext(ctx, listOrphanedHooks, after, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listOutdated = `-- name: ListOutdated :many
 SELECT DISTINCT d.task, d.job FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
 WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created' AND d.platform = $1 AND d.service = $2
@@ -5996,7 +6026,7 @@ const listSetAside = `-- name: ListSetAside :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
-// Jobs that were set aside and not retried since; reads all jobs.
+// Jobs that were set aside and not retried since.
 func (q *Queries) ListSetAside(ctx context.Context, n int64) ([]Job, error) {
 	rows, err := q.db.QueryContext(ctx, listSetAside, n)
 	if err != nil {
@@ -7977,19 +8007,14 @@ func (q *Queries) PurgeEvents(ctx context.Context, at int64) (int64, error) {
 	return result.RowsAffected()
 }
 
-const purgeHooks = `-- name: PurgeHooks :execrows
-DELETE FROM hooks WHERE id IN (SELECT h.id FROM hooks h
-	WHERE h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job) OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task)
-	LIMIT CAST($1 AS BIGINT))
+const purgeHook = `-- name: PurgeHook :exec
+DELETE FROM hooks WHERE id = $1
 `
 
-// Those of jobs and tasks that are no more.
-func (q *Queries) PurgeHooks(ctx context.Context, n int64) (int64, error) {
-	result, err := q.db.ExecContext(ctx, purgeHooks, n)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+// Ids of jobs and tasks are not used again, so that the hook is still an orphan.
+func (q *Queries) PurgeHook(ctx context.Context, id string) error {
+	_, err := q.db.ExecContext(ctx, purgeHook, id)
+	return err
 }
 
 const purgeJobs = `-- name: PurgeJobs :many
