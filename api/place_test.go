@@ -30,7 +30,7 @@ func TestPlaceOf(t *testing.T) {
 		square: {square, box},
 		turned: {square, box},
 		bowtie: {square, box},
-		over:   {over, `[-180,-17,180,-16]`},
+		over:   {over, `[179,-17,-179,-16]`},
 		`{"type":"Feature","geometry":` + turned + `,"properties":{}}`:                           {square, box},
 		`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + square + `}]}`: {square, box},
 		`{"type":"Feature","geometry":{"type":"Point","coordinates":[4,51]},"properties":null}`:  {`{"coordinates":[4,51],"type":"Point"}`, `[4,51,4,51]`},

@@ -1,28 +1,46 @@
 package stac
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 )
 
 // Extent is the spatial and temporal extent of results, as far as it is known. In the zero Extent nothing is known.
 type Extent struct {
-	box         []float64 // west, south, east, north in degrees; nil: not known; west > east crosses the antimeridian
-	first, last time.Time
+	spans        [][2]float64 // disjoint ranges of longitudes, from west to east; none: not known. One across the antimeridian is two that end there
+	south, north float64
+	first, last  time.Time
 }
 
 var world = []float64{-180, -90, 180, 90}
 
-// Box returns west, south, east and north in degrees; nil if that is not known.
-func (e Extent) Box() []float64 { return e.box }
+// Box returns west, south, east and north in degrees; nil if that is not known. West is greater than east if places on both sides of the
+// antimeridian reach it (RFC 7946, section 5.2): then the box leaves out the widest gap between them.
+func (e Extent) Box() []float64 {
+	if len(e.spans) == 0 {
+		return nil
+	}
+	west, east := e.spans[0][0], e.spans[len(e.spans)-1][1]
+	if west == -180 && east == 180 {
+		widest := 0.0
+		for i, s := range e.spans[1:] {
+			if gap := e.gapBefore(i + 1); gap > widest {
+				widest, west, east = gap, s[0], e.spans[i][1]
+			}
+		}
+	}
+	return []float64{west, e.south, east, e.north}
+}
 
 // Times returns begin and end, each zero if it is not known.
 func (e Extent) Times() (first, last time.Time) { return e.first, e.last }
 
 // MarshalJSON writes the extent of a Collection. What is not known becomes the whole Earth and an open interval.
 func (e Extent) MarshalJSON() ([]byte, error) {
-	box := e.box
+	box := e.Box()
 	if box == nil {
 		box = world
 	}
@@ -102,68 +120,93 @@ func isWholeEarth(b []float64) bool {
 	return b[0] <= -180 && b[1] <= -90 && b[n] >= 180 && b[n+1] >= 90
 }
 
-// positions widens e by each position of a geometry of any type.
+// positions widens e by the coordinates of a geometry of any type: by the box around each line and each border, and by each other position.
 func (e *Extent) positions(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		e.positions(v["coordinates"])
 		e.positions(v["geometries"])
 	case []any:
-		if len(v) >= 2 {
-			x, isX := v[0].(float64)
-			y, isY := v[1].(float64)
-			if isX && isY {
-				e.AddBox([]float64{x, y, x, y})
-				return
+		if at, is := positionOf(v); is {
+			e.AddBox([]float64{at[0], at[1], at[0], at[1]})
+			return
+		}
+		var around []float64
+		for _, inner := range v {
+			at, is := positionOf(inner)
+			switch {
+			case !is:
+				e.positions(inner)
+			case !onEarth(at[0], at[1]):
+			case around == nil:
+				around = []float64{at[0], at[1], at[0], at[1]}
+			default:
+				around[0], around[1] = min(around[0], at[0]), min(around[1], at[1])
+				around[2], around[3] = max(around[2], at[0]), max(around[3], at[1])
 			}
 		}
-		for _, inner := range v {
-			e.positions(inner)
+		if around != nil {
+			e.AddBox(around)
 		}
 	}
 }
+
+func positionOf(v any) (at [2]float64, is bool) {
+	list, _ := v.([]any)
+	if len(list) < 2 {
+		return at, false
+	}
+	x, isX := list[0].(float64)
+	y, isY := list[1].(float64)
+	return [2]float64{x, y}, isX && isY
+}
+
+func onEarth(x, y float64) bool { return math.Abs(x) <= 180 && math.Abs(y) <= 90 }
 
 // AddBox widens e by a bounding box of four or six numbers. It ignores boxes outside the Earth, such as coordinates in
 // metres.
 func (e *Extent) AddBox(b []float64) {
 	n := len(b) / 2
 	west, south, east, north := b[0], b[1], b[n], b[n+1]
-	if !(math.Abs(west) <= 180 && math.Abs(east) <= 180 && math.Abs(south) <= 90 && math.Abs(north) <= 90) {
+	if !onEarth(west, south) || !onEarth(east, north) {
 		return
 	}
-	if e.box == nil {
-		e.box = []float64{west, south, east, north}
+	if len(e.spans) == 0 {
+		e.south, e.north = south, north
+	}
+	e.south, e.north = min(e.south, south), max(e.north, north)
+	if west <= east {
+		e.addSpan(west, east)
 		return
 	}
-	e.box[1], e.box[3] = min(e.box[1], south), max(e.box[3], north)
-	e.box[0], e.box[2] = union(e.box[0], e.box[2], west, east)
+	e.addSpan(west, 180)
+	e.addSpan(-180, east)
 }
 
-// union returns the range of longitudes that contains both ranges; the narrower one if there are two.
-func union(west, east, w, e float64) (float64, float64) {
-	if west <= east && w <= e {
-		return min(west, w), max(east, e)
+const mostSpans = 100
+
+// addSpan adds a range of longitudes. Of too many, the two with the narrowest gap become one.
+func (e *Extent) addSpan(west, east float64) {
+	from, _ := slices.BinarySearchFunc(e.spans, west, func(s [2]float64, at float64) int { return cmp.Compare(s[1], at) })
+	to := from
+	for ; to < len(e.spans) && e.spans[to][0] <= east; to++ {
+		west, east = min(west, e.spans[to][0]), max(east, e.spans[to][1])
 	}
-	best := [2]float64{-180, 180}
-	for _, c := range [][2]float64{{west, east}, {w, e}, {west, e}, {w, east}} {
-		if contains(c, west, east) && contains(c, w, e) && width(c[0], c[1]) < width(best[0], best[1]) {
-			best = c
+	e.spans = slices.Concat(e.spans[:from], [][2]float64{{west, east}}, e.spans[to:]) // a copy: an Extent may have been copied
+	if len(e.spans) <= mostSpans {
+		return
+	}
+	narrowest := 1
+	for i := range e.spans[1:] {
+		if e.gapBefore(i+1) < e.gapBefore(narrowest) {
+			narrowest = i + 1
 		}
 	}
-	return best[0], best[1]
+	e.spans[narrowest-1][1] = e.spans[narrowest][1]
+	e.spans = slices.Delete(e.spans, narrowest, narrowest+1)
 }
 
-func contains(c [2]float64, west, east float64) bool {
-	return width(c[0], west)+width(west, east) <= width(c[0], c[1])
-}
-
-// width returns the eastward distance in degrees.
-func width(west, east float64) float64 {
-	if west > east {
-		return east - west + 360
-	}
-	return east - west
-}
+func (e Extent) gapBefore(i int) float64 { return e.spans[i][0] - e.spans[i-1][1] }
 
 // AddTime widens e by a time in RFC 3339 or a date. It ignores other texts.
 func (e *Extent) AddTime(s string) {
@@ -228,8 +271,8 @@ func spatial(raw, fallback json.RawMessage) json.RawMessage {
 		}
 		all.AddBox(b)
 	}
-	if len(boxes) == 2 && all.box != nil {
-		s["bbox"] = marshal(append([][]float64{all.box}, boxes...))
+	if box := all.Box(); len(boxes) == 2 && box != nil {
+		s["bbox"] = marshal(append([][]float64{box}, boxes...))
 		return marshal(s)
 	}
 	return raw

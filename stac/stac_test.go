@@ -71,6 +71,10 @@ func TestExtent_AddBox(t *testing.T) {
 		{`[[179,0,-179,1],[177,0,178,1]]`, `[177,0,-179,1]`},
 		{`[[179,0,-179,1],[178,0,-178,1]]`, `[178,0,-178,1]`},
 		{`[[170,0,-170,1],[-175,0,175,1]]`, `[-180,0,180,1]`},
+		{`[[170,0,180,1],[-180,0,-170,1]]`, `[170,0,-170,1]`},
+		{`[[170,0,175,1],[-180,0,-170,1],[174,0,180,1]]`, `[170,0,-170,1]`},
+		{`[[-180,0,0,1],[0,0,180,1]]`, `[-180,0,180,1]`},
+		{`[[170,0,179,1],[-179,0,-170,1]]`, `[-179,0,179,1]`},
 	} {
 		var boxes [][]float64
 		var e Extent
@@ -81,6 +85,38 @@ func TestExtent_AddBox(t *testing.T) {
 		if got := marshal(e.Box()); string(got) != c.want {
 			t.Errorf("%s: %s, want %s", c.boxes, got, c.want)
 		}
+	}
+}
+
+// A geometry that is cut at the antimeridian has a box across it, and one around the globe has the box of the globe.
+func TestExtent_GeoJSON(t *testing.T) {
+	for given, want := range map[string]string{
+		`{"type":"MultiPolygon","coordinates":[[[[179,1],[180,1],[180,2],[179,1]]],[[[-180,1],[-178,1],[-180,2],[-180,1]]]]}`:                                            `[179,1,-178,2]`,
+		`{"type":"Polygon","coordinates":[[[-180,1],[180,1],[180,2],[-180,2],[-180,1]],[[-170,1.2],[170,1.2],[0,1.8],[-170,1.2]]]}`:                                      `[-180,1,180,2]`,
+		`{"type":"GeometryCollection","geometries":[{"type":"LineString","coordinates":[[179,1],[180,1]]},{"type":"Point","coordinates":[-180,3]}]}`:                     `[179,1,-180,3]`,
+		`{"type":"FeatureCollection","features":[{"geometry":{"coordinates":[[[170,1],[180,1],[170,1]]]}},{"geometry":{"coordinates":[[[-180,1],[-175,1],[-180,1]]]}}]}`: `[170,1,-175,1]`,
+		`{"type":"Polygon","coordinates":[[[4,51],[5,51],[500000,5650000],[4,52],[4,51],"x",[7]]]}`:                                                                      `[4,51,5,52]`,
+	} {
+		var e Extent
+		e.GeoJSON(json.RawMessage(given))
+		if got := marshal(e.Box()); string(got) != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
+		}
+	}
+}
+
+// TestExtent_OfManyPlaces: the box contains all places, the widest gap is left out, and a copy that was taken before is not changed.
+func TestExtent_OfManyPlaces(t *testing.T) {
+	var e Extent
+	e.AddBox([]float64{100, 0, -100, 1})
+	before := e
+	for i := range 2 * mostSpans {
+		at := 100.5 + 79*float64(i*7919%(2*mostSpans))/(2*mostSpans)
+		e.AddBox([]float64{-at, 0, -at, 1})
+		e.AddBox([]float64{at - 80, 0, at - 80, 1})
+	}
+	if got := e.Box(); !slices.Equal(got, []float64{20.5, 0, -100, 1}) || len(e.spans) > mostSpans || !slices.Equal(before.Box(), []float64{100, 0, -100, 1}) {
+		t.Errorf("%v of %d, before %v", got, len(e.spans), before.Box())
 	}
 }
 
