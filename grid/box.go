@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,31 +22,59 @@ type Box struct {
 // ParseBox reads a bounding box in longitude and latitude: an object with west, south, east and north as in openEO, an object with bbox as in
 // OGC API - Processes, or an array of four or six numbers. ok is false for any other value, and for a box in another reference system.
 func ParseBox(raw []byte) (b Box, ok bool) {
+	w, ok := readBox(raw)
+	return w.Box, ok && w.geographic
+}
+
+// writtenBox is a box as it was written.
+type writtenBox struct {
+	Box
+	crs        json.RawMessage
+	geographic bool // in longitude and latitude, in this order
+	heights    bool // it has a base or a height
+}
+
+// readBox reads a bounding box in any reference system.
+func readBox(raw []byte) (w writtenBox, ok bool) {
 	var v struct {
 		West, South, East, North *float64
+		Base, Height             json.RawMessage
 		Bbox                     []float64
 		CRS                      json.RawMessage
 		Type                     string
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("[")) {
 		if json.Unmarshal(raw, &v.Bbox) != nil {
-			return b, false
+			return w, false
 		}
 	} else if json.Unmarshal(raw, &v) != nil || v.Type != "" { // GeoJSON may have a bbox, too
-		return b, false
+		return w, false
 	}
 	switch n := len(v.Bbox); {
 	case v.West != nil && v.South != nil && v.East != nil && v.North != nil:
-		return Box{*v.West, *v.South, *v.East, *v.North}, isGeographic(v.CRS, "4326", "CRS84")
+		return writtenBox{Box{*v.West, *v.South, *v.East, *v.North}, v.CRS, isGeographic(v.CRS, "4326", "CRS84"), isGiven(v.Base) || isGiven(v.Height)}, true
 	case n == 4 || n == 6: // in EPSG:4326 the order would be latitude, longitude
-		return Box{v.Bbox[0], v.Bbox[1], v.Bbox[n/2], v.Bbox[n/2+1]}, isGeographic(v.CRS, "CRS84")
+		return writtenBox{Box{v.Bbox[0], v.Bbox[1], v.Bbox[n/2], v.Bbox[n/2+1]}, v.CRS, isGeographic(v.CRS, "CRS84"), n == 6}, true
 	}
-	return b, false
+	return w, false
 }
+
+// unfit returns why a box cannot be split into tiles, which are areas in longitude and latitude without heights; nil if it can.
+func (w writtenBox) unfit() error {
+	switch {
+	case !w.geographic:
+		return fmt.Errorf("the box is in the reference system %.80s: give it in degrees of longitude and latitude, without crs", w.crs)
+	case w.heights:
+		return errors.New("tiles have no heights: leave out the base and the height of the box")
+	}
+	return nil
+}
+
+func isGiven(member json.RawMessage) bool { return len(member) > 0 && string(member) != "null" }
 
 // isGeographic reports whether a reference system is absent or contains one of the names.
 func isGeographic(crs json.RawMessage, names ...string) bool {
-	if len(crs) == 0 || string(crs) == "null" {
+	if !isGiven(crs) {
 		return true
 	}
 	text := strings.ToUpper(string(crs))
@@ -81,9 +110,13 @@ func (b Box) areaWithin(m *budget.Meter) (*Area, error) {
 	return newArea(MultiPolygon{{{{b.West, b.South}, {end, b.South}, {end, b.North}, {b.West, b.North}, {b.West, b.South}}}}, m)
 }
 
-// ParseAnyWithin is [ParseWithin] for a value that may also be a bounding box, which isBox reports.
+// ParseAnyWithin is [ParseWithin] for a value that may also be a bounding box, which isBox reports. A box in another reference system, or with
+// heights, is refused.
 func ParseAnyWithin(m *budget.Meter, raw []byte) (a *Area, isBox bool, err error) {
-	if b, ok := ParseBox(raw); ok {
+	if b, ok := readBox(raw); ok {
+		if err := b.unfit(); err != nil {
+			return nil, true, err
+		}
 		a, err = b.areaWithin(m)
 		return a, true, err
 	}

@@ -3,6 +3,7 @@ package grid_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/grid"
@@ -56,6 +57,20 @@ func TestBox_Area(t *testing.T) {
 		if n < 2 {
 			t.Errorf("%+v: %d tiles", b, n)
 		}
+	}
+	for given, why := range map[string]string{
+		`{"west":500000,"south":5650000,"east":520000,"north":5670000,"crs":32631}`: "the reference system 32631",
+		`{"bbox":[51,4,52,5],"crs":"http://www.opengis.net/def/crs/EPSG/0/4326"}`:   "EPSG/0/4326",
+		`{"west":1,"south":2,"east":3,"north":4,"base":0,"height":10}`:              "no heights",
+		`{"bbox":[1,2,0,3,4,9]}`: "no heights",
+		`[1,2,0,3,4,9]`:          "no heights",
+	} {
+		if _, _, err := grid.ParseAnyWithin(nil, []byte(given)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+	if _, _, err := grid.ParseAnyWithin(nil, []byte(`{"west":1,"south":2,"east":3,"north":4,"crs":null,"base":null}`)); err != nil {
+		t.Error(err)
 	}
 	for _, sides := range [][4]float64{{1, 2, 3, 91}, {1, -91, 3, 4}, {-181, 2, 3, 4}, {1, 2, 181, 4}, {1, 4, 3, 2}, {1, 2, 1, 4}, {1, 2, 3, 2}} {
 		b := grid.Box{West: sides[0], South: sides[1], East: sides[2], North: sides[3]}

@@ -2,7 +2,9 @@ package parameters
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,17 +40,51 @@ func badPlace(value json.RawMessage) string {
 		}
 		b = area
 	}
+	if name := missingCRS(b.crs); name != "" {
+		return "There is no reference system " + name
+	}
 	south, errSouth := b.South.Float64()
 	north, errNorth := b.North.Float64()
+	west, errWest := b.West.Float64()
+	east, errEast := b.East.Float64()
+	farthest := farthestSide
+	if !isBox {
+		farthest = farthestVertex
+	}
 	switch {
-	case errSouth != nil || errNorth != nil || !inDegrees(b.crs):
+	case errSouth != nil || errNorth != nil || errWest != nil || errEast != nil || !inDegrees(b.crs):
 		return ""
 	case south < -90 || north > 90:
 		return "Latitudes lie between -90 and 90 degrees"
 	case south > north:
 		return "The south of the area is greater than its north"
+	case min(west, east) < -farthest || max(west, east) > farthest:
+		return "Longitudes lie between -180 and 180 degrees"
 	}
 	return ""
+}
+
+// How far boxes and GeoJSON may go on across the antimeridian, in degrees. Some services count longitudes from 0 to 360.
+const (
+	farthestSide   = 360.0
+	farthestVertex = 540.0
+)
+
+var epsg = regexp.MustCompile(`(?i)^(?:EPSG:|urn:ogc:def:crs:EPSG:[^:]*:|https?://www\.opengis\.net/def/crs/EPSG/[^/]*/)?(\d{1,9})$`)
+
+// lowestEPSG is the lowest code that the EPSG register gives.
+const lowestEPSG = 1024
+
+// missingCRS returns the name of a reference system that cannot exist; "" for any other.
+func missingCRS(crs json.RawMessage) string {
+	found := epsg.FindStringSubmatch(strings.Trim(string(crs), `"`))
+	if found == nil {
+		return ""
+	}
+	if code, err := strconv.Atoi(found[1]); err != nil || code >= lowestEPSG {
+		return ""
+	}
+	return "EPSG:" + found[1]
 }
 
 // inDegrees reports whether a reference system is absent, or is longitude and latitude.
