@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-const areaHelp = `AREA is a bounding box in degrees, west,south,east,north, a file, or the English name of a country. Files are GeoJSON, KML, a
+const areaHelp = `AREA is a bounding box in degrees, west,south,east,north, with west > east across the antimeridian; a file; or the English name of a country. Files are GeoJSON, KML, a
 shapefile (zipped, or .shp with its .prj beside it) or a GeoPackage with one layer; their positions are longitude and latitude by
 WGS 84, and all their polygons are the area. "-" reads GeoJSON from standard input.`
 
@@ -135,12 +135,22 @@ func boxFrom(text string) (box json.RawMessage, ok bool, err error) {
 		}
 	}
 	w, s, e, n := b[0], b[1], b[2], b[3]
-	if w < -180 || e > 180 || s < -90 || n > 90 || s >= n || w >= e {
-		return nil, true, usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north. An area across the antimeridian is given as a GeoJSON file", text)
+	crosses := w > e && e+360-w <= widestCrossing
+	if min(w, e) < -180 || max(w, e) > 180 || s < -90 || n > 90 || s >= n || w >= e && !crosses {
+		return nil, true, usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north. One across the antimeridian has west > east, and is at most %v degrees wide", text, widestCrossing)
 	}
-	box, err = json.Marshal(map[string]any{"type": "Polygon", "coordinates": polygon{{{w, s}, {e, s}, {e, n}, {w, n}, {w, s}}}})
+	if crosses { // in two parts (RFC 7946, section 3.1.9)
+		box, err = json.Marshal(map[string]any{"type": "MultiPolygon", "coordinates": []polygon{rectangle(w, s, 180, n), rectangle(-180, s, e, n)}})
+		return box, true, err
+	}
+	box, err = json.Marshal(map[string]any{"type": "Polygon", "coordinates": rectangle(w, s, e, n)})
 	return box, true, err
 }
+
+// widestCrossing is how many degrees wide a box across the antimeridian may be. In a wider one west and east are more likely confused.
+const widestCrossing = 180.0
+
+func rectangle(w, s, e, n float64) polygon { return polygon{{{w, s}, {e, s}, {e, n}, {w, n}, {w, s}}} }
 
 // polygon is the rings of a GeoJSON Polygon.
 type polygon [][][]float64
@@ -257,22 +267,44 @@ func ringOf(text string) (ring [][]float64, err error) {
 	return ring, nil
 }
 
-// boxAround returns the bounding box of a GeoJSON Polygon or MultiPolygon, as openEO writes it.
-func boxAround(area json.RawMessage) (json.RawMessage, error) {
+// boxAround returns the bounding box of a GeoJSON Polygon or MultiPolygon, as openEO writes it, unless the area crosses the antimeridian: openEO
+// defines no box across it.
+func boxAround(area json.RawMessage) (box json.RawMessage, crosses bool, err error) {
 	polygons, err := polygonsOf(area, 0)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	west, south, east, north := math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)
+	ends, begins := false, false // there
 	for _, p := range polygons {
+		first, last := math.Inf(1), math.Inf(-1)
 		for _, ring := range p {
 			for _, at := range ring {
 				if len(at) < 2 {
-					return nil, usage("the area has a position without two numbers")
+					return nil, false, usage("the area has a position without two numbers")
 				}
-				west, south, east, north = min(west, at[0]), min(south, at[1]), max(east, at[0]), max(north, at[1])
+				first, south, last, north = min(first, at[0]), min(south, at[1]), max(last, at[0]), max(north, at[1])
 			}
 		}
+		crosses = crosses || first < -180 || last > 180 || len(p) > 0 && jumps(p[0])
+		ends, begins = ends || last == 180 && first > -180, begins || first == -180 && last < 180
+		west, east = min(west, first), max(east, last)
 	}
-	return json.Marshal(map[string]float64{"west": west, "south": south, "east": east, "north": north})
+	if crosses || ends && begins {
+		return nil, true, nil
+	}
+	box, err = json.Marshal(map[string]float64{"west": west, "south": south, "east": east, "north": north})
+	return box, false, err
+}
+
+// jumps reports whether an outer ring, which is written counterclockwise (RFC 7946, section 3.1.6), is so only if it crosses the antimeridian where two
+// positions are more than half the globe apart.
+func jumps(ring [][]float64) bool {
+	wide, area := false, 0.0
+	for i := 1; i < len(ring); i++ {
+		a, b := ring[i-1], ring[i]
+		wide = wide || math.Abs(a[0]-b[0]) > 180 && math.Abs(a[0]-b[0]) < 360
+		area += a[0]*b[1] - b[0]*a[1]
+	}
+	return wide && area < 0
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -180,14 +181,84 @@ func TestRequest_SplitsTime(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"request", "s", "--split", "month"}, "--split needs --time FROM/TO"},
-		{[]string{"request", "s", "--split", "month", "--time", "2024-01-01"}, "--split needs --time FROM/TO"},
+		{[]string{"request", "s", "--split", "month"}, "--split needs --time: \"\" is no time span: write FROM/TO"},
+		{[]string{"request", "s", "--split", "month", "--time", "soon"}, "--split needs --time: \"soon\" is no time span: write FROM/TO"},
 		{append(year, "-p", "when=2024-01-01/2024-02-01"), "no parameter of the type date-interval that is not given already"},
 	} {
 		if said := command(t, environ, c.args...); !strings.Contains(said, c.says) {
 			t.Errorf("%v: %s", c.args, said)
 		}
 	}
+}
+
+// A day, a month or a year is a time span, except for a service that takes a time.
+func TestRequest_TakesADayForATimeSpan(t *testing.T) {
+	environ := stub(t, map[string]string{
+		"GET /services/span": `{"id":"span","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`,
+		"GET /services/both": `{"id":"both","protocol":"openeo","parameters":[{"name":"when","type":"datetime"},{"name":"span","type":"date-interval","optional":true}]}`,
+	})
+	day, when := `["2024-06-01","2024-06-02"]`, `"2024-06-01"`
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"span", "--time", "2024-06-01"}, `{"when":` + day + `}`},
+		{[]string{"span", "--time", "2024-12-31"}, `{"when":["2024-12-31","2025-01-01"]}`},
+		{[]string{"span", "--time", "2024-02"}, `{"when":["2024-02-01","2024-03-01"]}`},
+		{[]string{"span", "--time", "2024"}, `{"when":["2024-01-01","2025-01-01"]}`},
+		{[]string{"span", "-p", "when=2024-06-01"}, `{"when":` + day + `}`},
+		{[]string{"both", "--time", "2024-06-01"}, `{"when":` + when + `}`},
+		{[]string{"both", "-p", "when=2024-06-01", "--time", "2024-06-01/2024-06-02"}, `{"when":` + when + `,"span":` + day + `}`},
+	} {
+		var made client.JobRequest
+		printed, err := execute(t, environ, append([]string{"request"}, c.args...)...)
+		if err != nil || json.Unmarshal([]byte(printed), &made) != nil || !sameJSON(t, made.Parameters, c.want) {
+			t.Errorf("%v: %v: %s", c.args, err, printed)
+		}
+	}
+	for _, text := range []string{"2024-06-01T00:00:00Z", "2024-13", "June"} {
+		if said := command(t, environ, "request", "span", "--time", text); !strings.Contains(said, "write FROM/TO, for example 2024-06-01/2024-07-01, or a day, month or year") {
+			t.Errorf("%s: %s", text, said)
+		}
+	}
+}
+
+// An area across the antimeridian is sent as it is to a service that takes boxes: a box around its parts would go around the globe.
+func TestRequest_AreaAcrossTheAntimeridian(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"}]}`})
+	folder := t.TempDir()
+	file := func(name, coordinates string) string {
+		return write(t, filepath.Join(folder, name+".geojson"), `{"type":"Polygon","coordinates":[`+coordinates+`]}`)
+	}
+	for name, c := range map[string]struct{ area, want string }{
+		"box":       {"170,-20,-170,-10", `{"type":"MultiPolygon","coordinates":[[[[170,-20],[180,-20],[180,-10],[170,-10],[170,-20]]],[[[-180,-20],[-170,-20],[-170,-10],[-180,-10],[-180,-20]]]]}`},
+		"beyond":    {file("beyond", `[[170,0],[190,0],[190,1],[170,0]]`), `{"type":"Polygon","coordinates":[[[170,0],[190,0],[190,1],[170,0]]]}`},
+		"uncut":     {file("uncut", `[[179,0],[-179,0],[-179,1],[179,1],[179,0]]`), `{"type":"Polygon","coordinates":[[[179,0],[-179,0],[-179,1],[179,1],[179,0]]]}`},
+		"wide":      {"-100,0,100,1", `{"west":-100,"south":0,"east":100,"north":1}`},
+		"the globe": {"-180,-90,180,90", `{"west":-180,"south":-90,"east":180,"north":90}`},
+		"the east":  {"170,0,180,1", `{"west":170,"south":0,"east":180,"north":1}`},
+	} {
+		var made struct {
+			Parameters struct{ Where json.RawMessage }
+		}
+		printed, err := execute(t, environ, "request", "s", "--area", c.area)
+		if err != nil || json.Unmarshal([]byte(printed), &made) != nil || !sameJSON(t, made.Parameters.Where, c.want) {
+			t.Errorf("%s: %v: %s", name, err, printed)
+		}
+	}
+	if said := command(t, environ, "request", "s", "--area", "5.15,51.2,5.05,51.25"); !strings.Contains(said, "One across the antimeridian has west > east, and is at most 180 degrees wide") {
+		t.Error(said)
+	}
+}
+
+// sameJSON reports whether two texts have the same value.
+func sameJSON(t *testing.T, a json.RawMessage, b string) bool {
+	t.Helper()
+	var is, wanted any
+	if err := errors.Join(json.Unmarshal(a, &is), json.Unmarshal([]byte(b), &wanted)); err != nil {
+		t.Error(err)
+	}
+	return reflect.DeepEqual(is, wanted)
 }
 
 // stub is a broker that answers each path with JSON, and all others with 404.

@@ -123,6 +123,11 @@ func (f found) parameter(name string) (client.Parameter, bool) {
 	return client.Parameter{}, false
 }
 
+// has reports whether the service has a parameter of a type.
+func (f found) has(kind string) bool {
+	return slices.ContainsFunc(f.parameters, func(p client.Parameter) bool { return p.Type == kind })
+}
+
 // takes returns the names of the parameters of some types that --area or --time fill, without those that are given: the required ones
 // or, if there are none, the first optional one.
 func (f found) takes(given map[string]json.RawMessage, types ...string) (names []string, err error) {

@@ -40,7 +40,7 @@ func (r *request) flags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil, "parameter, as NAME=VALUE: JSON or a text; @FILE for the JSON in a file. Repeatable")
 	flags.StringVar(&r.area, "area", "", "area for the service's parameters of the types bounding-box and polygon: a box or a file")
-	flags.StringVar(&r.time, "time", "", "time span for the service's parameters of the type date-interval: FROM/TO")
+	flags.StringVar(&r.time, "time", "", "time span for the service's parameters of the type date-interval: FROM/TO, or a day, month or year; or a time for those of the type datetime")
 	flags.StringVar(&r.by, "split", "", "run a job for each part of --time: day, week, month, quarter, year, or a number of days such as P10D")
 	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: its first")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
@@ -283,8 +283,9 @@ func eachOf(f found, text string) (d client.Dimension, err error) {
 
 // splitTime returns the dimension of the parts of --time.
 func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client.Dimension, error) {
-	if _, err := interval(r.time); err != nil {
-		return nil, usage("--split needs --time FROM/TO: %w", err)
+	span := wholeSpan(r.time)
+	if _, err := interval(span); err != nil {
+		return nil, usage("--split needs --time: %w", err)
 	}
 	names, err := f.takes(values, "date-interval")
 	if err != nil {
@@ -293,7 +294,7 @@ func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client
 	if len(names) > 1 {
 		return nil, usage("--split: the service has several time spans: %s. Give all but one with -p", strings.Join(names, ", "))
 	}
-	return &client.Dimension{Name: names[0], Interval: strings.Split(r.time, "/"), Split: r.by}, nil
+	return &client.Dimension{Name: names[0], Interval: strings.Split(span, "/"), Split: r.by}, nil
 }
 
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
@@ -352,19 +353,29 @@ func valueOf(text, kind string) (json.RawMessage, error) {
 		return content, err
 	}
 	switch {
-	case kind == "date-interval" && strings.Contains(text, "/"):
-		return interval(text)
+	case kind == "date-interval" && strings.Contains(wholeSpan(text), "/"):
+		return interval(wholeSpan(text))
 	case kind == "string" && !strings.HasPrefix(text, `"`), kind == "datetime" && !strings.HasPrefix(text, `"`), !json.Valid([]byte(text)):
 		return json.Marshal(text)
 	}
 	return json.RawMessage(text), nil
 }
 
+// wholeSpan returns a day, a month or a year as FROM/TO, of which TO is the first day after it. Other texts stay as they are.
+func wholeSpan(text string) string {
+	for form, next := range map[string][3]int{time.DateOnly: {0, 0, 1}, "2006-01": {0, 1, 0}, "2006": {1, 0, 0}} {
+		if from, err := time.Parse(form, text); err == nil {
+			return from.Format(time.DateOnly) + "/" + from.AddDate(next[0], next[1], next[2]).Format(time.DateOnly)
+		}
+	}
+	return text
+}
+
 // interval reads FROM/TO; ".." stands for an open end.
 func interval(text string) (json.RawMessage, error) {
 	from, to, ok := strings.Cut(text, "/")
 	if !ok || from == "" || to == "" || strings.Contains(to, "/") {
-		return nil, fmt.Errorf("%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01", text)
+		return nil, fmt.Errorf("%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01, or a day, month or year: 2024-06-01, 2024-06, 2024", text)
 	}
 	if begin, end := momentOf(from), momentOf(to); !begin.IsZero() && !end.IsZero() && end.Before(begin) {
 		return nil, fmt.Errorf("the time span %q ends before it begins: write FROM/TO with the earlier time first", text)
@@ -408,22 +419,26 @@ func objectFrom(texts []string) (json.RawMessage, error) {
 	return json.Marshal(object)
 }
 
+// fillTime gives --time to the parameters for times: a time span, or what stands for one, to those that take one, and else a time to those for a time.
 func (r *request) fillTime(f found, values map[string]json.RawMessage) error {
 	if r.time == "" {
 		return nil
 	}
-	types, value := []string{"date-interval"}, json.RawMessage(nil)
+	kind, text := "date-interval", wholeSpan(r.time)
+	if !strings.Contains(r.time, "/") && f.has("datetime") {
+		kind = "datetime"
+	}
+	var value json.RawMessage
 	var err error
-	if strings.Contains(r.time, "/") {
-		value, err = interval(r.time)
-	} else {
-		types = []string{"datetime"}
+	if kind == "datetime" {
 		value, err = json.Marshal(r.time)
+	} else {
+		value, err = interval(text)
 	}
 	if err != nil {
 		return usage("--time: %w", err)
 	}
-	names, err := f.takes(values, types...)
+	names, err := f.takes(values, kind)
 	if err != nil {
 		return usage("--time: %w", err)
 	}
@@ -447,8 +462,12 @@ func (r *request) fillArea(ctx context.Context, f found, values map[string]json.
 	}
 	for _, name := range names {
 		if values[name] = area; typeIn(f, name) == "bounding-box" {
-			if values[name], err = boxAround(area); err != nil {
+			box, crosses, err := boxAround(area)
+			switch {
+			case err != nil:
 				return err
+			case !crosses: // else the broker says whether the service can take it
+				values[name] = box
 			}
 		}
 	}
