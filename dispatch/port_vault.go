@@ -52,9 +52,9 @@ type Vault interface {
 	Withdraw(ctx context.Context, u UserID, id string) error
 	// HasWithdrawn reports whether the user withdrew the permission at a provider and has not given it again.
 	HasWithdrawn(ctx context.Context, u UserID, issuer string) (bool, error)
-	// Revocations returns grants that are still to be revoked at the provider, oldest first, n at most. Of their times only Created is set:
-	// since when the revocation is pending.
-	Revocations(ctx context.Context, n int) ([]Grant, error)
+	// Revocations returns grants that are still to be revoked at a provider, and those of all providers that are pending since before a time, oldest
+	// first, n at most. Of their times only Created is set: since when the revocation is pending.
+	Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]Grant, error)
 	// EraseRevocation deletes a grant that was revoked.
 	EraseRevocation(ctx context.Context, id string) error
 	// ForeignGrants returns grants that are not sealed with the given key, n at most.

@@ -464,6 +464,47 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 	}
 }
 
+// A provider that was configured since gets no permission that another issued. Until that one is back, the revocation waits, for thirty days.
+func TestRevoke_OfAFormerProvider(t *testing.T) {
+	s := newFixture(t)
+	tokens := s.tokens()
+	u := s.agrees(tokens, "alice")
+	grants, err := tokens.Grants(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.idp.Faults.Add(simulator.Fault{Status: 500})
+	if err := tokens.Revoke(t.Context(), u, grants[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	next := &simulator.IdP{Now: s.time}
+	revoked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/revoke") {
+			revoked++
+		}
+		next.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	next.URL = server.URL
+	other := s.tokens(func(c *TokensConfig) { c.Issuer = next.Issuer(simulator.BrokerRealm) })
+	waits := func(n int) {
+		t.Helper()
+		if err := other.RevokeAll(t.Context()); err != nil || revoked > 0 {
+			t.Errorf("%d requests to another provider, %v", revoked, err)
+		}
+		if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil || len(left) != n {
+			t.Errorf("%d left, %v", len(left), err)
+		}
+	}
+	waits(1)
+	s.pass(revocationLasts + time.Hour)
+	waits(0)
+	if !strings.Contains(s.log.String(), "revocation of a permission at the identity provider abandoned") {
+		t.Error(s.log.String())
+	}
+}
+
 // The permission is erased here even if the provider does not respond.
 func TestRevoke_WhileTheProviderIsDown(t *testing.T) {
 	s := newFixture(t)

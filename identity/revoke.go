@@ -12,7 +12,7 @@ import (
 
 const (
 	revocationsAtOnce = 100                 // grants that one run of revokeAll revokes
-	revocationLasts   = 30 * 24 * time.Hour // after this a revocation that the provider refuses is given up
+	revocationLasts   = 30 * 24 * time.Hour // after this a revocation that the provider refuses, or whose provider is configured no more, is given up
 )
 
 // withdraw takes a grant out of use and revokes it at the provider (RFC 7009). If that fails, a later run of revokeAll
@@ -38,9 +38,9 @@ func (g *grants) withdraw(ctx context.Context, u dispatch.UserID, id string) err
 	return nil
 }
 
-// revokeAll revokes withdrawn grants at the provider. It stops at the first failure that may pass.
+// revokeAll revokes withdrawn grants at the provider that issued them. It stops at the first failure that may pass.
 func (g *grants) revokeAll(ctx context.Context) error {
-	rows, err := g.vault.Revocations(ctx, revocationsAtOnce)
+	rows, err := g.vault.Revocations(ctx, g.client.provider.issuer, g.now().Add(-revocationLasts), revocationsAtOnce)
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,11 @@ func (g *grants) revokeLater(ctx context.Context, row dispatch.Grant) error {
 	return err
 }
 
-// revoke revokes a grant at the provider and erases it.
+// revoke revokes a grant at the provider and erases it. No other provider than the one that issued it gets it.
 func (g *grants) revoke(ctx context.Context, row dispatch.Grant) error {
+	if row.Issuer != g.client.provider.issuer {
+		return misconfigured(errors.New("the provider " + row.Issuer + ", which issued the permission, is configured no more"))
+	}
 	l, err := g.open(row)
 	if err != nil {
 		return err

@@ -1054,7 +1054,7 @@ DELETE FROM revocations WHERE owner = $1 AND issuer = $2;
 DELETE FROM grants WHERE id = $1 AND owner = $2 RETURNING issuer;
 
 -- name: ListRevocations :many
-SELECT * FROM revocations ORDER BY created, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+SELECT * FROM revocations WHERE issuer = sqlc.arg(issuer) OR created < CAST(sqlc.arg(before) AS BIGINT) ORDER BY created, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: EraseRevocation :exec
 DELETE FROM revocations WHERE id = $1;

@@ -73,9 +73,9 @@ func (s *Store) HasWithdrawn(ctx context.Context, u dispatch.UserID, issuer stri
 	return withdrawn, fail("HasWithdrawn", err)
 }
 
-// Revocations returns up to n grants that are still to be revoked at the provider.
-func (s *Store) Revocations(ctx context.Context, n int) ([]dispatch.Grant, error) {
-	rows, err := s.queries(s.read).ListRevocations(ctx, int64(n))
+// Revocations returns up to n grants that are still to be revoked at a provider, or are pending since before a time.
+func (s *Store) Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]dispatch.Grant, error) {
+	rows, err := s.queries(s.read).ListRevocations(ctx, issuer, micros(before), int64(n))
 	grants := make([]dispatch.Grant, len(rows))
 	for i, r := range rows {
 		grants[i] = dispatch.Grant{ID: r.ID, Owner: r.Owner, Issuer: r.Issuer, Kind: r.Kind, Created: at(r.Created),

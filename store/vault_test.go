@@ -126,8 +126,14 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 			t.Helper()
 			is, err := s.HasWithdrawn(ctx, u, "https://idp")
 			ok(err)
-			rows, err := s.Revocations(ctx, 10)
+			rows, err := s.Revocations(ctx, "https://idp", time.Time{}, 10)
 			ok(err)
+			if others, err := s.Revocations(ctx, "https://other", time.Time{}, 10); err != nil || len(others) != 0 {
+				t.Errorf("of another issuer %+v, %v", others, err)
+			}
+			if old, err := s.Revocations(ctx, "https://other", time.Now().Add(time.Hour), 10); err != nil || len(old) != len(rows) {
+				t.Errorf("of a time %+v, %v", old, err)
+			}
 			var ids []string
 			for _, r := range rows {
 				if ids = append(ids, r.ID); r.Text != "sealed "+r.ID || r.Key != "k1" || r.Created.IsZero() || r.Issuer != "https://idp" {

@@ -5873,11 +5873,11 @@ func (q *Queries) ListRemovable(ctx context.Context, arg ListRemovableParams) ([
 }
 
 const listRevocations = `-- name: ListRevocations :many
-SELECT id, owner, issuer, kind, key, sealed, created FROM revocations ORDER BY created, id LIMIT CAST($1 AS BIGINT)
+SELECT id, owner, issuer, kind, key, sealed, created FROM revocations WHERE issuer = $1 OR created < CAST($2 AS BIGINT) ORDER BY created, id LIMIT CAST($3 AS BIGINT)
 `
 
-func (q *Queries) ListRevocations(ctx context.Context, n int64) ([]Revocation, error) {
-	rows, err := q.db.QueryContext(ctx, listRevocations, n)
+func (q *Queries) ListRevocations(ctx context.Context, issuer string, before int64, n int64) ([]Revocation, error) {
+	rows, err := q.db.QueryContext(ctx, listRevocations, issuer, before, n)
 	if err != nil {
 		return nil, err
 	}
