@@ -154,6 +154,38 @@ func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
 	}
 }
 
+// TestReload_KeepsPlatformOfJobAfterTheGrace: so it does if the request outlasts shutdown_grace, and the broker of the new settings works meanwhile.
+func TestReload_KeepsPlatformOfJobAfterTheGrace(t *testing.T) {
+	w := startWorld(t)
+	r := &reloadTest{T: t, file: configuration(t, w)}
+	text, err := os.ReadFile(r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief := "  limits: {send: 1s}\n"
+	whole := "shutdown_grace: 2s\n" + strings.Replace(string(text), "- name: ogc", brief+"- name: ogc", 1) + brief
+	without := whole[:strings.Index(whole, "- name: ogc")]
+	if err := os.WriteFile(r.file, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.p = startProgram(t, "EODISPATCH_CONFIG="+r.file)
+	c := as(w, r.p.Address, "alice", nil)
+	submit := heldTask(t, c, ogcRequest(w))
+	r.hangUp(without, `"msg":"settings reloaded"`)
+	if !strings.Contains(r.p.Log.String(), "requests of before the reload are still running") {
+		t.Error("the request did not outlast the grace")
+	}
+	said := r.p.Log.Shows(`these platforms stay as they were`)
+	task := submit()
+	select {
+	case <-said:
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("the platform is not taken back:\n%s", r.p.Log)
+	}
+	r.runs(c, task)
+	r.p.Stop(t)
+}
+
 // TestReload_StoppedMeanwhile: the process is stopped while a reload waits for a request that submits a job. The request is answered, and the job runs
 // after the next start.
 func TestReload_StoppedMeanwhile(t *testing.T) {

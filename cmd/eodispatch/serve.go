@@ -82,7 +82,7 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	kept.KeepKeys(settings.Retention.Keys)
 	kept.OnRemoved(seen.Removed)
 	kept.Trace(traces.Statements(databaseSystem(settings)))
-	s := &service{store: kept, seen: seen, traces: traces, level: level, log: log}
+	s := &service{store: kept, seen: seen, traces: traces, level: level, log: log, drained: make(chan *config.Config)}
 	if err := s.build(ctx, settings); err != nil {
 		return err
 	}
@@ -117,6 +117,8 @@ func (s *service) serving(ctx context.Context, failed <-chan error, again <-chan
 			return err, true
 		case settings := <-again:
 			s.reload(ctx, settings)
+		case was := <-s.drained:
+			s.takeBack(ctx, was)
 		case <-ctx.Done():
 		}
 	}

@@ -27,8 +27,9 @@ type service struct {
 	present  atomic.Pointer[front]
 	settings *config.Config
 	broker   *broker
-	stop     context.CancelFunc // ends the work of the broker
-	done     <-chan struct{}    // closed when it has ended, and those before it
+	stop     context.CancelFunc  // ends the work of the broker
+	done     <-chan struct{}     // closed when it has ended, and those before it
+	drained  chan *config.Config // former settings, when the last of the requests has ended that may have submitted jobs under them
 }
 
 // front is the interface of one broker.
@@ -121,9 +122,10 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 		return nil
 	case <-grace.C: // leases keep the two from doing the same
 		s.log.WarnContext(ctx, "requests of before the reload are still running", "grace", settings.ShutdownGrace)
+		go s.tellDrained(ctx, former, running)
 	}
 	if err := s.keepLost(ctx, running); err != nil {
-		s.log.ErrorContext(ctx, "platforms for which jobs were accepted during the reload are perhaps missing: reload the settings before once more", "error", err)
+		s.log.ErrorContext(ctx, textPerhapsMissing, "error", err)
 	}
 	left := s.done
 	s.run(ctx)
@@ -131,26 +133,64 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 	return nil
 }
 
+const (
+	textPerhapsMissing = "platforms for which jobs were accepted during the reload are perhaps missing: reload the settings before once more"
+	textPlatformsStay  = "these platforms stay as they were: jobs were accepted for them during the reload. Reload the settings again when these have ended"
+)
+
+// tellDrained waits for the requests of a former interface, and has the platforms of its settings looked at once more.
+func (s *service) tellDrained(ctx context.Context, former *front, was *config.Config) {
+	former.drain()
+	select {
+	case s.drained <- was:
+	case <-ctx.Done():
+	}
+}
+
 // keepLost takes platforms of former settings back for which jobs were accepted after the present settings had been checked. The broker of the
 // present settings does not work yet.
 func (s *service) keepLost(ctx context.Context, was *config.Config) error {
-	lost, err := s.lostPlatforms(ctx, was, s.settings)
+	settings, lost, err := s.withLost(ctx, was)
 	if err != nil || len(lost) == 0 {
 		return err
 	}
-	settings, second := *s.settings, s.present.Load()
+	second := s.present.Load()
+	if err := s.build(ctx, settings); err != nil {
+		return err
+	}
+	s.done = all(s.done, second.Close)
+	s.log.ErrorContext(ctx, textPlatformsStay, "platforms", lost)
+	return nil
+}
+
+// takeBack does what keepLost does when the broker of the present settings works already: another one replaces it.
+func (s *service) takeBack(ctx context.Context, was *config.Config) {
+	settings, lost, err := s.withLost(ctx, was)
+	if err == nil && len(lost) > 0 {
+		err = s.replace(ctx, settings)
+	}
+	switch {
+	case err != nil:
+		s.log.ErrorContext(ctx, textPerhapsMissing, "error", err)
+	case len(lost) > 0:
+		s.log.ErrorContext(ctx, textPlatformsStay, "platforms", lost)
+	}
+}
+
+// withLost returns the present settings with the platforms of former ones that have jobs, and the names of these platforms.
+func (s *service) withLost(ctx context.Context, was *config.Config) (*config.Config, []string, error) {
+	lost, err := s.lostPlatforms(ctx, was, s.settings)
+	if err != nil || len(lost) == 0 {
+		return nil, nil, err
+	}
+	settings := *s.settings
 	settings.Platforms = slices.DeleteFunc(slices.Clone(settings.Platforms), func(p config.Platform) bool { return slices.Contains(lost, p.Name) })
 	for _, p := range was.Platforms {
 		if slices.Contains(lost, p.Name) {
 			settings.Platforms = append(settings.Platforms, p)
 		}
 	}
-	if err := s.build(ctx, &settings); err != nil {
-		return err
-	}
-	s.done = all(s.done, second.Close)
-	s.log.ErrorContext(ctx, "these platforms stay as they were: jobs were accepted for them during the reload. Reload the settings again when these have ended", "platforms", lost)
-	return nil
+	return &settings, lost, nil
 }
 
 // lostPlatforms returns the platforms with jobs that have not ended among the missing ones.
