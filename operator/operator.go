@@ -5,10 +5,7 @@ package operator
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"encoding/json"
-	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -38,9 +35,10 @@ type Config struct {
 	// Hurry tells the engine that accounts may be due at once; nil: it finds them by itself soon.
 	Hurry     func()
 	Platforms []string // names
-	// Key is what requests must carry as a bearer token. Whoever can read the database knows it.
+	// Key is what requests must be signed with, see [Sign]. Whoever can read the database knows it.
 	Key dispatch.Secret
 	Log *slog.Logger
+	Now func() time.Time // default time.Now
 }
 
 // Job is a job that needs attention, as operators see it.
@@ -88,6 +86,9 @@ type server struct{ Config }
 // Handler returns the interface, below /operator/.
 func Handler(c Config) http.Handler {
 	s := server{c}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /operator/jobs", s.answer(s.jobs))
 	mux.HandleFunc("GET /operator/jobs/{id}/events", s.answer(s.events))
@@ -103,42 +104,50 @@ func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		result, err := any(nil), s.permitted(r)
+		id, err := s.permitted(r)
+		result, status := any(nil), http.StatusOK
 		if err == nil {
 			result, err = f(r)
 		}
 		if err != nil {
-			w.WriteHeader(statusOf(err))
-			result = Fault{cmp.Or(dispatch.TextFor(err), "The broker failed; see its log.")}
+			status, result = statusOf(err), Fault{cmp.Or(dispatch.TextFor(err), "The broker failed; see its log.")}
 			s.Log.WarnContext(r.Context(), "a request of an operator was refused", "operator", r.Header.Get(Header), "path", r.URL.Path, "error", err)
 		}
-		_ = json.NewEncoder(w).Encode(result) // fails if the client is gone
+		text, err := dispatch.Encode(result)
+		if err != nil {
+			panic(err) // a bug: only JSON values are encoded
+		}
+		text = append(text, '\n')
+		if id != "" {
+			w.Header().Set(proofHeader, proofOf(s.Key, answerText(id, status, text)))
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write(text) // fails if the client is gone
 	}
 }
 
 // proxied are the headers of which a proxy sends one.
 var proxied = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
 
-// permitted returns an error unless the request comes from this machine, is addressed to it, carries the key, and names an operator. The address
-// keeps out pages whose name leads here; the key, what a proxy on this machine passes on for others.
-func (s server) permitted(r *http.Request) error {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
+// permitted returns an error unless the request comes from this machine, is addressed to it, is signed with the key, and names an operator. The address
+// keeps out pages whose name leads here; the key, what a proxy on this machine passes on for others. id identifies a request that is signed.
+func (s server) permitted(r *http.Request) (id string, err error) {
+	from, unknown := netip.ParseAddrPort(r.RemoteAddr)
 	host, _, split := net.SplitHostPort(r.Host)
 	if split != nil {
 		host = r.Host
 	}
 	to, _ := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch {
-	case err != nil || !from.Addr().Unmap().IsLoopback() || host != "localhost" && !to.Unmap().IsLoopback():
-		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are served on the broker's own machine only: run the command there, in its container."}
+	case unknown != nil || !from.Addr().Unmap().IsLoopback() || host != "localhost" && !to.Unmap().IsLoopback():
+		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are served on the broker's own machine only: run the command there, in its container."}
 	case slices.ContainsFunc(proxied, func(name string) bool { return r.Header.Get(name) != "" }):
-		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are not served through a proxy."}
-	case s.Key == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+s.Key.Reveal())) == 0:
-		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "The request does not carry the key of the broker's database: use eodispatch operator with the broker's own configuration."}
-	case strings.TrimSpace(r.Header.Get(Header)) == "":
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator", Text: "The header " + Header + " must name the operator."}
+		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are not served through a proxy."}
 	}
-	return nil
+	if id, err = s.verified(r, s.Now()); err == nil && strings.TrimSpace(r.Header.Get(Header)) == "" {
+		err = invalid("The header " + Header + " must name the operator.")
+	}
+	return id, err
 }
 
 func statusOf(err error) int {
@@ -293,14 +302,7 @@ func jobIn(r *http.Request) (dispatch.JobID, error) {
 }
 
 func read(r *http.Request, into any) error {
-	text, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1))
-	if err == nil && len(text) > mostBody {
-		err = errors.New("too large")
-	}
-	if err == nil {
-		err = json.Unmarshal(text, into)
-	}
-	if err != nil {
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator", Text: "The body is not the JSON object that is expected.", Err: err}
 	}
 	return nil

@@ -2,11 +2,14 @@ package operator_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/operator"
@@ -31,7 +34,7 @@ func from(method, path, body string) *http.Request {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.RemoteAddr, r.Host = "127.0.0.1:4711", "127.0.0.1:9090"
 	r.Header.Set(operator.Header, "ann")
-	r.Header.Set("Authorization", "Bearer key")
+	operator.Sign(r, []byte(body), "key", time.Now())
 	return r
 }
 
@@ -51,6 +54,7 @@ func TestHandler_ServesThisMachineOnly(t *testing.T) {
 		r := from(http.MethodGet, "/operator/holds", "")
 		r.RemoteAddr, r.Host = row.from, row.to
 		r.Header.Set(operator.Header, row.who)
+		operator.Sign(r, nil, "key", time.Now())
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != row.want {
@@ -59,17 +63,65 @@ func TestHandler_ServesThisMachineOnly(t *testing.T) {
 	}
 }
 
-// TestHandler_NeedsTheKey: a proxy on the machine that sends no header of its own is told from the command by the key.
+// TestHandler_NeedsTheKey: a proxy on the machine that sends no header of its own is told from the command by the key. What was signed cannot be changed,
+// or sent again later.
 func TestHandler_NeedsTheKey(t *testing.T) {
-	for _, sent := range []string{"", "key", "Bearer", "Bearer ", "Bearer key2", "bearer key"} {
-		for name, h := range map[string]http.Handler{"with a key": handler(slog.DiscardHandler),
-			"without": operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(slog.DiscardHandler)})} {
-			r := from(http.MethodGet, "/operator/holds", "")
-			r.Header.Set("Authorization", sent)
-			w := httptest.NewRecorder()
-			if h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
-				t.Errorf("%s, %q: %d %s", name, sent, w.Code, w.Body)
-			}
+	h := handler(slog.DiscardHandler)
+	for name, change := range map[string]func(*http.Request) *http.Request{
+		"no header":      func(r *http.Request) *http.Request { r.Header.Del("Authorization"); return r },
+		"the key itself": func(r *http.Request) *http.Request { r.Header.Set("Authorization", "Bearer key"); return r },
+		"no proof":       func(r *http.Request) *http.Request { r.Header.Set("Authorization", "Eodispatch-HMAC 1.a."); return r },
+		"another key":    func(r *http.Request) *http.Request { operator.Sign(r, nil, "key2", time.Now()); return r },
+		"an empty key":   func(r *http.Request) *http.Request { operator.Sign(r, nil, "", time.Now()); return r },
+		"long ago": func(r *http.Request) *http.Request {
+			operator.Sign(r, nil, "key", time.Now().Add(-2*time.Minute))
+			return r
+		},
+		"in the future": func(r *http.Request) *http.Request {
+			operator.Sign(r, nil, "key", time.Now().Add(2*time.Minute))
+			return r
+		},
+		"another name":    func(r *http.Request) *http.Request { r.Header.Set(operator.Header, "bob"); return r },
+		"another method":  func(r *http.Request) *http.Request { r.Method = http.MethodDelete; return r },
+		"another address": func(r *http.Request) *http.Request { r.URL.RawQuery = "scope=p"; return r },
+		"another body":    func(r *http.Request) *http.Request { r.Body = io.NopCloser(strings.NewReader("{}")); return r },
+	} {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, change(from(http.MethodGet, "/operator/holds", ""))); w.Code != http.StatusForbidden || w.Header().Get("Eodispatch-Proof") != "" {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	keyless := operator.Handler(operator.Config{Store: nothing{}, Log: slog.New(slog.DiscardHandler)})
+	r := from(http.MethodGet, "/operator/holds", "")
+	operator.Sign(r, nil, "", time.Now())
+	if keyless.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+		t.Errorf("without a key: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestVerify: what listens in place of the broker gets no key, and its answer is not taken for the broker's.
+func TestVerify(t *testing.T) {
+	r := from(http.MethodGet, "/operator/holds", "")
+	if strings.Contains(fmt.Sprint(r.Header), "key") {
+		t.Errorf("the key is sent: %v", r.Header)
+	}
+	w := httptest.NewRecorder()
+	handler(slog.DiscardHandler).ServeHTTP(w, r)
+	body := w.Body.Bytes()
+	if err := operator.Verify(r, w.Result(), body, "key"); err != nil || w.Code != http.StatusOK {
+		t.Errorf("%d, %v", w.Code, err)
+	}
+	forged := w.Result()
+	forged.StatusCode = http.StatusConflict
+	unproven := w.Result()
+	unproven.Header.Del("Eodispatch-Proof")
+	for name, err := range map[string]error{
+		"another text": operator.Verify(r, w.Result(), []byte("[1]"), "key"), "another status": operator.Verify(r, forged, body, "key"),
+		"no proof": operator.Verify(r, unproven, body, "key"), "of another request": operator.Verify(from(http.MethodGet, "/operator/holds", ""), w.Result(), body, "key"),
+	} {
+		if err == nil {
+			t.Error(name)
 		}
 	}
 }

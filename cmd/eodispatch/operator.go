@@ -173,8 +173,8 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the key for the broker cannot be read from its database: %w", err)
 	}
-	request.Header.Set("Authorization", "Bearer "+key.Reveal())
 	request.Header.Set(operator.Header, self())
+	operator.Sign(request, sent, key, time.Now())
 	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxy that the environment may name
 	response, err := direct.Do(request)
 	if err != nil {
@@ -182,14 +182,18 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode == http.StatusOK {
-		return text, err
+	if err != nil {
+		return nil, err
+	}
+	unproven := operator.Verify(request, response, text, key)
+	if response.StatusCode == http.StatusOK {
+		return text, unproven
 	}
 	var f operator.Fault
 	if json.Unmarshal(text, &f) != nil || f.Error == "" {
 		f.Error = response.Status
 	}
-	return nil, errors.New(f.Error)
+	return nil, errors.Join(errors.New(f.Error), unproven)
 }
 
 // self names the person who runs the command, for the audit.
