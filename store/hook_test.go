@@ -312,6 +312,69 @@ func TestHooks_OfOneJobOrTask(t *testing.T) {
 	})
 }
 
+// TestHooks_OfASubscriber: inProgressUri is told of each job that was successful, once, and its first try comes before the end is told. A job that
+// was never seen to run and failed tells its end only, and other hooks are told of what was seen.
+func TestHooks_OfASubscriber(t *testing.T) {
+	running, unknown, finished, failed := dispatch.Running, dispatch.Unknown, dispatch.Finished, dispatch.Failed
+	for name, c := range map[string]struct {
+		statuses []dispatch.Status
+		progress int
+		end      string
+		webhook  []string
+	}{
+		"seen to run":          {[]dispatch.Status{running, finished}, 1, "success", []string{"1 finished waiting", "1 running waiting"}},
+		"lost sight of":        {[]dispatch.Status{running, unknown, finished}, 1, "success", []string{"1 finished waiting", "1 running waiting"}},
+		"between two readings": {[]dispatch.Status{finished}, 1, "success", []string{"1 finished waiting"}},
+		"refused":              {[]dispatch.Status{failed}, 0, "failure", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachHookTest(t, 1, func(t *hookTest) {
+				told := func(id string, kind dispatch.HookKind, of ...dispatch.Status) dispatch.Hook {
+					return dispatch.Hook{ID: id, Owner: "ann", Kind: kind, URL: "https://r.example.org/" + id, Statuses: of}
+				}
+				d := drafts(1)
+				d[0].Hooks = []dispatch.Hook{told("success", dispatch.OGCSubscriber, finished), told("failure", dispatch.OGCSubscriber, failed, dispatch.Canceled),
+					told("progress", dispatch.OGCSubscriber, running), told("webhook", dispatch.Webhook, running, finished)}
+				_, err := t.s.Accept(t.Context(), dispatch.Key{}, nil, d)
+				t.must(err)
+				j := d[0].Job
+				for i, status := range c.statuses {
+					if j.Phase, j.Status, j.Epoch, j.Updated = dispatch.Started, status, i+1, start; status != unknown {
+						j.Seen = status
+					}
+					if status.Final() {
+						j.Phase = dispatch.Ended
+					}
+					saved, err := t.s.Save(t.Context(), []dispatch.Job{j})
+					t.must(err)
+					j = saved[0]
+				}
+				t.jobs = append(t.jobs, j)
+				t.equal(t.log("webhook"), c.webhook)
+				if n := len(t.log("success")) + len(t.log("failure")); n != 1 {
+					t.Errorf("%d ends", n)
+				}
+				if c.progress > 0 && len(t.claim(c.end, 1)) > 0 {
+					t.Error("the end is told first")
+				}
+				got := t.claim("progress", 10)
+				if len(got) != c.progress || c.progress > 0 && (got[0].Status != running || len(t.claim(c.end, 1)) > 0) {
+					t.Fatalf("inProgressUri is told of %+v, or the end meanwhile", got)
+				}
+				if len(got) > 0 {
+					h, err := t.kept.Hook(t.Context(), "ann", "progress")
+					t.must(err)
+					got[0].Notice, got[0].Due = "It does not answer.", start.Add(100*365*24*time.Hour)
+					t.must(t.kept.SettleDeliveries(t.Context(), h, got))
+				}
+				if n := len(t.claim(c.end, 10)); n != 1 {
+					t.Errorf("then the end is told %d times", n)
+				}
+			})
+		})
+	}
+}
+
 // TestHooks_AreCounted for the metrics: what waits, since when, what is late, and which receivers are paused.
 func TestHooks_AreCounted(t *testing.T) {
 	eachHookTest(t, 2, func(t *hookTest) {

@@ -13,16 +13,18 @@ import (
 // covers every statement that ends jobs, also those of an earlier version of the program that runs beside this one. A job whose owner has no
 // hook costs one look at an index, and only when it ends.
 func hookMigrations(dialect goose.Dialect) []*goose.Migration {
-	former, triggers, taskTriggers, gone, reasons := sqliteHookTriggers, sqliteNotifyTriggers, sqliteTaskTriggers, sqliteGoneTriggers, sqliteReasonTriggers
+	former, triggers, taskTriggers := sqliteHookTriggers, sqliteNotifyTriggers, sqliteTaskTriggers
+	gone, reasons, progress := sqliteGoneTriggers, sqliteReasonTriggers, sqliteProgressTriggers
 	if dialect == goose.DialectPostgres {
-		former, triggers, taskTriggers, gone, reasons = postgresHookTriggers, postgresNotifyTriggers, postgresTaskTriggers, postgresGoneTriggers, postgresReasonTriggers
+		former, triggers, taskTriggers = postgresHookTriggers, postgresNotifyTriggers, postgresTaskTriggers
+		gone, reasons, progress = postgresGoneTriggers, postgresReasonTriggers, postgresProgressTriggers
 	}
 	install := func(statements []string) *goose.GoFunc {
 		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error { return execAll(ctx, tx, statements) }}
 	}
 	return []*goose.Migration{goose.NewGoMigration(57, install(former), nil), goose.NewGoMigration(70, install(triggers), nil),
 		goose.NewGoMigration(73, install(taskTriggers), nil), goose.NewGoMigration(82, install(gone), nil),
-		goose.NewGoMigration(96, install(reasons), nil)}
+		goose.NewGoMigration(96, install(reasons), nil), goose.NewGoMigration(109, install(progress), nil)}
 }
 
 const addDeliveries = `
@@ -54,6 +56,27 @@ const addNotices = `
 	SELECT h.id, NEW.id, NEW.turn, NEW.status, NEW.task, NEW.number, NEW.updated, NEW.updated, NEW.updated FROM hooks h
 	WHERE ` + ofNew + ` AND replace(h.statuses, '|' || NEW.status || '|', '') <> h.statuses
 	ON CONFLICT (hook, job, epoch, status) DO NOTHING;`
+
+// addProgress is addNotices with what OGC API - Processes has: its inProgressUri is told of a job that has finished without having been seen to
+// run, and is told first: ends are due a microsecond earlier, by which ClaimDeliveries knows them. A job that failed or was canceled may never have run.
+const addProgress = `
+	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+	SELECT h.id, NEW.id, NEW.turn, CASE WHEN h.statuses = '|running|' THEN 'running' ELSE NEW.status END, NEW.task, NEW.number, NEW.updated, NEW.updated,
+		NEW.updated - CASE WHEN h.kind = 'ogc' AND NEW.status <> 'running' AND h.statuses <> '|running|' THEN 1 ELSE 0 END FROM hooks h
+	WHERE ` + ofNew + ` AND (replace(h.statuses, '|' || NEW.status || '|', '') <> h.statuses
+		OR h.kind = 'ogc' AND h.statuses = '|running|' AND NEW.status = 'finished'
+			AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = h.id AND d.job = NEW.id AND d.status = 'running'))
+	ON CONFLICT (hook, job, epoch, status) DO NOTHING;`
+
+var sqliteProgressTriggers = []string{`DROP TRIGGER add_deliveries`, `
+CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs
+WHEN NEW.status <> OLD.status AND NEW.status IN ('running', 'finished', 'failed', 'canceled') AND NOT NEW.hidden BEGIN` + addProgress + `
+END`}
+
+var postgresProgressTriggers = []string{`
+CREATE OR REPLACE FUNCTION add_deliveries() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN` + addProgress + `
+	RETURN NULL;
+END $body$`}
 
 var sqliteNotifyTriggers = []string{`DROP TRIGGER add_deliveries`, `
 CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs

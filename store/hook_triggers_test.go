@@ -14,7 +14,7 @@ func TestHookTriggers_ReadOnlyTheHooksOfTheJob(t *testing.T) {
 	}
 	defer s.Close()
 	values := strings.NewReplacer("NEW.owner", "'ann'", "NEW.id", "5", "NEW.task", "7", "NEW.status", "'failed'", "NEW.turn", "1", "NEW.number", "1", "NEW.updated", "1")
-	for _, statement := range []string{addNotices, markTask, addAttention} {
+	for _, statement := range []string{addProgress, markTask, addAttention} {
 		if plan := planOf(t, s, values.Replace(strings.TrimRight(statement, ";"))); !strings.Contains(plan, "owner=? AND job=? AND task=?") {
 			t.Errorf("%s\n%s", statement, plan)
 		}

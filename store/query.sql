@@ -1431,11 +1431,14 @@ WHERE ready.place <= CAST(sqlc.arg(each) AS BIGINT) ORDER BY hooks.ran, hooks.id
 -- name: ClaimDeliveries :many
 -- An event of a job waits until those before it are settled; due + 0 has them found by the primary key, not among all that is due to the hook. due is
 -- compared again for the second of two processes that claim at once. Rows are taken in the order of the index, so that a claim reads no more than it takes.
+-- The end of a job for a subscriber, which is due a microsecond before it was queued, also waits for the first try to tell the job's inProgressUri.
 UPDATE deliveries SET due = sqlc.arg(lease), tries = tries + 1, tried = CAST(sqlc.arg(now) AS BIGINT)
 WHERE due + 0 > 0 AND due + 0 <= CAST(sqlc.arg(now) AS BIGINT) AND (hook, job, epoch, status) IN (
 	SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
 	WHERE d.hook = sqlc.arg(hook) AND d.due > 0 AND d.due <= CAST(sqlc.arg(now) AS BIGINT)
 		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
+		AND (d.due <> d.queued - 1 OR NOT EXISTS (SELECT 1 FROM deliveries p JOIN hooks h ON h.id = p.hook
+			WHERE p.job = d.job AND p.status IN ('running', 'task_running') AND p.due + 0 > 0 AND p.answer = 0 AND p.notice = '' AND h.kind = 'ogc'))
 	ORDER BY d.due LIMIT CAST(sqlc.arg(n) AS BIGINT))
 RETURNING *;
 
@@ -1518,7 +1521,7 @@ WHERE t.id = CAST(sqlc.arg(task) AS BIGINT) AND NOT t.hidden AND NOT h.gone;
 
 -- name: AddTaskDelivery :exec
 INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-VALUES (sqlc.arg(hook), sqlc.arg(subject), sqlc.arg(epoch), sqlc.arg(status), sqlc.arg(task), 0, sqlc.arg(now), sqlc.arg(now), sqlc.arg(now))
+VALUES (sqlc.arg(hook), sqlc.arg(subject), sqlc.arg(epoch), sqlc.arg(status), sqlc.arg(task), 0, sqlc.arg(now), sqlc.arg(now), sqlc.arg(due))
 ON CONFLICT (hook, job, epoch, status) DO NOTHING;
 
 -- name: WriteOperatorHold :exec

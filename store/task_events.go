@@ -53,14 +53,20 @@ func addTaskEvents(ctx context.Context, q tx, task, now int64) error {
 	for _, h := range hooks {
 		for _, of := range splitStatuses(h.Statuses) {
 			epoch, happened := p.event(of, since, ended)
-			if of == dispatch.NeedsOwner {
+			switch {
+			case of == dispatch.NeedsOwner:
 				of, epoch, happened = dispatch.Needs(dispatch.TrialEnded), tried, tried > 0
+			case of == dispatch.TaskRunning && ended:
+				epoch, happened = afterShares, told.Ends == 1 && p.status == dispatch.Finished // it was not looked at meanwhile; nothing if it was
+			case epoch == 0:
+				epoch = afterShares + told.Ends
 			}
-			if epoch == 0 {
-				epoch = 100 + told.Ends // after the shares
+			due := now
+			if h.Kind == string(dispatch.OGCSubscriber) && of != dispatch.TaskRunning {
+				due-- // see ClaimDeliveries
 			}
 			if happened && err == nil {
-				err = q.AddTaskDelivery(ctx, query.AddTaskDeliveryParams{Hook: h.ID, Subject: dispatch.JobID(-task), Epoch: int(epoch), Status: of, Task: dispatch.TaskID(task), Now: now})
+				err = q.AddTaskDelivery(ctx, query.AddTaskDeliveryParams{Hook: h.ID, Subject: dispatch.JobID(-task), Epoch: int(epoch), Status: of, Task: dispatch.TaskID(task), Now: now, Due: due})
 			}
 		}
 	}
@@ -82,6 +88,9 @@ func trialEnded(ctx context.Context, q tx, task int64, told query.LockToldRow) (
 	}
 	return trial.Epochs, nil
 }
+
+// afterShares is the epoch of what happens after all shares have passed, and before the task has ended once.
+const afterShares = 100
 
 // event reports whether what a hook is to be told of has happened and was not told. since is the share that was told, ended whether the task
 // has just ended. The epoch is 0 for what happens once for each time that the task ends.

@@ -144,6 +144,52 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 	})
 }
 
+// TestTaskEvents_AsOneJobAtOnce: a task whose jobs have all ended since it was last looked at tells that it ran, if it was successful, before its end.
+func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
+	for status, want := range map[dispatch.Status]map[string]int{dispatch.Finished: {"task_running": 1, "task_finished": 1}, dispatch.Failed: {"task_failed": 1}} {
+		t.Run(string(status), func(t *testing.T) {
+			eachHookTest(t, 1, func(t *hookTest) {
+				all := drafts(2)
+				task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}
+				hooks := []string{"task_running", "task_finished", "task_failed"}
+				for _, of := range hooks {
+					task.Hooks = append(task.Hooks, dispatch.Hook{ID: of, Owner: "ann", Kind: dispatch.OGCSubscriber, Statuses: []dispatch.Status{dispatch.Status(of)}})
+				}
+				_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
+				t.must(err)
+				for i := range all {
+					j := all[i].Job
+					j.Phase, j.Status, j.Epoch, j.Updated, j.Moved = dispatch.Ended, status, j.Epoch+1, start, start
+					_, err := t.s.Save(t.Context(), []dispatch.Job{j})
+					t.must(err)
+				}
+				t.look()
+				for _, of := range hooks {
+					if n := len(t.events(of)); n != want[of] {
+						t.Errorf("%s: %d", of, n)
+					}
+				}
+				if want["task_running"] == 0 {
+					return
+				}
+				if n := len(t.claim("task_finished", 1)); n != 0 {
+					t.Error("the end is told first")
+				}
+				h, err := t.kept.Hook(t.Context(), "ann", "task_running")
+				t.must(err)
+				got := t.claim("task_running", 1)
+				for i := range got {
+					got[i].State, got[i].Due, got[i].Answer = dispatch.DeliveryDone, time.Time{}, 204
+				}
+				t.must(t.kept.SettleDeliveries(t.Context(), h, got))
+				if n := len(t.claim("task_finished", 1)); n != 1 {
+					t.Errorf("then the end is told %d times", n)
+				}
+			})
+		})
+	}
+}
+
 // TestTaskEvents_Attention: each reason for which a job waits for its owner is told once in an epoch, and an account that waits for a sign-in once, to hooks of all
 // jobs, and of a task there that has not ended.
 func TestTaskEvents_Attention(t *testing.T) {

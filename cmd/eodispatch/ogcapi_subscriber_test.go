@@ -62,7 +62,7 @@ func awaitTold(t *testing.T, got <-chan told) told {
 }
 
 // TestOGCAPI_Subscriber: a subscriber gets the status of a job that begins, and at its end the results in the form that the client asked for, or its
-// status. What it refuses is sent again. A task tells its end only, and what has a secret is signed.
+// status. What it refuses is sent again. A job or a task that was successful tells first that it ran, however fast it was. What has a secret is signed.
 func TestOGCAPI_Subscriber(t *testing.T) {
 	s := startOGC(t, simulator.Life{Run: time.Second})
 	url, got := subscriber(t)
@@ -89,15 +89,21 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 	}
 
 	location, _ = s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}, "outputs": {"stac": {"transmissionMode": "reference"}},
-		"subscriber": {"successUrl": "`+url+`/misspelled"}}`)
+		"subscriber": {"successUrl": "`+url+`/misspelled", "inProgressUri": "`+url+`/began"}}`)
+	if one := awaitTold(t, got); one.path != "/began" || json.Unmarshal(one.body, &info) != nil || info.Status != "running" {
+		t.Errorf("%s: %s", one.path, one.body)
+	}
 	var linked map[string]struct{ Href string }
 	if one := awaitTold(t, got); one.path != "/misspelled" || json.Unmarshal(one.body, &linked) != nil || linked["stac"].Href != location+"/results/stac" {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
 
 	key := strings.Repeat("k", 32)
-	s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.35, 51.25]}, "eodispatch:tiles": "20x20km"}, "subscriber": {"successUri": "`+url+`/tiles", "failedUri": "`+url+`/failed",
+	s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.35, 51.25]}, "eodispatch:tiles": "20x20km"}, "subscriber": {"successUri": "`+url+`/tiles", "failedUri": "`+url+`/failed", "inProgressUri": "`+url+`/some",
 		"eodispatch:secret": "whsec_`+base64.StdEncoding.EncodeToString([]byte(key))+`"}}`)
+	if one := awaitTold(t, got); one.path != "/some" || !one.isSigned(key) || json.Unmarshal(one.body, &info) != nil || info.Status != "running" || !strings.HasPrefix(info.JobID, "t-") {
+		t.Errorf("%s: %s", one.path, one.body)
+	}
 	if one := awaitTold(t, got); one.path != "/tiles" || !one.isSigned(key) || json.Unmarshal(one.body, &linked) != nil || !strings.Contains(string(s.do("GET", linked["stac"].Href, "").text), `"Collection"`) {
 		t.Errorf("%s: %s", one.path, one.body)
 	}

@@ -126,7 +126,7 @@ func (s ogcServer) execute(process, body string, headers ...string) (location st
 	a := s.do("POST", "/processes/"+process+"/execution", body, headers...)
 	s.decode(a, http.StatusCreated, &j)
 	location = a.header.Get("Location")
-	if location != s.base+"/jobs/"+j.JobID || j.Type != "process" || j.ProcessID != process || a.header.Get("Preference-Applied") != "respond-async" {
+	if location != s.base+"/jobs/"+j.JobID || j.Type != "process" || j.ProcessID != process || (a.header.Get("Preference-Applied") == "respond-async") != slices.Contains(headers, "respond-async") {
 		s.Fatalf("Location %q, job %+v", location, j)
 	}
 	return location, j
@@ -388,6 +388,12 @@ func (s ogcServer) wrongInputs() {
 	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "outputs": {"other": {}}}`), 400, ogcExceptions+"no-such-output")
 	s.refused(s.do("POST", "/processes/ndvi/execution", `{"inputs": {}}`), 400, "")
 	s.refused(s.do("POST", "/processes/composite/execution", `{"inputs": {"spatial_extent": {"bbox": [5, 51, 6, 52], "crs": "http://www.opengis.net/def/crs/EPSG/0/31370"}}}`), 400, "")
+	for box, why := range map[string]string{`{"bbox": [500, 51, 501, 52]}`: "Longitudes lie", `{"bbox": [5, 51, 6, 52], "crs": "EPSG:99"}`: "no reference system EPSG:99"} {
+		a := s.do("POST", "/processes/ndvi/execution", `{"inputs": {"bbox": `+box+`}}`)
+		if s.refused(a, 400, ""); !strings.Contains(string(a.text), why) {
+			s.Errorf("%s: %s", box, a.text)
+		}
+	}
 	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "`+strings.Repeat("a", 11<<20)+`"}}`), 413, "")
 }
 
@@ -441,7 +447,7 @@ func (s ogcServer) jobList() {
 		s.Errorf("listed %v", ids)
 	}
 	for query, want := range map[string]int{"processID=composite": 1, "processID=nothing": 0, "type=process&limit=1": 1, "type=openeo": 0, "datetime=2000-01-01T00:00:00Z/2001-01-01T00:00:00Z": 0,
-		"datetime=2000-01-01T00:00:00Z/..&limit=1000": len(ids), "minDuration=100000": 0, "maxDuration=100000&limit=1000": len(ids), "limit=99999": len(ids)} {
+		"datetime=2000-01-01T00:00:00Z/..&limit=1000": len(ids), "minDuration=100000": 0, "maxDuration=100000&limit=1000": len(ids), "limit=99999": len(ids), "limit=99999999999999999999": len(ids)} {
 		if s.get("/jobs?"+query, &first); len(first.Jobs) != want {
 			s.Errorf("%s: %d jobs, want %d", query, len(first.Jobs), want)
 		}
@@ -452,7 +458,7 @@ func (s ogcServer) jobList() {
 			s.Errorf("%+v", j)
 		}
 	}
-	for _, query := range []string{"limit=0", "limit=x", "status=gone", "datetime=now", "minDuration=-1", "cursor=x"} {
+	for _, query := range []string{"limit=0", "limit=-1", "limit=x", "limit=1e9", "limit=-99999999999999999999", "status=gone", "datetime=now", "minDuration=-1", "cursor=x"} {
 		s.refused(s.do("GET", "/jobs?"+query, ""), 400, ogcExceptions+"invalid-query-parameter-value")
 	}
 	s.decode(s.do("DELETE", "/jobs/"+last.JobID, ""), 200, &last)
@@ -529,7 +535,7 @@ func (s ogcServer) service(process, inputs string) {
 func (s ogcServer) dismissed(id string) {
 	s.Helper()
 	var j ogcJob
-	if s.decode(s.do("DELETE", "/jobs/"+id, ""), 200, &j); j.Status != "dismissed" || j.JobID != id {
+	if s.decode(s.do("DELETE", "/jobs/"+id, ""), 200, &j); j.Status != "dismissed" || j.JobID != id || linkTo(j.Links, "http://www.opengis.net/def/rel/ogc/1.0/results") != "" {
 		s.Errorf("%+v", j)
 	}
 	s.refused(s.do("DELETE", "/jobs/"+id, ""), 410, "")
@@ -582,10 +588,18 @@ func (s ogcServer) tiled(process, inputs string) {
 	if err := json.Unmarshal(s.do("GET", linkTo(c.Links, "items"), "").text, &items); err != nil || items.NumberMatched != 14 {
 		s.Errorf("%v: %+v, %+v", err, c, items)
 	}
+	s.removed(location)
+}
+
+// removed removes a job that has ended. The response says what holds from then on.
+func (s ogcServer) removed(location string) {
+	s.Helper()
 	var gone ogcJob
-	if s.decode(s.do("DELETE", location, ""), 200, &gone); gone.Status != "dismissed" {
+	if s.decode(s.do("DELETE", location, ""), 200, &gone); gone.Status != "dismissed" || gone.Progress != "" || gone.Message == "" || len(gone.Links) != 1 || linkTo(gone.Links, "up") != s.base+"/jobs" {
 		s.Errorf("%+v", gone)
 	}
+	s.refused(s.do("GET", location, ""), 404, ogcExceptions+"no-such-job")
+	s.refused(s.do("GET", location+"/results", ""), 404, ogcExceptions+"no-such-job")
 }
 
 // TestOGCAPI_Dismiss: a job that runs is canceled, stays listed as dismissed, and has no results. A job that failed says why.

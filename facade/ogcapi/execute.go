@@ -74,7 +74,7 @@ func (f *Facade) execute(in *request) (*answer, error) {
 		return nil, err
 	}
 	if e.has(inputTiles) {
-		return f.submitTask(in, s, e, key)
+		return f.submitTask(in, s, e, key, want)
 	}
 	return f.submitJob(in, s, e, key, want)
 }
@@ -185,7 +185,7 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 			return results, nil
 		}
 	}
-	return created(in, f.jobInfo(in, job)), nil // also after an error: a client that is told of one would run the job again
+	return created(in, f.jobInfo(in, job), want), nil // also after an error: a client that is told of one would run the job again
 }
 
 // submissionError returns the error for an execution. The platform not knowing the process is a fault of the request: no job is concerned.
@@ -196,10 +196,13 @@ func submissionError(err error) error {
 	return err
 }
 
-// created returns the response to an execution that goes on.
-func created(in *request, info statusInfo) *answer {
-	return &answer{status: http.StatusCreated, body: info,
-		header: map[string]string{"Location": in.root + "/jobs/" + info.JobID, "Preference-Applied": "respond-async"}}
+// created returns the response to an execution that goes on. It says which preference was applied, of those that the client has (RFC 7240).
+func created(in *request, info statusInfo, want facade.Preferences) *answer {
+	header := map[string]string{"Location": in.root + "/jobs/" + info.JobID}
+	if want.Async {
+		header["Preference-Applied"] = "respond-async"
+	}
+	return &answer{status: http.StatusCreated, body: info, header: header}
 }
 
 // awaitEnd returns a job when it has ended, or as it was last read after a wait or when it cannot be read.

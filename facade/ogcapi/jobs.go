@@ -24,7 +24,7 @@ const (
 	dismissed  = "dismissed"
 )
 
-// statusInfo is a job (statusInfo.yaml). Clients read jobID as text and progress as a whole number.
+// statusInfo is a job (statusInfo.yaml). Clients read jobID as text and progress as a whole number. One that was removed has no progress.
 type statusInfo struct {
 	ProcessID string     `json:"processID,omitempty"`
 	Type      string     `json:"type"`
@@ -34,7 +34,7 @@ type statusInfo struct {
 	Created   time.Time  `json:"created"`
 	Finished  *time.Time `json:"finished,omitempty"`
 	Updated   time.Time  `json:"updated"`
-	Progress  int        `json:"progress"`
+	Progress  *int       `json:"progress,omitempty"`
 	Links     []link     `json:"links"`
 }
 
@@ -68,7 +68,7 @@ func (f *Facade) jobInfo(in *request, r dispatch.Record) statusInfo {
 		info.Finished = new(r.Moved.UTC())
 	}
 	if r.Progress != nil {
-		info.Progress = int(min(max(*r.Progress, 0), 100))
+		info.Progress = percent(*r.Progress)
 	}
 	return info.complete()
 }
@@ -78,7 +78,7 @@ const taskPrefix = "t-"
 func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
 	status := t.Counts.AsOneJob()
 	info := f.info(in, taskPrefix+strconv.FormatInt(int64(t.ID), 10), statusOf(status, dispatch.Running), t.Request)
-	info.Created, info.Updated, info.Progress = t.Created.UTC(), cmp.Or(t.Updated, t.Created).UTC(), int(min(max(t.Progress, 0), 100))
+	info.Created, info.Updated, info.Progress = t.Created.UTC(), cmp.Or(t.Updated, t.Created).UTC(), percent(t.Progress)
 	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed, %d canceled", t.Counts.Jobs(), t.Counts[dispatch.Finished], t.Counts[dispatch.Failed],
 		t.Counts[dispatch.Canceled])
 	if status.Final() {
@@ -87,10 +87,13 @@ func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
 	return info.complete()
 }
 
+// percent returns a progress as a whole number from 0 to 100.
+func percent(progress float64) *int { return new(int(min(max(progress, 0), 100))) }
+
 // info returns what jobs and tasks have in common.
 func (f *Facade) info(in *request, id, status string, r dispatch.Request) statusInfo {
 	at := in.root + "/jobs/" + id
-	info := statusInfo{Type: "process", JobID: id, Status: status, Links: []link{
+	info := statusInfo{Type: "process", JobID: id, Status: status, Progress: new(0), Links: []link{
 		{at, "self", mediaJSON, ""}, {at, "status", mediaJSON, "Status"}, {at, "monitor", mediaJSON, "Status"}}}
 	if process, listed := f.Services.Identify(r.Label, r.Service); listed {
 		info.ProcessID = process
@@ -105,7 +108,7 @@ func (f *Facade) info(in *request, id, status string, r dispatch.Request) status
 // complete sets the progress of a job that was successful.
 func (s statusInfo) complete() statusInfo {
 	if s.Status == successful {
-		s.Progress = 100
+		s.Progress = new(100)
 	}
 	return s
 }
@@ -169,16 +172,29 @@ func (f *Facade) dismiss(in *request) (*answer, error) {
 	case r.Status == dispatch.Canceled, r.Desired == dispatch.WantCancel && !r.Status.Final():
 		return nil, errGone
 	case r.Status.Final():
-		err = f.Broker.Delete(ctx, in.user, id.job)
-	default:
-		r, err = f.Broker.Cancel(ctx, in.user, id.job)
+		if err := f.Broker.Delete(ctx, in.user, id.job); err != nil {
+			return nil, err
+		}
+		return removed(in, f.jobInfo(in, r)), nil
 	}
-	if err != nil {
+	if r, err = f.Broker.Cancel(ctx, in.user, id.job); err != nil {
 		return nil, err
 	}
 	info := f.jobInfo(in, r)
-	info.Status = dismissed
+	if info.Status != dismissed { // it has ended meanwhile
+		if err := f.Broker.Delete(ctx, in.user, id.job); err != nil {
+			return nil, err
+		}
+		return removed(in, info), nil
+	}
 	return &answer{body: info}, nil
+}
+
+// removed returns the response to the removal of a job, which is not found from then on: neither its status nor its results.
+func removed(in *request, info statusInfo) *answer {
+	info.Status, info.Progress, info.Message = dismissed, nil, "The job was removed: its status and its results are not found here any more."
+	info.Links = []link{{in.root + "/jobs", "up", mediaJSON, "Your jobs"}}
+	return &answer{body: info}
 }
 
 // missingJob returns the error for a job that the user has not got.
@@ -201,9 +217,7 @@ func (f *Facade) dismissTask(in *request, id dispatch.TaskID) (*answer, error) {
 	if err := f.Broker.DeleteTask(in.Context(), in.user, id); err != nil {
 		return nil, err
 	}
-	info := f.taskInfo(in, t)
-	info.Status = dismissed
-	return &answer{body: info}, nil
+	return removed(in, f.taskInfo(in, t)), nil
 }
 
 const (

@@ -3,6 +3,7 @@ package ogcapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -80,8 +81,11 @@ func limitOf(query url.Values, usual, most int) (int, error) {
 		return usual, nil
 	}
 	n, err := strconv.Atoi(text)
+	if errors.Is(err, strconv.ErrRange) && n > 0 {
+		return most, nil
+	}
 	if err != nil || n < 1 {
-		return 0, badQuery("limit must be a whole number from 1.")
+		return 0, badQuery("limit must be a whole number from 1. A page has at most %d entries.", most)
 	}
 	return min(n, most), nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -87,6 +88,9 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 	}
 	in := toldAt(ctx, h.Owner, deliveryOf(r.Request).Root)
 	in.repeated = d.Tries > 1
+	if d.Status == dispatch.Running && r.Status != dispatch.Running { // it ran when it happened
+		r.Status, r.Desired, r.Progress, r.Failure = dispatch.Running, "", nil, ""
+	}
 	info := f.jobInfo(in, r)
 	info.Status = statusOf(d.Status, "") // when it happened
 	if d.Status != dispatch.Finished {
@@ -117,6 +121,10 @@ func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.De
 		return referred(delivery{Response: document}, outputSTAC, collectionOf(in, d.Of)).body, nil
 	}
 	info := f.taskInfo(in, t)
+	if status == running && t.Counts.AsOneJob().Final() { // it ran when it happened
+		info.Finished, info.Progress, info.Message = nil, new(0), ""
+		info.Links = slices.DeleteFunc(info.Links, func(l link) bool { return l.Rel == relation("results") })
+	}
 	if status != failed || info.Status != dismissed { // of the event, which does not tell a task that failed from one that was canceled
 		info.Status = status
 	}

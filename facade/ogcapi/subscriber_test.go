@@ -92,6 +92,20 @@ func TestMessage_Repeated(t *testing.T) {
 	}
 }
 
+// TestMessage_Running: a subscriber is told that a job or a task runs although it has ended since, with nothing that holds only after the end.
+func TestMessage_Running(t *testing.T) {
+	whole := 100.0
+	is := oneJob{job: dispatch.Record{Job: dispatch.Job{ID: 7, Status: dispatch.Finished, Progress: &whole}}, task: dispatch.TaskRecord{Task: dispatch.Task{ID: 3}, Counts: dispatch.Counts{dispatch.Finished: 2}}}
+	f := New(Config{Broker: is, Services: unlisted{}})
+	for name, e := range map[string]dispatch.Event{"job": {Job: 7, Status: dispatch.Running}, "task": {Of: 3, Status: dispatch.TaskRunning}} {
+		text, _, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"}, dispatch.Delivery{Event: e})
+		var info statusInfo
+		if err != nil || json.Unmarshal(text, &info) != nil || info.Status != running || info.Finished != nil || *info.Progress != 0 || strings.Contains(string(text), "rel/ogc/1.0/results") {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
+	}
+}
+
 // TestMessage_OfATask: a task is one job to a subscriber, whose result is a link.
 func TestMessage_OfATask(t *testing.T) {
 	for name, c := range map[string]struct {

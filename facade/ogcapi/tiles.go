@@ -5,6 +5,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 	"github.com/eodispatch/eodispatch/grid"
 )
 
@@ -12,7 +13,7 @@ import (
 const inputTiles = "eodispatch:tiles"
 
 // submitTask splits the area of an execution and accepts a task with a job for each tile.
-func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key dispatch.Key) (*answer, error) {
+func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key dispatch.Key, want facade.Preferences) (*answer, error) {
 	var name string
 	if json.Unmarshal(e.Inputs[inputTiles], &name) != nil {
 		return nil, badRequest("inputs.%s must be the name of a grid.", inputTiles)
@@ -42,7 +43,7 @@ func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key d
 	if err != nil {
 		return nil, submissionError(err)
 	}
-	return created(in, f.taskInfo(in, t)), nil
+	return created(in, f.taskInfo(in, t), want), nil
 }
 
 // split returns the tiles of an area as GeoJSON.

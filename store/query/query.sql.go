@@ -98,7 +98,7 @@ func (q *Queries) AddSource(ctx context.Context, name string) error {
 
 const addTaskDelivery = `-- name: AddTaskDelivery :exec
 INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-VALUES ($1, $2, $3, $4, $5, 0, $6, $6, $6)
+VALUES ($1, $2, $3, $4, $5, 0, $6, $6, $7)
 ON CONFLICT (hook, job, epoch, status) DO NOTHING
 `
 
@@ -109,6 +109,7 @@ type AddTaskDeliveryParams struct {
 	Status  dispatch.Status
 	Task    dispatch.TaskID
 	Now     int64
+	Due     int64
 }
 
 func (q *Queries) AddTaskDelivery(ctx context.Context, arg AddTaskDeliveryParams) error {
@@ -119,6 +120,7 @@ func (q *Queries) AddTaskDelivery(ctx context.Context, arg AddTaskDeliveryParams
 		arg.Status,
 		arg.Task,
 		arg.Now,
+		arg.Due,
 	)
 	return err
 }
@@ -777,6 +779,8 @@ WHERE due + 0 > 0 AND due + 0 <= CAST($2 AS BIGINT) AND (hook, job, epoch, statu
 	SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
 	WHERE d.hook = $3 AND d.due > 0 AND d.due <= CAST($2 AS BIGINT)
 		AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
+		AND (d.due <> d.queued - 1 OR NOT EXISTS (SELECT 1 FROM deliveries p JOIN hooks h ON h.id = p.hook
+			WHERE p.job = d.job AND p.status IN ('running', 'task_running') AND p.due + 0 > 0 AND p.answer = 0 AND p.notice = '' AND h.kind = 'ogc'))
 	ORDER BY d.due LIMIT CAST($4 AS BIGINT))
 RETURNING hook, job, epoch, status, task, number, happened, queued, due, state, tries, tried, answer, notice
 `
@@ -790,6 +794,7 @@ type ClaimDeliveriesParams struct {
 
 // An event of a job waits until those before it are settled; due + 0 has them found by the primary key, not among all that is due to the hook. due is
 // compared again for the second of two processes that claim at once. Rows are taken in the order of the index, so that a claim reads no more than it takes.
+// The end of a job for a subscriber, which is due a microsecond before it was queued, also waits for the first try to tell the job's inProgressUri.
 func (q *Queries) ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]Delivery, error) {
 	rows, err := q.db.QueryContext(ctx, claimDeliveries,
 		arg.Lease,
