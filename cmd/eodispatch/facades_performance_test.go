@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,7 +73,62 @@ func BenchmarkPerformanceOfTheFacades(b *testing.B) {
 	row("a page in the middle, to the first", fmt.Sprintf("%.2f", ratio(middle, first)), "1")
 }
 
-// door is a client of the openEO API.
+// BenchmarkPerformanceOfTheOGCFacade compares OGC API - Processes with the broker's own interface, on SQLite with the real program.
+func BenchmarkPerformanceOfTheOGCFacade(b *testing.B) {
+	w, err := simulator.Start(simulator.Options{Open: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close() })
+	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 1_000}},
+	})
+	known := w.Credentials
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE=sqlite:"+filepath.Join(b.TempDir(), "f.db"),
+		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms), "EODISPATCH_SERVICES=[{id: ndvi, title: NDVI, platform: ogc, application: ndvi}]")
+	b.Cleanup(func() { p.Stop(b) })
+	d := door{b, signedIn(b, w, p.Address), "/ogcapi"}
+	row := newTable(b, "OGC API - Processes", "measured", "aim")
+
+	for _, path := range []string{"/processes", "/processes/ndvi"} {
+		d.get(path)
+		row(path+" from the cache", d.median(200, func() { d.get(path) }).Round(10*time.Microsecond).String(), "< 2ms")
+	}
+
+	own, execution := ogcRequest(w), `{"inputs": {"bbox": `+demoBox+`}}`
+	direct := func() {
+		if _, err := d.submit(b.Context(), own); err != nil {
+			b.Error(err)
+		}
+	}
+	execute := func() { d.send("POST", "/processes/ndvi/execution", execution, http.StatusCreated) }
+	var through, plain []time.Duration
+	for range 200 { // in turn, so that both have the same machine
+		plain, through = append(plain, took(direct)), append(through, took(execute))
+	}
+	row("an execution, to a job of /unit_jobs", fmt.Sprintf("%.2f", ratio(median(through), median(plain))), "<= 1.1")
+
+	short := d.median(50, func() { d.get("/jobs?limit=50") })
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range batchJobs / 16 {
+				direct()
+			}
+		})
+	}
+	all.Wait()
+	path := "/jobs?limit=50"
+	first := d.median(50, func() { d.get(path) })
+	for range batchJobs / 50 / 2 {
+		path = d.next(d.get(path))
+	}
+	middle := d.median(50, func() { d.get(path) })
+	row(fmt.Sprintf("a page of 50 of %d jobs, to one of 400", batchJobs), fmt.Sprintf("%.2f", ratio(first, short)), "1")
+	row("a page in the middle, to the first", fmt.Sprintf("%.2f", ratio(middle, first)), "1")
+}
+
+// door is a client of an API in front of the platforms.
 type door struct {
 	*testing.B
 	client
