@@ -1,27 +1,42 @@
 package main
 
 import (
-	"io"
-	"net/http"
+	"context"
+	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/operator"
+	"github.com/eodispatch/eodispatch/store"
 )
+
+const hostile = "job\x1b[2J\u009b1m\u202e"
+
+// troubled is a database with a job whose texts control a terminal.
+type troubled struct{ dispatch.Operations }
+
+func (troubled) Troubled(context.Context, bool, int) ([]dispatch.Job, error) {
+	return []dispatch.Job{{ID: 1, Ref: dispatch.Ref{ID: hostile}, Notice: "é"}}, nil
+}
 
 // TestOperators_AreNotSteered: what platforms and users wrote reaches an operator's terminal as text alone.
 func TestOperators_AreNotSteered(t *testing.T) {
-	const hostile = "job\x1b[2J\u009b1m\u202e"
-	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `[{"id": 1, "ref": "job\u001b[2J\u009b1m\u202e", "text": "é"}]`)
-	}))
+	w, database := startWorld(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db")
+	listener := httptest.NewUnstartedServer(nil)
 	defer listener.Close()
-	w := startWorld(t)
-	environ := append(acting(t, w, "127.0.0.1:0", "sqlite:"+filepath.Join(t.TempDir(), "d.db"), named("k")),
-		"EODISPATCH_TELEMETRY_LISTEN="+strings.TrimPrefix(listener.URL, "http://"))
+	environ := append(acting(t, w, "127.0.0.1:0", database, named("k")), "EODISPATCH_TELEMETRY_LISTEN="+listener.Listener.Addr().String())
 	if code, said := try(t, environ, "migrate"); code != exitDone {
 		t.Fatal(said)
 	}
+	key, err := store.ReadOperatorKey(t.Context(), database, wallClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Config.Handler = operator.Handler(operator.Config{Store: troubled{}, Key: key, Log: slog.New(slog.DiscardHandler)})
+	listener.Start()
 	var doctor strings.Builder
 	if err := (&doctorCommand{}).print(&doctor, nil, nil, []string{hostile}); err != nil {
 		t.Fatal(err)
