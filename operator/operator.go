@@ -81,11 +81,14 @@ type Fault struct {
 	Error string `json:"error"`
 }
 
-type server struct{ Config }
+type server struct {
+	Config
+	accepted *requests
+}
 
 // Handler returns the interface, below /operator/.
 func Handler(c Config) http.Handler {
-	s := server{c}
+	s := server{c, &requests{sent: map[string]time.Time{}}}
 	if s.Now == nil {
 		s.Now = time.Now
 	}

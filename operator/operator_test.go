@@ -100,6 +100,35 @@ func TestHandler_NeedsTheKey(t *testing.T) {
 	}
 }
 
+// TestHandler_AcceptsARequestOnce: what has read a request cannot repeat it, and as long as a request could be accepted it is remembered.
+func TestHandler_AcceptsARequestOnce(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	h := operator.Handler(operator.Config{Store: nothing{}, Platforms: []string{"p"}, Key: "key", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	send := func(authorization string) (status int, sent string) {
+		r := from(http.MethodGet, "/operator/holds", "")
+		operator.Sign(r, nil, "key", now.Add(time.Minute)) // of a clock that is as fast as it may be
+		if authorization != "" {
+			r.Header.Set("Authorization", authorization)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, r.Header.Get("Authorization")
+	}
+	status, once := send("")
+	if other, _ := send(""); status != http.StatusOK || other != http.StatusOK {
+		t.Errorf("%d, another %d", status, other)
+	}
+	for range 4 {
+		if status, _ := send(once); status != http.StatusForbidden {
+			t.Errorf("again at %v: %d", now, status)
+		}
+		now = now.Add(time.Minute)
+		if status, _ := send(""); status != http.StatusOK {
+			t.Errorf("another at %v: %d", now, status)
+		}
+	}
+}
+
 // TestVerify: what listens in place of the broker gets no key, and its answer is not taken for the broker's.
 func TestVerify(t *testing.T) {
 	r := from(http.MethodGet, "/operator/holds", "")

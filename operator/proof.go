@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -34,12 +36,13 @@ func Sign(r *http.Request, body []byte, key dispatch.Secret, now time.Time) {
 func Verify(sent *http.Request, answer *http.Response, body []byte, key dispatch.Secret) error {
 	id, _, _ := splitProof(sent.Header.Get("Authorization"))
 	if id == "" || !hmac.Equal([]byte(answer.Header.Get(proofHeader)), []byte(proofOf(key, answerText(id, answer.StatusCode, body)))) {
-		return errors.New("what answered is not the broker of this database: it does not prove that it knows the database's key")
+		return errors.New("what answers at telemetry.listen is not the broker of this database, or has another version: it does not prove that it knows the database's key")
 	}
 	return nil
 }
 
-// verified reads the body of a request, and returns an error unless the request was signed with the key a moment ago. id identifies the request.
+// verified reads the body of a request, and returns an error unless the request was signed with the key a moment ago, and was not accepted before. id
+// identifies the request.
 func (s server) verified(r *http.Request, now time.Time) (id string, err error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1))
 	if err != nil || len(body) > mostBody {
@@ -50,7 +53,26 @@ func (s server) verified(r *http.Request, now time.Time) (id string, err error) 
 	if s.Key == "" || id == "" || now.Sub(sent).Abs() > mostSkew || !hmac.Equal([]byte(proof), []byte(proofOf(s.Key, requestText(r, id, body)))) {
 		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "The request is not signed with the key of the broker's database: use eodispatch operator, of the broker's own version and with its own configuration."}
 	}
+	if !s.accepted.add(id, sent, now) {
+		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "The request was accepted before. It is not accepted twice: run the command again."}
+	}
 	return id, nil
+}
+
+// requests are the ids of requests that were accepted, with the times at which they were sent.
+type requests struct {
+	sync.Mutex
+	sent map[string]time.Time
+}
+
+// add reports whether a request was not accepted before. It forgets those that are too old to be accepted.
+func (r *requests) add(id string, sent, now time.Time) bool {
+	r.Lock()
+	defer r.Unlock()
+	maps.DeleteFunc(r.sent, func(_ string, sent time.Time) bool { return now.Sub(sent) > mostSkew })
+	_, known := r.sent[id]
+	r.sent[id] = sent
+	return !known
 }
 
 // splitProof reads the header of a signed request; id is "" if it is none.

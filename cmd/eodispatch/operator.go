@@ -185,15 +185,17 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	unproven := operator.Verify(request, response, text, key)
+	if err := operator.Verify(request, response, text, key); err != nil {
+		return nil, fmt.Errorf("%w. It answers %d, %.300q", err, response.StatusCode, text) // quoted: nobody answers for it
+	}
 	if response.StatusCode == http.StatusOK {
-		return text, unproven
+		return text, nil
 	}
 	var f operator.Fault
 	if json.Unmarshal(text, &f) != nil || f.Error == "" {
 		f.Error = response.Status
 	}
-	return nil, errors.Join(errors.New(f.Error), unproven)
+	return nil, errors.New(f.Error)
 }
 
 // self names the person who runs the command, for the audit.

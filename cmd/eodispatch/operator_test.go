@@ -2,12 +2,16 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
@@ -19,6 +23,37 @@ func operators(t *testing.T, environ []string, args ...string) string {
 		t.Fatalf("operator %q: exit %d: %s", args, code, said)
 	}
 	return said
+}
+
+// TestOperator_TellsTheBrokerFromOthers: what listens in place of the broker learns no key, and is not believed, whatever it answers.
+func TestOperator_TellsTheBrokerFromOthers(t *testing.T) {
+	w := startWorld(t)
+	var status atomic.Int32
+	heard := make(chan string, 10)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		heard <- fmt.Sprint(r.Header)
+		w.WriteHeader(int(status.Load()))
+		_, _ = io.WriteString(w, `[{"scope": "all", "error": "\u001b[2J"}]`+"\x1b[2J")
+	}))
+	defer other.Close()
+	database := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
+	environ := acting(t, w, executable.FreeAddress(t), database, named("k"))
+	startProgram(t, append(environ, "EODISPATCH_TELEMETRY_LISTEN=off")...).Stop(t) // makes the database
+	environ = append(environ, "EODISPATCH_TELEMETRY_LISTEN="+strings.TrimPrefix(other.URL, "http://"))
+	key, err := store.ReadOperatorKey(t.Context(), database, wallClock{})
+	if err != nil || key == "" {
+		t.Fatal(err)
+	}
+	for _, answer := range []int{http.StatusOK, http.StatusForbidden} {
+		status.Store(int32(answer))
+		code, said := try(t, environ, "operator", "holds")
+		if code != exitFailed || !strings.Contains(said, "is not the broker of this database, or has another version") || strings.Contains(said, "\x1b") {
+			t.Errorf("%d: exit %d: %q", answer, code, said)
+		}
+		if got := <-heard; strings.Contains(got, key.Reveal()) || !strings.Contains(got, "HMAC") {
+			t.Errorf("it hears %s", got)
+		}
+	}
 }
 
 // TestOperator_HoldsReleasesAndEnds is an operator's day: a platform is held and released, a job's history read, and a job ended.
