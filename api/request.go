@@ -21,8 +21,6 @@ import (
 
 var labels = []string{string(dispatch.OpenEO), string(dispatch.OGCProcess)}
 
-const longestFormat = 100 // characters of the name of a format, or of a media type
-
 const longestJob = 366 * 24 * time.Hour // longest time limit that a request can set
 
 // readBody reads the whole body of a request. The body must arrive within the time limit and must not be compressed;
@@ -156,7 +154,7 @@ func (a *api) rulesFor(f *form) dispatch.Policy {
 
 // format reads the name of a format, which the service's platform decides about.
 func (f *form) format() string {
-	text := f.text("format", longestFormat)
+	text := f.text("format", dispatch.LongestFormat)
 	if string(f.members["format"]) == `""` {
 		f.fault("format", "string_too_short", "String should have at least 1 character")
 	}

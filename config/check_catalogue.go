@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -45,9 +46,6 @@ func (r *reader) checkCatalogue(c *Config) {
 	}
 }
 
-// ruleFormats are the formats that requests can name.
-var ruleFormats = []string{"geojson", "gtiff", "netcdf", "json"}
-
 // checkRule checks a rule for services. Whether the catalogue has their ids is known only when it was read; doctor checks that.
 func (r *reader) checkRule(rule ServiceRule, key string, platforms []string) {
 	if r.failed(key) {
@@ -64,8 +62,8 @@ func (r *reader) checkRule(rule ServiceRule, key string, platforms []string) {
 	if rule.Platform != "" && !slices.Contains(platforms, rule.Platform) {
 		r.failAt(key+".platform", "is not the name of a platform%s", closestWord(rule.Platform, platforms))
 	}
-	if rule.Format != "" && !slices.Contains(ruleFormats, rule.Format) {
-		r.failAt(key+".format", "write one of %s", strings.Join(ruleFormats, ", "))
+	if utf8.RuneCountInString(rule.Format) > dispatch.LongestFormat {
+		r.failAt(key+".format", "write at most %d characters: the name of a format that the services offer", dispatch.LongestFormat)
 	}
 	if rule.MaxDuration > 0 && rule.MaxDuration%time.Second != 0 {
 		r.failAt(key+".max_duration", "write whole seconds")

@@ -195,7 +195,7 @@ func TestLoad_CatalogueFaults(t *testing.T) {
 		"service_rules: [{format: gtiff}]":                                                       "service_rules[0]: name the services",
 		"service_rules: [{platform: aa}]":                                                        "service_rules[0].platform: is not the name of a platform; did you mean a?",
 		"service_rules: [{services: [a b]}]":                                                     "service_rules[0].services[0]: write the id of a service",
-		"service_rules: [{services: [x], format: png}]":                                          "service_rules[0].format: write one of geojson",
+		"service_rules: [{services: [x], format: " + strings.Repeat("x", 101) + "}]":             "service_rules[0].format: write at most 100 characters",
 		"service_rules: [{services: [x], max_duration: 1500ms}]":                                 "service_rules[0].max_duration: write whole seconds",
 		"service_rules: [{services: [x], budget_unit: credits}]":                                 "service_rules[0].budget_unit: is the unit of budget",
 		"service_rules: [{services: [x], options: {budget: 3}}]":                                 "service_rules[0].options: write budget beside options",
@@ -209,6 +209,14 @@ func TestLoad_CatalogueFaults(t *testing.T) {
 		if _, err := load("x.yaml", []byte(minimal+text), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestLoad_RuleNamesAnyFormat checks that a rule, like a request, can name each format that a service offers, not only the usual ones.
+func TestLoad_RuleNamesAnyFormat(t *testing.T) {
+	c, err := load("x.yaml", []byte(minimal+"service_rules: [{services: [x], format: PNG}]"), nil)
+	if err != nil || c.ServiceRules[0].Format != "PNG" {
+		t.Errorf("%v, %+v", err, c)
 	}
 }
 

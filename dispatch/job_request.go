@@ -21,6 +21,9 @@ type Service struct {
 	Application string  `json:"application"`
 }
 
+// LongestFormat is how many characters the name of a format in a [Request], which may be a media type, has at most.
+const LongestFormat = 100
+
 // Request is a client's request. Parameters and Options are stored byte for byte.
 type Request struct {
 	Title      string          `json:"title"`
