@@ -1,10 +1,10 @@
 package ogcapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +65,7 @@ func (f *Facade) execute(in *request) (*answer, error) {
 	want := facade.PreferencesIn(in.Header)
 	if f.isEcho(s.ID) && !want.Async {
 		if len(e.told) > 0 {
-			return nil, badRequest("A subscriber is told about jobs. Send the header Prefer: respond-async, so that this execution is one.")
+			return nil, badRequest("Only jobs notify a subscriber. Send the header Prefer: respond-async, so that this execution becomes a job.")
 		}
 		return f.echo(in, e)
 	}
@@ -148,8 +148,6 @@ func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatc
 var mediaFormats = map[string]string{"image/tiff": "gtiff", "application/x-netcdf": "netcdf", "application/netcdf": "netcdf",
 	"application/geo+json": "geojson", "application/json": "json"}
 
-var formats = []string{"gtiff", "netcdf", "geojson", "json"}
-
 // formatOf returns the format of the results: that of the media type or, without one, the first that the service's record names.
 func formatOf(s catalogue.Service, media string) (string, error) {
 	if media != "" {
@@ -160,12 +158,7 @@ func formatOf(s catalogue.Service, media string) (string, error) {
 		}
 		return format, nil
 	}
-	for _, name := range s.Formats {
-		if name = strings.ToLower(name); slices.Contains(formats, name) {
-			return name, nil
-		}
-	}
-	return formats[0], nil
+	return cmp.Or(facade.FirstUsualFormat(s.Formats), facade.UsualFormat), nil
 }
 
 func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key, want facade.Preferences) (*answer, error) {
@@ -185,7 +178,7 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 			return results, nil
 		}
 	}
-	return created(in, f.jobInfo(in, job), want), nil // also after an error: a client that is told of one would run the job again
+	return created(in, f.jobInfo(in, job), want), nil // also after an error, after which the client would run the job again
 }
 
 // submissionError returns the error for an execution. The platform not knowing the process is a fault of the request: no job is concerned.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 )
 
 // call is a process graph that runs one service of the catalogue: a node that calls it with values only, and at most a save_result of what it
@@ -154,8 +155,6 @@ func (c call) request(members, options map[string]json.RawMessage) (r dispatch.R
 	return r, err
 }
 
-var requestFormats = []string{"gtiff", "netcdf", "geojson", "json"}
-
 // formatName returns the format of the request: that of save_result or, without one, the first that the service's record names. An openEO
 // platform gets the client's own word.
 func (c call) formatName() string {
@@ -163,12 +162,7 @@ func (c call) formatName() string {
 		return c.format
 	}
 	names := append([]string{c.format}, c.service.Formats...)
-	for _, name := range names {
-		if name = strings.ToLower(name); slices.Contains(requestFormats, name) {
-			return name
-		}
-	}
-	return cmp.Or(strings.ToLower(c.format), requestFormats[0])
+	return cmp.Or(facade.FirstUsualFormat(names), strings.ToLower(c.format), facade.UsualFormat)
 }
 
 // serviceTaskFor returns the request and the dimension of a task that calls a service: without the argument that has the area. Unless an option
