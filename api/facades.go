@@ -158,7 +158,7 @@ func (s facadeServer) SignInLink(of dispatch.Account) string {
 	return s.a.SignInLink(of)
 }
 
-// Problem implements [facade.Server]. A request that took too long is told so and logged, whatever it was doing.
+// Problem implements [facade.Server]. The error of a request that took too long is that it did, whatever it was doing, and is logged.
 func (s facadeServer) Problem(ctx context.Context, err error) facade.Problem {
 	if errors.Is(context.Cause(ctx), facade.ErrTooSlow) {
 		return s.a.problem(context.WithoutCancel(ctx), errors.Join(tooSlow, err))

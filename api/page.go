@@ -196,7 +196,7 @@ func acceptsGzip(r *http.Request) bool {
 	return strings.Contains(accepted, "gzip") && !gzipRefused.MatchString(accepted)
 }
 
-// servePageSettings tells the page what it must know of this service.
+// servePageSettings serves the settings that the page needs.
 func (a *api) servePageSettings(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	a.writeJSON(w, r, pageSettings{Title: a.Title, Version: a.Version, SignIn: a.Sessions != nil, SignedInNeeded: !a.OpenCatalogue, Account: a.Page.Account, BaseMap: a.Page.BaseMap,

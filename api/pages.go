@@ -29,7 +29,7 @@ type pageQuery struct {
 	sieve
 }
 
-// after returns the page behind p, with one more element that tells whether there is a further page. What a sieve may pass over is not limited.
+// after returns the page behind p, with one more element, which shows that there is a further page. The number of elements that a sieve passes over is not limited.
 func (q pageQuery) after(p dispatch.Place) dispatch.Page {
 	page := dispatch.Page{After: p, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts, Since: q.since, Label: q.label()}
 	if q.sifts() {
@@ -252,7 +252,7 @@ func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[d
 }
 
 // toWrite returns the jobs of a page that was read by an outline, as they are written: the jobs themselves if they are complete, otherwise
-// what again returns for the page without the job that tells whether there is a next one. Jobs that were added meanwhile belong to the next
+// what again returns for the page without the job that shows that there is a next page. Jobs that were added meanwhile belong to the next
 // read.
 func toWrite(jobs []dispatch.Record, page dispatch.Page, again func(context.Context, dispatch.Page) iter.Seq2[dispatch.Record, error],
 ) func(context.Context) iter.Seq2[dispatch.Record, error] {

@@ -44,10 +44,10 @@ type SignedIn struct {
 type SignedInUser struct {
 	ID    string `json:"id" doc:"The user's subject at the identity provider"`
 	Name  string `json:"name"`
-	Email string `json:"email" doc:"Empty if the identity provider does not tell it"`
+	Email string `json:"email" doc:"Empty if the identity provider does not return it"`
 }
 
-// SignedOut tells where a sign-out continues.
+// SignedOut contains the URL at which a sign-out continues.
 type SignedOut struct {
 	Location string `json:"location" doc:"Where the browser must go next: a page that ends the session at the identity provider too, or the page of this service"`
 }

@@ -30,7 +30,7 @@ func (a *api) runJob(ctx context.Context, in *request, body []byte, wait time.Du
 	case dispatch.Finished:
 		if p, err := a.Broker.JobResult(ctx, user(ctx), job.ID); err == nil && p.Collection != nil {
 			return a.respond(http.StatusOK, header, withProcessing(p, a.PublicURL))
-		} // the job has results, and its client learns where: one that is told of an error would run it again
+		} // the job has results, and its client learns where: after an error it would run it again
 	}
 	return a.respond(http.StatusAccepted, header, a.summary(job))
 }

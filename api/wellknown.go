@@ -22,7 +22,7 @@ type resourceMetadata struct {
 	ClientID string   `json:"eodispatch_client_id,omitempty"` // the standard has no member for it
 }
 
-// serveMetadata tells programs where their users sign in. Nothing in it is a secret: a public client has none.
+// serveMetadata serves the metadata by which programs find out where their users sign in. Nothing in it is a secret: a public client has none.
 func (a *api) serveMetadata() {
 	if a.PublicSignIn == nil {
 		return

@@ -226,7 +226,7 @@ func (a *app) hooksLogCommand() *cobra.Command {
 		})}
 }
 
-// eventOf returns what a message tells, with the reason if a job or a task waits for the user.
+// eventOf returns the event of a message, with the reason if a job or a task waits for the user.
 func eventOf(d client.Delivery) string {
 	if d.Reason != "" {
 		return d.Event + ": " + d.Reason

@@ -340,7 +340,7 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 	return nil
 }
 
-// homesOf tells at which platforms jobs of a task may run that was submitted with several services, and why not at others.
+// homesOf lists the platforms at which jobs of a task with several services may run, and the others with the reason why not.
 func homesOf(t client.Task) string {
 	names := make([]string, 0, len(t.Homes))
 	for _, h := range t.Homes {
@@ -352,7 +352,7 @@ func homesOf(t client.Task) string {
 	return strings.Join(names, ", ")
 }
 
-// budgetOf tells what a task may cost and has cost.
+// budgetOf describes what a task may cost and has cost.
 func budgetOf(t client.Task) string {
 	if t.Budget == nil {
 		return ""

@@ -119,7 +119,7 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 	}
 	shown := func(s *client.Spread, unit string, runs int) string {
 		if s == nil {
-			return fmt.Sprintf("not known: %d of your finished jobs tell it", runs)
+			return fmt.Sprintf("not known: %d of your finished jobs show it", runs)
 		}
 		text := strings.TrimSpace(fmt.Sprintf("%.4g to %.4g, likely %.4g %s", s.Low, s.High, s.Likely, unit))
 		if runs == 0 {

@@ -161,7 +161,7 @@ func (w *watching) take(u client.Update, each func(client.Job)) (ended bool, err
 
 const placeEvery = 15 * time.Second
 
-// readPlace reads, again and again, how many jobs are before the next one of the task: no stream tells that. An error is left to the stream.
+// readPlace reads, again and again, how many jobs are before the next one of the task, which no stream contains. Errors are left to the stream to report.
 func (w *watching) readPlace(ctx context.Context, c *client.Client) {
 	again := time.NewTicker(placeEvery)
 	defer again.Stop()

@@ -275,7 +275,7 @@ func (r *reader) checkBaseMap(c *Config) {
 			}
 		}
 	}
-	r.require("page.base_map.attribution", m.Attribution, "write whom users must be told to have made the map")
+	r.require("page.base_map.attribution", m.Attribution, "write who made the map, as its licence requires it to be shown")
 }
 
 func (r *reader) checkOrigins(c *Config) {

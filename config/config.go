@@ -50,7 +50,7 @@ type Config struct {
 	// GiveUpAfter is how long the broker tries to submit a job that the platform refuses or whose fate cannot be found
 	// out.
 	GiveUpAfter time.Duration `yaml:"give_up_after" default:"24h"`
-	// StalledAfter is how long a platform may report no progress of a job before its owner is told and
+	// StalledAfter is how long a platform may report no progress of a job before its owner is notified and
 	// PlatformLimits.FreeStalled frees its slot.
 	StalledAfter time.Duration `yaml:"stalled_after" default:"6h"`
 
@@ -165,7 +165,7 @@ type Platform struct {
 	StartSettlesAfter time.Duration `yaml:"start_settles_after"`
 }
 
-// Failure is a rule that tells what caused a failure, see dispatch.FailureRule.
+// Failure is a rule that decides what caused a failure, see dispatch.FailureRule.
 type Failure struct {
 	Matches string         `yaml:"matches"` // a regular expression
 	Cause   dispatch.Cause `yaml:"cause" oneof:"platform request"`

@@ -108,7 +108,7 @@ func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID, amount *fl
 	return b.changedTask(ctx, u, id, err)
 }
 
-// changeTask changes a task for its owner, and tells everyone who waits for its changes.
+// changeTask changes a task for its owner, and signals everyone who waits for its changes.
 func (b *Broker) changeTask(ctx context.Context, u UserID, id TaskID, action string, change func() (Account, error)) error {
 	a, err := change()
 	if err == nil {

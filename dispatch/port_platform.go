@@ -198,7 +198,7 @@ type Backend struct {
 	Quota       Quota                      // of each user who shares the account
 	Entitled    func(context.Context) bool // reports whether the user of a request may run jobs here; nil: everyone may
 
-	// Failures tell failures that the platform caused from those that requests caused.
+	// Failures are rules that distinguish failures that the platform caused from those that requests caused.
 	Failures FailureRules
 
 	// StartSettlesAfter is how long the status of a job must not show a start in doubt before the start is repeated;

@@ -23,7 +23,7 @@ type SourceDocument struct {
 	Failure string    `json:"failure,omitempty"` // why the text could not be read again; "": it is current
 }
 
-// SourceState is what tells processes whether they have to read a source, or to load it again.
+// SourceState is the state by which a process decides whether to read a source, or to load it again.
 type SourceState struct {
 	Revision int64
 	Due      bool // no process has claimed it, and it is time to read it again

@@ -2,7 +2,7 @@ package dispatch
 
 import "strings"
 
-// Versions says which software runs a job, in the words of its platform: bounded plain text, "" for what the platform does not tell.
+// Versions says which software runs a job, in the words of its platform: bounded plain text, "" for what the platform does not name.
 type Versions struct {
 	Software string `json:"software,omitempty"` // the name of the platform's software
 	Version  string `json:"version,omitempty"`  // of that software, or of the back-end as a whole

@@ -190,7 +190,7 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 	return byID(kept), nil
 }
 
-// notifyBudgets tells the owners of jobs that were kept back, perhaps by the budgets of their tasks, that these may look different.
+// notifyBudgets signals the owners of jobs that were kept back, perhaps by the budgets of their tasks, because these tasks may have changed.
 func (v *visit) notifyBudgets(jobs, kept []Job) {
 	if len(kept) == len(jobs) {
 		return

@@ -177,7 +177,7 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// due returns hooks with due deliveries, those about tasks included. It returns those about jobs also if it cannot find out which tasks to tell of.
+// due returns hooks with due deliveries, those about tasks included. If it cannot find out which tasks have events, it returns those about jobs alone.
 func (s *Sender) due(ctx context.Context) ([]dispatch.Hook, error) {
 	var unmarked error
 	for more := true; more && unmarked == nil && ctx.Err() == nil; {

@@ -50,8 +50,8 @@ func ofTasks(of []dispatch.Status) []dispatch.Status {
 	return of
 }
 
-// serveMail sends one mail about the due deliveries of a hook, and then nothing for a while. Ends of a task's jobs make no mail: what is told of
-// their task does.
+// serveMail sends one mail about the due deliveries of a hook, and then nothing for a while. Ends of a task's jobs make no mail, events of
+// the task do.
 func (s *Sender) serveMail(ctx context.Context, h dispatch.Hook) error {
 	for ctx.Err() == nil {
 		claimed, err := s.Store.ClaimDeliveries(ctx, h.ID, lease, perMail)
@@ -152,7 +152,7 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, told []dispatch.De
 	return m
 }
 
-// letterID returns the same for the same events, so that a mail that is sent again after a crash is known to be the same, and one that tells of more is not.
+// letterID returns the same for the same events, so that a mail that is sent again after a crash is known to be the same, and one about more events is not.
 func letterID(h dispatch.Hook, told []dispatch.Delivery) string {
 	sum := sha256.New()
 	for _, d := range told {
@@ -167,7 +167,7 @@ type headline struct {
 	of   dispatch.Delivery // the first
 }
 
-// headlines returns what deliveries tell, tasks first.
+// headlines returns the events of deliveries as text, tasks first.
 func headlines(told []dispatch.Delivery) (all []headline) {
 	type reason struct {
 		of  dispatch.TaskID

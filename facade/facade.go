@@ -44,7 +44,7 @@ type Server interface {
 	// there is none, that of the request.
 	BaseURL(*http.Request) string
 	// SignIn verifies a token: what follows "Bearer ", without a prefix of the façade's standard; "": the request has none. It applies the rate limits of the
-	// user and counts the request among the user's. Afterwards the context of r tells who the caller is.
+	// user and counts the request among the user's. Afterwards the context of r contains the caller.
 	SignIn(r *http.Request, token dispatch.Secret) (identity.Caller, error)
 	// ReadBody reads a body that is JSON in UTF-8, within the limits of the server on its size, time, nesting and members; nil if
 	// the request has none. Bodies of all requests that are being served are bounded together: those of one user, and those of all who

@@ -19,7 +19,7 @@ const (
 
 // Recorder is an observer that also keeps the history of jobs. It is safe for concurrent use.
 type Recorder struct {
-	dispatch.Observer // is told everything first
+	dispatch.Observer // gets every call first
 
 	store dispatch.Operations
 	clock dispatch.Clock
@@ -30,7 +30,7 @@ type Recorder struct {
 	dropped int
 }
 
-// New returns a recorder that tells another observer everything. Call Run to have it write.
+// New returns a recorder that passes every call on to another observer. Call Run to have it write.
 func New(next dispatch.Observer, store dispatch.Operations, clock dispatch.Clock, log *slog.Logger) *Recorder {
 	return &Recorder{Observer: next, store: store, clock: clock, log: log}
 }

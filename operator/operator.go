@@ -32,7 +32,7 @@ type Config struct {
 	Store dispatch.Operations
 	// End ends a job, see [dispatch.Broker.EndJob].
 	End func(ctx context.Context, id dispatch.JobID, reason string) (dispatch.Job, error)
-	// Hurry tells the engine that accounts may be due at once; nil: it finds them by itself soon.
+	// Hurry notifies the engine that accounts may be due at once; nil: it finds them by itself soon.
 	Hurry     func()
 	Platforms []string // names
 	// Key is what requests must be signed with, see [Sign]. Whoever can read the database knows it.

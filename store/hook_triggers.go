@@ -57,8 +57,8 @@ const addNotices = `
 	WHERE ` + ofNew + ` AND replace(h.statuses, '|' || NEW.status || '|', '') <> h.statuses
 	ON CONFLICT (hook, job, epoch, status) DO NOTHING;`
 
-// addProgress is addNotices with what OGC API - Processes has: its inProgressUri is told of a job that has finished without having been seen to
-// run, and is told first: ends are due a microsecond earlier, by which ClaimDeliveries knows them. A job that failed or was canceled may never have run.
+// addProgress is addNotices with what OGC API - Processes has: its inProgressUri is notified also of a job that has finished without having been seen to
+// run, and before the end: ends are due a microsecond earlier, by which ClaimDeliveries knows them. A job that failed or was canceled may never have run.
 const addProgress = `
 	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
 	SELECT h.id, NEW.id, NEW.turn, CASE WHEN h.statuses = '|running|' THEN 'running' ELSE NEW.status END, NEW.task, NEW.number, NEW.updated, NEW.updated,
@@ -138,7 +138,7 @@ var postgresTaskTriggers = slices.Concat(
 	postgresTrigger("add_attention", "attention ON jobs", whenAttention, addAttention),
 	postgresTrigger("add_sign_in", "sign_in_since ON accounts", whenSignIn, strings.ReplaceAll(addSignIn, "$AT", "strpos")))
 
-// addReason tells for which reason a job waits for its owner, once in an epoch for each reason.
+// addReason adds the deliveries for the reason for which a job waits for its owner, once in an epoch for each reason.
 var addReason = strings.ReplaceAll(addAttention, "'attention'", "'attention_' || NEW.attention")
 
 // markTrial is markTask, which also leaves a mark if a job of a trial ends and a hook wants to know that the trial has ended.
@@ -148,7 +148,7 @@ const markTrial = `
 		AND EXISTS (SELECT 1 FROM tasks t WHERE t.id = NEW.task AND t.paused_for = 'trial' AND t.trial >= NEW.number)))
 	ON CONFLICT (task, job, epoch) DO NOTHING;`
 
-// addPause tells that a task is paused because of its budget, once for each pause.
+// addPause adds the deliveries for a task that is paused because of its budget, once for each pause.
 const addPause = `
 	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
 	SELECT h.id, -NEW.id, NEW.edited, 'attention_' || NEW.paused_for, NEW.id, 0, NEW.edited, NEW.edited, NEW.edited FROM hooks h

@@ -62,7 +62,7 @@ func (s *Store) purgeHooks(ctx context.Context) error {
 // unreported is deleted without telling the function of OnRemoved.
 const unreported = ""
 
-// report tells the function of OnRemoved what was deleted.
+// report passes what was deleted to the function of OnRemoved.
 func (s *Store) report(what string, n int64) {
 	if s.removed != nil && what != unreported && n > 0 {
 		s.removed(what, n)

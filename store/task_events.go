@@ -13,9 +13,9 @@ import (
 )
 
 // AddTaskEvents adds the deliveries about tasks whose jobs have ended since it was last called, of n tasks at most, and reports whether there may be
-// more. On PostgreSQL the jobs of a task end in transactions that do not see one another, so none of them can tell which one passed a share. So each
-// leaves a mark, and whoever takes the marks of a task counts its jobs afterwards, and so sees all whose marks it took. The task's row, locked
-// meanwhile, keeps what was told: a share is told once, and the end once for each time that the task ends.
+// more. On PostgreSQL the jobs of a task end in transactions that do not see one another, so none of them can find out which one passed a share. So each
+// leaves a mark. The process that takes the marks of a task counts its jobs afterwards, and so sees all whose marks it took. The task's row, locked
+// meanwhile, records what was notified: a share once, and the end once for each time that the task ends.
 func (s *Store) AddTaskEvents(ctx context.Context, n int) (more bool, err error) {
 	tasks, err := s.queries(s.read).ListMarkedTasks(ctx, int64(n))
 	for _, id := range tasks {
@@ -92,7 +92,7 @@ func trialEnded(ctx context.Context, q tx, task int64, told query.LockToldRow) (
 // afterShares is the epoch of what happens after all shares have passed, and before the task has ended once.
 const afterShares = 100
 
-// event reports whether what a hook is to be told of has happened and was not told. since is the share that was told, ended whether the task
+// event reports whether an event of a hook has happened and was not notified yet. since is the share that was notified last, ended whether the task
 // has just ended. The epoch is 0 for what happens once for each time that the task ends.
 func (p taskProgress) event(of dispatch.Status, since int64, ended bool) (epoch int64, happened bool) {
 	switch of {

@@ -22,7 +22,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// senderOf returns what tells users' servers when jobs end. Without a vault it keeps no secrets, so that it signs no messages.
+// senderOf returns the sender of notifications to users' servers. Without a vault it has no secrets and signs no messages.
 func senderOf(settings *config.Config, access *access, kept *store.Store, installation string, processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) (*events.Sender, error) {
 	post, err := settings.Hooks.Mail.Sender()
 	c := events.Config{Store: seams.hooks(kept), Mail: post, Describe: describer(kept, settings.PublicURL), Advice: api.Advice, Log: log, OnTry: seen.HookTried, Forms: map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message}, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),

@@ -60,7 +60,7 @@ func statusOf(s, seen dispatch.Status) string {
 func (f *Facade) jobInfo(in *request, r dispatch.Record) statusInfo {
 	status := statusOf(r.Status, r.Seen)
 	if r.Desired == dispatch.WantCancel && !r.Status.Final() {
-		status = dismissed // its platform is told, or will be
+		status = dismissed // it is canceled at its platform, or will be
 	}
 	info := f.info(in, strconv.FormatInt(int64(r.ID), 10), status, r.Request)
 	info.Message, info.Created, info.Updated = cmp.Or(r.Failure, r.Notice), r.Created.UTC(), r.Updated.UTC()

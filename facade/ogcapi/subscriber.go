@@ -13,7 +13,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// subscriber says where a client is told about its execution (subscriber.yaml). The schema of version 1.0 requires a member successUrl that it
+// subscriber contains the URLs that are notified of an execution (subscriber.yaml). The schema of version 1.0 requires a member successUrl that it
 // does not describe, and describes successUri: either is read, and none is required. It has no place for a secret, so that is an extension.
 type subscriber struct {
 	Success    string          `json:"successUri"`
@@ -23,7 +23,7 @@ type subscriber struct {
 	Secret     dispatch.Secret `json:"eodispatch:secret"`
 }
 
-// Of what the URLs of a subscriber are told. A task, too, is one job to a subscriber.
+// The events of which the URLs of a subscriber are notified. To a subscriber, a task is one job, too.
 var (
 	eventsOfJob  = subscriberEvents{[]dispatch.Status{dispatch.Finished}, []dispatch.Status{dispatch.Failed, dispatch.Canceled}, []dispatch.Status{dispatch.Running}}
 	eventsOfTask = subscriberEvents{[]dispatch.Status{dispatch.TaskFinished}, []dispatch.Status{dispatch.TaskFailed}, []dispatch.Status{dispatch.TaskRunning}}
@@ -33,7 +33,7 @@ type subscriberEvents struct{ success, failed, inProgress []dispatch.Status }
 
 const mostURL = 2_000
 
-// parseSubscriber returns who is to be told about an execution.
+// parseSubscriber returns who is to be notified of an execution.
 func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch.Notify, err error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
@@ -125,7 +125,7 @@ func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.De
 		info.Finished, info.Progress, info.Message = nil, new(0), ""
 		info.Links = slices.DeleteFunc(info.Links, func(l link) bool { return l.Rel == relation("results") })
 	}
-	if status != failed || info.Status != dismissed { // of the event, which does not tell a task that failed from one that was canceled
+	if status != failed || info.Status != dismissed { // of the event, which does not distinguish a task that failed from one that was canceled
 		info.Status = status
 	}
 	return info, nil

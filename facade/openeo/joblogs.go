@@ -171,7 +171,7 @@ func ownEntries(j dispatch.Record, logged []dispatch.LogEntry) (all []logEntry) 
 	case j.Attention != dispatch.None:
 		add(3, "warning", strings.TrimSpace(string(j.Attention)+". "+j.Notice), j.Updated)
 	case j.Status == dispatch.Unknown:
-		add(4, "warning", "The platform does not tell the status of this batch job at present. The last known one is shown.", j.Updated)
+		add(4, "warning", "The platform does not report the status of this batch job at present. The last known one is shown.", j.Updated)
 	}
 	return all
 }

@@ -342,7 +342,7 @@ func (f *Facade) requestOf(r *request, is entry) (dispatch.Request, dispatch.Job
 }
 
 // callOf returns the process of a request that names a service: one node that calls it. The document that defines the service, if there is one,
-// tells its id.
+// contains its id.
 func callOf(r dispatch.Request, d *dispatch.Document) (json.RawMessage, error) {
 	node := map[string]any{"process_id": r.Service.Application, "arguments": r.Parameters, "result": true}
 	if r.Service.Namespace != nil {

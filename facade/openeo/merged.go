@@ -244,7 +244,7 @@ type mergedDocument struct {
 // mergedLists are the paths of the documents that are kept. They are few, and merging one takes long.
 var mergedLists = []string{"/collections", "/processes", "/file_formats", "/udf_runtimes"}
 
-// identity tells the documents of a merging from others.
+// identity distinguishes the documents of a merging from others.
 func (m *merging) identity() string {
 	var id strings.Builder
 	for i, name := range m.names {

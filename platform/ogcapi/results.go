@@ -56,7 +56,7 @@ func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string)
 	return a, err
 }
 
-// noResults finds out why a job has no results. The response itself seldom tells: servers have many ways to say "not ready",
+// noResults finds out why a job has no results. The response itself seldom shows the reason: servers have many ways to say "not ready",
 // and some do not say why a job failed.
 func (p *Platform) noResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref, a *upstream.Answer, err error) error {
 	if a == nil || a.Status < 400 || dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) {

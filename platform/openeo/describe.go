@@ -47,7 +47,7 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 }
 
 // checkFormat refuses a task whose output format the back-end does not offer: its jobs would all fail. A job is refused when it is submitted, for which
-// its client waits. A back-end that does not tell its formats now is asked again then.
+// its client waits. A back-end that does not return its formats now is asked again then.
 func (p *Platform) checkFormat(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
 	if d == nil || proc.saves || r.Format == "" {
 		return nil
