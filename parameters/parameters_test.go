@@ -248,6 +248,12 @@ func TestShape_Antimeridian(t *testing.T) {
 	if want := `{"coordinates":[[` + ring("177.0", "180") + `],[` + ring("-180", "-178.50") + `]],"type":"MultiPolygon"}`; faults != nil || string(got) != want {
 		t.Errorf("a box over it as GeoJSON: %s %v", got, faults)
 	}
+	for _, value := range []string{`{"bbox":[177.0,-18,-178.50,-16]}`, `[177,-18,-178.5,-16]`, `[177,-18,0,-178.5,-16,9]`} {
+		got, faults := NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(value), "body", 7)
+		if len(faults) != 1 || fmt.Sprint(faults[0].Loc) != "[body 7]" || !strings.Contains(faults[0].Msg, "antimeridian") {
+			t.Errorf("openEO took %s as %s: %v", value, got, faults)
+		}
+	}
 }
 
 func TestArguments_ListsAllFaults(t *testing.T) {

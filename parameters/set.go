@@ -133,7 +133,7 @@ func (p parameter) checkAndConvert(m *budget.Meter, value json.RawMessage, loc [
 			faults = found
 		}
 	}
-	if _, crosses, _ := extent(value); crosses && p.Type == dispatch.BoundingBox {
+	if p.cannotCross(value) {
 		faults = []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: fmt.Sprintf("The parameter %q takes a bounding box, which cannot describe an area "+
 			"across the antimeridian or with a side longer than half the globe. Cut the area there, and submit each part.", p.Name)}}
 	}

@@ -41,6 +41,8 @@ type box struct {
 func (p parameter) boxes(value json.RawMessage) []json.RawMessage {
 	b, corners, ok := boxOf(value)
 	switch {
+	case ok && p.corners && !corners && b.crosses():
+		return []json.RawMessage{value}
 	case ok && corners != p.corners:
 	case !ok && !p.geoJSON:
 		var crosses bool
@@ -54,6 +56,18 @@ func (p parameter) boxes(value json.RawMessage) []json.RawMessage {
 		return []json.RawMessage{b.corners()}
 	}
 	return []json.RawMessage{b.ogc()}
+}
+
+// cannotCross reports whether a value is an area across the antimeridian, and the parameter a box of openEO, to which it is not converted.
+func (p parameter) cannotCross(value json.RawMessage) bool {
+	if p.Type != dispatch.BoundingBox {
+		return false
+	}
+	if b, corners, ok := boxOf(value); ok {
+		return p.corners && !corners && b.crosses()
+	}
+	_, crosses, _ := extent(value)
+	return crosses
 }
 
 // geometries converts a bounding box to a polygon.
@@ -129,7 +143,11 @@ func (b box) polygon() json.RawMessage {
 	return text(map[string]any{"type": "MultiPolygon", "coordinates": []any{western.rings(), eastern.rings()}})
 }
 
+// crosses reports whether the box is in degrees, and its west greater than its east.
 func (b box) crosses() bool {
+	if !inDegrees(b.crs) {
+		return false
+	}
 	west, err := b.West.Float64()
 	east, bad := b.East.Float64()
 	return err == nil && bad == nil && west > east
