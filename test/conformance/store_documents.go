@@ -67,12 +67,13 @@ func (t storeTest) documents() {
 	is(a.ID, string(one.Body))
 }
 
+// redefine checks which waiting jobs and tasks show that the document of their service has changed.
 func (t storeTest) redefine() {
 	ctx := t.Context()
 	was, is := text("moving", "1"), text("moving", "2")
 	other := text("other", "1")
 	single, alone := t.acceptWith(was), t.acceptWith(other)
-	id, jobs := t.acceptTaskWith(was)
+	task, jobs := t.acceptTaskWith(was)
 	running := jobs[0].Job
 	running.Phase, running.Status = dispatch.Started, dispatch.Running
 	t.save(running)
@@ -83,46 +84,22 @@ func (t storeTest) redefine() {
 	all, err := origins(ctx, t.s)
 	t.must(err)
 	t.equal(all, []dispatch.Origin{was.Origin, other.Origin})
-	tell := func(d *dispatch.Document, want int) {
-		t.Helper()
-		owners, err := t.s.SetDocumentHash(ctx, d.Origin, d.Hash())
-		t.must(err)
-		t.equal(owners, slices.Repeat([]dispatch.UserID{ann}, want))
-	}
-	shown := func(want dispatch.Attention) {
-		t.Helper()
-		task, err := t.s.Task(ctx, ann, id)
-		t.must(err)
-		tasks, err := t.s.Tasks(ctx, ann, dispatch.Page{})
-		t.must(err)
-		its, err := t.s.TaskJobs(ctx, ann, id, dispatch.Page{})
-		t.must(err)
-		mine, err := t.s.Records(ctx, ann, dispatch.Page{})
-		t.must(err)
-		record, err := t.s.Record(ctx, ann, single.ID)
-		t.must(err)
-		second, err := t.s.Record(ctx, ann, jobs[1].ID)
-		t.must(err)
-		first, err := t.s.Record(ctx, ann, running.ID)
-		t.must(err)
-		got := []dispatch.Attention{task.Attention, tasks[0].Attention, its[1].Attention, second.Attention, record.Attention,
-			mine[1].Attention, first.Attention, its[0].Attention, mine[0].Attention}
-		t.equal(got, []dispatch.Attention{want, want, want, want, want, want, dispatch.None, dispatch.None, dispatch.None})
-		if mine[0].ID != alone.ID {
-			t.Fatalf("the first is %d", mine[0].ID)
-		}
-	}
-	tell(was, 0)
-	shown(dispatch.None)
-	tell(is, 2)
-	tell(is, 0) // once
-	shown(dispatch.ServiceChanged)
-	tell(text("moving", "3"), 2)
-	shown(dispatch.ServiceChanged)
-	tell(was, 2) // back again
-	shown(dispatch.None)
-	tell(is, 2)
+	t.setHash(was, 0)
+	t.showsChange(task, jobs, single, alone, dispatch.None)
+	t.setHash(is, 2)
+	t.setHash(is, 0) // once
+	t.showsChange(task, jobs, single, alone, dispatch.ServiceChanged)
+	t.setHash(text("moving", "3"), 2)
+	t.showsChange(task, jobs, single, alone, dispatch.ServiceChanged)
+	t.setHash(was, 2) // back again
+	t.showsChange(task, jobs, single, alone, dispatch.None)
+	t.setHash(is, 2)
+	t.changedJobsGoOn(task, jobs[1].ID, single, alone)
+}
 
+// changedJobsGoOn checks that the change of a document hides no other attention, is not kept with the jobs, and concerns no job that was submitted.
+func (t storeTest) changedJobsGoOn(task dispatch.TaskID, member dispatch.JobID, single, alone dispatch.Job) {
+	ctx := t.Context()
 	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NotTaken, "why"))
 	record, err := t.s.Record(ctx, ann, single.ID)
 	t.must(err)
@@ -133,25 +110,64 @@ func (t storeTest) redefine() {
 	if job.Attention != dispatch.None || job.Version != single.Version {
 		t.Errorf("kept with the job: %+v", job)
 	}
-	for _, j := range []dispatch.Job{job, t.load(jobs[1].ID), t.load(alone.ID)} {
+	for _, j := range []dispatch.Job{job, t.load(member), t.load(alone.ID)} {
 		j.Phase, j.Status = dispatch.Started, dispatch.Submitted
 		t.save(j)
 	}
-	all, err = t.s.Origins(ctx)
+	all, err := t.s.Origins(ctx)
 	t.must(err)
 	t.equal(all, []dispatch.Origin{})
-	tell(text("moving", "4"), 0) // no job waits
-	task, err := t.s.Task(ctx, ann, id)
+	t.setHash(text("moving", "4"), 0) // no job waits
+	shown, err := t.s.Task(ctx, ann, task)
 	t.must(err)
-	if record, err := t.s.Record(ctx, ann, single.ID); err != nil || record.Attention != dispatch.None || task.Attention != dispatch.ServiceChanged {
-		t.Errorf("when it was submitted: %s, %v, and the task: %s", record.Attention, err, task.Attention)
+	if record, err := t.s.Record(ctx, ann, single.ID); err != nil || record.Attention != dispatch.None || shown.Attention != dispatch.ServiceChanged {
+		t.Errorf("when it was submitted: %s, %v, and the task: %s", record.Attention, err, shown.Attention)
 	}
-	const many = 101 // more than a store changes in one transaction
+}
+
+// setHash stores the hash of a document and checks how many owners of jobs are to be signaled.
+func (t storeTest) setHash(d *dispatch.Document, want int) {
+	t.Helper()
+	owners, err := t.s.SetDocumentHash(t.Context(), d.Origin, d.Hash())
+	t.must(err)
+	t.equal(owners, slices.Repeat([]dispatch.UserID{ann}, want))
+}
+
+// showsChange checks the attention of a task, of its job that waits, and of a single job of the same document, in each list, and that jobs that run or
+// have another document have none.
+func (t storeTest) showsChange(task dispatch.TaskID, jobs []dispatch.Draft, single, alone dispatch.Job, want dispatch.Attention) {
+	ctx := t.Context()
+	t.Helper()
+	shown, err := t.s.Task(ctx, ann, task)
+	t.must(err)
+	tasks, err := t.s.Tasks(ctx, ann, dispatch.Page{})
+	t.must(err)
+	its, err := t.s.TaskJobs(ctx, ann, task, dispatch.Page{})
+	t.must(err)
+	mine, err := t.s.Records(ctx, ann, dispatch.Page{})
+	t.must(err)
+	record, err := t.s.Record(ctx, ann, single.ID)
+	t.must(err)
+	second, err := t.s.Record(ctx, ann, jobs[1].ID)
+	t.must(err)
+	first, err := t.s.Record(ctx, ann, jobs[0].ID)
+	t.must(err)
+	got := []dispatch.Attention{shown.Attention, tasks[0].Attention, its[1].Attention, second.Attention, record.Attention,
+		mine[1].Attention, first.Attention, its[0].Attention, mine[0].Attention}
+	t.equal(got, []dispatch.Attention{want, want, want, want, want, want, dispatch.None, dispatch.None, dispatch.None})
+	if mine[0].ID != alone.ID {
+		t.Fatalf("the first is %d", mine[0].ID)
+	}
+}
+
+// redefineMany checks a change that concerns more jobs than a store changes in one transaction.
+func (t storeTest) redefineMany() {
+	const many = 101
 	for range many {
 		t.acceptWith(text("popular", "1"))
 	}
-	tell(text("popular", "2"), many)
-	tell(text("popular", "2"), 0)
+	t.setHash(text("popular", "2"), many)
+	t.setHash(text("popular", "2"), 0)
 }
 
 // parallelDocuments accepts and deletes jobs with the same document concurrently.

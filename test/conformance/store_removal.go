@@ -10,23 +10,17 @@ import (
 // removed from its platform.
 func (t storeTest) removals() {
 	ctx := t.Context()
-	ended := func(j dispatch.Job, change func(*dispatch.Job)) dispatch.Job {
-		t.Helper()
-		j.Phase, j.Status, j.Attempt, j.Ref, j.Moved = dispatch.Ended, dispatch.Finished, 1, dispatch.Ref{ID: "x"}, t.look().Now
-		change(&j)
-		return t.save(j)
-	}
-	whole := ended(t.accept(), func(*dispatch.Job) {})
-	imported := ended(t.accept(), func(j *dispatch.Job) { j.Attempt = 0 })
+	whole := t.ended(t.accept(), func(*dispatch.Job) {})
+	imported := t.ended(t.accept(), func(j *dispatch.Job) { j.Attempt = 0 })
 	running := t.accept()
 	running.Phase, running.Status, running.Attempt, running.Ref = dispatch.Started, dispatch.Running, 1, dispatch.Ref{ID: "y"}
 	running = t.save(running)
-	owed := ended(t.accept(), func(j *dispatch.Job) {
+	owed := t.ended(t.accept(), func(j *dispatch.Job) {
 		j.Unmetered = []dispatch.Unmetered{{Ref: j.Ref, Ended: j.Moved, Due: j.Moved.Add(time.Hour)}}
 	})
 	task, members := t.acceptTask(ann, 2)
-	member := ended(members[0].Job, func(*dispatch.Job) {})
-	kept := ended(t.accept(), func(*dispatch.Job) {})
+	member := t.ended(members[0].Job, func(*dispatch.Job) {})
+	kept := t.ended(t.accept(), func(*dispatch.Job) {})
 
 	_, err := t.s.Discard(ctx, bob, whole.ID)
 	t.kind(err, dispatch.NotFound)
@@ -63,14 +57,19 @@ func (t storeTest) removals() {
 	owed = t.load(owed.ID)
 	owed.Unmetered = nil
 	t.save(owed)
-	running = ended(t.load(running.ID), func(*dispatch.Job) {})
+	running = t.ended(t.load(running.ID), func(*dispatch.Job) {})
 	if g := t.look(); len(g.Remove) != 4 {
 		t.Errorf("%d jobs are to be removed, want 4", len(g.Remove))
 	}
+	t.removedAtAge(imported, whole, member, kept)
+}
 
+// removedAtAge checks which discarded jobs a purge deletes: those of which nothing is at the platform, and others when they have been removed there.
+func (t storeTest) removedAtAge(imported, whole, member, kept dispatch.Job) {
+	ctx := t.Context()
 	t.db.Pass(30 * 24 * time.Hour)
 	t.must(t.s.Purge(ctx, time.Hour))
-	_, err = t.s.Load(ctx, imported.ID)
+	_, err := t.s.Load(ctx, imported.ID)
 	t.kind(err, dispatch.NotFound)
 	whole = t.load(whole.ID)
 	whole.Removal = dispatch.Removal{Since: whole.Moved, Removed: t.look().Now}
@@ -82,4 +81,12 @@ func (t storeTest) removals() {
 	if j := t.load(kept.ID); j.Removal != (dispatch.Removal{}) {
 		t.Errorf("a job that was not discarded: %+v", j.Removal)
 	}
+}
+
+// ended saves a job as finished at the platform, with a change.
+func (t storeTest) ended(j dispatch.Job, change func(*dispatch.Job)) dispatch.Job {
+	t.Helper()
+	j.Phase, j.Status, j.Attempt, j.Ref, j.Moved = dispatch.Ended, dispatch.Finished, 1, dispatch.Ref{ID: "x"}, t.look().Now
+	change(&j)
+	return t.save(j)
 }
