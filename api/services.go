@@ -71,7 +71,7 @@ type CatalogueService struct {
 	Example         *Object         `json:"example" nullable:"true" doc:"Parameters for which the service gives a result"`
 }
 
-// ServiceRules are what the operator of the broker says about requests for a service.
+// ServiceRules are the operator's defaults and limits of requests for a service.
 type ServiceRules struct {
 	Permitted   bool           `json:"permitted" doc:"Whether you may run it. Without a sign-in: whether everybody may"`
 	Format      *string        `json:"format" nullable:"true" doc:"Format of the results of requests that name none"`

@@ -88,7 +88,7 @@ func (r *reader) checkRuleOptions(options json.RawMessage, key string) {
 	}
 	for _, name := range []string{"notify", "validate"} {
 		if given[name] != nil {
-			r.failAt(key+".options", "must not have %s, which is for the client to say", name)
+			r.failAt(key+".options", "must not have %s, which only a request can set", name)
 		}
 	}
 	for _, switched := range []string{"pin"} {

@@ -279,13 +279,13 @@ type Service struct {
 	Example     json.RawMessage `yaml:"example"` // a mapping of parameters
 }
 
-// ServiceRule is what the operator says about requests for some services, see dispatch.Policy.
+// ServiceRule sets defaults and limits of requests for some services, see dispatch.Policy.
 type ServiceRule struct {
 	Services    []string        `yaml:"services"`     // ids of the catalogue; absent: any service
 	Platform    string          `yaml:"platform"`     // name of a platform; absent: any
 	Application string          `yaml:"application"`  // as in requests, with * for any text; absent: any
 	Options     json.RawMessage `yaml:"options"`      // a mapping of options that requests have unless they give them
-	MaxDuration time.Duration   `yaml:"max_duration"` // that jobs may take, and take unless they say; absent: any
+	MaxDuration time.Duration   `yaml:"max_duration"` // longest one that requests may set, and the one of requests that set none; absent: any
 	Budget      int             `yaml:"budget"`       // of tasks that have none; absent: none
 	BudgetUnit  string          `yaml:"budget_unit"`  // of the budget; absent: the one in which the platform charges
 	Format      string          `yaml:"format"`       // of requests that name none

@@ -39,8 +39,8 @@ type Request struct {
 	// broker does not read it.
 	Facade json.RawMessage `json:"facade,omitempty"`
 
-	// Pin identifies the definition of the service that the request was accepted with, and runs with, see [Pinner]; "": it runs with the definition
-	// that there is when it is submitted. The broker sets it, not the client.
+	// Pin identifies the definition of the service with which the request was accepted and runs, see [Pinner]; "": it runs with the definition
+	// at the time of its submission. The broker sets it, not the client.
 	Pin string `json:"pin,omitempty"`
 
 	// Process is the process that defines the service if the client sent it with the request: an openEO process with the member

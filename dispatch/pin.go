@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// optionPin says whether a request runs with the definition of its service that it was accepted with.
+// optionPin is the option that runs a request with the definition of its service at the time of its acceptance.
 const optionPin = "pin"
 
-// Pinner runs requests with the definition of their service that they were accepted with, see [Request].Pin.
+// Pinner is a [Platform] that can run requests with the definition of their service at the time of their acceptance, see [Request].Pin.
 type Pinner interface {
-	// Pin returns what identifies the definition with which r will run whatever becomes of its origin: the hash of the document, which is the one
-	// that defines the service now and that comes with each [Submission], or an identification of the adapter, which compares it. "": r runs
-	// with the definition that there is when it is submitted. If r must be pinned and cannot be, the error is Invalid, or one that may pass.
+	// Pin returns an identification of the definition with which r will run, even if the document at its origin changes: the hash of the given document,
+	// which then comes with each [Submission], or a text of the adapter, which the adapter compares before it submits r. "": r runs with the definition
+	// at the time of its submission. If r must be pinned and cannot be, the error is Invalid; other errors may be temporary.
 	Pin(ctx context.Context, t Token, r Request, d *Dimension, document *Document) (string, error)
 }
 
 // MustPin reports whether the client wants r to be pinned. It is refused if that cannot be.
 func (r Request) MustPin() bool { return string(r.options()[optionPin]) == "true" }
 
-// mayPin reports whether r is pinned if its platform can do that without sending something else than usual: requests for tasks are, unless the client
-// set the option pin to false. In the middle of a task nothing is to change.
+// mayPin reports whether r is pinned if that does not change what its platform is sent: requests for tasks are, so that all jobs of a task run the
+// same definition, unless the client set the option pin to false.
 func (r Request) mayPin(d *Dimension) bool {
 	return d != nil && string(r.options()[optionPin]) != "false"
 }
@@ -36,7 +36,7 @@ func (b *Broker) pin(ctx context.Context, u UserID, backend *Backend, r Request,
 	pinner, can := backend.Platform.(Pinner)
 	if !can {
 		if r.MustPin() {
-			return "", InvalidBody("dispatch.pin", "This platform cannot run a service as it was when the request was accepted.", "options", optionPin)
+			return "", InvalidBody("dispatch.pin", "This platform cannot pin services to their present definition. Leave out the option pin.", "options", optionPin)
 		}
 		return "", nil
 	}

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Policy is what an operator says about requests for some services. Of several policies of a service, each applies, in their order; the first default of an
-// option counts.
+// Policy holds an operator's defaults and limits of requests for some services. If several policies apply to a service, all their limits hold, and the first
+// default of each option counts.
 type Policy struct {
 	// Applies reports whether the policy is about a service at a platform. Services are compared as requests name them.
 	Applies func(platform string, s Service) bool
 
 	Options     map[string]json.RawMessage // of the job, unless the client gives them
-	MaxDuration time.Duration              // that requests may ask for, and that those have which ask for none; 0: any
+	MaxDuration time.Duration              // longest one that requests may set, and the one of requests that set none; 0: any
 	Budget      Budget                     // of tasks that have none; zero: none
 	Format      string                     // of the results if the client names none; "": none
 	Entitled    func(context.Context) bool // reports whether the user of a request may run the services; nil: everyone may
 }
 
-// Policy returns what the policies for a service say together; zero if there is none, or no platform for the service.
+// Policy returns the combination of all policies for a service; zero if there is none, or no platform for the service.
 func (b *Broker) Policy(s Service, l Label) Policy {
 	backend, err := b.Backend(s, l)
 	if err != nil {
@@ -40,7 +40,7 @@ func (b *Broker) policyAt(backend *Backend, s Service) (all Policy) {
 	return all
 }
 
-// and returns what two policies say together.
+// and returns the combination of two policies, of which the defaults of p count first.
 func (p Policy) and(q Policy) Policy {
 	options := maps.Clone(q.Options)
 	if options == nil {
