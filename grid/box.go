@@ -39,7 +39,7 @@ func readBox(raw []byte) (w writtenBox, ok bool) {
 	var v struct {
 		West, South, East, North *float64
 		Base, Height             json.RawMessage
-		Bbox                     []float64
+		Bbox                     []*float64
 		CRS                      json.RawMessage
 		Type                     string
 	}
@@ -51,10 +51,12 @@ func readBox(raw []byte) (w writtenBox, ok bool) {
 		return w, false
 	}
 	switch n := len(v.Bbox); {
+	case slices.Contains(v.Bbox, nil): // null, which is no 0
+		return w, false
 	case v.West != nil && v.South != nil && v.East != nil && v.North != nil:
 		return writtenBox{Box{*v.West, *v.South, *v.East, *v.North}, v.CRS, isGeographic(v.CRS, "4326", "CRS84"), isGiven(v.Base) || isGiven(v.Height)}, true
 	case n == 4 || n == 6: // in EPSG:4326 the order would be latitude, longitude
-		return writtenBox{Box{v.Bbox[0], v.Bbox[1], v.Bbox[n/2], v.Bbox[n/2+1]}, v.CRS, isGeographic(v.CRS, "CRS84"), n == 6}, true
+		return writtenBox{Box{*v.Bbox[0], *v.Bbox[1], *v.Bbox[n/2], *v.Bbox[n/2+1]}, v.CRS, isGeographic(v.CRS, "CRS84"), n == 6}, true
 	}
 	return w, false
 }

@@ -69,6 +69,12 @@ func TestBox_Area(t *testing.T) {
 			t.Errorf("%s: %v", given, err)
 		}
 	}
+	for _, given := range []string{`{"bbox":[null,2,3,4]}`, `[1,2,3,null]`, `{"bbox":[1,2,null,3,4,null]}`,
+		`{"type":"Polygon","coordinates":[[[null,50],[5,50],[5,51],[4,51],[null,50]]]}`, `{"type":"MultiPolygon","coordinates":[[[[4,50],[5,null],[5,51],[4,50]]]]}`} {
+		if a, _, err := grid.ParseAnyWithin(nil, []byte(given)); err == nil {
+			t.Errorf("%s is an area: %+v", given, a)
+		}
+	}
 	if _, _, err := grid.ParseAnyWithin(nil, []byte(`{"west":1,"south":2,"east":3,"north":4,"crs":null,"base":null}`)); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,7 @@
 package grid
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -89,7 +90,7 @@ func collection(features []json.RawMessage, at string, depth int) (all MultiPoly
 }
 
 func coordinates[T any](raw json.RawMessage, at string) (c T, err error) {
-	if err := json.Unmarshal(raw, &c); err != nil {
+	if err := json.Unmarshal(raw, &c); err != nil || bytes.Contains(raw, []byte("null")) { // it would be read as 0
 		return c, fmt.Errorf("%s.coordinates: they are not the nested arrays of numbers that this type requires", at)
 	}
 	return c, nil

@@ -254,6 +254,11 @@ func TestShape_Antimeridian(t *testing.T) {
 			t.Errorf("openEO took %s as %s: %v", value, got, faults)
 		}
 	}
+	for _, value := range []string{`{"bbox":[null,1,2,3]}`, `[4,50,5,null]`, `{"bbox":[4,50,0,5,51,null]}`} {
+		if got, faults := NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(value)); len(faults) != 1 {
+			t.Errorf("openEO took %s as %s: %v", value, got, faults)
+		}
+	}
 }
 
 func TestArguments_ListsAllFaults(t *testing.T) {

@@ -52,7 +52,9 @@ func badPlace(value json.RawMessage) string {
 		farthest = farthestVertex
 	}
 	switch {
-	case errSouth != nil || errNorth != nil || errWest != nil || errEast != nil || !inDegrees(b.crs):
+	case errSouth != nil || errNorth != nil || errWest != nil || errEast != nil:
+		return "A side of the area is too large a number"
+	case !inDegrees(b.crs):
 		return ""
 	case south < -90 || north > 90:
 		return "Latitudes lie between -90 and 90 degrees"

@@ -28,6 +28,8 @@ func TestImplausible(t *testing.T) {
 		{dispatch.BoundingBox, `{"west":177,"south":50,"east":182,"north":51,"crs":4326}`, true},
 		{dispatch.BoundingBox, `{"bbox":[500,51,501,52]}`, false},
 		{dispatch.BoundingBox, `{"bbox":[170,0,180,190.5]}`, false},
+		{dispatch.BoundingBox, `{"bbox":[1e400,0,180,1]}`, false},
+		{dispatch.BoundingBox, `{"west":5,"south":51,"east":6,"north":-1e999,"crs":32631}`, false},
 		{dispatch.BoundingBox, `{"bbox":[5,51,6,52],"crs":"EPSG:99"}`, false},
 		{dispatch.BoundingBox, `{"bbox":[5,51,6,52],"crs":"http://www.opengis.net/def/crs/EPSG/0/99"}`, false},
 		{dispatch.BoundingBox, `{"bbox":[5,51,6,52],"crs":"urn:ogc:def:crs:EPSG::0"}`, false},

@@ -106,6 +106,8 @@ func boxOf(value json.RawMessage) (b box, corners, ok bool) {
 		return b, false, false
 	}
 	switch {
+	case slices.Contains(c.BBox, ""): // null, which is no 0
+		return b, false, false
 	case c.West != nil && c.South != nil && c.East != nil && c.North != nil:
 		return box{*c.West, *c.South, *c.East, *c.North, c.CRS}, true, true
 	case len(c.BBox) == 4:
