@@ -44,3 +44,47 @@ func TestPage_SeveralDimensions(t *testing.T) {
 	}
 	b.sees(`a[href$="/provenance"]`)
 }
+
+// TestPage_ValuesOneByOne combines the months of a time span with as many values of a parameter, one by one. The page says when their numbers differ.
+// The task is pinned, and deleted at the platform too.
+func TestPage_ValuesOneByOne(t *testing.T) {
+	s := serve(t, simulator.Life{Run: 100 * time.Millisecond})
+	b := s.enter(t, "#/new/composite")
+	b.shows("run")
+	b.fillsRegion()
+	for name, value := range map[string]string{"from": "2024-05-20", "until": "2024-07-10", "step": "month", "over": "max_cloud_cover"} {
+		b.fills("[name="+name+"]", value)
+	}
+	b.fills("[name=values]", "10\n30")
+	b.sees(`[data-combinations="6"]`)
+	b.fills("[name=combine]", "zip")
+	b.sees(`[data-combinations="0"]`)
+	b.clicks("[name=pin]")
+	b.clicks("button[type=submit]")
+	b.until(`document.querySelector(".notice.error")?.innerText.includes("here are 3 and 2")`)
+	b.audit("run-unequal")
+	b.fills("[name=values]", "10\n30\n50")
+	b.sees(`[data-combinations="3"]`)
+	b.clicks("button[type=submit]")
+	b.until(`document.querySelector("[data-jobs='3']") && document.querySelector("dl.facts").innerText.includes("as it is at the start")`)
+	b.presses("Start 3 jobs")
+	b.shows("task")
+	b.sees("[data-done='3'][data-all='3']")
+	b.until(`document.querySelectorAll("[data-dimension=max_cloud_cover] li[data-all='1']").length === 3`)
+	if said := b.read(`fetch("upscale_tasks/" + location.hash.split("/")[2].split("?")[0]).then(a => a.json()).then(d => fetch("unit_jobs/" + d.jobs[0].id)).then(a => a.json()).then(d => JSON.stringify(d.options))`); said != `{"pin":true}` {
+		t.Errorf("the options of a job are %s", said)
+	}
+
+	b.presses("Delete")
+	b.clicks("dialog[open] [name=also]")
+	b.audit("delete-at-platform")
+	b.confirms()
+	b.shows("tasks")
+	ticks := time.NewTicker(100 * time.Millisecond)
+	defer ticks.Stop()
+	for limit := time.Now().Add(within); s.world.OpenEO.Oracle.Sum().Cancels < 3; <-ticks.C {
+		if time.Now().After(limit) {
+			t.Fatalf("%d jobs were removed at the platform", s.world.OpenEO.Oracle.Sum().Cancels)
+		}
+	}
+}

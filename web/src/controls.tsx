@@ -151,24 +151,26 @@ export function Copy({ text, label, small }: { text: string; label?: string; sma
   );
 }
 
-// Confirm is a button that asks before it acts. It reports what went wrong.
-export function Confirm({ label, question, confirm, danger, act, class: classes }: {
+// Confirm is a button that asks before it acts. It reports what went wrong. With also, it offers to do more, and act gets whether that was chosen.
+export function Confirm({ label, question, confirm, danger, also, act, class: classes }: {
   label: string;
   question: string;
   confirm: string;
   danger?: boolean;
   class?: string;
-  act: () => Promise<void>;
+  also?: { label: string; help: string };
+  act: (also: boolean) => Promise<void>;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const busy = useSignal(false);
   const error = useSignal<unknown>(null);
+  const chosen = useSignal(false);
   const id = useId();
   const run = async () => {
     busy.value = true;
     error.value = null;
     try {
-      await act();
+      await act(also !== undefined && chosen.value);
       dialog.current?.close();
     } catch (e) {
       error.value = e;
@@ -177,9 +179,13 @@ export function Confirm({ label, question, confirm, danger, act, class: classes 
     }
   };
   return <>
-    <button type="button" class={classes} onClick={() => dialog.current?.showModal()}>{label}</button>
+    <button type="button" class={classes} onClick={() => { chosen.value = false; dialog.current?.showModal(); }}>{label}</button>
     <dialog ref={dialog} aria-labelledby={id}>
       <p id={id}>{question}</p>
+      {also && <>
+        <label class="check"><input type="checkbox" name="also" checked={chosen.value} aria-describedby={`${id}-also`} onChange={(e) => (chosen.value = e.currentTarget.checked)} /> {also.label}</label>
+        <p class="help" id={`${id}-also`}>{also.help}</p>
+      </>}
       {error.value !== null && <Failure error={error.value} />}
       <div class="row end">
         <button type="button" onClick={() => dialog.current?.close()}>{texts.keep}</button>

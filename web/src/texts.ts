@@ -234,6 +234,21 @@ export const texts = {
     value: (n: number) => `Value ${number(n)}`,
     show: "Show its jobs",
     done: (done: number, all: number, failed: number) => `${number(done)} of ${number(all)} done${failed > 0 ? `, ${number(failed)} failed` : ""}`,
+    combine: "Combine them",
+    product: "Each with each",
+    zip: "The first with the first, the second with the second, …",
+    unequal: (parts: number[]) => `Values that are combined one by one must be of the same number; here are ${parts.map(number).join(" and ")}.`,
+  },
+
+  pin: {
+    label: "Run only the present definition",
+    help: "All jobs run the definition that the service has when you start them. A job fails if the definition has changed by then and the platform cannot run the former one.",
+    pinned: "as it is at the start",
+  },
+
+  atPlatform: {
+    label: "Remove from the platform, too",
+    help: "What ran there is deleted with its results. Links to the results that you or others keep stop working.",
   },
 
   run: {

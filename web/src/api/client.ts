@@ -74,6 +74,9 @@ export const post = async <T>(path: string, body?: unknown, headers?: Record<str
 // isMissing reports whether what was asked for does not exist, or no longer.
 export const isMissing = (error: unknown): boolean => error instanceof Refused && (error.status === 404 || error.status === 422);
 
+// removeRun deletes a job or task, and on request also from its platform.
+export const removeRun = (path: string, atPlatform: boolean): Promise<void> => remove(atPlatform ? `${path}?platform=true` : path);
+
 // remove deletes something. Another tab may have done so before; that is what was wanted.
 export async function remove(path: string): Promise<void> {
   try {

@@ -107,6 +107,7 @@ export interface JobRequest {
   service: { id: string };
   parameters: Record<string, unknown>;
   format: string;
+  options?: { pin: true };
 }
 
 export type Step = "day" | "week" | "month" | "quarter" | "year";
@@ -114,10 +115,11 @@ export type Step = "day" | "week" | "month" | "quarter" | "year";
 // Dimension is a parameter and its values, or an interval of time that the broker splits.
 export type Dimension = { name: string; values: unknown[] } | { name: string; interval: [string, string]; split: Step };
 
-// TaskRequest has one dimension of values, or several, of which each combination is a job.
+// TaskRequest has one dimension of values, or several, of which each combination is a job, or with zip the values at each position.
 export interface TaskRequest extends JobRequest {
   dimension?: { name: string; values: unknown[] };
   dimensions?: Dimension[];
+  combine?: "zip";
 }
 
 export interface DimensionProgress {

@@ -64,5 +64,16 @@ export function dimensionsOf(request: JobRequest | TaskRequest): Dimension[] {
 
 export const lengthOf = (d: Dimension): number => ("values" in d ? d.values.length : partsOf(d.interval, d.split));
 
+export const isZipped = (request: JobRequest | TaskRequest): boolean => "combine" in request && request.combine === "zip";
+
+// unequal returns the lengths of dimensions that are combined one by one, if they differ.
+export function unequal(request: JobRequest | TaskRequest): number[] | null {
+  const lengths = dimensionsOf(request).map(lengthOf);
+  return isZipped(request) && new Set(lengths).size > 1 ? lengths : null;
+}
+
 // jobsOf returns how many jobs a request makes.
-export const jobsOf = (request: JobRequest | TaskRequest): number => dimensionsOf(request).reduce((n, d) => n * lengthOf(d), 1);
+export function jobsOf(request: JobRequest | TaskRequest): number {
+  const lengths = dimensionsOf(request).map(lengthOf);
+  return isZipped(request) ? Math.max(...lengths) : lengths.reduce((n, length) => n * length, 1);
+}

@@ -15,6 +15,8 @@ export interface Draft {
   grid: string;
   step?: Step | ""; // of the split of the interval
   over?: Over | null;
+  zip?: boolean; // the values of the dimensions are combined one by one
+  pin?: boolean;
   key: string; // Idempotency-Key of the submission
   started?: { path: "jobs" | "tasks"; id: number }; // the last run of these values
 }

@@ -5,7 +5,7 @@ import type { Dimension, JobRequest, Parameter, Service, TaskRequest } from "../
 import { cornersOf, type Area } from "../area/area";
 import { cutAtAntimeridian } from "../map/antimeridian";
 import { texts } from "../texts";
-import { dimensionsOf, intervalOf, several, valuesIn } from "./dimensions";
+import { dimensionsOf, intervalOf, isZipped, several, valuesIn } from "./dimensions";
 import type { Draft } from "./draft";
 import { areaOf, controlOf, valueOf } from "./parameters";
 
@@ -52,12 +52,13 @@ export function prepare(service: Service, draft: Draft, tiles: Geometry[]): Prep
     service: { id: service.id },
     parameters,
     format: draft.format || formatsOf(service)[0]!,
+    ...(draft.pin && { options: { pin: true } }),
   };
   const dimensions = dimensionsIn(service, draft, parameters, faults);
   if (area && !draft.area && (!area.optional || draft.split)) faults[":area"] = texts.form.needed;
   if (area && draft.area && draft.split) dimensions.unshift({ name: area.name, values: tiles });
   else if (area && draft.area) parameters[area.name] = areaValue(area, draft.area);
-  return { request: withDimensions(request, dimensions), faults };
+  return { request: withDimensions(request, dimensions, draft.zip ?? false), faults };
 }
 
 // dimensionsIn returns the dimensions of a draft beside the tiles. It removes their parameters from those that all jobs share.
@@ -81,10 +82,10 @@ function dimensionsIn(service: Service, draft: Draft, parameters: Record<string,
   return all;
 }
 
-function withDimensions(request: JobRequest, dimensions: Dimension[]): JobRequest | TaskRequest {
+function withDimensions(request: JobRequest, dimensions: Dimension[], zip: boolean): JobRequest | TaskRequest {
   const [first] = dimensions;
   if (!first) return request;
-  return dimensions.length === 1 && "values" in first ? { ...request, dimension: first } : { ...request, dimensions };
+  return dimensions.length === 1 && "values" in first ? { ...request, dimension: first } : { ...request, dimensions, ...(zip && dimensions.length > 1 && { combine: "zip" as const }) };
 }
 
 function areaValue(p: Parameter, area: Area): unknown {
@@ -103,7 +104,7 @@ export function faultsOf(error: unknown, service: Service): { faults: Faults; ge
     const [, member, name] = loc;
     if (member === "parameters" && typeof name === "string") faults[name === area ? ":area" : name] = msg;
     else if (member === "dimension" || member === "aoi") faults[":area"] = msg;
-    else if (member === "dimensions") faults[":several"] = msg;
+    else if (member === "dimensions" || member === "combine") faults[":several"] = msg;
     else if (member === "title" || member === "format") faults[`:${member}`] = msg;
     else general.push(`${loc.slice(1).join(".") || texts.form.general}: ${msg}`);
   }
@@ -163,6 +164,8 @@ export function asCommand(service: Service, draft: Draft, request: JobRequest | 
   }
   if (draft.split) words.push(`--grid ${draft.grid}`);
   for (const d of dimensions) if ("split" in d) words.push(`--time ${d.interval.join("/")}`, `--split ${d.split}`);
+  if (isZipped(request)) words.push("--zip");
+  if (request.options?.pin) words.push("--option pin=true");
   for (const [name, value] of Object.entries(request.parameters)) {
     const p = byName.get(name);
     if (p === area) continue;

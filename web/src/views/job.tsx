@@ -1,7 +1,7 @@
 // One job: its course, parameters, logs, and results.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { address, ask, get, isMissing, post, Refused, remove } from "../api/client";
+import { address, ask, get, isMissing, post, Refused, removeRun } from "../api/client";
 import { canRunAgain, runAgain } from "../api/jobs";
 import { changeJobs, changeTask } from "../api/tasks";
 import { signIn } from "../api/session";
@@ -110,8 +110,8 @@ function Actions({ job, again }: { job: Job; again: () => void }) {
         <Confirm label={t.again} question={texts.lists.againQuestion([job.title])} confirm={t.again} act={async () => { go(to(["jobs", String(await runAgain(job.id))])); }} />
       )}
       {!ended(job.status) && <Confirm label={t.cancel} question={t.cancelQuestion} confirm={t.cancel} danger act={async () => { await post(`unit_jobs/${job.id}/cancel`); again(); }} />}
-      <Confirm label={t.delete} question={t.deleteQuestion(job.title, job.status)} confirm={t.delete} danger act={async () => {
-        await remove(`unit_jobs/${job.id}`);
+      <Confirm label={t.delete} question={t.deleteQuestion(job.title, job.status)} confirm={t.delete} danger also={texts.atPlatform} act={async (everywhere) => {
+        await removeRun(`unit_jobs/${job.id}`, everywhere);
         go(task ? to(["tasks", String(task)]) : to(["jobs"]));
       }} />
     </div>

@@ -1,7 +1,7 @@
 // The lists of tasks and of jobs: search, filters in the address, counts, and actions on several at once.
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { post, remove } from "../api/client";
+import { post, removeRun } from "../api/client";
 import { canRunAgain, runAgain } from "../api/jobs";
 import { followJobs, followTasks } from "../api/live";
 import { changeTask } from "../api/tasks";
@@ -167,7 +167,7 @@ function Selection({ kind, chosen, found, select }: { kind: "tasks" | "jobs"; ch
       {alive.length > 0 && <Confirm label={t.cancel} question={t.cancelQuestion(titles(alive))} confirm={t.cancel} danger act={() => each(alive, (e) => post(`${path}/${e.id}/cancel`))} />}
       {tasks && failed.length > 0 && <Confirm label={t.retry} question={texts.task.retryAll(sum("failed"))} confirm={t.retry} act={() => each(failed, (e) => changeTask(e.id, "retry"))} />}
       {!tasks && repeatable.length > 0 && <Confirm label={t.again} question={t.againQuestion(titles(repeatable))} confirm={t.again} act={() => each(repeatable, (e) => runAgain(e.id))} />}
-      <Confirm label={t.delete} question={t.deleteQuestion(titles(chosen), all, sum("finished"), all - sum("finished", "failed", "canceled"))} confirm={t.delete} danger act={() => each(chosen, (e) => remove(`${path}/${e.id}`))} />
+      <Confirm label={t.delete} question={t.deleteQuestion(titles(chosen), all, sum("finished"), all - sum("finished", "failed", "canceled"))} confirm={t.delete} danger also={texts.atPlatform} act={(everywhere) => each(chosen, (e) => removeRun(`${path}/${e.id}`, everywhere))} />
     </div>
     {failure.value && <Notice kind="error"><p>{failure.value}</p></Notice>}
   </>;

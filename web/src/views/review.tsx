@@ -49,7 +49,7 @@ export function Review({ service, draft, request, submit, failure, back }: {
   return <>
     <h1 ref={heading} tabIndex={-1}>{t.reviewTitle}</h1>
     <dl class="facts">
-      <div><dt>{t.what}</dt><dd>{request.title}<br /><span class="soft small">{service.title}</span></dd></div>
+      <div><dt>{t.what}</dt><dd>{request.title}<br /><span class="soft small">{service.title}{request.options?.pin && `, ${texts.pin.pinned}`}</span></dd></div>
       <div><dt>{t.where}</dt><dd>{service.platform}{platform && <>, {t.account[platform.access]}</>}</dd></div>
       {draft.area && <div><dt>{texts.form.area}</dt><dd>{sizeOf(draft.area.geometry)}{draft.area.name ? ` · ${draft.area.name}` : ""}</dd></div>}
       {Object.entries(request.parameters).filter(([name]) => name !== area?.name).map(([name, v]) => (

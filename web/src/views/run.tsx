@@ -9,7 +9,7 @@ import { cornerTexts, fromMap, readCorners, sizeInKm2, type Area, type Corners }
 import { AreaField, readFirst, type Drawing } from "../area/field";
 import { errorText, Failure, Field, Loading, Notice, useTitle } from "../controls";
 import { draftFor, fresh, type Draft } from "../form/draft";
-import { dimensionsOf, intervalOf, jobsOf, lengthOf, several, steps } from "../form/dimensions";
+import { dimensionsOf, intervalOf, isZipped, jobsOf, lengthOf, several, steps, unequal } from "../form/dimensions";
 import { ParameterField } from "../form/fields";
 import { areaOf, label } from "../form/parameters";
 import { faultsOf, formatName, formatsOf, isTask, pathOf, prepare, type Faults } from "../form/request";
@@ -73,6 +73,8 @@ function Form({ service }: { service: Service }) {
   const review = () => {
     const found: Faults = { ...prepared.faults, ...splitFault(draft.value, split.value) };
     if (tooMany(jobsOf(prepared.request)) && !found[":area"]) found[":several"] = texts.several.overLimit(jobsOf(prepared.request), settings.value.limits.values ?? 0);
+    const lengths = unequal(prepared.request);
+    if (lengths && !found[":area"]) found[":several"] ??= texts.several.unequal(lengths);
     if (isUnclear(draft.value)) found[":area"] = texts.area.badCoordinates;
     if (Object.keys(found).length > 0) return refuse(found);
     faults.value = {};
@@ -302,6 +304,10 @@ function Fields({ service, draft, faults, change, map, split, request }: {
       )}
     </Field>
     <HowToRun service={service} draft={draft} fault={faults[":several"]} change={change} split={split} request={request} hasArea={area !== null} />
+    <div class="field">
+      <label class="check"><input type="checkbox" name="pin" checked={draft.pin ?? false} aria-describedby="pin-help" onChange={(e) => change({ pin: e.currentTarget.checked })} /> {texts.pin.label}</label>
+      <div class="help" id="pin-help">{texts.pin.help}</div>
+    </div>
   </>;
 }
 
@@ -333,12 +339,26 @@ function HowToRun({ service, draft, fault, change, split, request, hasArea }: {
         </label>
       )}
       {others.length > 0 && <OverField draft={draft} change={change} others={others} />}
-      {fault && <div class="fault">{fault}</div>}
-      {(draft.step || draft.over) && counted && (
-        <p aria-live="polite" data-combinations={jobsOf(request)}><strong>{texts.several.jobs(jobsOf(request), dimensions.map(lengthOf))}</strong></p>
+      {dimensions.length > 1 && (
+        <label>{texts.several.combine}
+          <select name="combine" value={draft.zip ? "zip" : "product"} onChange={(e) => change({ zip: e.currentTarget.value === "zip" })}>
+            <option value="product">{texts.several.product}</option>
+            <option value="zip">{texts.several.zip}</option>
+          </select>
+        </label>
       )}
+      {fault && <div class="fault">{fault}</div>}
+      {(draft.step || draft.over) && counted && <Combinations request={request} />}
     </fieldset>
   );
+}
+
+// Combinations says how many jobs the dimensions make, or why they make none.
+function Combinations({ request }: { request: JobRequest | TaskRequest }) {
+  const lengths = unequal(request);
+  if (lengths) return <p aria-live="polite" data-combinations={0}>{texts.several.unequal(lengths)}</p>;
+  const parts = isZipped(request) ? [] : dimensionsOf(request).map(lengthOf);
+  return <p aria-live="polite" data-combinations={jobsOf(request)}><strong>{texts.several.jobs(jobsOf(request), parts)}</strong></p>;
 }
 
 // OverField takes several values of one parameter.

@@ -1,7 +1,7 @@
 // A task: a map of its tiles beside a table that says the same, live.
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { address, remove } from "../api/client";
+import { address, removeRun } from "../api/client";
 import { followTask, type LiveTask } from "../api/live";
 import { changeJobs, changeTask } from "../api/tasks";
 import type { Job, Status, TaskSummary } from "../api/wire";
@@ -170,8 +170,8 @@ function Actions({ task, summary, live }: { task: LiveTask; summary: TaskSummary
     <div class="row">
       {!summary.paused && (counts?.created ?? 0) > 0 && <Act label={t.pause} act={() => changeTask(id, "pause")} />}
       {live > 0 && <Confirm label={t.cancel} question={t.cancelQuestion(live)} confirm={t.cancel} danger act={() => changeTask(id, "cancel")} />}
-      <Confirm label={t.delete} question={t.deleteQuestion(summary.title, task.jobs.size, counts?.finished ?? 0, live)} confirm={t.delete} danger act={async () => {
-        await remove(`upscale_tasks/${id}`);
+      <Confirm label={t.delete} question={t.deleteQuestion(summary.title, task.jobs.size, counts?.finished ?? 0, live)} confirm={t.delete} danger also={texts.atPlatform} act={async (everywhere) => {
+        await removeRun(`upscale_tasks/${id}`, everywhere);
         go(to(["tasks"]));
       }} />
     </div>
