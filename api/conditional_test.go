@@ -104,6 +104,7 @@ func shownIn(body []byte) string {
 		case map[string]any:
 			delete(v, "checked")
 			delete(v, "queue_position")
+			delete(v, "forecast")
 			for _, below := range v {
 				strip(below)
 			}

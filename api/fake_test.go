@@ -611,6 +611,14 @@ func (w *world) Estimate(_ context.Context, _ dispatch.UserID, _ dispatch.Reques
 	return dispatch.Estimate{Jobs: jobs, Charged: 7, Costs: &dispatch.Spread{Low: 1, Likely: 2, High: 4}, Unit: "credits", Timed: 2}, nil
 }
 
+func (w *world) ForecastTask(_ context.Context, t dispatch.TaskRecord) (dispatch.TaskRecord, error) {
+	return t, nil
+}
+
+func (w *world) ForecastJob(_ context.Context, r dispatch.Record) (dispatch.Record, error) {
+	return r, nil
+}
+
 func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, error) {
 	if err := w.broken(); err != nil || u != anna {
 		return nil, err

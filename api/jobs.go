@@ -21,6 +21,8 @@ type jobBroker interface {
 	RepeatedJob(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.Record, error)
 	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
+	// ForecastJob returns a job with its forecast.
+	ForecastJob(context.Context, dispatch.Record) (dispatch.Record, error)
 	// Cancel cancels a job, which stays visible.
 	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
 	// AnnotateJob changes what its owner wrote on a job.
@@ -101,6 +103,9 @@ func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob],
 		return a.Broker.Read(ctx, user(ctx), id, fresh)
 	}
 	r, err := awaitChange(ctx, a, w, see, func(r dispatch.Record) string { return etag(jobDigest(r)) })
+	if err == nil {
+		r, err = a.Broker.ForecastJob(ctx, r)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -182,6 +182,7 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 		allowNull(schemas[name].Properties, "provider", "parameters_error", "rules")
 	}
 	allowNull(schemas["ServiceRules"].Properties, "budget")
+	allowNull(schemas["TaskRest"].Properties, "costs", "seconds")
 	codes := &schemas["JobAttention"].Properties["code"].Enum
 	for code := range attentions {
 		*codes = append(*codes, string(code))
@@ -220,7 +221,7 @@ var (
 			"Only the latter misses no change between two requests. A user can have limits.streams such requests open at once; further ones get 429."}
 	knownParam = &huma.Param{Name: "If-None-Match", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
 		Description: "ETags that the client has. If one of them is still current, after wait if that is given, the response is 304 without a body. " +
-			"An ETag changes with the response, except for checked and queue_position."}
+			"An ETag changes with the response, except for checked, queue_position and forecast."}
 	pageParams = []*huma.Param{
 		{Name: "limit", In: "query", Description: "Maximum number of elements, 1000 at most. The header Link leads to the next page.",
 			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}},

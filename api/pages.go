@@ -309,6 +309,9 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	if err != nil {
 		return nil, taskError(err)
 	}
+	if task, err = a.Broker.ForecastTask(ctx, task); err != nil {
+		return nil, err
+	}
 	shared := len(task.Request.Parameters)
 	task.Request.Parameters, task.Request.Options = nil, nil
 	found, err := sift(a.Broker.TaskJobs(ctx, t.user, t.task, q.outline(q.at.Task)), q.limit+1, q.job, func(dispatch.Record) bool { return false })

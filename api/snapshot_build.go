@@ -90,7 +90,10 @@ func (c *snapshotBuilder) readTask(t topic) error {
 		func(j dispatch.Record) dispatch.Place { return dispatch.Place{ID: int64(j.Number)} }); err != nil {
 		return taskError(err)
 	}
-	counted := c.tally.CountsFor(task)
+	counted, err := c.Broker.ForecastTask(c.ctx, c.tally.CountsFor(task))
+	if err != nil {
+		return err
+	}
 	c.snapshot.digest += taskDigest(counted)
 	(*c.snapshot.items)[itemID{true, int64(task.ID)}] = item{digest: taskDigest(counted)}
 	counted.Request.Parameters, counted.Request.Options = nil, nil

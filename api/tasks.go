@@ -23,6 +23,8 @@ type taskBroker interface {
 	RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.TaskRecord, error)
 	// Task returns a task as it is stored.
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// ForecastTask returns a task with its forecast, or with what the rest of it needs.
+	ForecastTask(context.Context, dispatch.TaskRecord) (dispatch.TaskRecord, error)
 	// AnnotateTask changes what its owner wrote on a task.
 	AnnotateTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.AnnotationChange) (dispatch.TaskRecord, error)
 	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.

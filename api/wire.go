@@ -95,6 +95,7 @@ type ProcessingJobSummary struct {
 	Progress      *float64      `json:"progress,omitempty" minimum:"0" maximum:"100"`
 	Checked       *time.Time    `json:"checked,omitempty" doc:"When the platform last reported the status"`
 	QueuePosition *int          `json:"queue_position,omitempty" minimum:"0" doc:"Number of jobs of the same account, which other users may share, that the broker submits before this one, accurate to some seconds. The order is fair between users, so jobs that are submitted later can come before it. Present only while the job waits for its turn, not while a user must sign in or the operator must act. A change of this number alone is not pushed and changes no ETag"`
+	Forecast      *Forecast     `json:"forecast,omitempty" doc:"When the job starts and ends, as others wait at present. Absent: it waits for somebody or for a platform without a known limit, or fewer than eight of your jobs of the service have finished; and in lists and streams. A change of it alone changes no ETag"`
 	TaskID        int64         `json:"task_id,omitempty"`
 	Platform      string        `json:"platform,omitempty" doc:"Name of the platform"`
 	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"Id of the job on the platform"`
@@ -198,6 +199,8 @@ type UpscalingTaskSummary struct {
 	Homes     []TaskHome     `json:"homes,omitempty" doc:"The platforms of a task that was submitted with several services. Each job has its own"`
 	Budget    *TaskBudget    `json:"budget,omitempty" doc:"What the jobs may cost, if the task was submitted with a budget"`
 	Trial     int            `json:"trial,omitempty" doc:"How many of the first jobs run while the task is paused on trial. Absent: none"`
+	Forecast  *Forecast      `json:"forecast,omitempty" doc:"When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag"`
+	Rest      *TaskRest      `json:"rest,omitempty" doc:"What the other jobs of a task need whose trial has ended, or whose budget was reached. Absent otherwise, and in lists"`
 	Counts    map[string]int `json:"counts,omitempty" doc:"Number of jobs by status, without deleted jobs"`
 	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
@@ -217,6 +220,31 @@ func homesOf(t dispatch.TaskRecord) (homes []TaskHome) {
 		homes = append(homes, TaskHome{h.Account.Platform(), ServiceDetails(h.Service), h.Unused})
 	}
 	return homes
+}
+
+// Forecast is when a job starts and ends, or a task ends.
+type Forecast struct {
+	Start *TimeRange `json:"start,omitempty" doc:"When a job that waits is submitted. Absent: it was submitted, or this is a task"`
+	End   TimeRange  `json:"end" doc:"When the job, or the last job of the task, ends"`
+	Runs  int        `json:"runs" doc:"Number of your finished jobs of the same service on the same platform that it is made from"`
+	Basis string     `json:"basis" enum:"task,service" doc:"task: these are jobs of the same task; service: of any, whatever their parameters"`
+}
+
+// TimeRange is when something is expected.
+type TimeRange struct {
+	Early time.Time `json:"early" doc:"In about one of ten cases it is before"`
+	Late  time.Time `json:"late" doc:"In about one of ten cases it is after"`
+}
+
+// TaskRest is what the jobs of a task that wait are expected to cost, and how long they take.
+type TaskRest struct {
+	Jobs        int     `json:"jobs" doc:"Number of jobs that wait"`
+	Costs       *Spread `json:"costs" doc:"What they are expected to cost together, in cost_unit. null: not known. From fewer than three finished jobs there is no range, and all three numbers are equal"`
+	CostUnit    string  `json:"cost_unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none"`
+	CostRuns    int     `json:"cost_runs" doc:"Number of finished jobs that the costs are estimated from"`
+	Seconds     *Spread `json:"seconds" doc:"How many seconds after the resumption all of them have ended, as others wait at present. Likewise"`
+	SecondsRuns int     `json:"seconds_runs" doc:"Number of finished jobs that the time is estimated from"`
+	Basis       string  `json:"basis" enum:"task,service" doc:"task: these are jobs of the same task, such as its trial; service: your finished jobs of the service, whatever their parameters"`
 }
 
 // TaskBudget is what the jobs of a task may cost, and what they have cost.
@@ -263,7 +291,37 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
 		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Homes: homesOf(t), Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
-		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning, Annotations: Annotations(t.Annotations)}
+		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning, Annotations: Annotations(t.Annotations), Forecast: forecastOf(t.Forecast), Rest: restOf(t.Rest)}
+}
+
+// forecastOf returns a forecast as it is shown; nil if there is none.
+func forecastOf(f *dispatch.Forecast) *Forecast {
+	if f == nil {
+		return nil
+	}
+	shown := &Forecast{End: timeRange(f.End), Runs: f.Runs, Basis: basisOf(f.Same)}
+	if f.Start != nil {
+		start := timeRange(*f.Start)
+		shown.Start = &start
+	}
+	return shown
+}
+
+func timeRange(r dispatch.TimeRange) TimeRange { return TimeRange{r.Early.UTC(), r.Late.UTC()} }
+
+func basisOf(sameTask bool) string {
+	if sameTask {
+		return "task"
+	}
+	return "service"
+}
+
+// restOf returns what is left of a task as it is shown; nil if that is not known.
+func restOf(r *dispatch.Rest) *TaskRest {
+	if r == nil {
+		return nil
+	}
+	return &TaskRest{r.Jobs, (*Spread)(r.Costs), r.Unit, r.Charged, (*Spread)(r.Took), r.Timed, basisOf(r.Same)}
 }
 
 // budgetOf returns the budget of a task; nil if it has none.
@@ -300,6 +358,7 @@ func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 		Retries:           retriesOf(r.Job),
 		Duration:          r.Duration.Seconds(),
 		Annotations:       Annotations(r.Annotations),
+		Forecast:          forecastOf(r.Forecast),
 	}
 }
 

@@ -27,6 +27,7 @@ const (
 	ExitCanceled     = 3   // the job or all jobs of the task were canceled
 	ExitSignIn       = 4   // a sign-in is needed
 	ExitUnsuccessful = 5   // the job failed, or jobs of the task did
+	ExitPaused       = 6   // a task waits for its owner: its trial has ended, or its budget has no room
 	ExitRunning      = 8   // the time of wait is over, and the job or task has not ended
 	ExitInterrupted  = 130 // by Ctrl-C
 )

@@ -280,7 +280,7 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)}, {"updated", moment(j.Updated)},
-				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"warning", j.Warning}, {"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
+				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning}, {"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
 			return a.showParametersOf(j.Parameters)
 		})}
 	command.Flags().StringVar(&by, "by", "", "of a task: the progress by each value of this dimension, such as temporal_extent; all: of each dimension")
@@ -334,7 +334,7 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 	if err != nil || a.json {
 		return errors.Join(err, a.printUnless(err, t))
 	}
-	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"budget", budgetOf(t)},
+	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"budget", budgetOf(t)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
 		{"platforms", homesOf(t)}, {"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
 		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})
 	return nil
@@ -363,6 +363,78 @@ func budgetOf(t client.Task) string {
 		text += fmt.Sprintf(", about %.6g by what runs", b.Expected)
 	}
 	return strings.Join(strings.Fields(text), " ")
+}
+
+// startOf and endOf tell when a job or task is expected to start and to end; "": that is not known.
+func startOf(f *client.Forecast) string {
+	if f == nil || f.Start == nil {
+		return ""
+	}
+	return between(*f.Start)
+}
+
+func endOf(f *client.Forecast) string {
+	if f == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, by %d finished jobs%s", between(f.End), f.Runs, basisOf(f.Basis))
+}
+
+// between shows a range of times to the minute, the day of the second only if it is another one.
+func between(r client.TimeRange) string {
+	const minute = "2006-01-02 15:04"
+	early, late := r.Early.Local(), r.Late.Local()
+	last := late.Format(minute)
+	if early.Format(time.DateOnly) == late.Format(time.DateOnly) {
+		last = late.Format("15:04")
+	}
+	return early.Format(minute) + " to " + last
+}
+
+func basisOf(basis string) string {
+	if basis == "task" {
+		return " of this task"
+	}
+	return " of the service"
+}
+
+// restOf tells what the waiting jobs of a task need; "" if that is not known.
+func restOf(r *client.TaskRest) string {
+	if r == nil {
+		return ""
+	}
+	var parts []string
+	if r.Costs != nil {
+		parts = append(parts, strings.TrimSpace(spreadOf(*r.Costs, func(n float64) string { return fmt.Sprintf("%.4g", n) })+" "+r.CostUnit)+
+			fmt.Sprintf(" by %d finished jobs%s", r.CostRuns, basisOf(r.Basis)))
+	}
+	if r.Seconds != nil {
+		parts = append(parts, spreadOf(*r.Seconds, func(n float64) string { return span(n).String() })+fmt.Sprintf(" by %d finished jobs%s", r.SecondsRuns, basisOf(r.Basis)))
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("%d jobs", r.Jobs)
+	}
+	return fmt.Sprintf("%d jobs, about %s", r.Jobs, strings.Join(parts, ", "))
+}
+
+// span rounds seconds as people say them.
+func span(seconds float64) time.Duration {
+	d := time.Duration(min(seconds, 1e9) * float64(time.Second))
+	switch {
+	case d > 10*time.Hour:
+		return d.Round(time.Hour)
+	case d > 10*time.Minute:
+		return d.Round(time.Minute)
+	}
+	return d.Round(time.Second)
+}
+
+// spreadOf shows a range, or a single number if there is none.
+func spreadOf(s client.Spread, show func(float64) string) string {
+	if low, high := show(s.Low), show(s.High); low != high {
+		return low + " to " + high
+	}
+	return show(s.Likely)
 }
 
 // pauseOf follows the status of a task.

@@ -24,6 +24,8 @@ const runHelp = `SERVICE is the id of a service of the catalogue or, with --plat
 With --grid the area is split and a task runs a job for each tile; with --values, for each value in a file; with --split, for each part
 of --time; with --each, for each value of a parameter. With several of them there is a job for each combination, or with --zip one for each
 position. "eodispatch show TASK --by NAME" shows the progress by the values of one of them.
+With --trial or --budget a task can come to a point where its owner decides: --wait then ends with the exit code 6, and
+eodispatch resume runs the rest.
 
 `
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,11 @@ func (a *app) watchCommand() *cobra.Command {
 
 const exitHelp = `
 
-The exit code is 0 if all jobs finished, 3 if all were canceled, 5 if some did not finish, and 8 if the time of wait is over.`
+The exit code is 0 if all jobs finished, 3 if all were canceled, 5 if some did not finish, 6 if the rest of a task waits for its owner, and 8
+if the time of wait is over.
+
+A task whose trial has ended, or whose budget has no room, waits for its owner when none of its jobs runs any more: eodispatch resume runs
+the rest, with --budget within a higher budget, and eodispatch cancel runs none of it. A task that somebody paused is waited for.`
 
 func (a *app) waitCommand() *cobra.Command {
 	limit := time.Duration(0)
@@ -79,9 +84,12 @@ type watching struct {
 	progress *float64
 	counts   map[client.Status]int // of a task
 	paused   bool                  // a task
-	failed   map[int64]bool        // jobs of which a line was shown
-	last     client.Job            // of a job
-	before   *int                  // jobs before the next one of a task in the queue; nil: none waits, or it is not known
+	why      *client.Attention
+	rest     *client.TaskRest // of a task
+	said     string           // the code of the attention of which a line was shown
+	failed   map[int64]bool   // jobs of which a line was shown
+	last     client.Job       // of a job
+	before   *int             // jobs before the next one of a task in the queue; nil: none waits, or it is not known
 	began    time.Time
 	endedAt  int // number of ended jobs when the watch began
 
@@ -113,7 +121,8 @@ func (w *watching) run(ctx context.Context, c *client.Client, each func(client.J
 		if err != nil {
 			return err
 		}
-		w.status, w.progress, w.last = j.Status, j.Progress, j
+		w.status, w.progress, w.last, w.why = j.Status, j.Progress, j, j.Attention
+		w.sayPause()
 		if err := w.record(client.Update{Jobs: []client.Job{j}}, each); err != nil {
 			return err
 		}
@@ -154,9 +163,51 @@ func (w *watching) take(u client.Update, each func(client.Job)) (ended bool, err
 		if w.status == "" {
 			w.endedAt, _ = t.Ended()
 		}
-		w.status, w.progress, w.counts, w.paused = t.Status, t.Progress, t.Counts, t.Paused
+		w.status, w.progress, w.counts, w.paused, w.why, w.rest = t.Status, t.Progress, t.Counts, t.Paused, t.Attention, t.Rest
 	}
-	return w.status.Final(), w.record(u, each)
+	w.sayPause()
+	return w.status.Final() || w.stopped(), w.record(u, each)
+}
+
+// ownerDecides are the attentions of a paused task that nobody but its owner ends.
+var ownerDecides = []string{"trial_ended", "budget_reached", "budget_unusable"}
+
+// kept reports whether the rest of a task waits until its owner has decided about it.
+func (w *watching) kept() bool {
+	return w.paused && w.why != nil && slices.Contains(ownerDecides, w.why.Code)
+}
+
+// stopped reports whether a task waits for its owner and none of its jobs runs any more.
+func (w *watching) stopped() bool {
+	ended, all := client.Task{Counts: w.counts}.Ended()
+	return w.kept() && ended+w.counts[client.Created] == all
+}
+
+// sayPause says once why a task, or the task of a job, is paused, while it is waited for. Without a display it is a hint.
+func (w *watching) sayPause() {
+	code := ""
+	if w.why != nil && (w.kept() || w.why.Code == "paused") {
+		code = w.why.Code
+	}
+	if code != "" && code != w.said && !w.stopped() {
+		line := fmt.Sprintf("%s: %s", w.target, oneLine(w.why.Message, 300))
+		if _, hidden := w.shown.(noDisplay); hidden {
+			w.hint("%s", line)
+		} else {
+			w.shown.note(line)
+		}
+	}
+	w.said = code
+}
+
+// goOn returns how the owner decides about the rest of a task.
+func (w *watching) goOn() string {
+	resume := map[string]string{"budget_reached": " --budget AMOUNT", "budget_unusable": " --budget none"}[w.why.Code]
+	rest := ""
+	if w.rest != nil {
+		rest = "The rest: " + restOf(w.rest) + ". "
+	}
+	return rest + fmt.Sprintf("Run the rest with: eodispatch resume %s%s; run none of it with: eodispatch cancel %[1]s", w.target, resume)
 }
 
 const placeEvery = 15 * time.Second
@@ -251,6 +302,8 @@ func (w *watching) outcome(err error) error {
 	}
 	ended, all := client.Task{Counts: w.counts}.Ended()
 	switch {
+	case w.task && w.stopped():
+		return &exitError{ExitPaused, fmt.Errorf("%s waits for you: %s. %s %s", w.target, countsOf(client.Task{Counts: w.counts}), oneLine(w.why.Message, 300), w.goOn())}
 	case w.status == client.Canceled:
 		return &exitError{ExitCanceled, fmt.Errorf("%s was canceled", w.target)}
 	case w.status == client.Failed && !w.task:

@@ -111,6 +111,7 @@ type Job struct {
 	Progress      *float64        `json:"progress,omitempty"` // percent
 	Checked       *time.Time      `json:"checked,omitempty"`
 	QueuePosition *int            `json:"queue_position,omitempty"`
+	Forecast      *Forecast       `json:"forecast,omitempty"` // nil: not known, and in lists
 	TaskID        int64           `json:"task_id,omitempty"`
 	Platform      string          `json:"platform,omitempty"`
 	PlatformJobID string          `json:"platform_job_id,omitempty"`
@@ -182,10 +183,12 @@ type Task struct {
 	Title     string         `json:"title"`
 	Label     string         `json:"label"`
 	Status    Status         `json:"status"`
-	Paused    bool           `json:"paused,omitempty"` // jobs that wait are not submitted
-	Homes     []TaskHome     `json:"homes,omitempty"`  // its platforms, if it was submitted with several services
-	Budget    *TaskBudget    `json:"budget,omitempty"` // nil: none
-	Trial     int            `json:"trial,omitempty"`  // how many of its first jobs run while it is paused on trial; 0: no trial
+	Paused    bool           `json:"paused,omitempty"`   // jobs that wait are not submitted
+	Homes     []TaskHome     `json:"homes,omitempty"`    // its platforms, if it was submitted with several services
+	Budget    *TaskBudget    `json:"budget,omitempty"`   // nil: none
+	Forecast  *Forecast      `json:"forecast,omitempty"` // nil: not known, and in lists
+	Rest      *TaskRest      `json:"rest,omitempty"`     // of a task that waits for its owner; nil in lists
+	Trial     int            `json:"trial,omitempty"`    // how many of its first jobs run while it is paused on trial; 0: no trial
 	Counts    map[Status]int `json:"counts,omitempty"`
 	Progress  *float64       `json:"progress,omitempty"` // percent
 	Attention *Attention     `json:"attention,omitempty"`
@@ -202,6 +205,31 @@ type TaskHome struct {
 	Platform string  `json:"platform"`
 	Service  Service `json:"service"`
 	Unused   string  `json:"unused,omitempty"` // why no job runs there
+}
+
+// Forecast is when a job starts and ends, or a task ends.
+type Forecast struct {
+	Start *TimeRange `json:"start,omitempty"` // of a job that waits; nil otherwise
+	End   TimeRange  `json:"end"`
+	Runs  int        `json:"runs"`  // finished jobs that it is made from
+	Basis string     `json:"basis"` // "task": jobs of the same task; "service": of any
+}
+
+// TimeRange is when something is expected: in one of ten cases before Early, and in one after Late.
+type TimeRange struct {
+	Early time.Time `json:"early"`
+	Late  time.Time `json:"late"`
+}
+
+// TaskRest is what the jobs of a task that wait are expected to cost, and how many seconds they take after the task is resumed.
+type TaskRest struct {
+	Jobs        int     `json:"jobs"`
+	Costs       *Spread `json:"costs"` // nil: not known
+	CostUnit    string  `json:"cost_unit"`
+	CostRuns    int     `json:"cost_runs"` // finished jobs that the costs are estimated from
+	Seconds     *Spread `json:"seconds"`   // nil: not known
+	SecondsRuns int     `json:"seconds_runs"`
+	Basis       string  `json:"basis"` // as in Forecast
 }
 
 // TaskBudget is what the jobs of a task may cost, and what they have cost, in the platform's unit.

@@ -38,30 +38,31 @@ type Broker struct {
 
 	Wall func() time.Time // the wall clock, which continues while the machine is suspended; nil: time.Now
 
-	saved    signals[JobID]   // a response about the job was saved
-	changed  signals[UserID]  // likewise for any job of the user, or the user changed a job; signaled before shown
-	shown    signals[UserID]  // one of the user's jobs may look different to the user
-	shownJob signals[JobID]   // the job may look different to its owner
-	shownAll signals[UserID]  // any of the user's jobs may look different to the user
-	feeds    feeds            // what looks different to users, for readers of changes
-	woken    signals[Account] // there is something new for a visit in this process
-	spreads  signals[TaskID]  // a task with several homes was accepted, see anyTask
-	blocked  blockedAccounts
-	refused  streaks // submissions that were turned away
-	noted    platformNotes
-	queues   queues
-	runTimes runTimesCache
-	listings listings
-	singles  singles
-	calls    callLimits // calls outside visits, by platform
-	ownCalls callLimits // likewise of each user, by platform/user
-	syncs    callLimits // synchronous runs, by platform
-	ownSyncs callLimits // likewise of each user, by platform/user
-	transfer callLimits // files that are passed on, of each user
-	pinned   pinnedDocuments
-	results  keptCollections
-	backlog  backlog
-	suspects suspects
+	saved     signals[JobID]   // a response about the job was saved
+	changed   signals[UserID]  // likewise for any job of the user, or the user changed a job; signaled before shown
+	shown     signals[UserID]  // one of the user's jobs may look different to the user
+	shownJob  signals[JobID]   // the job may look different to its owner
+	shownAll  signals[UserID]  // any of the user's jobs may look different to the user
+	feeds     feeds            // what looks different to users, for readers of changes
+	woken     signals[Account] // there is something new for a visit in this process
+	spreads   signals[TaskID]  // a task with several homes was accepted, see anyTask
+	blocked   blockedAccounts
+	refused   streaks // submissions that were turned away
+	noted     platformNotes
+	queues    queues
+	forecasts forecasts
+	runTimes  runTimesCache
+	listings  listings
+	singles   singles
+	calls     callLimits // calls outside visits, by platform
+	ownCalls  callLimits // likewise of each user, by platform/user
+	syncs     callLimits // synchronous runs, by platform
+	ownSyncs  callLimits // likewise of each user, by platform/user
+	transfer  callLimits // files that are passed on, of each user
+	pinned    pinnedDocuments
+	results   keptCollections
+	backlog   backlog
+	suspects  suspects
 
 	preparing preparations
 	refusedAt atomic.Int64 // when the database last refused to write, in nanoseconds; 0: never

@@ -79,7 +79,7 @@ func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 		with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 			id := h.limitedTask(t, 20, `{"budget":13,"memory":"4g"}`)
 			time.Sleep(4 * time.Minute)
-			if is := h.stands(t, id); after > 0 && is != "3 of 20 costs_awaited, 0 of 13" {
+			if is := h.stands(t, id); after > 0 && is != "1 of 20 costs_awaited, 0 of 13" {
 				t.Errorf("after 4 minutes: %s", is)
 			}
 			time.Sleep(3 * 24 * time.Hour)
@@ -107,6 +107,32 @@ func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 			wantKind(t, err, dispatch.Invalid)
 		})
 	}
+}
+
+// A budget that has room for one job is not exceeded by the first jobs of a task, also if these are all that is known, or earlier runs of the user
+// tell their costs.
+func TestBudget_OfOneJobIsKept(t *testing.T) {
+	p := newBiller(2, 5*time.Hour)
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		id := h.limitedTask(t, 10, `{"budget":2}`)
+		time.Sleep(24 * time.Hour)
+		if is := h.stands(t, id); is != "1 of 10 budget_reached, 2 of 2" || p.submits.Load() != 1 {
+			t.Errorf("nothing is known: %s, %d submitted", is, p.submits.Load())
+		}
+		h.limitedTask(t, 4, `{}`)
+		time.Sleep(24 * time.Hour)
+		for budget, want := range map[int]string{2: "1 of 10 costs_awaited, 0 of 2", 5: "2 of 10 costs_awaited, 0 of 5", 9: "3 of 10 costs_awaited, 0 of 9", 1: "0 of 10 budget_reached, 0 of 1"} {
+			id := h.limitedTask(t, 10, fmt.Sprintf(`{"budget":%d}`, budget))
+			time.Sleep(4 * time.Minute)
+			if is := h.stands(t, id); is != want {
+				t.Errorf("earlier runs tell the costs, budget %d: %s", budget, is)
+			}
+			time.Sleep(3 * 24 * time.Hour)
+			if is := h.stands(t, id); is != fmt.Sprintf("%d of 10 budget_reached, %d of %d", budget/2, budget/2*2, budget) {
+				t.Errorf("budget %d: %s", budget, is)
+			}
+		}
+	})
 }
 
 // The first values of a task run; the others when its owner resumes it. The platform gets the options without those of the task.

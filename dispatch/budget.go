@@ -20,14 +20,28 @@ type Spending struct {
 	RunningCosts float64 // what platforms reported already of some of them; contained in Charges
 	Reported     int     // of how many of them
 	Unmetered    int     // runs that have ended and whose costs are still to be read
+
+	// Earlier is what the owner's latest finished runs of the task's service cost, of any task, see [SumRuns]. It counts only while the costs of no
+	// run of the task are known.
+	Earlier Charge
 }
 
-// budgetProbes is how many runs a task with a budget may have while the costs of none are known. It is what a budget can be exceeded by
-// without an estimate: the costs of so many runs.
+// Unpriced reports whether the costs of no run that has ended are known.
+func (s Spending) Unpriced() bool {
+	runs := 0
+	for _, c := range s.Charges {
+		runs += c.Runs
+	}
+	return runs <= s.Reported
+}
+
+// budgetProbes is how many runs a task with a budget may have while the costs of none are known. What earlier runs cost is a guess, because their
+// parameters were others.
 const budgetProbes = 3
 
 // Room returns how many more runs the budget has room for. If there is no room, it says why: [BudgetReached], [CostsAwaited], or [BudgetUnusable].
-// Runs whose costs are not known yet count at the mean of those that have ended.
+// Runs whose costs are not known yet count at the mean of those that have ended; while there are none, at the mean of the owner's earlier runs.
+// Without these either, one run comes after the other.
 func (b Budget) Room(s Spending) (n int, why Attention) {
 	if b == (Budget{}) {
 		return math.MaxInt, None
@@ -39,12 +53,11 @@ func (b Budget) Room(s Spending) (n int, why Attention) {
 	open := s.Running + s.Unmetered
 	known := charge.Runs - s.Reported
 	if known <= 0 {
-		return probes(s)
+		return b.probes(s)
 	}
 	spent := charge.Costs - s.RunningCosts
 	mean := max(0, spent/float64(known))
 	left := b.Amount - spent - max(mean*float64(open), s.RunningCosts)
-	const rounding = 1e-9
 	switch more := left/mean + rounding; {
 	case left < 0, more < 1:
 		return 0, BudgetReached
@@ -56,17 +69,49 @@ func (b Budget) Room(s Spending) (n int, why Attention) {
 }
 
 // probes is Room while the costs of no run are known.
-func probes(s Spending) (n int, why Attention) {
+func (b Budget) probes(s Spending) (n int, why Attention) {
 	open, silent := s.Running+s.Unmetered, max(0, s.Ended-s.Unmetered)
-	switch left := budgetProbes - open - silent; {
-	case left > 0:
-		return left, None
+	probes := min(1-open, budgetProbes-silent)
+	each := b.expected(s)
+	if each > 0 {
+		fit := b.Amount/each + rounding - float64(open+silent)
+		probes = min(budgetProbes-open-silent, int(min(fit, budgetProbes)))
+	}
+	switch {
+	case probes > 0:
+		return probes, None
 	case open > 0:
 		return 0, CostsAwaited
+	case each > 0 && silent < budgetProbes:
+		return 0, BudgetReached
 	default:
 		return 0, BudgetUnusable
 	}
 }
+
+// expected returns what a run costs, by the owner's earlier ones; 0: they do not tell.
+func (b Budget) expected(s Spending) float64 {
+	if s.Earlier.Runs == 0 || b.Unit != "" && s.Earlier.Unit != b.Unit {
+		return 0
+	}
+	return s.Earlier.Costs / float64(s.Earlier.Runs)
+}
+
+// SumRuns returns what runs cost together, the latest first, in the unit of the latest; zero if there are too few.
+func SumRuns(runs []FinishedRun) (sum Charge) {
+	costs, unit := pricesOf(runs)
+	if len(costs) < leastRuns {
+		return Charge{}
+	}
+	for _, c := range costs {
+		sum.Costs += c
+	}
+	sum.Unit, sum.Runs, sum.Costs = unit, len(costs), math.Round(sum.Costs*1e6)/1e6
+	return sum
+}
+
+// rounding is the part of a run by which sums of costs may be wrong.
+const rounding = 1e-9
 
 // NoRoom returns the error for an owner who resumes a task while its budget has no room, for the reason that [Budget.Room] gave.
 func NoRoom(op string, why Attention) error {
@@ -104,6 +149,8 @@ func (b Budget) Use(s Spending) TaskBudget {
 	use := TaskBudget{Budget: Budget{b.Amount, c.Unit}, Spent: max(0, c.Costs-s.RunningCosts), Expected: s.RunningCosts}
 	if known := c.Runs - s.Reported; known > 0 {
 		use.Expected = max(use.Expected, use.Spent/float64(known)*float64(s.Running+s.Unmetered))
+	} else {
+		use.Expected = max(use.Expected, b.expected(s)*float64(s.Running+s.Unmetered))
 	}
 	return use
 }

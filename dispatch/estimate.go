@@ -12,12 +12,15 @@ type FinishedRun struct {
 	Costs    *float64 // nil: not reported
 	Unit     string
 	Duration time.Duration // at the platform; 0: not reported
+	Task     TaskID        // 0: none
+	SendBy   time.Time     // when the request that submitted it was certainly over; zero: not known
+	Ended    time.Time     // when the broker knew it
 }
 
-const (
-	estimatedFrom = 100 // latest finished runs of the user
-	leastRuns     = 3   // fewer give no estimate
-)
+// EstimatedFrom is how many of the latest finished runs of a user estimates are made from at most.
+const EstimatedFrom = 100
+
+const leastRuns = 3 // fewer give no estimate
 
 // Spread is the range in which an amount is expected: in about one of ten cases it is below Low, and in about one above High.
 type Spread struct{ Low, Likely, High float64 }
@@ -43,31 +46,39 @@ func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int) (E
 	if err != nil {
 		return Estimate{}, err
 	}
-	runs, err := b.Store.FinishedRuns(ctx, u, backend.Account(u), r.Service.hash(), estimatedFrom)
+	runs, err := b.Store.FinishedRuns(ctx, u, backend.Account(u), r.Service.hash(), EstimatedFrom)
 	return estimate(runs, jobs), err
 }
 
 // estimate estimates jobs from runs, the latest first. Costs in another unit than that of the latest run with costs are left out.
 func estimate(runs []FinishedRun, jobs int) Estimate {
 	e := Estimate{Jobs: jobs}
-	var costs, seconds []float64
+	costs, unit := pricesOf(runs)
+	var seconds []float64
 	for _, r := range runs {
-		if r.Costs != nil && len(costs) == 0 {
-			e.Unit = r.Unit
-		}
-		if r.Costs != nil && r.Unit == e.Unit {
-			costs = append(costs, Bookable(r.Costs))
-		}
 		if r.Duration > 0 {
 			seconds = append(seconds, r.Duration.Seconds())
 		}
 	}
-	e.Charged, e.Timed = len(costs), len(seconds)
+	e.Unit, e.Charged, e.Timed = unit, len(costs), len(seconds)
 	if e.Costs = spread(costs); e.Costs != nil && jobs > 1 {
 		e.Costs = spreadOfSum(costs, jobs)
 	}
 	e.Seconds = spread(seconds)
 	return e
+}
+
+// pricesOf returns what runs cost, in the unit of the latest of them with costs.
+func pricesOf(runs []FinishedRun) (costs []float64, unit string) {
+	for _, r := range runs {
+		if r.Costs != nil && len(costs) == 0 {
+			unit = r.Unit
+		}
+		if r.Costs != nil && r.Unit == unit {
+			costs = append(costs, Bookable(r.Costs))
+		}
+	}
+	return costs, unit
 }
 
 // spread returns the range of one amount, by the quantiles of amounts that are known; nil if there are too few. It contains their mean, which a single

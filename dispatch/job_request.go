@@ -140,6 +140,8 @@ type Record struct {
 	Read    time.Time // when the store read it, by the store's clock, like all times of the job
 	Ahead   *int      // jobs of its account that would be submitted before it now; nil: it is not queued. A store never fills it in
 
+	Forecast *Forecast // set by [Broker.ForecastJob] alone; nil: not known
+
 	// Set only for a page whose Most is not 0.
 	Size  int             // size of the stored request, or of the value for a task's job, in bytes
 	Cut   bool            // Request or Value is incomplete, because it has more than Most bytes

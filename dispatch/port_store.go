@@ -76,6 +76,9 @@ type Records interface {
 	// FinishedRuns returns the owner's latest finished jobs of a service at an account, latest first, n at most, also deleted ones until they
 	// are purged.
 	FinishedRuns(ctx context.Context, u UserID, a Account, s ServiceHash, n int) ([]FinishedRun, error)
+	// Underway returns, for each job of a task that is at its platform, when the latest request to submit it is certainly over, in no order. The
+	// caller has read the task as its owner.
+	Underway(context.Context, TaskID) ([]time.Time, error)
 	// Result returns the STAC Collection that was stored with a job; nil if there is none.
 	Result(context.Context, UserID, JobID) ([]byte, error)
 	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.

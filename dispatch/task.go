@@ -61,6 +61,10 @@ type TaskRecord struct {
 	Progress  float64   // percent, the mean of its jobs; a job that has ended counts as 100, however it ended
 	Attention Attention // the TaskAttention of its jobs; ServiceChanged: its document changed while some of them waited
 	Spending  *Spending // nil if the task has no budget
+
+	// Set by [Broker.ForecastTask] alone.
+	Forecast *Forecast // nil: not known
+	Rest     *Rest     // of a task that waits for its owner; nil otherwise
 }
 
 // attentionOrder lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must

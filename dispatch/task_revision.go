@@ -60,6 +60,9 @@ func (b *Broker) TaskChanges(ctx context.Context, u UserID, id TaskID, since tim
 	if err != nil {
 		return c, err
 	}
-	c.Jobs, err = b.setQueuePlaces(ctx, b.markUnreachable(c.Jobs), queuePlaces{})
+	if c.Jobs, err = b.setQueuePlaces(ctx, b.markUnreachable(c.Jobs), queuePlaces{}); err != nil {
+		return c, err
+	}
+	c.Task, err = b.ForecastTask(ctx, c.Task)
 	return c, err
 }

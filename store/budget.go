@@ -194,7 +194,20 @@ func spending(ctx context.Context, q *query.Queries, id dispatch.TaskID) (s disp
 			s.Ended += int(c.N)
 		}
 	}
+	if err == nil && s.Unpriced() {
+		s.Earlier, err = earlier(ctx, q, id)
+	}
 	return s, err
+}
+
+// earlier returns what the latest finished runs of the service of a task cost.
+func earlier(ctx context.Context, q *query.Queries, id dispatch.TaskID) (dispatch.Charge, error) {
+	of, err := q.GetTaskService(ctx, int64(id))
+	if err != nil {
+		return dispatch.Charge{}, missing(err) // all its jobs were purged
+	}
+	runs, err := finishedRuns(ctx, q, of.Owner, of.Account, of.ServiceHash, dispatch.EstimatedFrom)
+	return dispatch.SumRuns(runs), err
 }
 
 // setBudget replaces the budget of a task, unless amount is nil, and returns Conflict if a paused task has no room for another job. One whose first

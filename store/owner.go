@@ -214,12 +214,27 @@ func (s *Store) AnyAwaited(ctx context.Context, u dispatch.UserID, scope dispatc
 
 // FinishedRuns returns the owner's latest finished jobs of a service at an account.
 func (s *Store) FinishedRuns(ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) ([]dispatch.FinishedRun, error) {
-	rows, err := s.queries(s.read).ListFinishedRuns(ctx, query.ListFinishedRunsParams{Owner: u, Account: a, Service: service, N: int64(n)})
-	runs := make([]dispatch.FinishedRun, len(rows))
-	for i, r := range rows {
-		runs[i] = dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration)}
-	}
+	runs, err := finishedRuns(ctx, s.queries(s.read), u, a, service, n)
 	return runs, fail("FinishedRuns", err)
+}
+
+func finishedRuns(ctx context.Context, q *query.Queries, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) ([]dispatch.FinishedRun, error) {
+	rows, err := q.ListFinishedRuns(ctx, query.ListFinishedRunsParams{Owner: u, Account: a, Service: service, N: int64(n)})
+	var runs []dispatch.FinishedRun
+	for _, r := range rows {
+		runs = append(runs, dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration), Task: r.Task, SendBy: at(r.SendBy), Ended: at(r.Moved)})
+	}
+	return runs, err
+}
+
+// Underway returns when the jobs of a task that are at their platform were submitted.
+func (s *Store) Underway(ctx context.Context, id dispatch.TaskID) ([]time.Time, error) {
+	rows, err := s.queries(s.read).ListUnderway(ctx, int64(id))
+	var all []time.Time
+	for _, sendBy := range rows {
+		all = append(all, at(sendBy))
+	}
+	return all, fail("Underway", err)
 }
 
 // Usage counts the owner's jobs at each account.

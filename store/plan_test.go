@@ -70,6 +70,8 @@ var plans = map[string]struct{ lite, postgres string }{
 	"listFinishedRuns":   {"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs"},
 	"listSpread":         {"SEARCH j USING INDEX jobs_attention (task=? AND attention=?)", ""},
 	"moveToHome":         {"SEARCH j USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", ""},
+	"listUnderway":       {"jobs USING INDEX jobs_task_status (task=? AND status=?)", "jobs_task_status"},
+	"getTaskService":     {"jobs USING INDEX jobs_number (task=?)", "jobs_number"},
 	"listUnprepared":     {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},
 }
 

@@ -1090,9 +1090,16 @@ SELECT account, CAST(SUM(waiting + held) AS BIGINT) AS live, CAST(SUM(jobs) AS B
 FROM owner_counts WHERE owner = sqlc.arg(owner) GROUP BY account HAVING SUM(jobs) > 0 ORDER BY account;
 
 -- name: ListFinishedRuns :many
-SELECT costs, unit, duration FROM jobs
+SELECT costs, unit, duration, task, send_by, moved FROM jobs
 WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account) AND service_hash = sqlc.arg(service) AND status = 'finished'
 ORDER BY moved DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListUnderway :many
+SELECT send_by FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND status IN ('submitted', 'queued', 'running');
+
+-- name: GetTaskService :one
+-- What all jobs of a task run, and for whom.
+SELECT owner, account, service_hash FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 ORDER BY number LIMIT 1;
 
 -- name: ListLedger :many
 SELECT account, month, unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(runs) AS BIGINT) AS runs

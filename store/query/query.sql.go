@@ -2842,6 +2842,24 @@ func (q *Queries) GetTaskOwner(ctx context.Context, id dispatch.TaskID) (dispatc
 	return owner, err
 }
 
+const getTaskService = `-- name: GetTaskService :one
+SELECT owner, account, service_hash FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 ORDER BY number LIMIT 1
+`
+
+type GetTaskServiceRow struct {
+	Owner       dispatch.UserID
+	Account     dispatch.Account
+	ServiceHash dispatch.ServiceHash
+}
+
+// What all jobs of a task run, and for whom.
+func (q *Queries) GetTaskService(ctx context.Context, task int64) (GetTaskServiceRow, error) {
+	row := q.db.QueryRowContext(ctx, getTaskService, task)
+	var i GetTaskServiceRow
+	err := row.Scan(&i.Owner, &i.Account, &i.ServiceHash)
+	return i, err
+}
+
 const getUnstarted = `-- name: GetUnstarted :one
 SELECT job, task, owner, account, title, body, created, updated, expires, version FROM unstarted WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > CAST($4 AS BIGINT)
 `
@@ -4423,7 +4441,7 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 }
 
 const listFinishedRuns = `-- name: ListFinishedRuns :many
-SELECT costs, unit, duration FROM jobs
+SELECT costs, unit, duration, task, send_by, moved FROM jobs
 WHERE owner = $1 AND account = $2 AND service_hash = $3 AND status = 'finished'
 ORDER BY moved DESC LIMIT CAST($4 AS BIGINT)
 `
@@ -4439,6 +4457,9 @@ type ListFinishedRunsRow struct {
 	Costs    *float64
 	Unit     string
 	Duration int64
+	Task     dispatch.TaskID
+	SendBy   int64
+	Moved    int64
 }
 
 func (q *Queries) ListFinishedRuns(ctx context.Context, arg ListFinishedRunsParams) ([]ListFinishedRunsRow, error) {
@@ -4455,7 +4476,14 @@ func (q *Queries) ListFinishedRuns(ctx context.Context, arg ListFinishedRunsPara
 	var items []ListFinishedRunsRow
 	for rows.Next() {
 		var i ListFinishedRunsRow
-		if err := rows.Scan(&i.Costs, &i.Unit, &i.Duration); err != nil {
+		if err := rows.Scan(
+			&i.Costs,
+			&i.Unit,
+			&i.Duration,
+			&i.Task,
+			&i.SendBy,
+			&i.Moved,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -6957,6 +6985,33 @@ func (q *Queries) ListTurnAccounts(ctx context.Context) ([]dispatch.Account, err
 			return nil, err
 		}
 		items = append(items, account)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listUnderway = `-- name: ListUnderway :many
+SELECT send_by FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND status IN ('submitted', 'queued', 'running')
+`
+
+func (q *Queries) ListUnderway(ctx context.Context, task int64) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, listUnderway, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var send_by int64
+		if err := rows.Scan(&send_by); err != nil {
+			return nil, err
+		}
+		items = append(items, send_by)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err

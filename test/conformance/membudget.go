@@ -108,6 +108,9 @@ func (s *MemStore) spending(id dispatch.TaskID) (sum dispatch.Spending) {
 		}
 	}
 	sum.RunningCosts = math.Round(sum.RunningCosts*1e6) / 1e6
+	if i := slices.IndexFunc(s.jobs, func(r *row) bool { return r.Task == id }); i >= 0 && sum.Unpriced() {
+		sum.Earlier = dispatch.SumRuns(s.finishedRuns(s.jobs[i].Owner, s.jobs[i].Account, s.jobs[i].Service, dispatch.EstimatedFrom))
+	}
 	return sum
 }
 

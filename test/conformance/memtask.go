@@ -303,6 +303,10 @@ func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatc
 func (s *MemStore) FinishedRuns(_ context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun, err error) {
 	_, unlock := s.lock()
 	defer unlock()
+	return s.finishedRuns(u, a, service, n), nil
+}
+
+func (s *MemStore) finishedRuns(u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun) {
 	var jobs []dispatch.Job
 	for _, r := range s.jobs {
 		if r.Owner == u && r.Account == a && r.Service == service && r.Status == dispatch.Finished {
@@ -311,9 +315,20 @@ func (s *MemStore) FinishedRuns(_ context.Context, u dispatch.UserID, a dispatch
 	}
 	slices.SortStableFunc(jobs, func(a, b dispatch.Job) int { return b.Moved.Compare(a.Moved) })
 	for _, j := range jobs[:min(n, len(jobs))] {
-		runs = append(runs, dispatch.FinishedRun{Costs: j.Costs, Unit: j.Unit, Duration: j.Duration})
+		runs = append(runs, dispatch.FinishedRun{Costs: j.Costs, Unit: j.Unit, Duration: j.Duration, Task: j.Task, SendBy: j.SendBy, Ended: j.Moved})
 	}
-	return runs, nil
+	return runs
+}
+
+func (s *MemStore) Underway(_ context.Context, id dispatch.TaskID) (all []time.Time, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.jobs {
+		if r.Task == id && !r.Hidden && (r.Status == dispatch.Submitted || r.Status == dispatch.Queued || r.Status == dispatch.Running) {
+			all = append(all, r.SendBy)
+		}
+	}
+	return all, nil
 }
 
 func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) (all []dispatch.Usage, err error) {

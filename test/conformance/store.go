@@ -59,6 +59,7 @@ var storeTests = []struct {
 	{"costs stay booked", storeTest.ledger},
 	{"a budget is kept", storeTest.budgets},
 	{"a budget that cannot be kept", storeTest.oddBudgets},
+	{"a budget by earlier runs", storeTest.guessedBudgets},
 	{"a task runs on trial", storeTest.trials},
 	{"a budget under parallel changes", storeTest.parallelBudgets},
 	{"finished runs of a service", storeTest.finishedRuns},

@@ -102,17 +102,28 @@ func (t storeTest) unmetered() {
 func (t storeTest) finishedRuns() {
 	ctx := t.Context()
 	service := draft(ann, shared).Service
+	var ends []time.Time
 	for i, status := range []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Finished, dispatch.Finished} {
 		j, costs := t.accept(), float64(i)
 		j.Phase, j.Status, j.Costs, j.Unit, j.Duration = dispatch.Ended, status, &costs, "credits", time.Duration(i)*time.Minute
 		j.Moved = t.look().Now
+		j.SendBy = j.Moved.Add(-time.Second)
+		ends = append(ends, j.Moved)
 		t.save(j)
 		t.db.Pass(time.Minute)
 	}
 	three, two := 3.0, 2.0
 	got, err := t.s.FinishedRuns(ctx, ann, shared, service, 2)
 	t.must(err)
-	t.equal(got, []dispatch.FinishedRun{{Costs: &three, Unit: "credits", Duration: 3 * time.Minute}, {Costs: &two, Unit: "credits", Duration: 2 * time.Minute}})
+	t.equal(got, []dispatch.FinishedRun{{Costs: &three, Unit: "credits", Duration: 3 * time.Minute, SendBy: ends[3].Add(-time.Second), Ended: ends[3]},
+		{Costs: &two, Unit: "credits", Duration: 2 * time.Minute, SendBy: ends[2].Add(-time.Second), Ended: ends[2]}})
+	task, jobs := t.acceptLimited(3, dispatch.Budget{}, 0)
+	t.equal(t.intendAll(t.lease(), jobs[:2]), []int{1, 2})
+	t.end(jobs[0].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase = dispatch.Started })
+	t.end(jobs[1].ID, dispatch.Finished, nil)
+	underway, err := t.s.Underway(ctx, task.ID)
+	t.must(err)
+	t.equal(underway, []time.Time{t.load(jobs[0].ID).SendBy})
 	for _, none := range []func() ([]dispatch.FinishedRun, error){
 		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRuns(ctx, bob, shared, service, 9) },
 		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRuns(ctx, ann, "q/shared", service, 9) },

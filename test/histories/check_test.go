@@ -74,7 +74,7 @@ func (h *history) sawBudgets(s dispatch.Store, jobs []dispatch.Job, err error) {
 	}
 }
 
-// checkBudgets checks, before any budget ends, that no task has more runs than its budget permits, if each costs what all others do. A few may run
+// checkBudgets checks, before any budget ends, that no task has more runs than its budget permits, if each costs what all others do. One may run
 // before the costs of any are known. A job that was retried although it may have run, or a restored store, can have runs that nobody knows.
 func (h *history) checkBudgets() {
 	h.mu.Lock()
@@ -90,7 +90,7 @@ func (h *history) checkBudgets() {
 	}
 	for id, n := range runs {
 		t, err := h.store.Task(h.t.Context(), h.ownerOf(id), id)
-		if err == nil && n > max(3, int(t.Budget.Amount/h.world.Costs)) {
+		if err == nil && n > max(1, int(t.Budget.Amount/h.world.Costs)) {
 			h.violated("task %d has %d runs that cost %g each, with a budget of %g", id, n, h.world.Costs, t.Budget.Amount)
 		}
 	}

@@ -19,6 +19,14 @@ export const time = (text: string): string => moment.format(new Date(text));
 export const clockTime = (text: string): string => clock.format(new Date(text));
 export const date = (text: string): string => day.format(new Date(text));
 
+// between returns a range of times.
+export const between = (early: string, late: string): string => moment.formatRange(new Date(early), new Date(late));
+
+// range returns a range of amounts, or a single one if there is none.
+export function range(low: number, likely: number, high: number, show: (n: number) => string): string {
+  return show(low) === show(high) ? show(likely) : `${show(low)} – ${show(high)}`;
+}
+
 // count returns "1 job", "2 jobs".
 export const count = (n: number, one: string, many: string): string => `${number(n)} ${plurals.select(n) === "one" ? one : many}`;
 

@@ -9,6 +9,9 @@ const tiles = (n: number) => count(n, "tile", "tiles");
 const named = (titles: string[]): string =>
   titles.slice(0, 3).map((title) => `“${title}”`).join(", ") + (titles.length > 3 ? ` and ${count(titles.length - 3, "other", "others")}` : "");
 
+// basedOn says what an estimate is made from.
+const basedOn = (runs: number, basis: string) => `${count(runs, "finished job", "finished jobs")} of ${basis === "task" ? "this task" : "the service"}`;
+
 // losses says what is lost when jobs are deleted.
 function losses(all: number, finished: number, alive: number): string {
   const results = finished > 0 ? `, and the results of ${number(finished)} that finished` : "";
@@ -332,6 +335,10 @@ export const texts = {
     queue: (n: number) => (n === 0 ? "next in line" : `${number(n)} before it`),
     retrySome: (n: number) => `Retry ${tiles(n)}`,
     retryAll: (n: number) => `Retry all ${tiles(n)} that failed`,
+    ends: (when: string, runs: number, basis: string) => `Expected to end ${when}, by ${basedOn(runs, basis)}.`,
+    rest: (n: number) => `The rest: ${tiles(n)}`,
+    restCosts: (costs: string, runs: number, basis: string) => `Expected to cost ${costs}, by ${basedOn(runs, basis)}.`,
+    restTakes: (takes: string, runs: number, basis: string) => `Expected to take ${takes} from when you resume, by ${basedOn(runs, basis)}.`,
     pause: "Pause",
     resume: "Resume",
     pausedHelp: (waiting: number) => `${waiting > 0 ? `${count(waiting, "tile waits", "tiles wait")} until you resume.` : "Tiles that come to wait are not submitted until you resume."} What was submitted goes on.`,
@@ -368,6 +375,9 @@ export const texts = {
     platform: "Platform",
     platformJob: "Job at the platform",
     queue: "In line",
+    starts: "Expected to start",
+    ends: "Expected to end",
+    expected: (when: string, runs: number, basis: string) => `${when}, by ${basedOn(runs, basis)}`,
     noLogs: "The platform has logged nothing yet.",
     level: "Level",
     all: "All levels",

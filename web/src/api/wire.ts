@@ -133,6 +133,37 @@ export interface Attention {
   link: string | null;
 }
 
+// When something is expected: in about one of ten cases before early, and in about one after late.
+export interface TimeRange {
+  early: string;
+  late: string;
+}
+
+// When a job starts and ends, or a task ends, by the owner's finished jobs.
+export interface Forecast {
+  start?: TimeRange; // of a job that waits
+  end: TimeRange;
+  runs: number;
+  basis: "task" | "service";
+}
+
+export interface Spread {
+  low: number;
+  likely: number;
+  high: number;
+}
+
+// What the jobs of a task that wait are expected to cost, and how many seconds they take.
+export interface TaskRest {
+  jobs: number;
+  costs: Spread | null;
+  cost_unit: string;
+  cost_runs: number;
+  seconds: Spread | null;
+  seconds_runs: number;
+  basis: "task" | "service";
+}
+
 // What its owner wrote on a job or task.
 export interface Annotations {
   labels?: Record<string, string>;
@@ -154,6 +185,7 @@ export interface Job extends Annotations {
   progress?: number;
   checked?: string;
   queue_position?: number;
+  forecast?: Forecast; // not in lists
   task_id?: number;
   platform?: string;
   platform_job_id?: string;
@@ -173,6 +205,8 @@ export interface TaskSummary extends Annotations {
   paused?: boolean;
   counts?: Partial<Record<Status, number>>;
   progress?: number;
+  forecast?: Forecast; // not in lists
+  rest?: TaskRest; // not in lists
   attention?: Attention;
   warning?: string;
 }

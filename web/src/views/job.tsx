@@ -7,7 +7,7 @@ import { changeJobs, changeTask } from "../api/tasks";
 import { signIn } from "../api/session";
 import type { Job, LogPage } from "../api/wire";
 import { Act, AttentionNotice, Confirm, Failure, Labels, Loading, Notice, StatusWord, useTitle } from "../controls";
-import { clockTime, duration, rounded, share, since, time } from "../format";
+import { between, clockTime, duration, rounded, share, since, time } from "../format";
 import { label } from "../form/parameters";
 import { Shown } from "../form/shown";
 import { RasterLayer } from "../map/raster_layer";
@@ -123,6 +123,8 @@ function Course({ job: j }: { job: Job }) {
   const rows: [string, preact.ComponentChildren][] = [
     [t.created, at(j.created)],
     [t.queue, j.queue_position !== undefined && texts.task.queue(j.queue_position)],
+    [t.starts, j.forecast?.start && between(j.forecast.start.early, j.forecast.start.late)],
+    [t.ends, j.forecast && t.expected(between(j.forecast.end.early, j.forecast.end.late), j.forecast.runs, j.forecast.basis)],
     [t.checked, at(j.checked)],
     [t.updated, at(j.updated)],
     [t.duration, j.duration && duration(j.duration)],

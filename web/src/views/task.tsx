@@ -4,9 +4,9 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { address, removeRun } from "../api/client";
 import { followTask, type LiveTask } from "../api/live";
 import { changeJobs, changeTask } from "../api/tasks";
-import type { Job, Status, TaskSummary } from "../api/wire";
+import type { Job, Status, TaskRest, TaskSummary } from "../api/wire";
 import { Act, AttentionNotice, Confirm, Labels, Loading, Notice, ProgressBar, Swatch, useTitle } from "../controls";
-import { share, since } from "../format";
+import { between, duration, range, rounded, share, since } from "../format";
 import { RasterLayer } from "../map/raster_layer";
 import type { Box, Stage } from "../map/stage";
 import { TileLayer } from "../map/tile_layer";
@@ -97,8 +97,10 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
     <div class="row between"><strong data-done={done} data-all={all}>{words}</strong><span class="soft num">{all ? share(done / all) : ""}</span></div>
     <ProgressBar counts={counts} label={t.progress} />
     <Announcer words={words} ended={ended(summary.status)} />
+    {summary.forecast && <p class="soft small" data-forecast>{t.ends(between(summary.forecast.end.early, summary.forecast.end.late), summary.forecast.runs, summary.forecast.basis)}</p>}
     {summary.paused && <Paused id={summary.id} waiting={counts.created ?? 0} />}
     {summary.attention && summary.attention.code !== "paused" && <AttentionNotice attention={summary.attention} />}
+    {summary.rest && <Rest of={summary.rest} />}
     {summary.warning && <Notice kind="info"><p>{summary.warning}</p></Notice>}
     <Failures task={task} summary={summary} />
     <Actions task={task} summary={summary} live={live} />
@@ -108,6 +110,15 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
     <TaskResults id={summary.id} finished={counts.finished ?? 0} over={all > 0 && live === 0} rasters={rasters} place={task.place} />
     <p class="small"><a href={address(`upscale_tasks/${summary.id}/provenance`).href}>{texts.provenance}</a></p>
   </>;
+}
+
+// Rest tells what the tiles that wait for their owner need.
+function Rest({ of: r }: { of: TaskRest }) {
+  if (!r.costs && !r.seconds) return null;
+  return <Notice kind="info" title={t.rest(r.jobs)}>
+    {r.costs && <p>{t.restCosts(`${range(r.costs.low, r.costs.likely, r.costs.high, rounded)} ${r.cost_unit}`.trim(), r.cost_runs, r.basis)}</p>}
+    {r.seconds && <p>{t.restTakes(range(r.seconds.low, r.seconds.likely, r.seconds.high, duration), r.seconds_runs, r.basis)}</p>}
+  </Notice>;
 }
 
 const announceEvery = 10_000; // ms; a screen reader would not finish more

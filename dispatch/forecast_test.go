@@ -1,0 +1,140 @@
+package dispatch
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// onSlots runs jobs on slots, in the order of their numbers, and returns for each when it starts and ends, in seconds.
+func onSlots(runs []float64, slots int) (starts, ends []float64) {
+	busy := make(freeTimes, slots)
+	for _, run := range runs {
+		starts, ends = append(starts, busy[0]), append(ends, busy[0]+run)
+		busy[0] += run
+		heap.Fix(&busy, 0)
+	}
+	return starts, ends
+}
+
+// seen returns what is known at a moment of a task that was simulated: the run times of the jobs that have ended, and what is left.
+func seen(starts, ends []float64, slots int, now float64) (known []time.Duration, left work, last float64) {
+	left.slots = slots
+	for i := range ends {
+		switch {
+		case ends[i] <= now:
+			known = append(known, time.Duration((ends[i]-starts[i])*float64(time.Second)))
+		case starts[i] <= now:
+			left.ages = append(left.ages, time.Duration((now-starts[i])*float64(time.Second)))
+		default:
+			left.waiting++
+		}
+		last = max(last, ends[i])
+	}
+	return known, left, last
+}
+
+// Of 1,000 tasks with log-normal run times, on different numbers of slots, and looked at when different shares of them have ended, the end lies before
+// the later end of the forecast in 85 to 95 %, and after the earlier one in as many. Known are the task's own jobs that have ended, or earlier ones of the service as well.
+func TestForecast_IsRight(t *testing.T) {
+	for name, own := range map[string]bool{"by its own jobs": true, "by earlier ones too": false} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(7, 9))
+			before, after := 0, 0
+			const tasks = 1000
+			for i := range tasks {
+				deviation, slots, jobs := .2+r.Float64(), 1+r.IntN(12), 20+r.IntN(180)
+				law := runTimeLaw{math.Log(60 * (1 + 20*r.Float64())), deviation, 0}
+				runs := make([]float64, jobs)
+				for i := range runs {
+					runs[i] = law.run(r)
+				}
+				starts, ends := onSlots(runs, slots)
+				now := ends[jobs/10+r.IntN(jobs/2)]
+				known, left, end := seen(starts, ends, slots, now)
+				if !own || len(known) < leastForecast {
+					for range leastForecast + r.IntN(EstimatedFrom-leastForecast) {
+						known = append(known, time.Duration(law.run(r)*float64(time.Second)))
+					}
+				}
+				f := left.futures(lawOf(known, left.ages), uint64(i)).ends
+				low, high := tenths(f)
+				if end-now <= high {
+					before++
+				}
+				if end-now >= low {
+					after++
+				}
+			}
+			if before < 850 || before > 950 || after < 850 || after > 950 {
+				t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before, after)
+			}
+		})
+	}
+}
+
+// The start and the end of a job that waits lie in the ranges of their forecast as often. Others run on all slots, for times that are not known.
+func TestForecast_OfWaitingJobsIsRight(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	var early, late [2]int
+	const jobs = 1000
+	for i := range jobs {
+		law := runTimeLaw{math.Log(600), .2 + r.Float64(), 0}
+		slots, ahead := 1+r.IntN(8), r.IntN(30)
+		settle := 60 * slots
+		runs := make([]float64, settle+ahead+2*slots)
+		for i := range runs {
+			runs[i] = law.run(r)
+		}
+		starts, ends := onSlots(runs, slots)
+		asked := settle + ahead // the number of the job
+		now := starts[settle-1] + r.Float64()*(starts[settle]-starts[settle-1])
+		var known []time.Duration
+		for range leastForecast + r.IntN(EstimatedFrom-leastForecast) {
+			known = append(known, time.Duration(law.run(r)*float64(time.Second)))
+		}
+		f := work{others: slots, waiting: ahead + 1, slots: slots}.futures(lawOf(known, nil), uint64(i))
+		for i, c := range []struct {
+			is       float64
+			forecast []float64
+		}{{starts[asked] - now, f.starts}, {ends[asked] - now, f.last}} {
+			low, high := tenths(c.forecast)
+			if c.is >= low {
+				early[i]++
+			}
+			if c.is <= high {
+				late[i]++
+			}
+		}
+	}
+	for i := range 2 {
+		if early[i] < 850 || early[i] > 950 || late[i] < 850 || late[i] > 950 {
+			t.Errorf("%d: of %d jobs %d after the earlier end, %d before the later one", i, jobs, early[i], late[i])
+		}
+	}
+}
+
+// A forecast of a job that runs ends later than now, also if it outlasts all known jobs, and all known jobs took equally long.
+func TestForecast_OfWhatIsOdd(t *testing.T) {
+	equal := make([]time.Duration, 10)
+	for i := range equal {
+		equal[i] = time.Minute
+	}
+	for _, age := range []time.Duration{0, time.Second, time.Minute, time.Hour, 1000 * time.Hour} {
+		w := work{ages: []time.Duration{age}}
+		low, high := tenths(w.futures(lawOf(equal, w.ages), 1).ends)
+		if !(low >= 0 && high >= low && high < 1e9) {
+			t.Errorf("%v: from %g to %g seconds", age, low, high)
+		}
+	}
+	many := work{waiting: 1_000_000, slots: 100}
+	low, high := tenths(many.futures(lawOf(equal, nil), 1).ends)
+	if low > 600_000 || high < 600_000 || high-low > 30_000 {
+		t.Errorf("a million jobs of a minute on 100 slots: from %g to %g seconds", low, high)
+	}
+	if same := many.futures(lawOf(equal, nil), 1); same.ends[0] != many.futures(lawOf(equal, nil), 1).ends[0] {
+		t.Error("a forecast is not the same again")
+	}
+}
