@@ -128,7 +128,7 @@ func TestServices_Rules(t *testing.T) {
 		t.Errorf("rules %s, want %s", got["rules"], want)
 	}
 	decode[any](t, ask(h, "POST", "/unit_jobs", bare), 201)
-	failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(bare, `"title"`, `"format":"png","title"`, 1)), 422, "VALIDATION_ERROR")
+	failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(bare, `"title"`, `"format":7,"title"`, 1)), 422, "VALIDATION_ERROR")
 }
 
 // TestServices_PlatformThatIsDown: the service is shown all the same, with the reason why its parameters are not known.
