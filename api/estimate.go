@@ -15,6 +15,8 @@ import (
 type estimateBroker interface {
 	// Estimate estimates a request for a number of jobs, from the user's finished runs.
 	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int) (dispatch.Estimate, error)
+	// CheckRequest checks a request or, with a dimension, a task's as its acceptance would, and stores nothing.
+	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
 }
 
 // Estimate is what a request is expected to cost, and how long it is expected to run.
@@ -41,9 +43,9 @@ type estimated struct{ Body Estimate }
 func (a *api) estimateRoutes() {
 	register(a, huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: []string{"jobs"},
 		Summary: "Estimate the costs and the run time of a request",
-		Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. The estimate is made from your own finished jobs of the same service " +
+		Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. What would be refused if it were submitted is refused. The estimate is made from your own finished jobs of the same service " +
 			"on the same platform, whatever their parameters: areas of another size cost more or less. What the provider of a service says that it costs is in GET /services/{service_id}.",
-		Responses: a.errors(401, 403, 404, 413, 422, 503)}, a.estimate)
+		Responses: a.errors(401, 403, 404, 409, 413, 422, 501, 502, 503)}, a.estimate)
 	either := a.jobBody()
 	either.Content["application/json"].Schema = &huma.Schema{AnyOf: []*huma.Schema{either.Content["application/json"].Schema, a.taskBody().Content["application/json"].Schema}}
 	document := a.huma.OpenAPI()
@@ -60,11 +62,18 @@ func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}
+	var dimension *dispatch.Dimension
+	if d.Name != "" {
+		dimension = &d
+	}
+	if err := a.Broker.CheckRequest(ctx, user(ctx), r, dimension); err != nil {
+		return nil, requestError(err)
+	}
 	e, err := a.Broker.Estimate(ctx, user(ctx), r, max(1, d.Jobs()))
 	if err != nil {
 		return nil, requestError(err)
 	}
-	shown := Estimate{Jobs: e.Jobs, Costs: (*Spread)(e.Costs), CostUnit: e.Unit, CostRuns: e.Charged, Seconds: (*Spread)(e.Seconds), SecondsRuns: e.Timed}
+	shown := Estimate{Jobs: e.Jobs, Costs: (*Spread)(e.Costs.Rounded()), CostUnit: e.Unit, CostRuns: e.Charged, Seconds: (*Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
 	if e.Costs != nil {
 		shown.CostBasis = "runs"
 	} else {
@@ -83,7 +92,7 @@ func (a *api) estimateByNote(e *Estimate, body []byte) {
 		return
 	}
 	if each := *s.Cost.Estimate; each >= 0 && each <= dispatch.HighestCosts {
-		all := each * float64(e.Jobs)
+		all := dispatch.RoundAmount(each * float64(e.Jobs))
 		e.Costs, e.CostUnit, e.CostBasis = &Spread{all, all, all}, s.Cost.Unit, "catalogue"
 	}
 }

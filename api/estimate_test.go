@@ -20,3 +20,23 @@ func TestEstimate_OfJobsAndTasks(t *testing.T) {
 	}
 	failed(t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": []}}`), 422, "VALIDATION_ERROR")
 }
+
+// What would be refused if it were submitted is not estimated.
+func TestEstimate_OfWhatIsRefused(t *testing.T) {
+	h := newRealAPI(t, &platform{})
+	const job = `{"title": "a", "label": "openeo", "format": "json", "service": {"endpoint": "https://openeo.example.org", "application": "ndvi"}, "parameters": {"year": 2024}`
+	for name, dimensions := range map[string]string{
+		"also a parameter": `"dimension": {"name": "year", "values": [1, 2]}`,
+		"unequal lengths":  `"combine": "zip", "dimensions": [{"name": "tile", "values": [1, 2]}, {"name": "month", "values": [1]}]`,
+		"the same twice":   `"dimensions": [{"name": "tile", "values": [1, 2]}, {"name": "tile", "values": [1]}]`,
+	} {
+		submitted := ask(h, "POST", "/upscale_tasks", job+`, `+dimensions+`}`)
+		failed(t, submitted, 422, "VALIDATION_ERROR")
+		got := ask(h, "POST", "/estimate", job+`, `+dimensions+`}`)
+		if failed(t, got, 422, "VALIDATION_ERROR"); !strings.Contains(got.Body.String(), "dimension") {
+			t.Errorf("%s: %s", name, got.Body)
+		}
+	}
+	decode[Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": [1, 2]}}`), 200)
+	decode[Estimate](t, ask(h, "POST", "/estimate", job+`}`), 200)
+}

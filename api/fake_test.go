@@ -607,6 +607,10 @@ func (w *world) Revoke(_ context.Context, u dispatch.UserID, id string) error {
 	return nil
 }
 
+func (w *world) CheckRequest(context.Context, dispatch.UserID, dispatch.Request, *dispatch.Dimension) error {
+	return w.broken()
+}
+
 func (w *world) Estimate(_ context.Context, _ dispatch.UserID, _ dispatch.Request, jobs int) (dispatch.Estimate, error) {
 	return dispatch.Estimate{Jobs: jobs, Charged: 7, Costs: &dispatch.Spread{Low: 1, Likely: 2, High: 4}, Unit: "credits", Timed: 2}, nil
 }

@@ -85,8 +85,8 @@ func polygonal(raw json.RawMessage) place {
 	if err != nil {
 		return around(box)
 	}
-	geometry := area.Polygons().AppendJSON(nil)
-	return place{geometry, boxOf(geometry)}
+	b := area.Polygons().Bounds()
+	return place{area.Polygons().AppendJSON(nil), []float64{b.West, b.South, b.East, b.North}}
 }
 
 func boxOf(raw json.RawMessage) []float64 {

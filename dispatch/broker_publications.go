@@ -44,8 +44,8 @@ func (p Publication) Write(w io.Writer, address string) error {
 
 // Publisher is a platform that publishes what it offers.
 type Publisher interface {
-	// Published returns the document at a path below the address of the platform's API, which may have a query, from a cache. The zero token
-	// is enough if the document is public. The error is NotFound if there is no such document, and Unsupported if the path is not one of
+	// Published returns the document at a path below the address of the platform's API, which may have a query, from a cache, or a process that the
+	// user stored there. The zero token is enough if the document is public. The error is NotFound if there is no such document, and Unsupported if the path is not one of
 	// documents that are published.
 	Published(ctx context.Context, t Token, path string) (Publication, error)
 }

@@ -81,6 +81,14 @@ func pricesOf(runs []FinishedRun) (costs []float64, unit string) {
 	return costs, unit
 }
 
+// Rounded returns a range without rounding errors, for people; nil of nil.
+func (s *Spread) Rounded() *Spread {
+	if s == nil {
+		return nil
+	}
+	return &Spread{RoundAmount(s.Low), RoundAmount(s.Likely), RoundAmount(s.High)}
+}
+
 // spread returns the range of one amount, by the quantiles of amounts that are known; nil if there are too few. It contains their mean, which a single
 // large amount can move beyond a quantile.
 func spread(amounts []float64) *Spread {

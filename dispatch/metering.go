@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -67,9 +68,12 @@ func (j Job) AllCosts() *float64 {
 	if j.Costs == nil && j.Spent == 0 {
 		return nil
 	}
-	all := j.Spent + Bookable(j.Costs)
+	all := RoundAmount(j.Spent + Bookable(j.Costs))
 	return &all
 }
+
+// RoundAmount returns a sum of amounts, such as costs, without its rounding errors: to six decimals.
+func RoundAmount(sum float64) float64 { return math.Round(sum*1e6) / 1e6 }
 
 // noteReport keeps what a status report says about costs and usage. A report that leaves something out does not erase it.
 func (j Job) noteReport(r Report) Job {

@@ -2,6 +2,7 @@ package grid
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,4 +137,34 @@ func (m MultiPolygon) Box() (b Box) {
 		b = Box{min(b.West, west), min(b.South, south), max(b.East, east), max(b.North, north)}
 	}
 	return b
+}
+
+// Boxes returns the box around polygons or, if they were cut at the antimeridian, those of their two sides: first the one that ends at 180 degrees,
+// then the one that begins at -180.
+func (m MultiPolygon) Boxes() []Box {
+	sorted := slices.Clone(m)
+	slices.SortFunc(sorted, func(a, b Polygon) int { return cmp.Compare(MultiPolygon{a}.Box().West, MultiPolygon{b}.Box().West) })
+	var gap float64
+	var at int // of the first polygon behind the widest gap
+	var ends bool
+	farthest := -180.0
+	for i, p := range sorted {
+		b := MultiPolygon{p}.Box()
+		if b.West-farthest > gap && i > 0 {
+			gap, at = b.West-farthest, i
+		}
+		farthest, ends = max(farthest, b.East), ends || b.East == 180
+	}
+	if at == 0 || !ends || sorted[:1].Box().West != -180 {
+		return []Box{m.Box()}
+	}
+	return []Box{sorted[at:].Box(), sorted[:at].Box()}
+}
+
+// Bounds returns the bounding box of polygons as GeoJSON has it (RFC 7946, section 5.2): if they were cut at the antimeridian, its West is greater than
+// its East.
+func (m MultiPolygon) Bounds() Box {
+	b := m.Boxes()
+	last := b[len(b)-1]
+	return Box{b[0].West, min(b[0].South, last.South), last.East, max(b[0].North, last.North)}
 }

@@ -2,6 +2,7 @@ package grid_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +83,46 @@ func TestBox_Area(t *testing.T) {
 		b := grid.Box{West: sides[0], South: sides[1], East: sides[2], North: sides[3]}
 		if _, err := b.Area(); err == nil {
 			t.Errorf("%+v is accepted", b)
+		}
+	}
+}
+
+// Polygons that were cut at the antimeridian have a box on each side of it, and bounds whose west is greater than their east (RFC 7946, section 5.2).
+func TestMultiPolygon_Bounds(t *testing.T) {
+	for name, row := range map[string]struct{ area, boxes, bounds string }{
+		"one side":      {`[[4,50],[5,50],[5,51],[4,51],[4,50]]`, `[{4 50 5 51}]`, `{4 50 5 51}`},
+		"both sides":    {`[[179,-1],[181,-1],[181,2],[179,2],[179,-1]]`, `[{179 -1 180 2} {-180 -1 -179 2}]`, `{179 -1 -179 2}`},
+		"to the line":   {`[[179,-1],[180,-1],[180,1],[179,1],[179,-1]]`, `[{179 -1 180 1}]`, `{179 -1 180 1}`},
+		"all the Earth": {`[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]`, `[{-180 -90 180 90}]`, `{-180 -90 180 90}`},
+	} {
+		area, err := grid.ParseArea([]byte(`{"type":"Polygon","coordinates":[` + row.area + `]}`))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if m := area.Polygons(); fmt.Sprint(m.Boxes()) != row.boxes || fmt.Sprint(m.Bounds()) != row.bounds {
+			t.Errorf("%s: %v, %v", name, m.Boxes(), m.Bounds())
+		}
+	}
+	for _, name := range []string{"h3-1", "h3-3", "20x20km"} {
+		g, _ := grid.Named(name)
+		area, err := grid.Box{West: 179, South: -10, East: -179, North: -8}.Area()
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := 0
+		for id, piece := range g.Tiles(area) {
+			b := piece.Bounds()
+			if b.West > b.East {
+				over++
+			}
+			for _, side := range piece.Boxes() {
+				if side.West >= side.East || side.East-side.West > 1 {
+					t.Errorf("%s: the tile %v has the box %v", name, id, side)
+				}
+			}
+		}
+		if (over > 0) != (name != "20x20km") {
+			t.Errorf("%s: %d tiles are on both sides", name, over)
 		}
 	}
 }

@@ -77,6 +77,7 @@ func openEORoutes() []openEORoute {
 		{"GET", "/udf_runtimes", true, (*OpenEO).udfRuntimes},
 		{"GET", "/processing_parameters", true, (*OpenEO).processingParameters},
 		{"GET", "/me", false, (*OpenEO).me},
+		{"GET", "/process_graphs/{id}", false, (*OpenEO).storedProcess},
 		{"POST", "/validation", false, (*OpenEO).validation},
 		{"POST", "/result", false, (*OpenEO).result},
 		{"GET", "/jobs", false, (*OpenEO).list},

@@ -237,6 +237,15 @@ func readBody(c call) ([]byte, *problem) {
 // userProcess is the one process that every user has stored.
 const userProcess = "my_ndvi"
 
+// storedProcess shows the process that every user has stored.
+func (s *OpenEO) storedProcess(w http.ResponseWriter, c call) *problem {
+	if c.PathValue("id") != userProcess {
+		return &problem{404, "ProcessGraphNotFound", "The user has not stored this process."}
+	}
+	writeJSON(w, 200, object{"id": userProcess, "process_graph": object{"a": object{"process_id": "add", "arguments": object{"x": 1, "y": 2}, "result": true}}})
+	return nil
+}
+
 // predefinedProcesses is the response of GET /processes. Processes that the broker's clients use are described in full.
 var predefinedProcesses = describeProcesses()
 

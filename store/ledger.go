@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -133,7 +132,7 @@ func highestCharge(ctx context.Context, q tx, u dispatch.UserID, a dispatch.Acco
 }
 
 // rounded returns a sum of costs without its rounding errors.
-func rounded(costs float64) float64 { return math.Round(costs*1e6) / 1e6 }
+func rounded(costs float64) float64 { return dispatch.RoundAmount(costs) }
 
 // unmetered is a dispatch.Unmetered in the database.
 type unmetered struct {

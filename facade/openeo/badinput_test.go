@@ -68,9 +68,17 @@ func TestWrites_AreNotRedirected(t *testing.T) {
 	}
 }
 
-// A process that its platform does not have is refused by the platform, whose reason the log of the batch job and its results show.
+// A process that its platform lists no more is refused by the platform, whose reason the log of the batch job and its results show.
 func TestJobs_UnknownProcess(t *testing.T) {
 	w := running(t, nil)
+	w.front = func(rw http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/processes") {
+			return false
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write([]byte(`{"processes": [{"id": "no_such_process"}, {"id": "save_result"}], "links": []}`))
+		return true
+	}
 	path := w.create(strings.Replace(`{"process": `+addition+`}`, `"add"`, `"no_such_process"`, 1))
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
 	w.until(path, "error")

@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -130,27 +131,42 @@ func mayCallServices(process json.RawMessage) bool {
 // a platform of another protocol no place for them.
 var jobDetails = []string{"description", "plan", "budget", "log_level", "job_options"}
 
+// asSent returns what a batch job shows of the members that its client sent and that its request does not have as they were sent; nil: nothing. These are the
+// job options if some are the broker's own, the process if it is not the request's, and all details of a job that calls a service.
+func asSent(members map[string]json.RawMessage, r dispatch.Request) (json.RawMessage, error) {
+	shown := map[string]json.RawMessage{}
+	show := func(names ...string) {
+		for _, name := range names {
+			if members[name] != nil {
+				shown[name] = members[name]
+			}
+		}
+	}
+	if len(ownOptions(members)) > 0 {
+		show("job_options")
+	}
+	if !bytes.Equal(r.Process, members["process"]) {
+		show("process")
+	}
+	if r.Process == nil {
+		show(jobDetails...)
+	}
+	if len(shown) == 0 {
+		return nil, nil
+	}
+	return dispatch.Encode(shown)
+}
+
 // request returns the broker's request for the service, for a batch job with the given members and options.
 func (c call) request(members, options map[string]json.RawMessage) (r dispatch.Request, err error) {
 	r = dispatch.Request{Title: titleOf(members), Label: c.service.Label, Service: c.service.Service, Parameters: c.arguments, Format: c.formatName()}
-	shown := map[string]json.RawMessage{}
 	for _, name := range jobDetails {
-		v := members[name]
-		if v == nil {
-			continue
-		}
-		shown[name] = v
-		if name != "job_options" && c.service.Label == dispatch.OpenEO {
+		if v := members[name]; v != nil && name != "job_options" && c.service.Label == dispatch.OpenEO {
 			options[name] = v
 		}
 	}
 	if len(options) > 0 {
-		if r.Options, err = dispatch.Encode(options); err != nil {
-			return r, err
-		}
-	}
-	if len(shown) > 0 {
-		r.Facade, err = dispatch.Encode(shown)
+		r.Options, err = dispatch.Encode(options)
 	}
 	return r, err
 }

@@ -104,14 +104,8 @@ func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 }
 
 // havingNamespace returns the names of the openEO platforms that have a namespace: by the catalogue, or because they publish its processes.
-func (f *Facade) havingNamespace(r *request, namespace string) (names []string) {
-	page, _ := f.search(catalogue.Query{}) // without After it succeeds
-	for _, s := range page.Services {
-		has := s.Service.Application == namespace || s.Service.Namespace != nil && *s.Service.Namespace == namespace
-		if has && s.Label == dispatch.OpenEO && !slices.Contains(names, s.Platform) {
-			names = append(names, s.Platform)
-		}
-	}
+func (f *Facade) havingNamespace(r *request, namespace string) []string {
+	names := f.offeringNamespace(namespace)
 	if len(names) > 0 || strings.Contains(namespace, "/") || namespace == "user" || namespace == "backend" {
 		return names
 	}
@@ -119,6 +113,18 @@ func (f *Facade) havingNamespace(r *request, namespace string) (names []string) 
 	for i, one := range f.readAll(r, backends, "/processes/"+url.PathEscape(namespace)) {
 		if one.err == nil {
 			names = append(names, backends[i].Name)
+		}
+	}
+	return names
+}
+
+// offeringNamespace returns the names of the openEO platforms that have services of a namespace in the catalogue.
+func (f *Facade) offeringNamespace(namespace string) (names []string) {
+	page, _ := f.search(catalogue.Query{}) // without After it succeeds
+	for _, s := range page.Services {
+		has := s.Service.Application == namespace || s.Service.Namespace != nil && *s.Service.Namespace == namespace
+		if has && s.Label == dispatch.OpenEO && !slices.Contains(names, s.Platform) {
+			names = append(names, s.Platform)
 		}
 	}
 	return names

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -64,30 +65,54 @@ func (f *Facade) published(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	part, err := r.listPart()
+	if err != nil {
+		return nil, err
+	}
 	p, err := f.read(r, r.view.backend, path)
 	if err != nil {
 		return nil, err
 	}
-	return publicationAnswer(p, r.root, r.URL.Path), nil
+	return publicationAnswer(part.of(p), r.root, r.URL.Path), nil
 }
+
+const (
+	listWithin = 10 * time.Second // for a list that is in no cache. It goes on being read, for those who ask again
+	oneWithin  = 5 * time.Second  // for anything else
+)
 
 // read reads a document that a platform publishes.
 func (f *Facade) read(r *request, b *dispatch.Backend, path string) (dispatch.Publication, error) {
-	p, err := f.Broker.Published(r.Context(), r.user, b.Name, path)
+	within := oneWithin
+	if memberAt(path) != "" {
+		within = listWithin
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), within)
+	defer cancel()
+	p, err := f.Broker.Published(ctx, r.user, b.Name, path)
 	switch {
+	case err == nil:
+		return p, nil
+	case ctx.Err() != nil && r.Context().Err() == nil:
+		return p, refused(http.StatusServiceUnavailable, "InfrastructureBusy",
+			fmt.Sprintf("The platform %s has not responded within %.0f seconds. Try again later.", b.Name, within.Seconds()))
 	case dispatch.Is(err, dispatch.SignInRequired) && r.user == "":
 		return p, errNoToken
-	case strings.HasPrefix(path, "/collections/"):
-		return p, notFound(err, "CollectionNotFound")
+	case dispatch.Is(err, dispatch.Unsupported):
+		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.read", Text: "The platform has no such document.", Err: err}
+	}
+	if strings.HasPrefix(path, "/collections/") {
+		err = notFound(err, "CollectionNotFound")
 	}
 	return p, err
 }
 
 // publishedPath returns the path of a published document with its query. Everybody may cause requests for documents, so a query is that of a user
-// who has signed in. The parameter limit does not count: the platform's lists are passed on in the pages that it makes.
+// who has signed in. What selects a part of a list does not count, see listPart.
 func (r *request) publishedPath() (string, error) {
 	query := r.URL.Query()
 	query.Del("limit")
+	query.Del(fromParameter)
 	switch {
 	case len(query) == 0:
 		return r.URL.EscapedPath(), nil
@@ -160,6 +185,9 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if backend.Label != dispatch.OpenEO {
 		return validationFailure(noGraphs(backend))
 	}
+	if err := checkShape(r.Context(), backend, text); err != nil {
+		return validationFailure(graphError(err))
+	}
 	if text, err = f.inlined(r.Context(), r.user, backend, text); err != nil {
 		return validationFailure(err)
 	}
@@ -176,14 +204,34 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	return &answer{body: json.RawMessage(said)}, nil
 }
 
+// checkShape returns what is wrong with a process whatever processes its platform has, and why batch jobs with it are refused.
+func checkShape(ctx context.Context, b *dispatch.Backend, process json.RawMessage) error {
+	var sent map[string]any
+	if err := json.Unmarshal(process, &sent); err != nil {
+		return err
+	}
+	if _, err := nodesIn(sent, true); err != nil {
+		return err
+	}
+	runner, can := b.Platform.(dispatch.GraphRunner)
+	if !can {
+		return nil
+	}
+	err := runner.CheckGraph(ctx, dispatch.Request{Label: b.Label, Service: dispatch.Service{Endpoint: b.Endpoint}, Process: process, Parameters: json.RawMessage("{}")}, nil)
+	if dispatch.Is(err, dispatch.DocumentInvalid) {
+		return err
+	}
+	return nil // what else there is to say, of permissions for example, is said by the broker
+}
+
 // validateCall checks the call of a service as if it were to be run.
 func (f *Facade) validateCall(r *request, c call) (*answer, error) {
 	if r.user == "" {
 		return nil, errNoToken
 	}
-	request, err := c.request(nil, nil)
+	request, err := c.request(nil, map[string]json.RawMessage{})
 	if err != nil {
-		return nil, err
+		return validationFailure(err)
 	}
 	if err := f.Broker.CheckRequest(r.Context(), r.user, request, nil); err != nil {
 		return validationFailure(callError(err))

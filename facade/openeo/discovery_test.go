@@ -71,6 +71,11 @@ func TestPublished_WhatDoesNotExist(t *testing.T) {
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.1/collections", ""), http.StatusNotFound, "NotFound")
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/nothing", ""), http.StatusNotFound, "NotFound")
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/collections/%2e%2e/..", ""), http.StatusNotFound, "NotFound")
+	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2"} {
+		for path, code := range map[string]string{"/collections/..%2f..%2fetc": "CollectionNotFound", "/collections/..%2f..%2fetc/queryables": "CollectionNotFound", "/processes/..%2f/x": "NotFound"} {
+			refusedWith(t, w.ask("GET", view+path, ""), http.StatusNotFound, code)
+		}
+	}
 	got := w.ask("POST", "/openeo/cdse/1.2/collections", "{}")
 	if refusedWith(t, got, http.StatusMethodNotAllowed, "FeatureUnsupported"); got.Header().Get("Allow") != "GET, OPTIONS" {
 		t.Errorf("allowed is %q", got.Header().Get("Allow"))
@@ -134,6 +139,71 @@ func TestWellKnown_ListsTheVersion(t *testing.T) {
 	}
 }
 
+// Who is pointed to the API without a version is told the versions.
+func TestWellKnown_WithoutAVersion(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	for path, url := range map[string]string{"/openeo": publicURL + "/openeo/1.2", "/openeo/": publicURL + "/openeo/1.2", "/openeo/cdse": root, "//openeo/cdse/": root} {
+		if version := w.get(path)["versions"].([]any)[0].(map[string]any); version["url"] != url {
+			t.Errorf("%s: %v", path, version)
+		}
+	}
+	if got := w.ask("POST", "/openeo", "{}"); got.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d %s", got.Code, got.Body)
+	}
+}
+
+// A list that a client limits comes in parts, each resource once; what is no limit is refused.
+func TestLists_InParts(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) { s.Collections = []string{"A", "B", "C", "D", "E"} })
+	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2"} {
+		for _, member := range []string{"collections", "processes"} {
+			list := view + "/" + member
+			whole := ids(t, w.get(list), member)
+			for _, limit := range []int{1, 2, len(whole), 1000} {
+				var all []string
+				for next := fmt.Sprintf("%s?limit=%d", list, limit); next != ""; {
+					page := w.get(next)
+					part := ids(t, page, member)
+					if all = append(all, part...); len(part) > limit || len(part) == 0 {
+						t.Fatalf("%s has %d", next, len(part))
+					}
+					if next = ""; len(all) < len(whole) {
+						next = strings.TrimPrefix(linkIn(t, page, "next"), publicURL)
+					} else if strings.Contains(fmt.Sprint(page["links"]), "rel:next") {
+						t.Errorf("a link after the last part: %v", page["links"])
+					}
+				}
+				if !slices.Equal(all, whole) {
+					t.Errorf("%s with limit %d: %v, want %v", list, limit, all, whole)
+				}
+			}
+			for _, bad := range []string{"limit=0", "limit=-1", "limit=abc", "limit=", "limit=1&eodispatch:from=-1", "limit=1&eodispatch:from=x"} {
+				refusedWith(t, w.ask("GET", list+"?"+bad, ""), http.StatusBadRequest, "ProcessParameterInvalid")
+			}
+		}
+	}
+}
+
+func ids(t *testing.T, list map[string]any, member string) (all []string) {
+	t.Helper()
+	for _, one := range list[member].([]any) {
+		all = append(all, one.(map[string]any)["id"].(string))
+	}
+	return all
+}
+
+// A platform that does not answer costs its reader seconds, not the time that a request to a platform may take.
+func TestPublished_OfAFrozenPlatform(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	frozen := make(chan struct{})
+	t.Cleanup(func() { close(frozen) })
+	w.front = func(http.ResponseWriter, *http.Request) bool { <-frozen; return true }
+	got := w.ask("GET", "/openeo/cdse/1.2/collections/SENTINEL2_L2A", "")
+	if refusedWith(t, got, http.StatusServiceUnavailable, "InfrastructureBusy"); !strings.Contains(got.Body.String(), "The platform cdse has not responded within 5 seconds.") {
+		t.Errorf("%s", got.Body)
+	}
+}
+
 // The providers are those that the openEO Python client can use without further arguments.
 func TestIdentityProviders(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
@@ -173,6 +243,17 @@ func TestValidation_SaysWhatThePlatformSays(t *testing.T) {
 	}
 	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", `{}`, "Authorization", anna), 200); len(got["errors"].([]any)) == 0 {
 		t.Errorf("%v", got)
+	}
+	const cycle = `{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_node":"b"},"y":2},"result":true},"b":{"process_id":"add","arguments":{"x":{"from_node":"a"},"y":2}}}}`
+	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2"} {
+		got := object(t, w.ask("POST", view+"/validation", cycle, "Authorization", anna), 200)
+		if faults := got["errors"].([]any); len(faults) != 1 || faults[0].(map[string]any)["code"] != "ProcessGraphInvalid" || !strings.Contains(fmt.Sprint(faults), "cycle") {
+			t.Errorf("a cycle: %v", got)
+		}
+	}
+	const ofAParameter = `{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_parameter":"x"},"y":2},"result":true}}}`
+	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", ofAParameter, "Authorization", anna), 200); len(got["errors"].([]any)) != 0 {
+		t.Errorf("a process with a parameter: %v", got)
 	}
 	refusedWith(t, w.ask("POST", "/openeo/cdse/1.2/validation", "", "Authorization", anna), 400, "ContentTypeInvalid")
 	refusedWith(t, w.ask("POST", "/openeo/cdse/1.2/validation", "{", "Authorization", anna), 400, "ContentTypeInvalid")

@@ -58,7 +58,7 @@ func (f *Facade) estimateJob(r *request) (*answer, error) {
 // ofRuns returns the estimate from finished jobs. How long many jobs take depends on how many run at once, which is not known.
 func ofRuns(runs dispatch.Estimate) (e estimate) {
 	var basis []string
-	if c := runs.Costs; c != nil {
+	if c := runs.Costs.Rounded(); c != nil {
 		e.Costs = &c.High
 		basis = append(basis, fmt.Sprintf("By your %d finished jobs the costs are %.4g to %.4g, likely %.4g %s.", runs.Charged, c.Low, c.High, c.Likely, runs.Unit))
 	}
@@ -107,18 +107,22 @@ func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.R
 	default:
 		return
 	}
+	costs = dispatch.RoundAmount(costs)
 	e.Costs, e.Basis = &costs, strings.TrimSpace(basis+" "+e.Basis)
 }
 
-// argumentsOf returns the arguments with which a batch job calls a service; those of a task that was started lack what is split.
+// argumentsOf returns the arguments with which a batch job calls a service; those of a task of another interface lack what is split.
 func (f *Facade) argumentsOf(is entry, request dispatch.Request) json.RawMessage {
-	if is.unstarted == nil {
-		return request.Parameters
+	process := sentProcess(request)
+	if is.unstarted != nil {
+		var body struct{ Process json.RawMessage }
+		_ = json.Unmarshal(is.unstarted.Body, &body) // it was checked when it was stored
+		process = body.Process
 	}
-	var body struct{ Process json.RawMessage }
-	_ = json.Unmarshal(is.unstarted.Body, &body) // it was checked when it was stored
-	c, _ := f.callIn(body.Process)
-	return c.arguments
+	if c, is := f.callIn(process); is {
+		return c.arguments
+	}
+	return request.Parameters
 }
 
 // areaIn returns the area of the arguments of a service in square kilometres.

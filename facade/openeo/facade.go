@@ -131,7 +131,7 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 var slashes = regexp.MustCompile(`/{2,}`)
 
 // viewAt splits an escaped path into a view and the path below the root of the view. Doubled slashes and one at the end do not
-// count. The document that lists the versions is served above the root of a view, too.
+// count. The document that lists the versions is served above the root of a view, too: at its own path, and where clients are pointed without a version.
 func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	rest := strings.TrimPrefix(slashes.ReplaceAllString(escaped, "/"), path)
 	rest = strings.TrimSuffix(rest, "/")
@@ -143,8 +143,8 @@ func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	if v.merged() && len(f.Backends) == 0 {
 		return view{}, "", false
 	}
-	if rest == wellKnownPath {
-		return v, rest, true
+	if rest == wellKnownPath || rest == "" {
+		return v, wellKnownPath, true
 	}
 	below, ok = strings.CutPrefix(rest, versionPath)
 	if !ok || below != "" && below[0] != '/' || slices.ContainsFunc(strings.Split(below, "/"), isDots) {

@@ -150,6 +150,9 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 			return refused(http.StatusBadRequest, "ProcessParameterInvalid", fmt.Sprintf("The member %s of the batch job has the wrong form, or is too large. Titles and plans have at most %d characters, descriptions %d.", name, mostTitle, mostDescription))
 		}
 	}
+	if err := checkOptions(members); err != nil {
+		return err
+	}
 	var options map[string]json.RawMessage
 	_ = json.Unmarshal(members["job_options"], &options) // an object: checked above
 	if v := options[optionDuration]; v != nil && !isNull(v) && !isDuration(v) {
@@ -162,11 +165,19 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	if g := process["process_graph"]; g == nil || isNull(g) || string(g) == "{}" {
 		return refused(http.StatusBadRequest, "ProcessGraphMissing", "The process of the batch job has no process graph.")
 	}
+	var sent map[string]any
+	if err := json.Unmarshal(members["process"], &sent); err != nil {
+		return err
+	}
+	nodes, err := nodesIn(sent, false)
+	if err != nil {
+		return err
+	}
 	request, err := f.requestFor(backend, members)
 	if err != nil {
 		return err
 	}
-	if err := f.checkCollections(r, backend, members); err != nil {
+	if err := f.checkKnown(r, backend, nodes); err != nil {
 		return err
 	}
 	request, d, err := f.withDimension(r, members, request)
@@ -238,17 +249,38 @@ func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.R
 func optionsIn(members map[string]json.RawMessage) (options, own map[string]json.RawMessage) {
 	options, own = map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	_ = json.Unmarshal(members["job_options"], &options)
-	for name, v := range options {
-		short, is := strings.CutPrefix(name, ownOption)
-		if !is {
-			continue
+	for _, name := range ownOptions(members) {
+		if name == optionDuration {
+			own[strings.TrimPrefix(name, ownOption)] = options[name]
 		}
 		delete(options, name)
-		if short == "max_duration" {
-			own[short] = v
-		}
 	}
 	return options, own
+}
+
+// ownOptions returns the names of the job options that are for the broker, sorted.
+func ownOptions(members map[string]json.RawMessage) (names []string) {
+	var options map[string]json.RawMessage
+	_ = json.Unmarshal(members["job_options"], &options)
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		if strings.HasPrefix(name, ownOption) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// knownOptions are the job options that the broker evaluates.
+var knownOptions = []string{optionDuration, optionGrid, optionParameter, platformOptions[0]}
+
+// checkOptions refuses job options that are named as the broker's own and are none, so that a mistyped name does not go unnoticed.
+func checkOptions(members map[string]json.RawMessage) error {
+	for _, name := range ownOptions(members) {
+		if !slices.Contains(knownOptions, name) {
+			return refused(http.StatusBadRequest, "ProcessParameterInvalid", "There is no job option "+quoted(name)+". Those of this service are "+strings.Join(knownOptions, ", ")+".")
+		}
+	}
+	return nil
 }
 
 // startJob starts a batch job. One that was started and has not ended goes on.
@@ -288,10 +320,15 @@ func (f *Facade) requestToStart(r *request, n *dispatch.Unstarted) (request disp
 	if request, err = f.requestFor(backend, members); err != nil {
 		return request, nil, err
 	}
-	if request, d, err = f.withDimension(r, members, request); err != nil || request.Process == nil {
+	if request, d, err = f.withDimension(r, members, request); err != nil {
 		return request, d, err
 	}
-	request.Process, err = f.inlined(r.Context(), r.user, backend, request.Process)
+	if request.Process != nil {
+		if request.Process, err = f.inlined(r.Context(), r.user, backend, request.Process); err != nil {
+			return request, d, err
+		}
+	}
+	request.Facade, err = asSent(members, request)
 	return request, d, err
 }
 

@@ -50,10 +50,11 @@ func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time
 		return nil, err
 	}
 	header := http.Header{}
-	if is.job != nil && is.job.AllCosts() != nil {
-		header["Openeo-Costs"] = []string{strconv.FormatFloat(*is.job.AllCosts(), 'f', -1, 64)}
+	costs, err := f.costsOf(r, is)
+	if costs != nil {
+		header["Openeo-Costs"] = []string{strconv.FormatFloat(*costs, 'f', -1, 64)}
 	}
-	return &answer{body: c, header: header}, nil
+	return &answer{body: c, header: header}, err
 }
 
 // resultStatus returns a status as results have it, which know no queue.

@@ -182,6 +182,13 @@ func (f *Facade) describeJob(r *request) (*answer, error) {
 	if j.Process, err = f.processOf(r, is); err != nil {
 		return nil, err
 	}
+	if is.task != nil && ended(j.Status) {
+		all, err := f.taskTotal(r, is.task.ID)
+		if err != nil {
+			return nil, err
+		}
+		j.Costs, j.Usage = all.costs, all.usage()
+	}
 	return &answer{body: j}, nil
 }
 
@@ -228,31 +235,6 @@ type batchJob struct {
 	LogLevel    string          `json:"log_level,omitempty"`
 	JobOptions  json.RawMessage `json:"job_options,omitempty"`
 	Links       []link          `json:"links,omitempty"`
-}
-
-// usage is what a batch job used.
-type usage struct {
-	CPU      *metric `json:"cpu,omitempty"`
-	Memory   *metric `json:"memory,omitempty"`
-	Duration *metric `json:"duration,omitempty"`
-	Input    *metric `json:"input_pixel,omitempty"`
-}
-
-type metric struct {
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-}
-
-// usageOf returns what a job used; nil if its platform reported nothing.
-func usageOf(j dispatch.Job) *usage {
-	u := usage{CPU: (*metric)(j.Metered.CPU), Memory: (*metric)(j.Metered.Memory), Input: (*metric)(j.Metered.Input)}
-	if j.Duration > 0 {
-		u.Duration = &metric{j.Duration.Seconds(), "s"}
-	}
-	if u == (usage{}) {
-		return nil
-	}
-	return &u
 }
 
 // batchJob returns the metadata of a batch job, without its process.
@@ -306,7 +288,15 @@ func (j *batchJob) describe(objects ...[]byte) {
 	j.Description, j.Plan, j.Budget, j.LogLevel, j.JobOptions = said.Description, said.Plan, said.Budget, said.LogLevel, said.JobOptions
 }
 
-// processOf returns the process of a batch job: as its client sent it or, for a job that names a service, a graph that calls the service.
+// sentProcess returns the process that the façade stored with a request, see asSent; nil if it stored none.
+func sentProcess(r dispatch.Request) json.RawMessage {
+	var sent struct{ Process json.RawMessage }
+	_ = json.Unmarshal(r.Facade, &sent) // empty for jobs of other interfaces
+	return sent.Process
+}
+
+// processOf returns the process of a batch job: as its client sent it or, for a job of another interface that names a service, a graph that calls the
+// service.
 func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
 	if is.unstarted != nil {
 		var body struct{ Process json.RawMessage }
@@ -316,6 +306,9 @@ func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
 	request, first, err := f.requestOf(r, is)
 	if err != nil {
 		return nil, err
+	}
+	if sent := sentProcess(request); sent != nil {
+		return sent, nil
 	}
 	d, err := f.Broker.Document(r.Context(), r.user, first)
 	if err != nil && !dispatch.Is(err, dispatch.NotFound) {

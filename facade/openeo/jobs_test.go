@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -172,8 +174,140 @@ func TestJobs_ThePlatformGetsTheGraphUntouched(t *testing.T) {
 	if _, there := body["max_duration"]; there || !strings.HasPrefix(string(body["title"]), `"T [test.`) {
 		t.Errorf("sent %s", sent)
 	}
-	if got := w.get(path, "Authorization", anna); fmt.Sprint(got["process"].(map[string]any)["id"]) != "mine" {
-		t.Errorf("shown as %v", got)
+	shown := w.get(path, "Authorization", anna)
+	readable(t, shown, "process", process)
+	readable(t, shown, "job_options", `{"memory": "4g", "eodispatch:max_duration": 3600}`)
+}
+
+// readable checks that a member is shown as it was sent.
+func readable(t *testing.T, shown map[string]any, member, sent string) {
+	t.Helper()
+	var want any
+	if err := decodeNumbers(sent, &want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(shown[member], want) {
+		t.Errorf("%s is shown as %v, want %s", member, shown[member], sent)
+	}
+}
+
+func decodeNumbers(text string, into any) error {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
+// A tile across the antimeridian is two boxes: openEO has no box that describes it, and one around it would span the globe.
+func TestJobs_TilesAcrossTheAntimeridian(t *testing.T) {
+	var sent []string
+	var mu sync.Mutex
+	w := running(t, nil)
+	w.front = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/jobs") {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, string(tee(r)))
+		}
+		return false
+	}
+	path := w.create(`{"process": {"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A", "spatial_extent": {"west": 179, "south": -1, "east": -179, "north": 1},
+		"temporal_extent": ["2024-06-01", "2024-07-01"]}}, "save": {"process_id": "save_result", "arguments": {"data": {"from_node": "load"}, "format": "GTiff"}, "result": true}}},
+		"job_options": {"eodispatch:tile_grid": "h3-2"}}`)
+	w.is(http.StatusAccepted, "POST", path+"/results", "")
+	w.until(path, "finished")
+	var ends, begins int
+	for _, body := range sent {
+		var job struct {
+			Process struct {
+				Graph struct {
+					Load struct {
+						Arguments struct {
+							SpatialExtent struct{ West, East float64 } `json:"spatial_extent"`
+						}
+					}
+				} `json:"process_graph"`
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &job); err != nil {
+			t.Fatal(err)
+		}
+		box := job.Process.Graph.Load.Arguments.SpatialExtent
+		if box.West >= box.East || box.East-box.West > 1 {
+			t.Errorf("a tile %+v", box)
+		}
+		if box.East == 180 {
+			ends++
+		}
+		if box.West == -180 {
+			begins++
+		}
+	}
+	if ends == 0 || begins == 0 {
+		t.Errorf("%d tiles end at the antimeridian, %d begin there, of %d", ends, begins, len(sent))
+	}
+}
+
+// Job options that are named as the broker's own and are none are refused with those that there are.
+func TestJobs_UnknownOptions(t *testing.T) {
+	w := running(t, nil)
+	path := w.create(`{"process": ` + addition + `, "job_options": {"unknown": 1}}`) // for the platform
+	for _, request := range [][2]string{{"POST", jobsPath}, {"PATCH", path}} {
+		got := w.ask(request[0], request[1], `{"process": `+addition+`, "job_options": {"eodispatch:max_duraton": 60}}`, "Authorization", anna)
+		refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid")
+		if text := got.Body.String(); !strings.Contains(text, "eodispatch:max_duraton") || !strings.Contains(text, "eodispatch:max_duration") || !strings.Contains(text, "eodispatch:platform") {
+			t.Errorf("%s", text)
+		}
+	}
+}
+
+// A graph is refused when it is created if it uses what its platform does not list, or if it cannot be run as it is written.
+func TestJobs_CannotRun(t *testing.T) {
+	w := running(t, nil)
+	node := func(n string) string { return `{"process_graph": {"a": ` + n + `}}` }
+	for name, row := range map[string]struct{ process, code, text string }{
+		"process":            {node(`{"process_id": "no_such", "arguments": {}, "result": true}`), "ProcessUnsupported", "no_such"},
+		"process in one":     {node(`{"process_id": "apply", "arguments": {"data": 1, "process": {"process_graph": {"b": {"process_id": "no_such", "arguments": {}, "result": true}}}}, "result": true}`), "ProcessUnsupported", "no_such"},
+		"namespace":          {node(`{"process_id": "add", "namespace": "nowhere", "arguments": {}, "result": true}`), "ProcessUnsupported", "nowhere"},
+		"of the platform":    {node(`{"process_id": "no_such", "namespace": "backend", "arguments": {}, "result": true}`), "ProcessUnsupported", "backend"},
+		"of the user":        {node(`{"process_id": "no_such", "namespace": "user", "arguments": {}, "result": true}`), "ProcessUnsupported", "no_such"},
+		"namespace's type":   {node(`{"process_id": "add", "namespace": 5, "arguments": {}, "result": true}`), "ProcessGraphInvalid", "namespace"},
+		"arguments":          {node(`{"process_id": "add", "arguments": [1, 2], "result": true}`), "ProcessGraphInvalid", "arguments"},
+		"result":             {node(`{"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": "yes"}`), "ProcessGraphInvalid", "result"},
+		"format":             {strings.Replace(addition, "GTiff", "DOCX", 1), "ProcessParameterInvalid", "GTiff"},
+		"undefined value":    {node(`{"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 2}, "result": true}`), "ProcessGraphInvalid", `\"x\"`},
+		"undefined in lists": {node(`{"process_id": "add", "arguments": {"x": [{"y": {"from_parameter": "p"}}]}, "result": true}`), "ProcessGraphInvalid", `\"p\"`},
+	} {
+		for _, at := range []string{jobsPath, mergedJobs} {
+			got := w.ask("POST", at, `{"process": `+row.process+`}`, "Authorization", anna)
+			refusedWith(t, got, http.StatusBadRequest, row.code)
+			if !strings.Contains(got.Body.String(), row.text) {
+				t.Errorf("%s: %s", name, got.Body)
+			}
+		}
+	}
+	for _, process := range []string{
+		strings.Replace(addition, "GTiff", "gtiff", 1),
+		node(`{"process_id": "add", "namespace": "backend", "arguments": {"x": 1, "y": 2}, "result": true}`),
+		node(`{"process_id": "add", "namespace": null, "arguments": {"x": 1, "y": 2}, "result": true}`),
+		node(`{"process_id": "far_away", "namespace": "https://apps.example.org/far_away.json", "arguments": {}, "result": true}`),
+		node(`{"process_id": "apply", "arguments": {"process": {"process_graph": {"b": {"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 1}, "result": true}}}}, "result": true}`),
+		`{"parameters": [{"name": "p", "default": 1}], "process_graph": {"a": {"process_id": "add", "arguments": {"x": {"from_parameter": "p"}, "y": 2}, "result": true}}}`,
+		node(`{"process_id": "my_ndvi", "arguments": {}, "result": true}`), // stored at the platform
+	} {
+		w.create(`{"process": ` + process + `}`)
+	}
+	if got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/no_such", addition, "Authorization", anna); got.Code != http.StatusOK {
+		t.Fatalf("%d %s", got.Code, got.Body)
+	}
+	w.create(`{"process": ` + node(`{"process_id": "no_such", "arguments": {}, "result": true}`) + `}`) // stored here
+}
+
+// While the platform does not tell what it has, a graph is accepted.
+func TestJobs_OnAPlatformThatIsSilent(t *testing.T) {
+	w := running(t, nil)
+	w.down["cdse"].Close()
+	for _, body := range []string{strings.Replace(addition, `"add"`, `"no_such"`, 1), strings.Replace(addition, "GTiff", "DOCX", 1), strings.Replace(addition, `"add"`, `"add", "namespace": "nowhere"`, 1)} {
+		w.create(`{"process": ` + body + `}`)
 	}
 }
 
@@ -413,15 +547,20 @@ func TestJobs_Tiles(t *testing.T) {
 		t.Errorf("partial results %v", part)
 	}
 	j := w.until(path, "finished")
-	if j["title"] != "Tiles" || j["process"].(map[string]any)["process_graph"].(map[string]any)["load"] == nil {
+	if j["title"] != "Tiles" {
 		t.Errorf("shown as %v", j)
 	}
+	readable(t, j, "process", graph)
+	readable(t, j, "job_options", `{"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "spatial_extent"}`)
 	c := w.get(path+"/results", "Authorization", anna)
 	mu.Lock()
 	all := slices.Clone(boxes)
 	mu.Unlock()
 	if n := len(c["assets"].(map[string]any)); n < 2 || n != len(all) {
 		t.Errorf("%d assets, %d jobs at the platform", n, len(all))
+	}
+	if want := json.Number(strconv.Itoa(2 * len(all))); j["costs"] != want { // each costs 2
+		t.Errorf("costs %v, want %v", j["costs"], want)
 	}
 	for name := range c["assets"].(map[string]any) {
 		if !strings.HasPrefix(name, "tile-") {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 
@@ -117,22 +118,42 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 	return area, graph, err
 }
 
-// split returns the tiles of an area, in its own form: boxes of a box, GeoJSON of GeoJSON.
-func split(in *request, g *grid.Grid, value json.RawMessage) ([]json.RawMessage, error) {
+// split returns the tiles of an area, in its own form: boxes of a box, GeoJSON of GeoJSON. openEO has no boxes across the antimeridian, so that a tile
+// there becomes two boxes.
+func split(in *request, g *grid.Grid, value json.RawMessage) (tiles []json.RawMessage, err error) {
 	pieces, isBox, err := in.Split(in.Context(), g, value, mostTiles)
 	if dispatch.Is(err, dispatch.Invalid) {
 		return nil, refused(http.StatusBadRequest, "ProcessParameterInvalid", "The area cannot be split into tiles. "+dispatch.TextFor(err))
 	}
-	tiles := make([]json.RawMessage, len(pieces))
-	for i, piece := range pieces {
-		if tiles[i] = piece.AppendJSON(nil); !isBox {
+	if err != nil {
+		return nil, err
+	}
+	for _, piece := range pieces {
+		if !isBox {
+			tiles = append(tiles, piece.AppendJSON(nil))
 			continue
 		}
-		if tiles[i], err = dispatch.Encode(piece.Box()); err != nil {
-			return nil, err
+		for _, box := range piece.Boxes() {
+			tile, err := dispatch.Encode(rounded(box))
+			if err != nil {
+				return nil, err
+			}
+			tiles = append(tiles, tile)
 		}
 	}
-	return tiles, err
+	return tiles, nil
+}
+
+// rounded returns a box without rounding errors: to 1e-9 degrees, a tenth of a millimetre. A box that is not larger than that stays as it is.
+func rounded(b grid.Box) grid.Box {
+	r := b
+	for _, side := range []*float64{&r.West, &r.South, &r.East, &r.North} {
+		*side = math.Round(*side*1e9) / 1e9
+	}
+	if r.West >= r.East || r.South >= r.North {
+		return b
+	}
+	return r
 }
 
 // jobParameters are the broker's own job options, in the form of the processing parameters extension.

@@ -42,8 +42,12 @@ const (
 // lists.
 func (f *Facade) mergedPublication(r *request) (*answer, error) {
 	backends, path := f.backends(), r.URL.EscapedPath()
+	part, err := r.listPart()
+	if err != nil {
+		return nil, err
+	}
 	if len(backends) == 0 {
-		return ownPublication(path)
+		return part.ownPublication(path)
 	}
 	all := f.readAll(r, backends, path)
 	m := &merging{}
@@ -57,7 +61,7 @@ func (f *Facade) mergedPublication(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publicationAnswer(p, r.root, path), nil
+	return publicationAnswer(part.of(p), r.root, path), nil
 }
 
 // merging collects the documents of platforms.

@@ -28,9 +28,9 @@ var ownDocuments = map[string]string{
 }
 
 // ownPublication returns what the view of all platforms publishes at a path where no platform speaks openEO.
-func ownPublication(path string) (*answer, error) {
+func (part listPart) ownPublication(path string) (*answer, error) {
 	if text, is := ownDocuments[path]; is {
-		return publicationAnswer(dispatch.Publication{Parts: [][]byte{[]byte(text)}}, "", path), nil
+		return publicationAnswer(part.of(dispatch.Publication{Parts: [][]byte{[]byte(text)}}), "", path), nil
 	}
 	if strings.HasPrefix(path, "/collections/") {
 		return nil, refused(http.StatusNotFound, "CollectionNotFound", "There is no collection here: no platform speaks openEO.")

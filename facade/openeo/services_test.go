@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -115,12 +116,20 @@ func (w *world) createAt(body, platform string) (path string) {
 // A graph that does more than call a service gets the nodes of its definition, because platforms do not know the catalogue.
 func TestServices_AsNodesOfAGraph(t *testing.T) {
 	w := withServices(t)
-	path := w.createAt(`{"process": {"process_graph": {"a": {"process_id": "doubled", "namespace": "catalogue", "arguments": {"x": 3}},
-		"b": {"process_id": "doubled", "namespace": "catalogue", "arguments": {"x": {"from_node": "a"}}, "result": true}}}}`, "west")
+	const process = `{"process_graph": {"a": {"process_id": "doubled", "namespace": "catalogue", "arguments": {"x": 3}},
+		"b": {"process_id": "doubled", "namespace": "catalogue", "arguments": {"x": {"from_node": "a"}}, "result": true}}}`
+	var ran string
+	w.front = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/jobs") {
+			ran = string(tee(r))
+		}
+		return false
+	}
+	path := w.createAt(`{"process": `+process+`}`, "west")
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
-	text, _ := json.Marshal(w.until(path, "finished")["process"])
-	if strings.Contains(string(text), "catalogue") || strings.Count(string(text), "multiply") != 2 {
-		t.Errorf("ran %s", text)
+	readable(t, w.until(path, "finished"), "process", process)
+	if strings.Contains(ran, "catalogue") || strings.Count(ran, "multiply") != 2 {
+		t.Errorf("ran %s", ran)
 	}
 }
 
@@ -133,8 +142,14 @@ func TestServices_SplitIntoTiles(t *testing.T) {
 			t.Fatalf("%s: %d %s", service, got.Code, got.Body)
 		}
 		path := mergedJobs + "/" + got.Header().Get("OpenEO-Identifier")
+		before := w.get(path, "Authorization", anna)
 		w.is(http.StatusAccepted, "POST", path+"/results", "")
-		w.until(path, "finished")
+		after := w.until(path, "finished")
+		for _, member := range []string{"process", "job_options", "description", "log_level"} {
+			if before[member] == nil || !reflect.DeepEqual(after[member], before[member]) {
+				t.Errorf("%s: %s was %v and is %v", service, member, before[member], after[member])
+			}
+		}
 		if c := w.get(path+"/results", "Authorization", anna); len(c["assets"].(map[string]any)) < 2 {
 			t.Errorf("%s: %v", service, c["assets"])
 		}
@@ -150,6 +165,7 @@ func TestServices_Refused(t *testing.T) {
 		"services of two platforms":   {`{"process": {"process_graph": {"a": {"process_id": "doubled", "namespace": "catalogue", "arguments": {"x": 3}}, "b": {"process_id": "eastern", "namespace": "catalogue", "arguments": {"x": {"from_node": "a"}}, "result": true}}}}`, "ProcessUnsupported", "is at: east"},
 		"an OGC service in a graph":   {`{"process": {"process_graph": {"a": {"process_id": "ndvi", "namespace": "catalogue", "arguments": {}}, "b": {"process_id": "add", "arguments": {"x": {"from_node": "a"}, "y": 1}, "result": true}}}}`, "ProcessUnsupported", "ogc"},
 		"an OGC platform by its name": {strings.Replace(addition, "{", `{"job_options": {"eodispatch:platform": "ogc"}, "process": {`, 1) + "}", "ProcessUnsupported", "east, west"},
+		"a format of no platform":     {strings.Replace(calling("doubled", `{"x": 1}`), "GTiff", "DOCX", 1), "ProcessParameterInvalid", "netCDF"},
 		"a service without an area":   {strings.TrimSuffix(calling("doubled", `{"x": 1}`), "}") + `, "job_options": {"eodispatch:tile_grid": "20x20km"}}`, "ProcessParameterRequired", "spatial_extent"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,6 +33,9 @@ const (
 var published = regexp.MustCompile(`^(/|/conformance|/file_formats|/udf_runtimes|/service_types|/processing_parameters|` +
 	`/collections(/[^/?#"]+(/queryables)?)?|/processes(/[^/?#"]+){0,2})(\?[^#"]*)?$`)
 
+// storedProcess matches the paths of processes that users stored at the back-end. Links to them are not the broker's: it stores processes itself.
+var storedProcess = regexp.MustCompile(`^/process_graphs/[^/?#"]+$`)
+
 // publication is one such document.
 type publication struct {
 	parts [][]byte
@@ -41,9 +44,9 @@ type publication struct {
 	read  time.Time
 }
 
-// Published returns a document from the cache; what users see who have a token is kept for each token.
+// Published returns a document, or a process that the user stored, from the cache; what users see who have a token is kept for each token.
 func (p *Platform) Published(ctx context.Context, t dispatch.Token, path string) (dispatch.Publication, error) {
-	if len(path) > maxPublished || !published.MatchString(path) || leavesItsFolder(path) {
+	if len(path) > maxPublished || !published.MatchString(path) && !storedProcess.MatchString(path) || leavesItsFolder(path) {
 		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opPublished, Text: "The platform publishes no document at this path."}
 	}
 	bearer, err := p.bearer(ctx, t)

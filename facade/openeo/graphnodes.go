@@ -1,0 +1,117 @@
+package openeo
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// calledProcess is a process as a node of a process graph names it.
+type calledProcess struct{ process, namespace string }
+
+func (p calledProcess) compare(q calledProcess) int {
+	return cmp.Or(cmp.Compare(p.namespace, q.namespace), cmp.Compare(p.process, q.process))
+}
+
+// graphNode is a node of a process graph, or of one in its arguments.
+type graphNode struct {
+	calledProcess
+	arguments map[string]any
+}
+
+// is reports whether a node calls a predefined process.
+func (n graphNode) is(process string) bool {
+	return n.process == process && (n.namespace == "" || n.namespace == "backend")
+}
+
+// graphReader reads the nodes of a process graph.
+type graphReader struct {
+	nodes    []graphNode
+	declared []string // parameters of the process
+	open     bool     // parameters need not be declared
+}
+
+// nodesIn returns the nodes of the graph of a process, and of those in their arguments. It refuses members of wrong types and, unless open is set,
+// references to parameters that the process does not have. In a callback a reference may be to a parameter of the process that calls it, which is not
+// known.
+func nodesIn(process map[string]any, open bool) ([]graphNode, error) {
+	graph, is := process["process_graph"].(map[string]any)
+	if !is {
+		return nil, badNode("The process_graph must be an object of nodes.")
+	}
+	g := &graphReader{declared: declared(process["parameters"]), open: open}
+	err := g.read(graph, false)
+	return g.nodes, err
+}
+
+func badNode(text string) error {
+	return refused(http.StatusBadRequest, "ProcessGraphInvalid", text)
+}
+
+func (g *graphReader) read(graph map[string]any, callback bool) error {
+	for _, id := range slices.Sorted(maps.Keys(graph)) {
+		if err := g.node(id, graph[id], callback); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *graphReader) node(id string, v any, callback bool) error {
+	n, isObject := v.(map[string]any)
+	process, hasProcess := n["process_id"].(string)
+	namespace, hasNamespace := n["namespace"].(string)
+	arguments, hasArguments := n["arguments"].(map[string]any)
+	_, isFlag := n["result"].(bool)
+	switch {
+	case !isObject:
+		return badNode("The node " + quoted(id) + " of the process graph must be an object.")
+	case !hasProcess || process == "":
+		return badNode("The node " + quoted(id) + " of the process graph needs the member process_id, a text.")
+	case n["namespace"] != nil && !hasNamespace:
+		return badNode("The namespace of the node " + quoted(id) + " of the process graph must be a text.")
+	case n["arguments"] != nil && !hasArguments:
+		return badNode("The arguments of the node " + quoted(id) + " of the process graph must be an object.")
+	case n["result"] != nil && !isFlag:
+		return badNode("The member result of the node " + quoted(id) + " of the process graph must be true or false.")
+	}
+	g.nodes = append(g.nodes, graphNode{calledProcess{process, namespace}, arguments})
+	return g.value(id, arguments, callback)
+}
+
+// value reads an argument of the node with an id.
+func (g *graphReader) value(id string, v any, callback bool) error {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if err := g.value(id, item, callback); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		return g.object(id, v, callback)
+	}
+	return nil
+}
+
+func (g *graphReader) object(id string, v map[string]any, callback bool) error {
+	if name, is := v["from_parameter"].(string); is && len(v) == 1 {
+		if callback || g.open || slices.Contains(g.declared, name) {
+			return nil
+		}
+		return badNode("The node " + quoted(id) + " of the process graph refers to the parameter " + quoted(name) + ", which a batch job does not have. Give the value in its place.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		var err error
+		if graph, is := v[name].(map[string]any); is && name == "process_graph" {
+			err = g.read(graph, true)
+		} else {
+			err = g.value(id, v[name], callback)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package openeo
+
+import (
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// usage is what a batch job used.
+type usage struct {
+	CPU      *metric `json:"cpu,omitempty"`
+	Memory   *metric `json:"memory,omitempty"`
+	Duration *metric `json:"duration,omitempty"`
+	Input    *metric `json:"input_pixel,omitempty"`
+}
+
+type metric struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// usageOf returns what a job used; nil if its platform reported nothing.
+func usageOf(j dispatch.Job) *usage {
+	u := usage{CPU: (*metric)(j.Metered.CPU), Memory: (*metric)(j.Metered.Memory), Input: (*metric)(j.Metered.Input)}
+	if j.Duration > 0 {
+		u.Duration = &metric{j.Duration.Seconds(), "s"}
+	}
+	if u == (usage{}) {
+		return nil
+	}
+	return &u
+}
+
+// total is what the jobs of a task used together. Amounts in another unit than that of the first job with one are not comparable; then that sum is not
+// known.
+type total struct {
+	costs              *float64
+	unit               string
+	mixed              bool // costs are in several units
+	cpu, memory, input sum
+	duration           time.Duration
+}
+
+type sum struct {
+	*metric
+	mixed bool
+}
+
+func (s *sum) add(a *dispatch.Amount) {
+	switch {
+	case a == nil || s.mixed:
+	case s.metric == nil:
+		s.metric = &metric{a.Value, a.Unit}
+	case s.Unit != a.Unit:
+		s.metric, s.mixed = nil, true
+	default:
+		s.Value = dispatch.RoundAmount(s.Value + a.Value)
+	}
+}
+
+func (t *total) add(j dispatch.Job) {
+	t.cpu.add(j.Metered.CPU)
+	t.memory.add(j.Metered.Memory)
+	t.input.add(j.Metered.Input)
+	t.duration += j.Duration
+	costs := j.AllCosts()
+	switch {
+	case costs == nil || t.mixed:
+	case t.costs == nil:
+		t.costs, t.unit = costs, j.Unit
+	case t.unit != j.Unit:
+		t.costs, t.mixed = nil, true
+	default:
+		t.costs = new(dispatch.RoundAmount(*t.costs + *costs))
+	}
+}
+
+func (t *total) usage() *usage {
+	u := usage{CPU: t.cpu.metric, Memory: t.memory.metric, Input: t.input.metric}
+	if t.duration > 0 {
+		u.Duration = &metric{t.duration.Seconds(), "s"}
+	}
+	if u == (usage{}) {
+		return nil
+	}
+	return &u
+}
+
+// taskTotal returns what the jobs of a task used together.
+func (f *Facade) taskTotal(r *request, id dispatch.TaskID) (all total, err error) {
+	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, id, dispatch.Page{Most: -1}) {
+		if err != nil {
+			return all, err
+		}
+		all.add(j.Job)
+	}
+	return all, nil
+}
+
+// costsOf returns the costs of a batch job that was started; nil if they are not known, as those of a task until it ends.
+func (f *Facade) costsOf(r *request, is entry) (*float64, error) {
+	switch {
+	case is.job != nil:
+		return is.job.AllCosts(), nil
+	case !ended(is.status()):
+		return nil, nil
+	}
+	all, err := f.taskTotal(r, is.task.ID)
+	return all.costs, err
+}
