@@ -359,6 +359,25 @@ export const texts = {
     all: "All tiles",
   },
 
+  // A task whose tiles wait for its owner, or for its budget. Titles are by the code of its attention.
+  pause: {
+    titles: {
+      budget_reached: "Paused: the budget is reached",
+      budget_unusable: "Paused: the budget cannot be kept",
+      costs_awaited: "Paused until the first costs are known",
+      trial: "On trial",
+      trial_ended: "The trial has ended",
+    } as Record<string, string>,
+    budget: "Budget",
+    spent: (spent: string, amount: string, unit: string) => `${spent} of ${amount} ${unit} spent`.replace("  ", " "),
+    expected: (n: string, unit: string) => `about ${n} ${unit} more for what runs`.replace("  ", " "),
+    newBudget: (unit: string) => (unit ? `New budget in ${unit}` : "New budget"),
+    newBudgetHelp: (now: string) => `For all tiles of the task together, those that have ended among them. It is ${now} now.`,
+    raise: "Raise the budget and go on",
+    withoutBudget: "Go on without a budget",
+    runOthers: (n: number) => `Run the other ${tiles(n)}`,
+  },
+
   job: {
     job: (id: number) => `Job ${id}`,
     partOf: "Part of",
@@ -478,7 +497,7 @@ export const texts = {
       finished: "A job finished",
       failed: "A job failed",
       canceled: "A job was canceled",
-      attention: "A job waits for you",
+      attention: "A job or task waits for you",
       task_ended: "A task ended",
       task_share: "A share of a task ended",
       sign_in_required: "Your sign-in is needed",

@@ -6,6 +6,11 @@ export async function changeTask(id: number, change: "cancel" | "pause" | "resum
   await post(`upscale_tasks/${id}/${change}`);
 }
 
+// resumeTask has the waiting jobs of a task go on; within another budget, or without one (null).
+export async function resumeTask(id: number, budget?: number | null): Promise<void> {
+  await post(`upscale_tasks/${id}/resume`, budget === undefined ? undefined : { budget });
+}
+
 const mostJobs = 1000; // that one request can name
 
 // changeJobs changes some jobs of a task.

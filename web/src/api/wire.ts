@@ -203,12 +203,22 @@ export interface TaskSummary extends Annotations {
   label: Label;
   status: Status;
   paused?: boolean;
+  budget?: TaskBudget;
+  trial?: number;
   counts?: Partial<Record<Status, number>>;
   progress?: number;
   forecast?: Forecast; // not in lists
   rest?: TaskRest; // not in lists
   attention?: Attention;
   warning?: string;
+}
+
+// What the jobs of a task may cost, and what they have cost.
+export interface TaskBudget {
+  amount: number;
+  unit: string; // in the platform's words; empty: it has not named one
+  spent: number;
+  expected: number; // what the jobs are expected to cost whose costs are not known yet
 }
 
 export interface Task extends TaskSummary {
@@ -359,6 +369,7 @@ export interface Delivery {
   task_id?: number;
   event: HookEvent | "sign_in_required" | "test";
   share?: number;
+  attention?: string; // why the job or the task waits for the user
   happened: string;
   state: "waiting" | "delivered" | "failed";
   tries: number;

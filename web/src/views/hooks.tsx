@@ -100,7 +100,7 @@ function Log({ hook, again }: { hook: Hook; again: () => void }) {
         <tbody>
           {all.value.map((d) => (
             <tr key={d.id} data-delivery={d.state}>
-              <td>{t.events[d.event]}{d.share ? ` ${t.shares([d.share])}` : ""}</td>
+              <td>{t.events[d.event]}{d.share ? ` ${t.shares([d.share])}` : ""}{d.attention && <div class="soft small">{texts.pause.titles[d.attention] ?? d.attention.replaceAll("_", " ")}</div>}</td>
               <td><About delivery={d} /></td>
               <td>{time(d.happened)}</td>
               <td>{t.deliveryStates[d.state]}{d.answer !== null && ` (${d.answer})`}{d.notice && <div class="soft small">{d.notice}</div>}</td>

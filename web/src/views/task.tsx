@@ -16,6 +16,7 @@ import { ended, statuses } from "../status";
 import { texts } from "../texts";
 import { chosenJobs, Dimensions, useDimensions } from "./dimensions";
 import { Live } from "./lists";
+import { BudgetLine, Paused } from "./pause";
 import { RasterControls, TaskResults, useRasters } from "./results";
 import { Tiles } from "./tiles";
 
@@ -98,8 +99,9 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
     <ProgressBar counts={counts} label={t.progress} />
     <Announcer words={words} ended={ended(summary.status)} />
     {summary.forecast && <p class="soft small" data-forecast>{t.ends(between(summary.forecast.end.early, summary.forecast.end.late), summary.forecast.runs, summary.forecast.basis)}</p>}
-    {summary.paused && <Paused id={summary.id} waiting={counts.created ?? 0} />}
-    {summary.attention && summary.attention.code !== "paused" && <AttentionNotice attention={summary.attention} />}
+    {summary.budget && <BudgetLine budget={summary.budget} />}
+    {summary.paused && <Paused summary={summary} />}
+    {summary.attention && summary.attention.code !== "paused" && !(summary.paused && summary.attention.code in texts.pause.titles) && <AttentionNotice attention={summary.attention} />}
     {summary.rest && <Rest of={summary.rest} />}
     {summary.warning && <Notice kind="info"><p>{summary.warning}</p></Notice>}
     <Failures task={task} summary={summary} />
@@ -164,15 +166,6 @@ function Failures({ task, summary }: { task: LiveTask; summary: TaskSummary }) {
     })}
     <div class="row"><Act label={t.retryAll(summary.counts?.failed ?? 0)} class="retry" act={() => changeTask(summary.id, "retry")} /></div>
   </>;
-}
-
-// Paused says that the task is paused, and ends that.
-function Paused({ id, waiting }: { id: number; waiting: number }) {
-  return (
-    <div class="paused">
-      <Notice kind="warning" title={texts.paused} action={<Act label={t.resume} class="primary" act={() => changeTask(id, "resume")} />}><p>{t.pausedHelp(waiting)}</p></Notice>
-    </div>
-  );
 }
 
 function Actions({ task, summary, live }: { task: LiveTask; summary: TaskSummary; live: number }) {
