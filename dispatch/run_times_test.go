@@ -32,8 +32,9 @@ func TestRunTimes_CurveIsADistribution(t *testing.T) {
 			}
 		}
 		share := rapid.Float64Range(0, 1).Draw(t, "share")
-		if got := c.endedBy(c.ageAt(share)); got < share-1e-6 || got > share+1e-3 {
-			t.Errorf("%v have ended at %v, want %v", got, c.ageAt(share), share)
+		age := c.ageAt(share) // in whole nanoseconds
+		if least, most := c.endedBy(age), c.endedBy(age+1); most < share-1e-6 || least > share+1e-3 {
+			t.Errorf("%v to %v have ended at %v, want %v", least, most, age, share)
 		}
 	})
 }
