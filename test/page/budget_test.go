@@ -21,7 +21,6 @@ func TestPage_BudgetAndTrial(t *testing.T) {
 	b.opens(s.address + "/#/tasks/" + id)
 	b.shows("task")
 
-	b.sees(".paused[data-why=trial]")
 	b.sees(".paused[data-why=trial_ended]")
 	b.until(`document.querySelector("[data-view=task]").innerText.includes("34 credits")`) // 17 tiles at 2 credits
 	b.sees(".budget[data-spent='6'][data-amount='13']")
