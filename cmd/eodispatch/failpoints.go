@@ -41,7 +41,7 @@ func init() {
 // quick has the program wait a second where it waits a minute, so that tests see in seconds what comes of a request in doubt. What a request
 // and a lease take stays as it is.
 var quick = dispatch.Timing{
-	Poll: time.Second, Pause: 10 * time.Second, Check: time.Second, UnknownCheck: time.Minute, Recheck: 10 * time.Second,
+	Poll: time.Second, Pause: 10 * time.Second, RetryPause: time.Second, Check: time.Second, UnknownCheck: time.Minute, Recheck: 10 * time.Second,
 	SignInHold: time.Minute, OperatorHold: 5 * time.Second, TokenRetry: time.Second,
 	PromptSettle: 2 * time.Second, FirstStatus: 5 * time.Second, LongestLag: 15 * time.Second,
 }
