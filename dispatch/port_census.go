@@ -17,6 +17,7 @@ type Censuses interface {
 type Census struct {
 	Platforms []PlatformCensus
 	Hooks     HookCensus
+	Limited   map[Attention]int // tasks with unfinished jobs of which none is started for now, by reason; Paused: their owner paused them
 }
 
 // HookCensus is what waits to be sent to hooks.

@@ -125,6 +125,21 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	return nil
 }
 
+// Check connects to the server and signs in, as Send does, and sends nothing. Its error says what failed, for operators.
+func (s *Sender) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	client, err := s.client(ctx)
+	if err == nil {
+		err = client.DialWithContext(ctx)
+	}
+	if err != nil {
+		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Check", Text: "The mail server could not be reached, or did not let this service sign in.", Err: err}
+	}
+	_ = client.Close() // it has answered what was asked
+	return nil
+}
+
 func (s *Sender) compose(m Message) (*gomail.Msg, error) {
 	if strings.ContainsAny(m.Subject+m.ID, "\r\n") {
 		return nil, errors.New("a header has more than one line")

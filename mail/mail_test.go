@@ -90,6 +90,30 @@ func TestSend_ReportsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestCheck signs in with each protection and sends nothing. What is wrong is an error.
+func TestCheck(t *testing.T) {
+	server := mailbox.Start(t)
+	for name, c := range map[string]struct {
+		config mail.Config
+		good   bool
+	}{
+		"starttls":               {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Username: "eo", Password: "secret", Roots: server.Roots}, true},
+		"implicit":               {mail.Config{Server: server.TLS, Encryption: mail.Implicit, Username: "eo", Password: "secret", Roots: server.Roots}, true},
+		"none":                   {mail.Config{Server: server.Address, Encryption: mail.Plain}, true},
+		"a wrong password":       {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Username: "eo", Password: "wrong", Roots: server.Roots}, false},
+		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: x509.NewCertPool()}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := newSender(t, c.config).Check(t.Context()); (err == nil) != c.good || strings.Contains(dispatch.TextFor(err), "127.0.0.1") {
+				t.Error(err)
+			}
+		})
+	}
+	if n := len(server.Mails()); n != 0 {
+		t.Errorf("%d mails arrived", n)
+	}
+}
+
 // TestSend_EndsWithItsContext: a server that accepts connections and says nothing, or stops in the middle, holds nobody.
 func TestSend_EndsWithItsContext(t *testing.T) {
 	for name, greeting := range map[string]string{"silent": "", "greets": "220 mail.example.org ESMTP\r\n"} {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -25,7 +26,9 @@ func (s *Store) Census(ctx context.Context, process string, lease time.Duration)
 	c := census{}
 	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Census", func(q tx, now int64) error {
 		found.Hooks, err = countDeliveries(ctx, q, now)
-		return errors.Join(err, c.count(ctx, q, now))
+		limited, failed := countLimited(ctx, q)
+		found.Limited = limited
+		return errors.Join(err, failed, c.count(ctx, q, now))
 	})
 	if err != nil {
 		return dispatch.Census{}, false, err
@@ -142,6 +145,36 @@ func countDeliveries(ctx context.Context, q tx, now int64) (found dispatch.HookC
 	}
 	paused, err := q.CountPausedHooks(ctx, now)
 	return dispatch.HookCensus{Waiting: int(due.Waiting), Oldest: since(oldest, now), Lag: since(due.Due, now), Paused: int(paused)}, err
+}
+
+// countLimited counts the tasks that start no job for now.
+func countLimited(ctx context.Context, q tx) (map[dispatch.Attention]int, error) {
+	rows, err := q.CensusLimited(ctx)
+	limited := map[dispatch.Attention]int{}
+	for _, r := range rows {
+		limited[cmp.Or(r.PausedFor, dispatch.Paused)] = int(r.N)
+	}
+	return limited, err
+}
+
+// HookTroubles is what operators should know of hooks.
+type HookTroubles struct {
+	dispatch.HookCensus
+	Failing int // hooks with messages that have not arrived for long
+	Gone    int // hooks whose receiver wants nothing more
+}
+
+// HookTroubles counts hooks whose messages do not arrive, since longer than the duration for Failing. It reads all hooks.
+func (s *Store) HookTroubles(ctx context.Context, longer time.Duration) (found HookTroubles, err error) {
+	err = s.readOnly(ctx, s.read, "HookTroubles", func(q tx, now int64) error {
+		counted, err := q.CountFailingHooks(ctx, now-longer.Microseconds())
+		found.Failing, found.Gone = int(counted.Failing), int(counted.Gone)
+		if err == nil {
+			found.HookCensus, err = countDeliveries(ctx, q, now)
+		}
+		return err
+	})
+	return found, err
 }
 
 // since returns the time from then, which may be 0 for never, to now.

@@ -1373,6 +1373,12 @@ FROM accounts WHERE due > 0 AND due <= sqlc.arg(now) AND lease_until <= sqlc.arg
 -- name: CensusBooked :many
 SELECT platform, free FROM timetables;
 
+-- name: CensusLimited :many
+-- Tasks with unfinished jobs that start none for now, because their owner paused them ('') or for another reason.
+SELECT t.paused_for, COUNT(*) AS n FROM tasks t WHERE t.paused AND NOT t.hidden
+	AND (SELECT SUM(c.jobs) FROM task_counts c WHERE c.task = t.id AND c.status NOT IN ('finished', 'failed', 'canceled')) > 0
+GROUP BY t.paused_for;
+
 -- name: CensusDeliveries :one
 -- Deliveries that are not over, and since when the one that waits longest for a process is due; 0: none waits. One that waits for an earlier one of the
 -- same job, or for the end of the pause of its receiver, is not due. Hops from hook to hook as ListDueHooks does.
@@ -1397,6 +1403,12 @@ SELECT CAST(COALESCE((SELECT d.queued FROM deliveries d WHERE d.due > 0 AND EXIS
 -- name: CountPausedHooks :one
 -- Of receivers that accept nothing. Nothing is sent by mail for a while after a mail, either.
 SELECT COUNT(*) FROM hooks WHERE hold > 0 AND hold > CAST(sqlc.arg(now) AS BIGINT) AND failures > 0 AND NOT gone;
+
+-- name: CountFailingHooks :one
+-- Hooks none of whose messages arrive, by when they were to be sent, and those whose receiver wants nothing more. Reads all hooks.
+SELECT CAST(COALESCE(SUM(CASE WHEN gone THEN 1 ELSE 0 END), 0) AS BIGINT) AS gone,
+	CAST(COALESCE(SUM(CASE WHEN failures > 0 AND NOT gone AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.queued < CAST(sqlc.arg(before) AS BIGINT))
+		THEN 1 ELSE 0 END), 0) AS BIGINT) AS failing FROM hooks;
 
 -- name: AddHook :execrows
 -- Nothing is added if the owner has too many.

@@ -104,6 +104,7 @@ var (
 	ageDesc        = description("hook_delivery_oldest_seconds", "For how long the message that waits longest has been to be sent.")
 	hookLagDesc    = description("hook_lag_seconds", "For how long the message that waits longest for a process has been due; those to paused receivers are not.")
 	pausedDesc     = description("hooks_paused", "Hooks to which nothing is sent for a while, because their receiver accepts nothing.")
+	limitedDesc    = description("tasks_limited", "Tasks with unfinished jobs of which none is started for now, by reason; paused: by their owner.", "reason")
 	atRiskDesc     = description("db_commits_at_risk", "1 if commits of the database may be lost by a crash of its server (crash), or when a standby takes over (failover).", "event")
 	standbysDesc   = description("db_standbys", "Standbys that receive the changes of the database.")
 	censusTimeDesc = description("census_timestamp_seconds", "When this process last counted the jobs of all processes.")
@@ -112,7 +113,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *census) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc, bookedDesc, lagDesc, waitingDesc, ageDesc, hookLagDesc, pausedDesc, atRiskDesc, standbysDesc, censusTimeDesc, censusTookDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc, bookedDesc, lagDesc, waitingDesc, ageDesc, hookLagDesc, pausedDesc, limitedDesc, atRiskDesc, standbysDesc, censusTimeDesc, censusTookDesc} {
 		to <- d
 	}
 }
@@ -130,6 +131,9 @@ func (c *census) Collect(to chan<- prometheus.Metric) {
 		(*read)().collect(to)
 	}
 	collectHooks(c.found.Hooks, to)
+	for reason, n := range c.found.Limited {
+		to <- gauge(limitedDesc, float64(n), string(reason))
+	}
 	for _, p := range withAll(c.found.Platforms, c.backends) {
 		collectPlatform(p, to)
 	}

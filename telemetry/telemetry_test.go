@@ -79,7 +79,7 @@ func full() *Telemetry {
 		Pools:      func() []Pool { return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}} },
 		Refusals:   func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
 		Durability: func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
-	seen.census.keep(dispatch.Census{Hooks: dispatch.HookCensus{Waiting: 12, Oldest: time.Minute, Lag: 2 * time.Second, Paused: 3}, Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 5, Held: map[dispatch.Status]int{dispatch.Running: 2, dispatch.Queued: 1}, Ended: 9,
+	seen.census.keep(dispatch.Census{Hooks: dispatch.HookCensus{Waiting: 12, Oldest: time.Minute, Lag: 2 * time.Second, Paused: 3}, Limited: map[dispatch.Attention]int{dispatch.Paused: 2, dispatch.BudgetReached: 1}, Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 5, Held: map[dispatch.Status]int{dispatch.Running: 2, dispatch.Queued: 1}, Ended: 9,
 		Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1}, Accounts: 2, Oldest: time.Hour,
 		Lag: time.Second, Booked: 3 * time.Second, Failed: created}}},
 		[]*dispatch.Backend{{Name: "p", Limits: dispatch.Limits{Jobs: 4, Pace: 100 * time.Millisecond}}, {Name: "new"}}, time.Now(), time.Second, time.Now().Add(time.Hour))
@@ -108,6 +108,8 @@ func TestMetrics_SayWhatHappened(t *testing.T) {
 		`eodispatch_hook_delivery_oldest_seconds 60`,
 		`eodispatch_hook_lag_seconds 2`,
 		`eodispatch_hooks_paused 3`,
+		`eodispatch_tasks_limited{reason="paused"} 2`,
+		`eodispatch_tasks_limited{reason="budget_reached"} 1`,
 		`eodispatch_lease_held 0`,
 		`eodispatch_unsaved_responses 7`,
 		`eodispatch_websocket_clients 8`,

@@ -86,7 +86,7 @@ func (d *doctorCommand) Run(c console) error {
 	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.Timeout)...)
 	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.Timeout))
-	if err := d.print(c.out, settings.Notes, findings, slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings), inNeed(ctx, settings))); err != nil {
+	if err := d.print(c.out, settings.Notes, findings, slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings), inNeed(ctx, settings), hooksInNeed(ctx, settings))); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
@@ -183,6 +183,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 		})
 	}
 	checks = append(checks, certificateCheck(settings), privateCheck(settings))
+	checks = append(checks, hooksChecks(settings)...)
 	if settings.Traces.Endpoint != "" {
 		checks = append(checks, tracesCheck(settings))
 	}

@@ -637,6 +637,41 @@ func (q *Queries) CensusHolds(ctx context.Context, now int64) ([]CensusHoldsRow,
 	return items, nil
 }
 
+const censusLimited = `-- name: CensusLimited :many
+SELECT t.paused_for, COUNT(*) AS n FROM tasks t WHERE t.paused AND NOT t.hidden
+	AND (SELECT SUM(c.jobs) FROM task_counts c WHERE c.task = t.id AND c.status NOT IN ('finished', 'failed', 'canceled')) > 0
+GROUP BY t.paused_for
+`
+
+type CensusLimitedRow struct {
+	PausedFor dispatch.Attention
+	N         int64
+}
+
+// Tasks with unfinished jobs that start none for now, because their owner paused them (”) or for another reason.
+func (q *Queries) CensusLimited(ctx context.Context) ([]CensusLimitedRow, error) {
+	rows, err := q.db.QueryContext(ctx, censusLimited)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CensusLimitedRow
+	for rows.Next() {
+		var i CensusLimitedRow
+		if err := rows.Scan(&i.PausedFor, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const censusOldest = `-- name: CensusOldest :many
 SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, CAST(min(created) AS BIGINT) AS created
 FROM jobs WHERE phase = 'waiting' AND NOT paused GROUP BY 1
@@ -1069,6 +1104,25 @@ func (q *Queries) CountBytes(ctx context.Context, owner dispatch.UserID, now int
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const countFailingHooks = `-- name: CountFailingHooks :one
+SELECT CAST(COALESCE(SUM(CASE WHEN gone THEN 1 ELSE 0 END), 0) AS BIGINT) AS gone,
+	CAST(COALESCE(SUM(CASE WHEN failures > 0 AND NOT gone AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = hooks.id AND d.due > 0 AND d.queued < CAST($1 AS BIGINT))
+		THEN 1 ELSE 0 END), 0) AS BIGINT) AS failing FROM hooks
+`
+
+type CountFailingHooksRow struct {
+	Gone    int64
+	Failing int64
+}
+
+// Hooks none of whose messages arrive, by when they were to be sent, and those whose receiver wants nothing more. Reads all hooks.
+func (q *Queries) CountFailingHooks(ctx context.Context, before int64) (CountFailingHooksRow, error) {
+	row := q.db.QueryRowContext(ctx, countFailingHooks, before)
+	var i CountFailingHooksRow
+	err := row.Scan(&i.Gone, &i.Failing)
+	return i, err
 }
 
 const countFreed = `-- name: CountFreed :one

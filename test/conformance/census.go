@@ -13,6 +13,7 @@ import (
 func TestCensuses(t *testing.T, open func(*testing.T) Database) {
 	for name, test := range map[string]func(censusTest){
 		"what the database holds":     censusTest.counts,
+		"tasks that start nothing":    censusTest.limited,
 		"one of many counts":          censusTest.oneCounts,
 		"a clock that is set back":    censusTest.clockBack,
 		"a database without any jobs": censusTest.empty,
@@ -84,6 +85,27 @@ func (t censusTest) counts() {
 			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1, dispatch.Stalled: 1}, Accounts: 1, Oldest: 2 * time.Minute, Lag: 2 * time.Minute},
 		{Platform: "q", Waiting: 2, Holds: map[dispatch.Attention]int{dispatch.NeedsSignIn: 1}, Accounts: 2, Oldest: time.Minute, Lag: time.Minute},
 	})
+}
+
+// limited counts the tasks that their owner paused and those of a trial, as long as they have unfinished jobs.
+func (t censusTest) limited() {
+	paused, _ := t.acceptTask(ann, 2)
+	_, err := t.s.PauseTask(t.Context(), ann, paused.ID)
+	t.must(err)
+	t.acceptLimited(3, dispatch.Budget{}, 1)
+	t.acceptTask(ann, 2) // nothing limits it
+	over, _ := t.acceptTask(bob, 2)
+	_, err = t.s.PauseTask(t.Context(), bob, over.ID)
+	t.must(err)
+	counted := func() map[dispatch.Attention]int {
+		found, _, err := t.s.(dispatch.Censuses).Census(t.Context(), "a", time.Minute)
+		t.must(err)
+		return found.Limited
+	}
+	t.equal(counted(), map[dispatch.Attention]int{dispatch.Paused: 2, dispatch.Trial: 1})
+	_, err = t.s.CancelTask(t.Context(), bob, over.ID, false)
+	t.must(err)
+	t.equal(counted(), map[dispatch.Attention]int{dispatch.Paused: 1, dispatch.Trial: 1})
 }
 
 func (t censusTest) oneCounts() {
