@@ -55,6 +55,8 @@ func (idp *IdP) token(w http.ResponseWriter, c call) *problem {
 		return idp.codeGrant(w, c, r, name)
 	case "refresh_token":
 		return idp.refreshGrant(w, c, r, name)
+	case deviceGrant:
+		return idp.deviceGrant(w, c, r, name)
 	case exchangeGrant:
 		if c.PostForm.Get("requested_token_type") == refreshTokenType && !c.PostForm.Has("requested_issuer") {
 			return idp.sessionGrant(w, c, r, name)

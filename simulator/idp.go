@@ -45,6 +45,7 @@ type IdP struct {
 	links    map[string]link    // of users of the broker's realm
 	sessions map[string]int     // number of logouts
 	arrivals map[string]arrival // by code
+	devices  map[string]*device // by the code that the device sends
 	grants   map[string]grant   // by refresh token
 	disabled map[string]bool    // users
 	told     string             // see TellLogouts
@@ -133,7 +134,7 @@ func (idp *IdP) init() {
 		idp.TokenLife = 5 * time.Minute
 	}
 	idp.nextKey = foreignKey + 1
-	idp.sessions, idp.arrivals, idp.grants, idp.disabled = map[string]int{}, map[string]arrival{}, map[string]grant{}, map[string]bool{}
+	idp.sessions, idp.arrivals, idp.grants, idp.disabled, idp.devices = map[string]int{}, map[string]arrival{}, map[string]grant{}, map[string]bool{}, map[string]*device{}
 	idp.links = map[string]link{"alice": {platformUser: "alice-p"}, "carol": {platformUser: "carol-p"}}
 	idp.realms = map[string]*realm{
 		BrokerRealm: {name: BrokerRealm, users: []string{"alice", "bob", "carol"}, clients: map[string]client{
@@ -161,6 +162,8 @@ func (idp *IdP) init() {
 		{"GET /realms/{realm}/protocol/openid-connect/certs", idp.certs},
 		{"POST /realms/{realm}/protocol/openid-connect/token", idp.token},
 		{"GET /realms/{realm}/protocol/openid-connect/auth", idp.authorize},
+		{"POST /realms/{realm}/protocol/openid-connect/auth/device", idp.authorizeDevice},
+		{"GET /realms/{realm}/device", idp.signInDevice},
 		{"POST /realms/{realm}/protocol/openid-connect/revoke", idp.revoke},
 		{"GET /realms/{realm}/protocol/openid-connect/logout", idp.endSession},
 		{"POST /realms/{realm}/broker/{alias}/token", idp.brokered},
@@ -270,13 +273,14 @@ func (idp *IdP) discovery(w http.ResponseWriter, c call) *problem {
 	writeJSON(w, 200, object{
 		"issuer":                                issuer,
 		"authorization_endpoint":                issuer + "/protocol/openid-connect/auth",
+		"device_authorization_endpoint":         issuer + "/protocol/openid-connect/auth/device",
 		"token_endpoint":                        issuer + "/protocol/openid-connect/token",
 		"jwks_uri":                              issuer + "/protocol/openid-connect/certs",
 		"revocation_endpoint":                   issuer + "/protocol/openid-connect/revoke",
 		"end_session_endpoint":                  issuer + "/protocol/openid-connect/logout",
 		"backchannel_logout_supported":          true,
 		"backchannel_logout_session_supported":  true,
-		"grant_types_supported":                 []string{"authorization_code", "refresh_token", "password", "client_credentials", exchangeGrant},
+		"grant_types_supported":                 []string{"authorization_code", "refresh_token", "password", "client_credentials", exchangeGrant, deviceGrant},
 		"response_types_supported":              []string{"code"},
 		"subject_types_supported":               []string{"public"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},

@@ -121,14 +121,7 @@ func (idp *IdP) codeGrant(w http.ResponseWriter, c call, r *realm, name string) 
 	case base64.RawURLEncoding.EncodeToString(challenge[:]) != a.challenge:
 		return &problem{400, "invalid_grant", "PKCE verification failed: Code mismatch"}
 	}
-	g := grant{user: a.user, client: name, family: idp.serial}
-	if !a.offline {
-		g.session = idp.session(r.name, a.user)
-	}
-	idp.serial++
-	id := idp.claims(r, a.user, name)
-	maps.Copy(id, object{"typ": "ID", "aud": name, "nonce": a.nonce})
-	idp.issueFor(w, r, g, object{"id_token": r.mint(id, TokenFaults{})})
+	idp.admit(w, r, a)
 	return nil
 }
 

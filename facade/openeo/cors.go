@@ -45,17 +45,22 @@ func (f *Facade) answerPreflight(s facade.Server, w http.ResponseWriter, inner *
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// unserved are the parts of the openEO API that are known and not offered.
-var unserved = []string{"/credentials/basic", "/result", "/services", "/files", "/subscription"}
+// unserved are the parts of the openEO API that are known and not offered, with what to do in their place.
+var unserved = map[string]string{
+	"/credentials/basic": "Sign in at the identity provider of /credentials/oidc.",
+	"/result": "A process graph is not run while its client waits. Create a batch job and start it: in the Python client, " +
+		"cube.execute_batch(\"result.tiff\") in place of cube.download(\"result.tiff\") and cube.execute().",
+	"/services": "", "/files": "", "/subscription": "",
+}
 
 // unrouted returns the error for a path, or a method, that no operation has.
 func (f *Facade) unrouted(inner *http.Request) error {
 	if all := f.allowed(inner); len(all) > 0 {
 		return refused(http.StatusMethodNotAllowed, "FeatureUnsupported", "This method is not offered at this address. Use "+strings.Join(all, " or ")+".")
 	}
-	for _, part := range unserved {
+	for part, instead := range unserved {
 		if rest, below := strings.CutPrefix(inner.URL.Path, part); below && (rest == "" || rest[0] == '/') {
-			return errUnsupported
+			return refused(http.StatusNotImplemented, "FeatureUnsupported", strings.TrimSpace(textUnsupported+" "+instead))
 		}
 	}
 	return errNoPath

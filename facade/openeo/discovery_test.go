@@ -83,6 +83,9 @@ func TestPublished_WhatDoesNotExist(t *testing.T) {
 	for _, path := range []string{"/services", "/files/anna", "/credentials/basic"} {
 		refusedWith(t, w.ask("GET", "/openeo/cdse/1.2"+path, ""), http.StatusNotImplemented, "FeatureUnsupported")
 	}
+	if got := w.ask("POST", "/openeo/cdse/1.2/result", `{}`, "Authorization", anna); got.Code != http.StatusNotImplemented || !strings.Contains(got.Body.String(), "execute_batch") {
+		t.Errorf("a script that downloads at once does not learn what to do: %s", got.Body)
+	}
 }
 
 // Everything that capabilities list is served, and everything that is served is listed.

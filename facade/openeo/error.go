@@ -28,8 +28,10 @@ var (
 	errScheme  = refused(http.StatusForbidden, "AuthenticationSchemeInvalid",
 		"Send an access token of the identity provider at /credentials/oidc, as Bearer oidc/{provider}/{token}. User name and password are not accepted.")
 	errProvider    = refused(http.StatusForbidden, "TokenInvalid", "There is no such identity provider. The one at /credentials/oidc is "+providerID+": send its tokens as Bearer oidc/"+providerID+"/{token}.")
-	errUnsupported = refused(http.StatusNotImplemented, "FeatureUnsupported", "This part of the openEO API is not offered here.")
+	errUnsupported = refused(http.StatusNotImplemented, "FeatureUnsupported", textUnsupported)
 )
+
+const textUnsupported = "This part of the openEO API is not offered here."
 
 // badParameter returns the error of a query parameter. The standard has no code for those alone.
 func badParameter(name, why string) error {

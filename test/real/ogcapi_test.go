@@ -37,13 +37,13 @@ func TestOGCAPI_Clients(t *testing.T) {
 - {name: openeo, protocol: openeo, endpoint: %s, access: open}
 - {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}
 services:
-- {id: composite, title: Composite, platform: openeo, application: ndvi_composite}
-- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}
+- {id: ndvi_composite, title: Composite, platform: openeo, application: ndvi_composite}
+- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}
 `, w.OpenEOURL, w.OGCURL))
 	got := useClients(t, w, broker, map[string]any{
-		"composite": map[string]any{"spatial_extent": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}, "temporal_extent": []string{"2024-06-01", "2024-07-01"}},
-		"ndvi":      map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}},
-	}, map[string]any{"ndvi": map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.05, 5.75, 51.45}}, "eodispatch:tiles": "20x20km"}}, "### OWSLib", "### ogc-api-processes-client")
+		"ndvi_composite": map[string]any{"spatial_extent": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}, "temporal_extent": []string{"2024-06-01", "2024-07-01"}},
+		"ndvi_scene":     map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}},
+	}, map[string]any{"ndvi_scene": map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.05, 5.75, 51.45}}, "eodispatch:tiles": "20x20km"}}, "### OWSLib", "### ogc-api-processes-client")
 	for client, status := range got.Lines {
 		if status != "successful" {
 			t.Errorf("%s: %s", client, status)
@@ -76,7 +76,7 @@ func TestOGCAPI_Cuiman(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	broker := serveProcesses(t, w, fmt.Sprintf("\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\nservices:\n- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
+	broker := serveProcesses(t, w, fmt.Sprintf("\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\nservices:\n- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
 	var got struct {
 		Links, Classes, Jobs       int
 		Processes, Inputs          []string
@@ -85,7 +85,7 @@ func TestOGCAPI_Cuiman(t *testing.T) {
 	}
 	judge(t, "cuiman", "cuiman_client.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": documents.Block(t, "docs/clients.md", "### cuiman", "python")}, &got)
 	if got.Status != "successful" || got.Dismissed != "dismissed" || !strings.HasSuffix(got.Unknown, "/no-such-process") || got.Jobs != 2 || got.Links == 0 || got.Classes < 7 ||
-		!slices.Equal(got.Processes, []string{"ndvi"}) || !slices.Contains(got.Inputs, "bbox") {
+		!slices.Equal(got.Processes, []string{"ndvi_scene"}) || !slices.Contains(got.Inputs, "bbox") {
 		t.Errorf("%+v", got)
 	}
 	if faults := stacFaults(t, map[string]json.RawMessage{"results": got.Results})["results"]; len(faults) > 0 {

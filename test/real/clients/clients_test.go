@@ -61,9 +61,9 @@ func platforms(t *testing.T) *simulator.World {
 func serve(t *testing.T) (given map[string]any) {
 	t.Helper()
 	w, second := platforms(t), platforms(t)
-	return serveFor(t, w, fmt.Sprintf("platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open, assets: proxy}\n- {name: terrascope, protocol: openeo, endpoint: %s, access: open}\n"+
+	return serveFor(t, w, fmt.Sprintf("platforms:\n- {name: simulated-openeo, protocol: openeo, endpoint: %s, access: open, assets: proxy}\n- {name: second, protocol: openeo, endpoint: %s, access: open}\n"+
 		"- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
-		"services:\n- {id: composite, title: Composite, platform: terrascope, application: ndvi_composite}\n- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}\n",
+		"services:\n- {id: ndvi_composite, title: Composite, platform: second, application: ndvi_composite}\n- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n",
 		w.OpenEOURL, second.OpenEOURL, w.OGCURL))
 }
 
@@ -133,7 +133,7 @@ func TestOpenEO_Python(t *testing.T) {
 			python := installed(t, version) + "/python"
 			given := serve(t)
 			given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")
-			given["manager"] = documents.Block(t, clientsPage, "### MultiBackendJobManager", "python")
+			given["manager"] = strings.Replace(documents.Block(t, clientsPage, "### MultiBackendJobManager", "python"), `"simulated-openeo"]`, `"simulated-openeo", "second"]`, 1)
 			var found struct {
 				Version, Status, Issuer, Client, User, Described, Asset string
 				Collections, Files, Own                                 []string
@@ -148,11 +148,11 @@ func TestOpenEO_Python(t *testing.T) {
 			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 || found.Logs == 0 || !strings.HasPrefix(found.Asset, given["broker"].(string)) || found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
 				t.Errorf("jobs: %+v", found)
 			}
-			if found.Service != "finished" || !slices.Equal(found.Services, []string{"composite", "ndvi"}) {
+			if found.Service != "finished" || !slices.Equal(found.Services, []string{"ndvi_composite", "ndvi_scene"}) {
 				t.Errorf("services: %+v", found)
 			}
-			cdse, terrascope := found.Managed["cdse finished"], found.Managed["terrascope finished"]
-			if version == newest && (cdse == 0 || terrascope == 0 || cdse+terrascope != 50) {
+			first, second := found.Managed["simulated-openeo finished"], found.Managed["second finished"]
+			if version == newest && (first == 0 || second == 0 || first+second != 50) {
 				t.Errorf("50 rows of a job manager: %v", found.Managed)
 			}
 			if found.User == "" || found.Client != given["client"] || found.Issuer != given["issuer"] {
@@ -171,7 +171,7 @@ func TestOpenEO_PythonWithoutAnOpenEOPlatform(t *testing.T) {
 	python := installed(t, "openeo-0.53") + "/python"
 	w := platforms(t)
 	given := serveFor(t, w, fmt.Sprintf("platforms:\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
-		"services:\n- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
+		"services:\n- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
 	given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")[1]
 	var found struct {
 		Status, User                     string
@@ -179,7 +179,7 @@ func TestOpenEO_PythonWithoutAnOpenEOPlatform(t *testing.T) {
 		Files, Jobs                      int
 	}
 	run(t, given, &found, python, source(t, "use_services.py"))
-	if found.Status != "finished" || found.User == "" || len(found.Collections) != 0 || !slices.Equal(found.Services, []string{"ndvi"}) || found.Files == 0 || found.Jobs != 1 {
+	if found.Status != "finished" || found.User == "" || len(found.Collections) != 0 || !slices.Equal(found.Services, []string{"ndvi_scene"}) || found.Files == 0 || found.Jobs != 1 {
 		t.Errorf("%+v", found)
 	}
 }

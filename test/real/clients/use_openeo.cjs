@@ -10,8 +10,9 @@ const AsyncFunction = (async () => {}).constructor;
 const ended = ["finished", "error", "canceled"];
 
 async function main() {
-  const lines = new AsyncFunction("require", "broker", "token", given.lines + "\nreturn { connection, job };");
-  const { connection, job } = await lines(modules, given.broker, given.token);
+  Object.assign(process.env, { EODISPATCH_BROKER: given.broker, EODISPATCH_TOKEN: given.token });
+  const lines = new AsyncFunction("require", given.lines + "\nreturn { connection, job };");
+  const { connection, job } = await lines(modules);
   while (!ended.includes((await job.describeJob()).status)) {
     await new Promise((resolve) => setTimeout(resolve, 500));
   }

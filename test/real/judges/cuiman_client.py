@@ -16,7 +16,7 @@ names = {"broker": given["broker"], "token": given["token"]}
 with contextlib.redirect_stdout(sys.stderr):
     exec(compile(given["lines"], "docs/clients.md", "exec"), names)
     client, job, request = names["client"], names["job"], names["request"]
-    second = client.execute_process("ndvi", request)
+    second = client.execute_process("ndvi_scene", request)
     dismissed = client.dismiss_job(second.jobID).status.value
     try:
         client.get_process("nothing")
@@ -28,7 +28,7 @@ json.dump({
     "links": len(client.get_capabilities().links),
     "classes": len(client.get_conformance().conformsTo),
     "processes": sorted(p.id for p in client.get_processes().processes),
-    "inputs": sorted(client.get_process("ndvi").inputs),
+    "inputs": sorted(client.get_process("ndvi_scene").inputs),
     "status": job.status.value,
     "results": names["results"],
     "dismissed": dismissed,
