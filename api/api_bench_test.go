@@ -84,7 +84,7 @@ func BenchmarkParse(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, faults := a.parse([]byte(body)); len(faults) > 0 {
+				if _, faults := a.parse(b.Context(), []byte(body)); len(faults) > 0 {
 					b.Fatal(faults)
 				}
 			}

@@ -58,7 +58,7 @@ func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, d, faults := a.parseEstimate(body)
+	r, d, faults := a.parseEstimate(ctx, body)
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}
@@ -98,11 +98,11 @@ func (a *api) estimateByNote(e *Estimate, body []byte) {
 }
 
 // parseEstimate reads the request for a job or a task and returns all its faults.
-func (a *api) parseEstimate(body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
+func (a *api) parseEstimate(ctx context.Context, body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
 	f, faults := a.openObject(body)
 	if f == nil || f.has("dimension") || f.has("dimensions") {
-		return a.parseTask(body)
+		return a.parseTask(ctx, body)
 	}
-	r := a.jobIn(f)
+	r := a.atOneHome(ctx, a.jobIn(f), a.homesOf(f))
 	return r, dispatch.Dimension{}, append(faults, *f.faults...)
 }

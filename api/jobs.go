@@ -71,7 +71,7 @@ func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
 
 // acceptJob stores the job that a body asks for.
 func (a *api) acceptJob(ctx context.Context, in *request, body []byte) (r dispatch.Record, err error) {
-	req, faults := a.parse(body)
+	req, faults := a.parse(ctx, body)
 	verifyMailboxes(ctx, req.Notify)
 	key, bad := in.key(body)
 	if faults = append(faults, bad...); len(faults) > 0 {

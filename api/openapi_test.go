@@ -87,7 +87,7 @@ func TestDocument(t *testing.T) {
 	slices.Sort(operations)
 	want := []string{"DELETE /grants/{grant_id}", "DELETE /hooks/{hook_id}", "DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details", "GET /hooks", "GET /hooks/{hook_id}", "GET /hooks/{hook_id}/deliveries", "GET /jobs_status", "GET /platforms", "GET /services", "GET /services/{service_id}", "GET /session", "GET /unit_jobs/{job_id}",
 		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/provenance", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
-		"GET /upscale_tasks/{task_id}/dimensions", "GET /upscale_tasks/{task_id}/provenance", "GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
+		"GET /upscale_tasks/{task_id}/dimensions", "GET /upscale_tasks/{task_id}/platforms", "GET /upscale_tasks/{task_id}/provenance", "GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
 		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "PATCH /unit_jobs/{job_id}", "PATCH /upscale_tasks/{task_id}", "POST /estimate", "POST /grants", "POST /hooks", "POST /hooks/{hook_id}/deliveries/{delivery_id}/send", "POST /hooks/{hook_id}/test", "POST /params", "POST /session/sign-out", "POST /sync_jobs", "POST /tickets", "POST /tiles",
 		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/cancel", "POST /upscale_tasks/{task_id}/pause",
 		"POST /upscale_tasks/{task_id}/resume", "POST /upscale_tasks/{task_id}/retry"}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -116,12 +117,12 @@ func printable(s string) bool {
 
 // parse reads a BaseJobRequest and returns all its faults. Unknown members are ignored; member names are
 // case-sensitive.
-func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
+func (a *api) parse(ctx context.Context, body []byte) (dispatch.Request, []dispatch.Fault) {
 	f, faults := a.openObject(body)
 	if f == nil {
 		return dispatch.Request{}, faults
 	}
-	r := a.jobIn(f)
+	r := a.atOneHome(ctx, a.jobIn(f), a.homesOf(f))
 	return r, append(faults, *f.faults...)
 }
 
@@ -202,23 +203,6 @@ func (a *api) serviceIn(f, s *form, l dispatch.Label) (dispatch.Service, dispatc
 		Namespace:   s.optionalText("namespace", a.Limits.Text),
 		Application: s.text("application", a.Limits.Text),
 	}, l
-}
-
-// listedService returns the service with an id of the catalogue, and its label.
-func (a *api) listedService(f, s *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
-	before := len(*f.faults)
-	id := s.text("id", a.Limits.Text)
-	if len(*f.faults) > before {
-		return dispatch.Service{}, l
-	}
-	listed, ok := a.Services.Find(id)
-	switch {
-	case !ok:
-		s.fault("id", "value_error", "The catalogue has no service with this id. It may have been removed since")
-	case l != "" && l != listed.Label:
-		f.fault("label", "value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", listed.Label, id))
-	}
-	return listed.Service, listed.Label
 }
 
 // openObject returns the members of the object in body; nil if it cannot be read.

@@ -242,7 +242,7 @@ func FuzzParse(f *testing.F) {
 	}
 	a := &api{Config: newWorld().config().withDefaults()}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		r, faults := a.parse(body)
+		r, faults := a.parse(t.Context(), body)
 		if !json.Valid(body) && len(faults) != 1 {
 			t.Fatalf("not JSON, %d faults", len(faults))
 		}

@@ -45,7 +45,15 @@ type ServiceSummary struct {
 	Licence       *string          `json:"licence" nullable:"true"`
 	Thumbnail     *string          `json:"thumbnail" nullable:"true" doc:"URL of an image at another server"`
 	Updated       *time.Time       `json:"updated" nullable:"true" doc:"When its description last changed"`
+	Homes         []ServiceHome    `json:"homes,omitempty" doc:"The platforms that offer it, if there are several. The first is platform. A request can name one: service: {\"id\": …, \"platform\": …}"`
 	StaleSince    *time.Time       `json:"stale_since" nullable:"true" doc:"When its description was last read, if it could not be read again since. null: it is current"`
+}
+
+// ServiceHome is a platform that offers a service.
+type ServiceHome struct {
+	Platform      string `json:"platform" doc:"Name of the platform"`
+	PlatformState string `json:"platform_state" enum:"ok,unknown,unreachable,busy,sign_in_required,misconfigured,forbidden" doc:"As in GET /platforms"`
+	Label         string `json:"label" enum:"openeo,ogc_api_process" doc:"The protocol there"`
 }
 
 // ServiceProvider is who offers a service.
@@ -309,6 +317,11 @@ func serviceSummary(s catalogue.Service, states map[string]string) ServiceSummar
 	shown := ServiceSummary{ID: s.ID, Title: s.Title, Summary: s.Summary, Keywords: append([]string{}, s.Keywords...), Platform: s.Platform,
 		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Label: string(s.Label), Protocol: protocolOf[s.Label],
 		Licence: optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: known(s.Updated), StaleSince: known(s.StaleSince)}
+	for _, h := range s.Homes() {
+		if len(s.Also) > 0 {
+			shown.Homes = append(shown.Homes, ServiceHome{h.Platform, cmp.Or(states[h.Platform], string(dispatch.StateUnknown)), string(h.Label)})
+		}
+	}
 	if s.Provider.Name != "" {
 		shown.Provider = &ServiceProvider{s.Provider.Name, optional(s.Provider.URL)}
 	}

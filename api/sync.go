@@ -45,7 +45,7 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	if wait := facade.PreferencesIn(r.Header).Wait; wait > 0 {
 		return a.runJob(ctx, in, body, wait)
 	}
-	req, faults := a.parse(body)
+	req, faults := a.parse(ctx, body)
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}

@@ -372,6 +372,10 @@ func (a *api) taskResultRoutes() {
 		Summary:     "Get the progress of a task by each dimension",
 		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the task, such as each month and each tile.",
 		Parameters:  []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskDimensions)
+	register(a, huma.Operation{OperationID: "get_upscale_task_platforms", Method: "GET", Path: "/upscale_tasks/{task_id}/platforms", Tags: []string{"tasks"},
+		Summary:     "Get the progress of a task by platform",
+		Description: "Returns for each platform of the task how many of its jobs are there, by status, and how many finish in an hour.",
+		Parameters:  []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskPlatforms)
 	register(a, huma.Operation{OperationID: "get_upscale_task_provenance", Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: []string{"tasks"},
 		Summary: "Get the provenance of a task",
 		Description: "Returns PROV-JSON (W3C): the service, the parameters that the jobs share, the platform, each job with its times, costs and software, and the results of those that finished. " +

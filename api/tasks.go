@@ -51,7 +51,7 @@ func (a *api) createTask(ctx context.Context, in *request) (*acceptedTask, error
 	if err != nil {
 		return nil, err
 	}
-	req, dimension, faults := a.parseTask(body)
+	req, dimension, faults := a.parseTask(ctx, body)
 	verifyMailboxes(ctx, req.Notify)
 	key, bad := in.key(body)
 	var t dispatch.TaskRecord
@@ -264,7 +264,7 @@ func taskError(err error) error {
 }
 
 // parseTask reads an UpscalingTaskRequest and returns all its faults.
-func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
+func (a *api) parseTask(ctx context.Context, body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
 	f, faults := a.openObject(body)
 	if f == nil {
 		return dispatch.Request{}, dispatch.Dimension{}, faults
@@ -272,7 +272,11 @@ func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []di
 	opened, more := a.openServices(f)
 	r, d := a.jobIn(f), a.dimensions(f)
 	f.limits(r.Options)
-	r.Homes = a.homes(f, r, more)
+	if len(more) > 0 {
+		r.Homes = a.homes(f, r, more)
+	} else {
+		r = a.atHomes(ctx, r, a.homesOf(f))
+	}
 	return r, d, append(faults, inServices(*f.faults, opened)...)
 }
 
@@ -303,11 +307,8 @@ func (a *api) openServices(f *form) (opened bool, more []json.RawMessage) {
 	return true, all[1:]
 }
 
-// homes returns the homes of a task whose request names further services; nil if it names none.
+// homes returns the homes of a task whose request names further services.
 func (a *api) homes(f *form, r dispatch.Request, more []json.RawMessage) []dispatch.Home {
-	if len(more) == 0 {
-		return nil
-	}
 	homes := []dispatch.Home{{Label: r.Label, Service: r.Service}}
 	for i, raw := range more {
 		s := &form{at: append(append([]any{}, f.at...), "services", i+1), faults: f.faults}

@@ -41,7 +41,8 @@ type ServiceDetails struct {
 
 // ServiceReference names a service of the catalogue.
 type ServiceReference struct {
-	ID string `json:"id" doc:"Id of a service of the catalogue, see GET /services. It is used if endpoint and application are absent" example:"ndvi_composite"`
+	ID       string  `json:"id" doc:"Id of a service of the catalogue, see GET /services. It is used if endpoint and application are absent. If several platforms offer the service, a job runs at the first that responds, and the jobs of a task without a budget at all of them, see services" example:"ndvi_composite"`
+	Platform *string `json:"platform,omitempty" nullable:"true" doc:"One of the homes of the service: nothing runs at others"`
 }
 
 // ServiceChoice is the service in a request: [ServiceDetails] or [ServiceReference].
@@ -213,11 +214,17 @@ type TaskHome struct {
 	Platform string         `json:"platform" doc:"Name of the platform"`
 	Service  ServiceDetails `json:"service"`
 	Unused   string         `json:"unused,omitempty" doc:"Why no job runs there: plain text. Absent: jobs may run there"`
+	Notice   string         `json:"notice,omitempty" doc:"What you had to do before jobs run there when the task was accepted, such as to sign in: plain text. Until then they run elsewhere. Absent: nothing"`
+	Link     string         `json:"link,omitempty" doc:"Page where you can do that"`
 }
 
-func homesOf(t dispatch.TaskRecord) (homes []TaskHome) {
+func (a *api) taskHomes(t dispatch.TaskRecord) (homes []TaskHome) {
 	for _, h := range t.Request.Homes {
-		homes = append(homes, TaskHome{h.Account.Platform(), ServiceDetails(h.Service), h.Unused})
+		one := TaskHome{Platform: h.Account.Platform(), Service: ServiceDetails(h.Service), Unused: h.Unused, Notice: h.Notice}
+		if h.Notice != "" && a.SignInLink != nil {
+			one.Link = a.SignInLink(h.Account)
+		}
+		homes = append(homes, one)
 	}
 	return homes
 }
@@ -290,7 +297,7 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 		counts[string(a.shown(s))] += n
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Homes: homesOf(t), Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
+		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Homes: a.taskHomes(t), Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
 		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning, Annotations: Annotations(t.Annotations), Forecast: forecastOf(t.Forecast), Rest: restOf(t.Rest)}
 }
 

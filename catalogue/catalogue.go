@@ -335,6 +335,11 @@ func (c *Catalogue) assemble() {
 	slices.SortFunc(shown, func(a, b entry) int { return a.at.compare(b.at) })
 	ids := map[serviceKey]string{}
 	for _, s := range slices.Backward(shown) {
+		for _, h := range s.Also {
+			ids[keyOf(h.Label, h.Service)] = s.ID
+		}
+	}
+	for _, s := range slices.Backward(shown) {
 		ids[keyOf(s.Label, s.Service.Service)] = s.ID
 	}
 	c.mu.Lock()
@@ -421,10 +426,11 @@ func (a *assembly) addDocument(d dispatch.SourceDocument, atURL bool, stale time
 	}
 }
 
-// add adds a service, unless it has a fault, its platform is not configured, or another service has its id.
+// add adds a service, unless it has a fault, none of its platforms is configured, or another service has its id. Homes that cannot be used are left out.
 func (a *assembly) add(address string, s Service, err error) {
+	var without error
 	if err == nil {
-		err = a.locate(&s)
+		without, err = a.locate(&s)
 	}
 	if _, taken := a.byID[s.ID]; err == nil && taken {
 		a.taken = append(a.taken, s.ID)
@@ -435,6 +441,9 @@ func (a *assembly) add(address string, s Service, err error) {
 		return
 	}
 	a.byID[s.ID] = s
+	if without != nil {
+		a.refuse(Rejection{Address: address, ID: s.ID, Reason: "it is shown without a platform: " + reasonOf(without)})
+	}
 }
 
 // refuse lists a rejection, or counts it if the source has too many.
@@ -447,15 +456,46 @@ func (a *assembly) refuse(r Rejection) {
 	a.refused = append(a.refused, r)
 }
 
-// locate finds the platform of a service, which checks where the service is.
-func (a *assembly) locate(s *Service) error {
-	backend, err := a.platforms.Backend(s.Service, s.Label)
-	if err != nil {
-		return fmt.Errorf("endpoint %s: %s", s.Service.Endpoint, reasonOf(err))
+// locate finds the platforms of a service, and leaves out the homes that cannot be used, for the reason without. It is an error if none is left.
+func (a *assembly) locate(s *Service) (without, err error) {
+	var homes []Home
+	for _, h := range s.Homes() {
+		err := a.locateHome(&h)
+		if err == nil && slices.ContainsFunc(homes, func(before Home) bool { return before.Platform == h.Platform }) {
+			err = fmt.Errorf("platform %s: it is named twice, and a service is at a platform once", h.Platform)
+		}
+		switch {
+		case err == nil && len(homes) == dispatch.MostHomes:
+			without = firstError(without, fmt.Errorf("platform %s: a service is at %d platforms at most", h.Platform, dispatch.MostHomes))
+		case err == nil:
+			homes = append(homes, h)
+		default:
+			without = firstError(without, err)
+		}
 	}
-	if _, err := backend.Platform.Base(s.Service); err != nil {
+	if len(homes) == 0 {
+		return nil, without
+	}
+	s.Label, s.Service, s.Platform, s.Also = homes[0].Label, homes[0].Service, homes[0].Platform, homes[1:]
+	return without, nil
+}
+
+// locateHome finds the platform of a home, which checks where the service is.
+func (a *assembly) locateHome(h *Home) error {
+	backend, err := a.platforms.Backend(h.Service, h.Label)
+	if err != nil {
+		return fmt.Errorf("endpoint %s: %s", h.Service.Endpoint, reasonOf(err))
+	}
+	if _, err := backend.Platform.Base(h.Service); err != nil {
 		return fmt.Errorf("platform %s: %s", backend.Name, reasonOf(err))
 	}
-	s.Platform = backend.Name
+	h.Platform = backend.Name
 	return nil
+}
+
+func firstError(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
 }

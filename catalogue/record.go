@@ -84,10 +84,11 @@ func (r record) service(base *url.URL) (Service, error) {
 	}
 	s.Links = links(r.Links, base)
 	s.Thumbnail = thumbnail(s.Links)
-	var err error
-	if s.Label, s.Service, err = r.application(s.Links); err != nil {
+	homes, err := r.homes(s.Links)
+	if err != nil {
 		return s, err
 	}
+	s.Label, s.Service, s.Also = homes[0].Label, homes[0].Service, homes[1:]
 	return s, s.check()
 }
 
@@ -119,35 +120,62 @@ func CheckID(id string) error {
 	return nil
 }
 
-// application returns the protocol of a record's service, and where it is.
-func (r record) application(all []Link) (dispatch.Label, dispatch.Service, error) {
-	service, application := linkOf(all, "service"), linkOf(all, "application")
-	label := r.label(application)
-	switch {
-	case label == "":
-		return "", dispatch.Service{}, errors.New("its conformsTo names neither openEO nor OGC API - Processes")
-	case service.Href == "":
-		return "", dispatch.Service{}, errors.New("it has no link service with the absolute address of a platform")
-	case label == dispatch.OGCProcess:
-		return label, processAt(service.Href), nil
-	case application.Href == "":
-		return "", dispatch.Service{}, errors.New("it has no link application with the absolute address of a process")
+// homes returns where a record's service is. The links service and application belong together in the order in which they are written; of one with a
+// process of OGC API - Processes, the link application can be absent. All but the first are left out where it is not clear which belong together.
+func (r record) homes(all []Link) (homes []Home, err error) {
+	services, applications := linksOf(all, "service"), linksOf(all, "application")
+	n := max(1, len(services))
+	if len(applications) > 0 && len(applications) != n {
+		n = 1
 	}
-	return label, dispatch.Service{Endpoint: service.Href, Application: application.Href}, nil
+	for i := range n {
+		h, fault := r.home(at(services, i), at(applications, i))
+		switch {
+		case fault == nil:
+			homes = append(homes, h)
+		case i == 0:
+			return nil, fault
+		}
+	}
+	return homes, nil
 }
 
-// label returns the protocol of a record's service; "" if it is not known.
+// home returns the protocol of a record's service, and where it is.
+func (r record) home(service, application Link) (h Home, err error) {
+	switch h.Label = r.label(application); {
+	case h.Label == "":
+		return h, errors.New("its conformsTo names neither openEO nor OGC API - Processes")
+	case service.Href == "":
+		return h, errors.New("it has no link service with the absolute address of a platform")
+	case h.Label == dispatch.OGCProcess:
+		h.Service = processAt(service.Href)
+	case application.Href == "":
+		return h, errors.New("it has no link application with the absolute address of a process")
+	default:
+		h.Service = dispatch.Service{Endpoint: service.Href, Application: application.Href}
+	}
+	return h, nil
+}
+
+// label returns the protocol of a record's service; "" if it is not known. Those of a record with both protocols are told apart by their links.
 func (r record) label(application Link) dispatch.Label {
+	var named []dispatch.Label
 	for _, name := range r.ConformsTo {
 		switch {
 		case strings.Contains(name, "openeo"):
-			return dispatch.OpenEO
+			named = append(named, dispatch.OpenEO)
 		case strings.Contains(name, "ogc-api-processes"), strings.Contains(name, "ogcapi-processes"):
-			return dispatch.OGCProcess
+			named = append(named, dispatch.OGCProcess)
 		}
 	}
-	if strings.HasPrefix(application.Type, "application/vnd.openeo+json") {
+	isOpenEO := strings.HasPrefix(application.Type, "application/vnd.openeo+json")
+	switch {
+	case slices.Contains(named, dispatch.OpenEO) && slices.Contains(named, dispatch.OGCProcess) && !isOpenEO:
+		return dispatch.OGCProcess
+	case isOpenEO && (len(named) == 0 || slices.Contains(named, dispatch.OpenEO)):
 		return dispatch.OpenEO
+	case len(named) > 0:
+		return named[0]
 	}
 	return ""
 }
@@ -184,12 +212,23 @@ func linkTitle(all []recordLink, rel string) string {
 	return all[i].Title
 }
 
-func linkOf(all []Link, rel string) Link {
-	i := slices.IndexFunc(all, func(l Link) bool { return l.Rel == rel })
-	if i < 0 {
+func linkOf(all []Link, rel string) Link { return at(linksOf(all, rel), 0) }
+
+func linksOf(all []Link, rel string) (found []Link) {
+	for _, l := range all {
+		if l.Rel == rel {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+// at returns the link with an index; zero if there are fewer.
+func at(links []Link, i int) Link {
+	if i >= len(links) {
 		return Link{}
 	}
-	return all[i]
+	return links[i]
 }
 
 func thumbnail(all []Link) string {

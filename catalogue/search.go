@@ -17,7 +17,7 @@ import (
 // Query selects services. Empty members select all.
 type Query struct {
 	Words     string   // each must occur in the texts of a service; case and accents do not matter
-	Platforms []string // names, of which a service has one
+	Platforms []string // names, of which a service is at one
 	Keywords  []string // all of which a service has; case does not matter
 	Limit     int      // maximum number of services; 0: all
 	After     string   // the Next of the page before
@@ -51,9 +51,11 @@ func (c *Catalogue) Search(q Query) (page Page, ok bool) {
 		if e.at.Rank, matches = e.rank(words); !matches {
 			continue
 		}
-		onPlatform, hasKeywords := len(q.Platforms) == 0 || slices.Contains(q.Platforms, e.Platform), e.hasAll(q.Keywords)
+		onPlatform, hasKeywords := len(q.Platforms) == 0 || e.isAt(q.Platforms), e.hasAll(q.Keywords)
 		if hasKeywords {
-			platforms[e.Platform]++
+			for _, h := range e.Homes() {
+				platforms[h.Platform]++
+			}
 		}
 		if onPlatform {
 			kept.add(e.Keywords)
@@ -94,7 +96,10 @@ type entry struct {
 }
 
 func newEntry(s Service) entry {
-	texts := append([]string{s.ID, s.Description, s.Provider.Name, s.Platform}, s.Keywords...)
+	texts := append([]string{s.ID, s.Description, s.Provider.Name}, s.Keywords...)
+	for _, h := range s.Homes() {
+		texts = append(texts, h.Platform)
+	}
 	title := fold(s.Title)
 	return entry{s, position{0, title, s.ID}, title + " " + fold(strings.Join(texts, " "))}
 }
@@ -131,6 +136,10 @@ func (e entry) rank(words []string) (rank int, matches bool) {
 
 func hasWords(text string, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+func (s Service) isAt(platforms []string) bool {
+	return slices.ContainsFunc(s.Homes(), func(h Home) bool { return slices.Contains(platforms, h.Platform) })
 }
 
 func (s Service) hasAll(keywords []string) bool {

@@ -306,6 +306,35 @@ func TestRequest_NamesServicesOfSeveralPlatforms(t *testing.T) {
 	}
 }
 
+// TestRequest_LeavesThePlatformOpen: of a service that several platforms offer the request names the id alone, or with one of them.
+func TestRequest_LeavesThePlatformOpen(t *testing.T) {
+	const parameters = `"parameters":[{"name":"when","type":"date-interval"}]`
+	environ := stub(t, map[string]string{"GET /services/s": `{"id":"s","platform":"a","protocol":"openeo","homes":[{"platform":"a","label":"openeo"},{"platform":"b","label":"ogc_api_process"}],` + parameters + `}`,
+		"POST /params": `[{"name":"when","type":"date-interval"}]`})
+	for _, at := range []string{"", "b"} {
+		printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month", "--at", at)
+		var made struct {
+			Label   string
+			Service client.Service
+		}
+		if err = errors.Join(err, json.Unmarshal([]byte(printed), &made)); err != nil || made.Label != "" || made.Service != (client.Service{ID: "s", Platform: at}) {
+			t.Errorf("%q: %v: %s", at, err, printed)
+		}
+	}
+	if said, err := execute(t, environ, "service", "s"); err != nil || !strings.Contains(said, "s, at a, b\n") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+func TestShow_ByPlatform(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /upscale_tasks/7/platforms": `{"platforms":[{"platform":"a","service":{},"counts":{"finished":3,"running":1},"per_hour":12.5},` +
+		`{"platform":"b","service":{},"counts":{},"per_hour":0,"notice":"Link your account.","link":"https://broker.example/account"}]}`})
+	printed, err := execute(t, environ, "show", "task-7", "--by", "platform")
+	if err != nil || !strings.Contains(printed, "a         1 running, 3 finished  12.5      -\n") || !strings.Contains(printed, "Link your account. https://broker.example/account") {
+		t.Errorf("%v: %s", err, printed)
+	}
+}
+
 func TestShow_PlatformsOfATask(t *testing.T) {
 	environ := stub(t, map[string]string{"GET /upscale_tasks/7": `{"id":7,"status":"running","homes":[{"platform":"a","service":{}},{"platform":"b","service":{},"unused":"You may not."}]}`})
 	if printed, err := execute(t, environ, "show", "task-7"); err != nil || !strings.Contains(printed, "platforms  a, b (not used: You may not)\n") {

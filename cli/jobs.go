@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -266,7 +267,7 @@ func (a *app) showCommand() *cobra.Command {
 	by := ""
 	command := &cobra.Command{Use: "show ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
 		Short: "Show a job or a task, or the progress of a task by the values of a dimension", Long: "Show a job or a task, or the progress of a task by the values of a dimension.\n\n" + idHelp,
-		Example: "  eodispatch show job-42\n  eodispatch show @latest --json\n  eodispatch show task-7 --by temporal_extent\n  eodispatch show task-7 --by all",
+		Example: "  eodispatch show job-42\n  eodispatch show @latest --json\n  eodispatch show task-7 --by temporal_extent\n  eodispatch show task-7 --by all\n  eodispatch show task-7 --by platform",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if by != "" {
 				return a.showDimensions(ctx, c, t, by)
@@ -283,12 +284,15 @@ func (a *app) showCommand() *cobra.Command {
 				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning}, {"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
 			return a.showParametersOf(j.Parameters)
 		})}
-	command.Flags().StringVar(&by, "by", "", "of a task: the progress by each value of this dimension, such as temporal_extent; all: of each dimension")
+	command.Flags().StringVar(&by, "by", "", "of a task: the progress by each value of this dimension, such as temporal_extent; all: of each dimension; platform: at each platform")
 	return command
 }
 
 // showDimensions prints how far a task is, by the values of one of its dimensions or, by "all", of each.
 func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by string) error {
+	if by == "platform" && t.task {
+		return a.showPlatforms(ctx, c, t)
+	}
 	all, err := dimensionsOf(ctx, c, t, by)
 	if err != nil || a.json {
 		return errors.Join(err, a.printUnless(err, map[string]any{"dimensions": all}))
@@ -298,6 +302,23 @@ func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by
 			for i, v := range d.Values {
 				row(d.Name, valueText(v.Value, i), v.Status, percent(&v.Progress), countsOf(client.Task{Counts: v.Counts}))
 			}
+		}
+	})
+}
+
+// showPlatforms prints how far a task is at each of its platforms.
+func (a *app) showPlatforms(ctx context.Context, c *client.Client, t target) error {
+	all, err := c.TaskPlatforms(ctx, t.id)
+	if err != nil || a.json {
+		return errors.Join(err, a.printUnless(err, map[string]any{"platforms": all}))
+	}
+	return a.table("PLATFORM\tJOBS\tPER HOUR\tNOTE", func(row func(...any)) {
+		for _, p := range all {
+			note := p.Notice
+			if p.Unused != "" {
+				note = "not used: " + p.Unused
+			}
+			row(p.Platform, first(countsOf(client.Task{Counts: p.Counts}), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64), first(strings.TrimSpace(note+" "+p.Link), "-"))
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 // place says where a service is that is not in the catalogue.
 type place struct {
 	platform, endpoint, protocol, namespace string
+	at                                      string // which of the platforms that offer a service of the catalogue
 
 	labels []string // of the job or task; a protocol among them is that of endpoint, as --protocol was called --label before
 }
@@ -26,11 +27,12 @@ var protocols = []string{client.OpenEO, client.OGCProcess}
 func (p *place) flags(a *app, command *cobra.Command, label string) {
 	flags := command.Flags()
 	flags.StringVar(&p.platform, "platform", "", "SERVICE is a process of this platform, by its id or URL, and not a service of the catalogue")
+	flags.StringVar(&p.at, "at", "", "of a service of the catalogue that several platforms offer: only this platform")
 	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, by the platform's address; needs --protocol")
 	flags.StringVar(&p.protocol, "protocol", "", "protocol of --endpoint: openeo or ogc_api_process")
 	flags.StringArrayVar(&p.labels, "label", nil, label)
 	flags.StringVar(&p.namespace, "namespace", "", "namespace of the process at the platform")
-	command.MarkFlagsMutuallyExclusive("platform", "endpoint")
+	command.MarkFlagsMutuallyExclusive("platform", "endpoint", "at")
 	_ = command.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(protocols, cobra.ShellCompDirectiveNoFileComp)) // likewise
 	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms)                                                   // fails only for unknown flags
 }
@@ -48,7 +50,7 @@ type found struct {
 // find returns a service of the catalogue, or a process of a platform.
 func (p place) find(ctx context.Context, c *client.Client, name string) (found, error) {
 	if p.platform == "" && p.endpoint == "" {
-		return fromCatalogue(ctx, c, name)
+		return fromCatalogue(ctx, c, name, p.at)
 	}
 	protocol := p.protocol
 	for _, label := range p.labels {
@@ -76,7 +78,8 @@ func (p place) find(ctx context.Context, c *client.Client, name string) (found, 
 // formats are the names of the usual formats in requests, whatever platforms call them.
 var formats = []string{"gtiff", "netcdf", "geojson", "json"}
 
-func fromCatalogue(ctx context.Context, c *client.Client, id string) (found, error) {
+// fromCatalogue returns a service of the catalogue. One that several platforms offer keeps its id, so that the broker decides where it runs.
+func fromCatalogue(ctx context.Context, c *client.Client, id, at string) (found, error) {
 	s, err := c.Service(ctx, id)
 	if err != nil {
 		return found{}, withoutCatalogue(err)
@@ -85,6 +88,12 @@ func fromCatalogue(ctx context.Context, c *client.Client, id string) (found, err
 		title: s.Title, parameters: s.Parameters, example: s.Example}
 	if s.Protocol != "openeo" {
 		f.label = client.OGCProcess
+	}
+	if at != "" || len(s.Homes) > 1 {
+		f.service, f.label = client.Service{ID: id, Platform: at}, ""
+	}
+	if at != "" {
+		f.parameters = nil // they are those of the first platform
 	}
 	for _, known := range s.Formats {
 		if name := strings.ToLower(known.Name); f.format == "" && slices.Contains(formats, name) {

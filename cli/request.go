@@ -167,7 +167,7 @@ func (r *request) spread(d *document, f found, name string) error {
 	}
 	d.Service, d.Services = client.Service{}, []client.Service{f.service}
 	if r.platform == "" && r.endpoint == "" {
-		d.Services[0] = client.Service{ID: name}
+		d.Services[0] = client.Service{ID: name, Platform: r.at}
 	}
 	for _, id := range r.also {
 		d.Services = append(d.Services, client.Service{ID: id})
@@ -299,7 +299,7 @@ func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client
 
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
 func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
-	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "also", "budget", "trial", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "each", "zip", "platform", "endpoint", "namespace"} {
+	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "also", "budget", "trial", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "each", "zip", "platform", "at", "endpoint", "namespace"} {
 		if len(args) > 0 || given.Changed(name) {
 			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
 		}

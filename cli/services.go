@@ -41,7 +41,7 @@ func (a *app) servicesCommand() *cobra.Command {
 			}
 			return a.table("ID\tTITLE\tPLATFORM\tSTATE", func(row func(...any)) {
 				for _, s := range all {
-					row(s.ID, s.Title, s.Platform, s.PlatformState)
+					row(s.ID, s.Title, strings.Join(s.Platforms(), ", "), s.PlatformState)
 				}
 			})
 		})}
@@ -71,7 +71,7 @@ func (a *app) serviceCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(withoutCatalogue(err), a.printUnless(err, s))
 			}
-			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID, s.Platform, printable(s.Description))
+			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID, strings.Join(s.Platforms(), ", "), printable(s.Description))
 			return a.showParameters(s.Parameters)
 		})}
 }

@@ -255,6 +255,15 @@ func (c *Client) TaskDimensions(ctx context.Context, id int64) ([]DimensionProgr
 	return all.Dimensions, err
 }
 
+// TaskPlatforms returns how far the jobs of a task are at each of its platforms.
+func (c *Client) TaskPlatforms(ctx context.Context, id int64) ([]PlatformProgress, error) {
+	var all struct {
+		Platforms []PlatformProgress `json:"platforms"`
+	}
+	_, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/platforms"}, &all)
+	return all.Platforms, err
+}
+
 // pages yields the elements of a list that has the address of its next page in the header Link.
 func pages[P, E any](ctx context.Context, c *Client, path string, query url.Values, elements func(P) []E) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {

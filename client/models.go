@@ -39,6 +39,7 @@ type Service struct {
 	Endpoint    string  `json:"endpoint,omitempty"`
 	Namespace   *string `json:"namespace,omitempty"`
 	Application string  `json:"application,omitempty"`
+	Platform    string  `json:"platform,omitempty"` // with ID: the one of the platforms that offer the service
 }
 
 // JobRequest is a request for one job.
@@ -205,6 +206,15 @@ type TaskHome struct {
 	Platform string  `json:"platform"`
 	Service  Service `json:"service"`
 	Unused   string  `json:"unused,omitempty"` // why no job runs there
+	Notice   string  `json:"notice,omitempty"` // what the user had to do before jobs run there when the task was accepted
+	Link     string  `json:"link,omitempty"`   // where the user can do that
+}
+
+// PlatformProgress is how far the jobs of a task are at one of its platforms.
+type PlatformProgress struct {
+	TaskHome
+	Counts  map[Status]int `json:"counts"`
+	PerHour float64        `json:"per_hour"` // jobs that finish there in an hour
 }
 
 // Forecast is when a job starts and ends, or a task ends.

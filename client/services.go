@@ -77,6 +77,27 @@ type ServiceSummary struct {
 	Thumbnail     *string    `json:"thumbnail"`
 	Updated       *time.Time `json:"updated"`
 	StaleSince    *time.Time `json:"stale_since"`
+
+	Homes []ServiceHome `json:"homes,omitempty"` // the platforms that offer it, if there are several
+}
+
+// ServiceHome is a platform that offers a service.
+type ServiceHome struct {
+	Platform      string `json:"platform"`
+	PlatformState string `json:"platform_state"`
+	Label         string `json:"label"` // the protocol there
+}
+
+// Platforms returns the names of the platforms that offer the service.
+func (s ServiceSummary) Platforms() []string {
+	if len(s.Homes) == 0 {
+		return []string{s.Platform}
+	}
+	names := make([]string, len(s.Homes))
+	for i, h := range s.Homes {
+		names[i] = h.Platform
+	}
+	return names
 }
 
 // Provider is who provides a service.

@@ -277,6 +277,14 @@ type Service struct {
 	Keywords    []string        `yaml:"keywords"`
 	Cost        string          `yaml:"cost"`    // what it costs, in words
 	Example     json.RawMessage `yaml:"example"` // a mapping of parameters
+	Also        []ServiceHome   `yaml:"also"`    // further platforms that offer the service
+}
+
+// ServiceHome is a further platform that offers a service, and what the service is called there.
+type ServiceHome struct {
+	Platform    string  `yaml:"platform"` // name of a platform
+	Application string  `yaml:"application"`
+	Namespace   *string `yaml:"namespace"`
 }
 
 // ServiceRule sets defaults and limits of requests for some services, see dispatch.Policy.

@@ -90,6 +90,7 @@ services:
   platform: open-ogc
   application: ndvi
   namespace: ns
+  also: [{platform: cdse, application: 'https://apps.example.org/ndvi.json'}]
   keywords: [a, b]
   cost: one credit
   example: {from: 2024-06-01, box: [1, 2.50, yes], deep: {a: null, b: "2024-06-01"}}
@@ -157,7 +158,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Limits: defaults, Submit: AtMostOnce, Assets: DirectAssets,
 		}},
 		Catalogue: Catalogue{Sources: []string{"/etc/records", "https://catalogue.example.org/items?limit=100"}, Refresh: 10 * time.Minute, Open: true},
-		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc", Application: "ndvi", Namespace: new("ns"), Keywords: []string{"a", "b"}, Cost: "one credit",
+		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc", Application: "ndvi", Namespace: new("ns"), Also: []ServiceHome{{Platform: "cdse", Application: "https://apps.example.org/ndvi.json"}}, Keywords: []string{"a", "b"}, Cost: "one credit",
 			Example: json.RawMessage(`{"box":[1,2.5,"yes"],"deep":{"a":null,"b":"2024-06-01"},"from":"2024-06-01"}`)},
 			{ID: "other", Platform: "cdse", Application: "https://apps.example.org/p.json"}},
 		ServiceRules: []ServiceRule{{Services: []string{"ndvi"}, Platform: "open-ogc", Application: "nd*", Options: json.RawMessage(`{"memory":"4g","retries":2}`), MaxDuration: 2 * time.Hour,
@@ -176,35 +177,37 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 
 func TestLoad_CatalogueFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"catalogue: {sources: ['']}":                                                             "catalogue.sources[0]: is missing",
-		"catalogue: {sources: [/a, /a]}":                                                         "this source is also that of catalogue.sources[0]",
-		"catalogue: {sources: ['http://a.example.org']}":                                         "use https",
-		"catalogue: {sources: ['https://u:p@a.example.org']}":                                    "must not contain a user name",
-		"catalogue: {refresh: 0s}":                                                               "write a duration",
-		"hooks: {trusted: ['https://a.example.org/path']}":                                       "hooks.trusted[0]: write SCHEME://HOST",
-		"hooks: {mail: {server: smtp, from: a@example.org}}":                                     "hooks.mail: server: write HOST:PORT",
-		"hooks: {mail: {server: 'smtp:25', from: nobody}}":                                       "hooks.mail: from: write an address",
-		"hooks: {mail: {server: 'smtp:25', from: a@example.org, encryption: tls}}":               "hooks.mail: encryption: write starttls",
-		"services: [{id: a b, platform: a, application: x}]":                                     "services[0].id: use letters",
-		"services: [{platform: a}]":                                                              "services[0].application: is missing",
-		"services: [{id: x, platform: aa, application: x}]":                                      "services[0].platform: is not the name of a platform; did you mean a?",
-		"services: [{id: x, application: x}]":                                                    "services[0].platform: is missing",
-		"services: [{id: x, platform: a, application: x, example: 3}]":                           "services[0].example: write a mapping",
-		"services: [{id: x, platform: a, application: x, example: {a: .inf}}]":                   "services[0].example: cannot be written as JSON",
-		"services: [{id: x, platform: a, application: x}, {id: x, platform: a, application: y}]": "the id x is also that of services[0].id",
-		"service_rules: [{format: gtiff}]":                                                       "service_rules[0]: name the services",
-		"service_rules: [{platform: aa}]":                                                        "service_rules[0].platform: is not the name of a platform; did you mean a?",
-		"service_rules: [{services: [a b]}]":                                                     "service_rules[0].services[0]: write the id of a service",
-		"service_rules: [{services: [x], format: " + strings.Repeat("x", 101) + "}]":             "service_rules[0].format: write at most 100 characters",
-		"service_rules: [{services: [x], max_duration: 1500ms}]":                                 "service_rules[0].max_duration: write whole seconds",
-		"service_rules: [{services: [x], budget_unit: credits}]":                                 "service_rules[0].budget_unit: is the unit of budget",
-		"service_rules: [{services: [x], options: {budget: 3}}]":                                 "service_rules[0].options: write budget beside options",
-		"service_rules: [{services: [x], options: {notify: {}}}]":                                "service_rules[0].options: must not have notify",
-		"service_rules: [{services: [x], options: {retries: 99}}]":                               "service_rules[0].options: retries is a whole number, 10 at most",
-		"service_rules: [{services: [x], options: {pin: maybe}}]":                                "service_rules[0].options: pin is true or false",
-		"service_rules: [{services: [x], options: 3}]":                                           "service_rules[0].options: write a mapping",
-		"service_rules: [{services: [x], users: {claim: groups}}]":                               "service_rules[0].users: set both claim and any_of",
-		"ogcapi: {echo: true}\nservices: [{id: echo, platform: a, application: x}]":              "services[0].id: the id echo is also that of ogcapi.echo",
+		"catalogue: {sources: ['']}":                                                              "catalogue.sources[0]: is missing",
+		"catalogue: {sources: [/a, /a]}":                                                          "this source is also that of catalogue.sources[0]",
+		"catalogue: {sources: ['http://a.example.org']}":                                          "use https",
+		"catalogue: {sources: ['https://u:p@a.example.org']}":                                     "must not contain a user name",
+		"catalogue: {refresh: 0s}":                                                                "write a duration",
+		"hooks: {trusted: ['https://a.example.org/path']}":                                        "hooks.trusted[0]: write SCHEME://HOST",
+		"hooks: {mail: {server: smtp, from: a@example.org}}":                                      "hooks.mail: server: write HOST:PORT",
+		"hooks: {mail: {server: 'smtp:25', from: nobody}}":                                        "hooks.mail: from: write an address",
+		"hooks: {mail: {server: 'smtp:25', from: a@example.org, encryption: tls}}":                "hooks.mail: encryption: write starttls",
+		"services: [{id: a b, platform: a, application: x}]":                                      "services[0].id: use letters",
+		"services: [{id: x, platform: a, application: x, also: [{platform: a, application: y}]}]": "services[0].also[0].platform: the platform a is also that of services[0].platform",
+		"services: [{id: x, platform: a, application: x, also: [{platform: aa}]}]":                "services[0].also[0].application: is missing",
+		"services: [{platform: a}]":                                                               "services[0].application: is missing",
+		"services: [{id: x, platform: aa, application: x}]":                                       "services[0].platform: is not the name of a platform; did you mean a?",
+		"services: [{id: x, application: x}]":                                                     "services[0].platform: is missing",
+		"services: [{id: x, platform: a, application: x, example: 3}]":                            "services[0].example: write a mapping",
+		"services: [{id: x, platform: a, application: x, example: {a: .inf}}]":                    "services[0].example: cannot be written as JSON",
+		"services: [{id: x, platform: a, application: x}, {id: x, platform: a, application: y}]":  "the id x is also that of services[0].id",
+		"service_rules: [{format: gtiff}]":                                                        "service_rules[0]: name the services",
+		"service_rules: [{platform: aa}]":                                                         "service_rules[0].platform: is not the name of a platform; did you mean a?",
+		"service_rules: [{services: [a b]}]":                                                      "service_rules[0].services[0]: write the id of a service",
+		"service_rules: [{services: [x], format: " + strings.Repeat("x", 101) + "}]":              "service_rules[0].format: write at most 100 characters",
+		"service_rules: [{services: [x], max_duration: 1500ms}]":                                  "service_rules[0].max_duration: write whole seconds",
+		"service_rules: [{services: [x], budget_unit: credits}]":                                  "service_rules[0].budget_unit: is the unit of budget",
+		"service_rules: [{services: [x], options: {budget: 3}}]":                                  "service_rules[0].options: write budget beside options",
+		"service_rules: [{services: [x], options: {notify: {}}}]":                                 "service_rules[0].options: must not have notify",
+		"service_rules: [{services: [x], options: {retries: 99}}]":                                "service_rules[0].options: retries is a whole number, 10 at most",
+		"service_rules: [{services: [x], options: {pin: maybe}}]":                                 "service_rules[0].options: pin is true or false",
+		"service_rules: [{services: [x], options: 3}]":                                            "service_rules[0].options: write a mapping",
+		"service_rules: [{services: [x], users: {claim: groups}}]":                                "service_rules[0].users: set both claim and any_of",
+		"ogcapi: {echo: true}\nservices: [{id: echo, platform: a, application: x}]":               "services[0].id: the id echo is also that of ogcapi.echo",
 	} {
 		if _, err := load("x.yaml", []byte(minimal+text), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

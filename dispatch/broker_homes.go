@@ -18,44 +18,56 @@ const (
 	anyTask      = TaskID(0)        // the key of Broker.spreads
 )
 
-// draftTask returns what the jobs of a task have in common, and the request as it is stored. If the request has several homes it is checked at each,
-// and the draft is for the first that can be used.
-func (b *Broker) draftTask(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, Request, error) {
+// taskDraft is what the jobs of a task have in common, and the request as it is stored.
+type taskDraft struct {
+	Draft
+	request Request
+}
+
+// draftTask returns the drafts with which a task can be stored: one or, if the request has several homes, one for each that can be used. It is checked at each.
+func (b *Broker) draftTask(ctx context.Context, u UserID, r Request, d *Dimension) ([]taskDraft, error) {
 	if len(r.Homes) == 0 {
-		return b.draft(ctx, u, r, d)
+		one, kept, err := b.draft(ctx, u, r, d)
+		return []taskDraft{{one, kept}}, err
 	}
 	if r.Budget() != (Budget{}) {
-		return Draft{}, r, InvalidBody("dispatch.Accept", "A task with several services has no budget, because platforms charge in units of their own.", "options", "budget")
+		return nil, InvalidBody("dispatch.Accept", "A task with several services has no budget, because platforms charge in units of their own.", "options", "budget")
 	}
 	homes, drafts, err := b.draftHomes(ctx, u, r, d)
 	if err != nil {
-		return Draft{}, r, err
+		return nil, err
 	}
-	first := slices.IndexFunc(homes, func(h Home) bool { return h.Unused == "" })
-	if err := pinHomes(homes, drafts, first); err != nil {
-		return Draft{}, r, err
+	var all []taskDraft
+	for i := range homes {
+		if homes[i].Unused != "" {
+			continue
+		}
+		kept := drafts[i].request
+		if kept.Homes, err = pinHomes(homes, drafts, i); err != nil {
+			return nil, err
+		}
+		all = append(all, taskDraft{drafts[i].Draft, kept})
 	}
-	kept := drafts[first].request
-	kept.Homes = homes
-	return drafts[first].Draft, kept, nil
+	return all, nil
 }
 
-// pinHomes notes what the homes are pinned to. The document of one home is stored with the task, so a home with another one is not pinned; it is an error if
-// the client asked for that.
-func pinHomes(homes []Home, drafts []homeDraft, first int) error {
+// pinHomes returns the homes with what they are pinned to. The document of the first home is stored with the task, so a home with another one is not pinned; it is
+// an error if the client asked for that.
+func pinHomes(homes []Home, drafts []homeDraft, first int) ([]Home, error) {
+	homes = slices.Clone(homes)
 	for i := range homes {
 		r := drafts[i].request
 		switch {
 		case homes[i].Unused != "":
 		case r.PinnedToDocument() && r.Pin != drafts[first].request.Pin:
 			if r.MustPin() {
-				return InvalidBody("dispatch.Accept", "The services are defined by different documents, so that the task cannot be pinned.", "options", optionPin)
+				return nil, InvalidBody("dispatch.Accept", "The services are defined by different documents, so that the task cannot be pinned.", "options", optionPin)
 			}
 		default:
 			homes[i].Pin = r.Pin
 		}
 	}
-	return nil
+	return homes, nil
 }
 
 // homeDraft is a task's draft at one of its homes.
@@ -64,6 +76,7 @@ type homeDraft struct {
 	request    Request
 	parameters []Parameter
 	described  bool
+	notice     string // see Home
 	err        error
 }
 
@@ -91,7 +104,7 @@ func (b *Broker) draftHomes(ctx context.Context, u UserID, r Request, d *Dimensi
 			return nil, nil, firstOf(compareHomes(homes, drafts, used, i), atHome(err, i))
 		}
 		j := drafts[i].Job
-		homes[i].Base, homes[i].Hash = j.Base, j.Service
+		homes[i].Base, homes[i].Hash, homes[i].Notice = j.Base, j.Service, drafts[i].notice
 		if used < 0 {
 			used = i
 			continue
@@ -110,8 +123,10 @@ func (b *Broker) draftHome(ctx context.Context, u UserID, r Request, d *Dimensio
 	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil && !Is(h.err, Invalid) {
 		return h
 	}
+	h.request.Options, h.Budgeted = h.request.optionsWithout(optionBudget), false // that of a rule; a request with one is refused
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
+	h.notice = b.missingSignIn(ctx, u, h.Account)
 	var err error
 	switch h.parameters, err = b.Parameters(ctx, u, r.Service, r.Label); {
 	case Is(err, Unsupported): // the platform describes no services
@@ -123,6 +138,18 @@ func (b *Broker) draftHome(ctx context.Context, u UserID, r Request, d *Dimensio
 		h.described, h.err = true, err
 	}
 	return h
+}
+
+// missingSignIn returns what a user must do before jobs run under an account of theirs; "": nothing, or it is not known now.
+func (b *Broker) missingSignIn(ctx context.Context, u UserID, a Account) string {
+	backend := b.backendNamed(a.Platform())
+	if backend == nil || backend.Access != AccessUser {
+		return ""
+	}
+	if _, err := b.token(ctx, a); Is(err, SignInRequired) {
+		return TextFor(err)
+	}
+	return ""
 }
 
 // atHome returns an error about the service of a request as one about the home with that index.
@@ -152,7 +179,7 @@ func compareHomes(homes []Home, drafts []homeDraft, first, i int) error {
 		return nil
 	}
 	if differ := differences(drafts[first].parameters, drafts[i].parameters); len(differ) > 0 {
-		return InvalidBody("dispatch.Accept", fmt.Sprintf("The services at %s and %s have different parameters: %s.", homes[first].Account.Platform(), homes[i].Account.Platform(),
+		return InvalidBody("dispatch.Accept", fmt.Sprintf("The services at %s and %s have different parameters: %s. Name one of them only.", homes[first].Account.Platform(), homes[i].Account.Platform(),
 			short(strings.Join(differ, "; "))), "services", i)
 	}
 	return nil

@@ -126,20 +126,16 @@ func spread(t *testing.T, a, b *site, slots int, test func(t *testing.T, h *test
 	})
 }
 
-func (h *testBroker) acceptSpread(t *testing.T, r dispatch.Request, tiles int) dispatch.TaskRecord {
+func (h *testBroker) acceptSpread(t *testing.T, r dispatch.Request, n int) dispatch.TaskRecord {
 	t.Helper()
-	d := dispatch.Dimension{Name: "tile"}
-	for i := range tiles {
-		d.Values = append(d.Values, fmt.Append(nil, i))
-	}
-	task, err := h.AcceptTask(t.Context(), "ann", r, d, dispatch.Key{})
+	task, err := h.AcceptTask(t.Context(), "ann", r, tiles(n), dispatch.Key{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return task
 }
 
-// awaitCounts waits for a task's end.
+// awaitTaskEnd waits for a task's end.
 func (h *testBroker) awaitTaskEnd(t *testing.T, id dispatch.TaskID, within time.Duration) dispatch.TaskRecord {
 	t.Helper()
 	for end := time.Now().Add(within); ; time.Sleep(time.Second) {
@@ -301,6 +297,80 @@ func TestSpread_Refused(t *testing.T) {
 		}
 		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 2 || a.jobs(t) != 0 {
 			t.Errorf("%v, %d jobs at the platform that is not used", end.Counts, a.jobs(t))
+		}
+	})
+}
+
+// TestSpread_NoBudgetByRule: the budget that a rule gives to tasks that have none is none of a task at several platforms, which charge in units of their own.
+func TestSpread_NoBudgetByRule(t *testing.T) {
+	spread(t, newSite(time.Minute), newSite(time.Minute), 2, func(t *testing.T, h *testBroker) {
+		h.Policies = []dispatch.Policy{{Applies: func(string, dispatch.Service) bool { return true }, Budget: dispatch.Budget{Amount: 5}, MaxDuration: time.Hour}}
+		task := h.acceptSpread(t, spreadRequest(), 4)
+		if task.Budget != (dispatch.Budget{}) || task.Request.Budget() != (dispatch.Budget{}) || task.Request.MaxDuration() != time.Hour {
+			t.Errorf("budget %+v, options %s", task.Budget, task.Request.Options)
+		}
+		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 4 {
+			t.Errorf("%v", end.Counts)
+		}
+	})
+}
+
+// TestSpread_QuotaAtEachPlatform: all jobs are accepted at a platform where the user's quota permits them, and no more move to another one than that permits.
+func TestSpread_QuotaAtEachPlatform(t *testing.T) {
+	a, b := newSite(time.Minute), newSite(time.Minute)
+	spread(t, a, b, 10, func(t *testing.T, h *testBroker) {
+		h.Backends[0].Quota.Live, h.Backends[1].Quota.Live = 3, 50
+		task := h.acceptSpread(t, spreadRequest(), 20)
+		if task.Account != "b/shared" {
+			t.Errorf("accepted at %s", task.Account)
+		}
+		for range 20 {
+			time.Sleep(3 * time.Second)
+			jobs, err := h.Store.TaskJobs(t.Context(), "ann", task.ID, dispatch.Page{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			live := 0
+			for _, j := range jobs {
+				if j.Account == "a/shared" && !j.Status.Final() {
+					live++
+				}
+			}
+			if live > 3 {
+				t.Fatalf("%d jobs at the platform with a quota of 3", live)
+			}
+		}
+		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 20 || a.jobs(t) == 0 || a.jobs(t)+b.jobs(t) != 20 {
+			t.Errorf("%v: %d and %d jobs", end.Counts, a.jobs(t), b.jobs(t))
+		}
+		_, err := h.AcceptTask(t.Context(), "ann", spreadRequest(), tiles(60), dispatch.Key{})
+		wantKind(t, err, dispatch.LimitReached)
+	})
+}
+
+// unlinked are the tokens of a user who has linked no account at the platform a.
+type unlinked struct{ dispatch.Tokens }
+
+func (u unlinked) Token(ctx context.Context, a dispatch.Account) (dispatch.Token, error) {
+	if a.Platform() == "a" {
+		return dispatch.Token{}, &dispatch.Error{Kind: dispatch.SignInRequired, Text: "Link your account at a."}
+	}
+	return u.Tokens.Token(ctx, a)
+}
+
+// TestSpread_ToldOfAMissingSignIn: who must sign in at one of the platforms is told when the task is accepted, and the jobs run at the others meanwhile.
+func TestSpread_ToldOfAMissingSignIn(t *testing.T) {
+	a, b := newSite(time.Minute), newSite(time.Minute)
+	spread(t, a, b, 4, func(t *testing.T, h *testBroker) {
+		linked := h.Tokens
+		h.Tokens, h.Backends[0].Access = unlinked{linked}, dispatch.AccessUser
+		task := h.acceptSpread(t, spreadRequest(), 12)
+		if homes := task.Request.Homes; homes[0].Notice != "Link your account at a." || homes[0].Unused != "" || homes[1].Notice != "" {
+			t.Errorf("homes %+v", homes)
+		}
+		time.Sleep(3*time.Minute + 30*time.Second)
+		if task, err := h.Store.Task(t.Context(), "ann", task.ID); err != nil || task.Counts[dispatch.Finished] < 10 || a.jobs(t) != 0 {
+			t.Errorf("%v, %v, and %d jobs at the platform without a sign-in", task.Counts, err, a.jobs(t))
 		}
 	})
 }

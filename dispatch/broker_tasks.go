@@ -12,13 +12,23 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	if err := checkDimensions(t.Request, &d); err != nil {
 		return TaskRecord{}, err
 	}
-	shared, kept, err := b.draftTask(ctx, u, r, &d)
+	drafts, err := b.draftTask(ctx, u, r, &d)
 	if err != nil {
 		return b.RepeatedTask(ctx, u, k, err)
 	}
-	t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, kept, shared.Document, shared.Hooks, r.Annotations
-	shared.Annotations = Annotations{}
-	first, err := b.storeSubmission(ctx, u, k, t, t.drafts(shared, d.Each()))
+	var first KeyTarget
+	for i, shared := range drafts { // at the first home where the user's quota permits all jobs
+		t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, shared.request, shared.Document, shared.Hooks, r.Annotations
+		shared.Annotations = Annotations{}
+		var refused error
+		first, refused = b.storeSubmission(ctx, u, k, t, t.drafts(shared.Draft, d.Each()))
+		if i == 0 || !Is(refused, LimitReached) {
+			err = refused
+		}
+		if !Is(refused, LimitReached) {
+			break
+		}
+	}
 	switch {
 	case err != nil:
 		return TaskRecord{}, err
@@ -27,7 +37,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	case first.Task != 0:
 		return b.repeatedTask(ctx, u, first.Task)
 	}
-	if len(kept.Homes) > 0 {
+	if len(t.Request.Homes) > 0 {
 		b.spreads.signal(anyTask)
 	}
 	accepted := TaskRecord{Task: *t, Counts: Counts{Accepted: d.Jobs()}, Attention: t.PausedFor}

@@ -26,7 +26,7 @@ func (b *Broker) CheckRequest(ctx context.Context, u UserID, r Request, d *Dimen
 			return err
 		}
 	}
-	_, _, err := b.draft(ctx, u, r, d)
+	_, err := b.draftTask(ctx, u, r, d)
 	return err
 }
 

@@ -21,6 +21,7 @@ type Home struct {
 	Hash    ServiceHash `json:"hash,omitempty"`
 	Pin     string      `json:"pin,omitempty"`    // see Request.Pin
 	Unused  string      `json:"unused,omitempty"` // why no job of the task runs there; "": some may
+	Notice  string      `json:"notice,omitempty"` // what the owner had to do, when the task was accepted, before jobs run there; "": nothing
 }
 
 // TaskHomes stores the tasks that have several homes, and moves their jobs.

@@ -36,8 +36,10 @@ func ruleMatch(rule config.ServiceRule, offered *catalogue.Catalogue) func(strin
 			return false
 		}
 		return len(rule.Services) == 0 || slices.ContainsFunc(rule.Services, func(id string) bool {
-			listed, known := offered.Find(id)
-			return known && listed.Platform == platform && listed.Service.Application == s.Application && namespace(listed.Service) == namespace(s)
+			listed, _ := offered.Find(id)
+			return slices.ContainsFunc(listed.Homes(), func(h catalogue.Home) bool {
+				return h.Platform == platform && h.Service.Application == s.Application && namespace(h.Service) == namespace(s)
+			})
 		})
 	}
 }

@@ -33,9 +33,18 @@ func offeredServices(settings *config.Config, platforms catalogue.Platforms, kep
 
 // configuredService returns a service of the configuration, whose platform is one of the given.
 func configuredService(s config.Service, platforms []config.Platform) catalogue.Service {
-	at := platforms[slices.IndexFunc(platforms, func(p config.Platform) bool { return p.Name == s.Platform })]
-	return catalogue.Service{ID: s.ID, Title: s.Title, Description: s.Description, Keywords: s.Keywords, Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example,
-		Label: at.Protocol.Label(), Service: dispatch.Service{Endpoint: at.Endpoint, Namespace: s.Namespace, Application: s.Application}}
+	first := configuredHome(config.ServiceHome{Platform: s.Platform, Application: s.Application, Namespace: s.Namespace}, platforms)
+	c := catalogue.Service{ID: s.ID, Title: s.Title, Description: s.Description, Keywords: s.Keywords, Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example,
+		Label: first.Label, Service: first.Service}
+	for _, h := range s.Also {
+		c.Also = append(c.Also, configuredHome(h, platforms))
+	}
+	return c
+}
+
+func configuredHome(h config.ServiceHome, platforms []config.Platform) catalogue.Home {
+	at := platforms[slices.IndexFunc(platforms, func(p config.Platform) bool { return p.Name == h.Platform })]
+	return catalogue.Home{Label: at.Protocol.Label(), Service: dispatch.Service{Endpoint: at.Endpoint, Namespace: h.Namespace, Application: h.Application}}
 }
 
 // readServices returns the catalogue as its sources are now, without the database.
@@ -55,12 +64,21 @@ func askSource(ctx context.Context, settings *config.Config, source string) erro
 	return nil
 }
 
+// platformsOf returns the names of a service's platforms in one line.
+func platformsOf(s catalogue.Service) string {
+	var names []string
+	for _, h := range s.Homes() {
+		names = append(names, h.Platform)
+	}
+	return strings.Join(names, ", ")
+}
+
 // listCatalogue prints all services of the catalogue, and what is not used with the reasons. It fails if a source cannot be read.
 func listCatalogue(ctx context.Context, settings *config.Config, out io.Writer) error {
 	offered := readServices(ctx, settings)
 	all, _ := offered.Search(catalogue.Query{}) // without After it succeeds
 	for _, s := range all.Services {
-		fmt.Fprintf(out, "service   %s: %s (platform %s)\n", s.ID, s.Title, s.Platform)
+		fmt.Fprintf(out, "service   %s: %s (platform %s)\n", s.ID, s.Title, platformsOf(s))
 	}
 	refused := offered.Rejections()
 	for _, r := range refused {

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// listedService returns the service with an id of the catalogue at the first of its platforms, or at the one that is named, and its label.
+func (a *api) listedService(f, s *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
+	homes := a.listedHomes(f, s, l)
+	if len(homes) == 0 {
+		return dispatch.Service{}, l
+	}
+	return homes[0].Service, homes[0].Label
+}
+
+// listedHomes returns where the service is that the form s names by its id: the platforms that offer it or, with the member platform or with the label l of
+// the request f, those of them that are meant. None: a fault is recorded.
+func (a *api) listedHomes(f, s *form, l dispatch.Label) []catalogue.Home {
+	before := len(*f.faults)
+	id, platform := s.text("id", a.Limits.Text), ""
+	if s.has("platform") {
+		platform = s.text("platform", a.Limits.Text)
+	}
+	if len(*f.faults) > before {
+		return nil
+	}
+	listed, ok := a.Services.Find(id)
+	if !ok {
+		s.fault("id", "value_error", "The catalogue has no service with this id. It may have been removed since")
+		return nil
+	}
+	homes := listed.Homes()
+	if platform != "" {
+		homes = slices.DeleteFunc(homes, func(h catalogue.Home) bool { return h.Platform != platform })
+	}
+	if len(homes) == 0 {
+		s.fault("platform", "value_error", fmt.Sprintf("The service %s is not offered there. It is at %s", id, strings.Join(platformNames(listed), ", ")))
+		return nil
+	}
+	meant := slices.DeleteFunc(slices.Clone(homes), func(h catalogue.Home) bool { return l != "" && h.Label != l })
+	if len(meant) == 0 {
+		f.fault("label", "value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", homes[0].Label, id))
+	}
+	return meant
+}
+
+func platformNames(s catalogue.Service) (names []string) {
+	for _, h := range s.Homes() {
+		names = append(names, h.Platform)
+	}
+	return names
+}
+
+// homesOf returns where the service of a request is if the request leaves that open: several platforms offer it, and none is named. Faults are for those who
+// read the service.
+func (a *api) homesOf(f *form) []catalogue.Home {
+	silent := &form{at: f.at, members: f.members, faults: &[]dispatch.Fault{}}
+	s := &form{at: f.at, faults: silent.faults}
+	if json.Unmarshal(f.members["service"], &s.members) != nil || !s.isReference() {
+		return nil
+	}
+	homes := a.listedHomes(silent, s, silent.label())
+	if len(homes) < 2 {
+		return nil
+	}
+	return homes
+}
+
+// preference orders the states of platforms by how soon a job is expected to run there.
+var preference = []dispatch.State{dispatch.StateOK, dispatch.StateUnknown, dispatch.StateBusy, dispatch.StateUnreachable, dispatch.StateSignInRequired,
+	dispatch.StateMisconfigured, dispatch.StateForbidden}
+
+// atOneHome returns a request for the home where it is expected to run soonest: the first, unless the platform of another one is in a better state. Without homes
+// it returns the request unchanged.
+func (a *api) atOneHome(ctx context.Context, r dispatch.Request, homes []catalogue.Home) dispatch.Request {
+	if len(homes) == 0 {
+		return r
+	}
+	states, err := a.platformStates(ctx)
+	if err != nil { // the database does not answer, and so accepts no request either
+		return r
+	}
+	best := slices.MinFunc(homes, func(x, y catalogue.Home) int {
+		return cmp.Compare(slices.Index(preference, dispatch.State(states[x.Platform])), slices.Index(preference, dispatch.State(states[y.Platform])))
+	})
+	r.Label, r.Service = best.Label, best.Service
+	return r
+}
+
+// atHomes returns a request for a task at all of the homes. With a budget it is one for a single home, because platforms charge in units of their own.
+func (a *api) atHomes(ctx context.Context, r dispatch.Request, homes []catalogue.Home) dispatch.Request {
+	budgeted := r.Budget() != dispatch.Budget{}
+	for _, h := range homes {
+		budgeted = budgeted || a.Broker.Policy(h.Service, h.Label).Budget != dispatch.Budget{}
+	}
+	if budgeted {
+		return a.atOneHome(ctx, r, homes)
+	}
+	for _, h := range homes {
+		r.Homes = append(r.Homes, dispatch.Home{Label: h.Label, Service: h.Service})
+	}
+	return r
+}
