@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -80,8 +81,8 @@ type server struct {
 	probe  string // a URL that responds with 200 once the server is ready
 }
 
-// start starts a server, waits until it is ready, and kills it when the test ends.
-func start(t *testing.T, s server) {
+// start starts a server, waits until it is ready, and kills it when the test ends, or earlier by the function that it returns.
+func start(t *testing.T, s server) (kill func()) {
 	t.Helper()
 	log := filepath.Join(s.folder, s.name+".log")
 	output, err := os.Create(log)
@@ -101,14 +102,16 @@ func start(t *testing.T, s server) {
 		defer close(ended)
 		_ = cmd.Wait() // the test kills it; its log says why it ended earlier
 	}()
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if it has already ended
 		<-ended
 	})
+	t.Cleanup(kill)
 	if err := answers(t.Context(), s.probe, ended); err != nil {
 		said, _ := os.ReadFile(log)
 		t.Fatalf("%s: %v\n%s", s.name, err, tail(said, 2000))
 	}
+	return kill
 }
 
 // answers waits until a URL responds with 200. It returns an error if the program ends before that.
@@ -163,6 +166,12 @@ func servers(t *testing.T) string {
 
 // startPygeoapi starts a pygeoapi server of a version and returns its address.
 func startPygeoapi(t *testing.T, version string) string {
+	base, _ := startMortalPygeoapi(t, version)
+	return base
+}
+
+// startMortalPygeoapi also returns what kills the server.
+func startMortalPygeoapi(t *testing.T, version string) (base string, kill func()) {
 	venv, folder, port := environment(t, "pygeoapi-"+version), t.TempDir(), freePort(t)
 	template, err := os.ReadFile(filepath.Join(servers(t), "pygeoapi.yml"))
 	if err != nil {
@@ -181,10 +190,9 @@ func startPygeoapi(t *testing.T, version string) string {
 	if err := generate.Run(); err != nil {
 		t.Fatalf("pygeoapi openapi generate: %v\n%s", err, tail(said.Bytes(), 2000))
 	}
-	base := "http://127.0.0.1:" + port
-	start(t, server{name: "pygeoapi", folder: folder, env: env, probe: base + "/conformance?f=json",
+	base = "http://127.0.0.1:" + port
+	return base, start(t, server{name: "pygeoapi", folder: folder, env: env, probe: base + "/conformance?f=json",
 		args: gunicorn(venv, port, "pygeoapi.flask_app:APP")})
-	return base
 }
 
 // startOpenEO starts an openeo_driver server and returns its address.

@@ -1,6 +1,6 @@
 // Every text of the page, so that it can be translated in one place.
 import type { Label, PlatformState, Status, Step } from "./api/wire";
-import { count, number } from "./format";
+import { count, number, rounded } from "./format";
 
 const jobs = (n: number) => count(n, "job", "jobs");
 const tiles = (n: number) => count(n, "tile", "tiles");
@@ -243,6 +243,16 @@ export const texts = {
     unequal: (parts: number[]) => `Values that are combined one by one must be of the same number; here are ${parts.map(number).join(" and ")}.`,
   },
 
+  platforms: {
+    title: "By platform",
+    rate: (n: number) => `${rounded(n)} per hour`,
+    unused: "Not used.",
+    resolve: "Resolve",
+    where: "Where to run",
+    open: "Where each job ends first",
+    openHelp: "Several platforms offer this service. The jobs of a task run at all of them, a single job at the first that responds.",
+  },
+
   pin: {
     label: "Run only the present definition",
     help: "All jobs run the definition that the service has when you start them. A job fails if the definition has changed by then and the platform cannot run the former one.",
@@ -270,6 +280,7 @@ export const texts = {
     costOf: (n: string, unit: string) => `about ${n} ${unit}, by the area`,
     noCost: "The provider gives no estimate.",
     limits: "Limits",
+    limitsAt: (platform: string) => `Limits of ${platform}`,
     slots: (of: number) => `The platform gets ${jobs(of)} of this account at once; the others wait for their turn.`,
     liveLimit: (used: number, of: number) => `You have ${jobs(used)} that have not ended; you may have ${number(of)}.`,
     dayLimit: (used: number, of: number) => `You submitted ${jobs(used)} in the last 24 hours; you may submit ${number(of)}.`,

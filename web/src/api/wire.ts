@@ -38,7 +38,17 @@ export interface ServiceSummary {
   thumbnail?: string | null;
   updated?: string | null;
   stale_since?: string | null;
+  homes?: ServiceHome[]; // the platforms that offer it, if there are several
 }
+
+export interface ServiceHome {
+  platform: string;
+  platform_state: PlatformState;
+  label: Label;
+}
+
+// platformsOf returns the names of the platforms that offer a service.
+export const platformsOf = (s: ServiceSummary): string[] => s.homes?.map((h) => h.platform) ?? [s.platform];
 
 export interface ServiceList {
   services: ServiceSummary[];
@@ -103,8 +113,8 @@ export interface ErrorBody {
 export type Label = "openeo" | "ogc_api_process";
 export interface JobRequest {
   title: string;
-  label: Label;
-  service: { id: string };
+  label?: Label; // absent: several platforms offer the service
+  service: { id: string; platform?: string };
   parameters: Record<string, unknown>;
   format: string;
   options?: { pin: true };
@@ -203,6 +213,7 @@ export interface TaskSummary extends Annotations {
   label: Label;
   status: Status;
   paused?: boolean;
+  homes?: { platform: string }[]; // its platforms, if there are several
   budget?: TaskBudget;
   trial?: number;
   counts?: Partial<Record<Status, number>>;
@@ -211,6 +222,16 @@ export interface TaskSummary extends Annotations {
   rest?: TaskRest; // not in lists
   attention?: Attention;
   warning?: string;
+}
+
+// How far the jobs of a task are at one of its platforms.
+export interface PlatformProgress {
+  platform: string;
+  unused?: string; // why no job runs there
+  notice?: string; // what the user had to do when the task was accepted
+  link?: string; // where
+  counts: Partial<Record<Status, number>>;
+  per_hour: number; // jobs that finish there in an hour
 }
 
 // What the jobs of a task may cost, and what they have cost.

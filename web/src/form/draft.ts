@@ -17,6 +17,7 @@ export interface Draft {
   over?: Over | null;
   zip?: boolean; // the values of the dimensions are combined one by one
   pin?: boolean;
+  at?: string; // the platform, of a service that several offer; "" or absent: any
   key: string; // Idempotency-Key of the submission
   started?: { path: "jobs" | "tasks"; id: number }; // the last run of these values
 }

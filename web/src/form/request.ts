@@ -48,8 +48,8 @@ export function prepare(service: Service, draft: Draft, tiles: Geometry[]): Prep
   if (draft.title.trim() === "") faults[":title"] = texts.form.needed;
   const request: JobRequest = {
     title: draft.title.trim(),
-    label: service.label,
-    service: { id: service.id },
+    ...(!service.homes && { label: service.label }),
+    service: { id: service.id, ...(service.homes && draft.at && { platform: draft.at }) },
     parameters,
     format: draft.format || formatsOf(service)[0]!,
     ...(draft.pin && { options: { pin: true } }),
@@ -162,6 +162,7 @@ export function asCommand(service: Service, draft: Draft, request: JobRequest | 
     const { west, south, east, north } = cornersOf(draft.area.geometry);
     words.push(draft.area.isBox ? `--area=${[west, south, east, north].join(",")}` : "--area area.geojson");
   }
+  if (draft.at) words.push(`--at ${shellQuoted(draft.at)}`);
   if (draft.split) words.push(`--grid ${draft.grid}`);
   for (const d of dimensions) if ("split" in d) words.push(`--time ${d.interval.join("/")}`, `--split ${d.split}`);
   if (isZipped(request)) words.push("--zip");

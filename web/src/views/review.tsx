@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { address, get } from "../api/client";
 import { signIn, signInAddress } from "../api/session";
-import type { JobRequest, Platform, PlatformList, Service, TaskRequest } from "../api/wire";
+import { platformsOf, type JobRequest, type Platform, type PlatformList, type Service, type TaskRequest } from "../api/wire";
 import { sizeInKm2, sizeOf } from "../area/area";
 import { crossesItself } from "../area/crossing";
 import { AttentionNotice, Copy, Failure, Notice, save } from "../controls";
@@ -41,7 +41,8 @@ export function Review({ service, draft, request, submit, failure, back }: {
   }, [user]);
   const area = areaOf(service.parameters ?? []);
   const jobs = jobsOf(request);
-  const platform = list.value?.platforms.find((p) => p.name === service.platform);
+  const names = service.homes && draft.at ? [draft.at] : platformsOf(service);
+  const platforms = (list.value?.platforms ?? []).filter((p) => names.includes(p.name));
   const start = () => {
     busy.value = true;
     void submit().finally(() => (busy.value = false));
@@ -50,7 +51,7 @@ export function Review({ service, draft, request, submit, failure, back }: {
     <h1 ref={heading} tabIndex={-1}>{t.reviewTitle}</h1>
     <dl class="facts">
       <div><dt>{t.what}</dt><dd>{request.title}<br /><span class="soft small">{service.title}{request.options?.pin && `, ${texts.pin.pinned}`}</span></dd></div>
-      <div><dt>{t.where}</dt><dd>{service.platform}{platform && <>, {t.account[platform.access]}</>}</dd></div>
+      <div><dt>{t.where}</dt><dd data-where={names.length}>{names.join(", ")}{platforms[0] && names.length === 1 && <>, {t.account[platforms[0].access]}</>}{names.length > 1 && <><br /><span class="soft small">{texts.platforms.open}</span></>}</dd></div>
       {draft.area && <div><dt>{texts.form.area}</dt><dd>{sizeOf(draft.area.geometry)}{draft.area.name ? ` · ${draft.area.name}` : ""}</dd></div>}
       {Object.entries(request.parameters).filter(([name]) => name !== area?.name).map(([name, v]) => (
         <div key={name}><dt>{label(name)}</dt><dd><Shown value={v} /></dd></div>
@@ -62,7 +63,7 @@ export function Review({ service, draft, request, submit, failure, back }: {
       <div><dt>{t.jobs}</dt><dd data-jobs={jobs}>{count(jobs, "job", "jobs")}</dd></div>
       <div><dt>{t.cost}</dt><dd><Cost service={service} draft={draft} /></dd></div>
     </dl>
-    {list.value && platform && <Limits list={list.value} platform={platform} jobs={jobs} />}
+    {list.value && platforms.map((p) => <Limits key={p.name} list={list.value!} platform={p} jobs={jobs} alone={names.length === 1} />)}
     {failure !== null && <Failure error={failure} />}
     <div class="actions">
       {user === "in"
@@ -83,7 +84,8 @@ function Cost({ service, draft }: { service: Service; draft: Draft }) {
   return <>{costOf(service) ?? t.noCost}</>;
 }
 
-function Limits({ list, platform: p, jobs }: { list: PlatformList; platform: Platform; jobs: number }) {
+// Limits shows what a request meets at a platform. If it is not alone, other platforms can run what this one cannot.
+function Limits({ list, platform: p, jobs, alone }: { list: PlatformList; platform: Platform; jobs: number; alone: boolean }) {
   const lines: string[] = [];
   if (p.slots.of !== null) lines.push(t.slots(p.slots.of));
   const live = p.live.of !== null ? p.live : list.live;
@@ -91,13 +93,13 @@ function Limits({ list, platform: p, jobs }: { list: PlatformList; platform: Pla
   if (live.of !== null) lines.push(t.liveLimit(live.used, live.of));
   if (day.of !== null) lines.push(t.dayLimit(day.used, day.of));
   if (p.queue_length > 0) lines.push(t.queue(p.queue_length));
-  const over = [p.live, p.last_day, list.live, list.last_day].some((s) => s.of !== null && s.used + jobs > s.of);
+  const over = [...(alone ? [p.live, p.last_day] : []), list.live, list.last_day].some((s) => s.of !== null && s.used + jobs > s.of);
   const troubled = p.state === "unreachable" || p.state === "busy" || p.state === "misconfigured" || p.state === "forbidden";
   return <>
     {p.attention && <AttentionNotice attention={p.attention} />}
     {troubled && !p.attention && <Notice kind="warning"><p>{t.notWorking(texts.state[p.state])}</p></Notice>}
     {over && <Notice kind="error"><p>{t.overLimit}</p></Notice>}
-    {lines.length > 0 && <><h2>{t.limits}</h2><ul class="soft small">{lines.map((l) => <li key={l}>{l}</li>)}</ul></>}
+    {lines.length > 0 && <><h2>{alone ? t.limits : t.limitsAt(p.name)}</h2><ul class="soft small">{lines.map((l) => <li key={l}>{l}</li>)}</ul></>}
   </>;
 }
 

@@ -304,6 +304,16 @@ function Fields({ service, draft, faults, change, map, split, request }: {
       )}
     </Field>
     <HowToRun service={service} draft={draft} fault={faults[":several"]} change={change} split={split} request={request} hasArea={area !== null} />
+    {service.homes && (
+      <Field label={texts.platforms.where} help={texts.platforms.openHelp}>
+        {(a) => (
+          <select {...a} name="at" value={draft.at ?? ""} onChange={(e) => change({ at: e.currentTarget.value })}>
+            <option value="">{texts.platforms.open}</option>
+            {service.homes!.map((h) => <option key={h.platform} value={h.platform}>{h.platform}</option>)}
+          </select>
+        )}
+      </Field>
+    )}
     <div class="field">
       <label class="check"><input type="checkbox" name="pin" checked={draft.pin ?? false} aria-describedby="pin-help" onChange={(e) => change({ pin: e.currentTarget.checked })} /> {texts.pin.label}</label>
       <div class="help" id="pin-help">{texts.pin.help}</div>

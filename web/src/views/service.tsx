@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get } from "../api/client";
 import { signIn } from "../api/session";
-import type { Parameter, Service } from "../api/wire";
+import { platformsOf, type Parameter, type Service } from "../api/wire";
 import { Failure, Loading, Notice, Outward, useTitle } from "../controls";
 import { date, rounded, since } from "../format";
 import { label } from "../form/parameters";
@@ -70,7 +70,7 @@ export function costOf(s: Service): string | null {
 
 function Facts({ service: s }: { service: Service }) {
   const rows: [string, preact.ComponentChildren][] = [
-    [t.platform, s.platform],
+    [t.platform, platformsOf(s).join(", ")],
     [t.protocol, t.protocols[s.label]],
     [t.provider, s.provider && (s.provider.url ? <Outward href={s.provider.url}>{s.provider.name}</Outward> : s.provider.name)],
     [t.licence, s.licence],

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { get } from "../api/client";
 import { signIn } from "../api/session";
-import type { ServiceList, ServiceSummary } from "../api/wire";
+import { platformsOf, type ServiceList, type ServiceSummary } from "../api/wire";
 import { Failure, Loading, Notice, useTitle } from "../controls";
 import { count, since } from "../format";
 import { query, setQuery, to } from "../route";
@@ -81,7 +81,7 @@ function Filters({ list, total }: { list: ServiceList | null; total: number }) {
 
 export function Origin({ service: s }: { service: ServiceSummary }) {
   return <>
-    {s.provider?.name ? t.by(s.provider.name, s.platform) : t.on(s.platform)}
+    {s.provider?.name ? t.by(s.provider.name, platformsOf(s).join(", ")) : t.on(platformsOf(s).join(", "))}
     {s.platform_state && s.platform_state !== "ok" && s.platform_state !== "unknown" && <span class="warn"> · {texts.state[s.platform_state]}</span>}
   </>;
 }
@@ -117,7 +117,7 @@ function Table({ services }: { services: ServiceSummary[] }) {
             <tr key={s.id}>
               <th scope="row"><a href={to(["services", s.id])}>{s.title}</a></th>
               <td>{s.provider?.name}</td>
-              <td>{s.platform}</td>
+              <td>{platformsOf(s).join(", ")}</td>
               <td>{s.summary}</td>
             </tr>
           ))}

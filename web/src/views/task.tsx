@@ -17,6 +17,7 @@ import { texts } from "../texts";
 import { chosenJobs, Dimensions, useDimensions } from "./dimensions";
 import { Live } from "./lists";
 import { BudgetLine, Paused } from "./pause";
+import { TaskPlatforms } from "./platforms";
 import { RasterControls, TaskResults, useRasters } from "./results";
 import { Tiles } from "./tiles";
 
@@ -106,6 +107,7 @@ function Panel({ task, summary, selected, rasters }: { task: LiveTask; summary: 
     {summary.warning && <Notice kind="info"><p>{summary.warning}</p></Notice>}
     <Failures task={task} summary={summary} />
     <Actions task={task} summary={summary} live={live} />
+    {summary.homes && <TaskPlatforms id={summary.id} task={task} live={live > 0} />}
     <Dimensions task={task} dimensions={dimensions} />
     <Tiles task={task} id={summary.id} counts={counts} shown={selected} only={chosenJobs(dimensions)} />
     <h2>{t.results}</h2>

@@ -1,0 +1,55 @@
+// The platforms of a task that runs at several: how many of its jobs are where, and how fast each platform is.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { get } from "../api/client";
+import type { LiveTask } from "../api/live";
+import type { PlatformProgress, Status } from "../api/wire";
+import { ProgressBar } from "../controls";
+import { texts } from "../texts";
+
+const t = texts.platforms;
+const again = 10_000; // ms between two reads of the rates, while jobs end
+
+// TaskPlatforms shows the platforms of a task with several. The counts follow the jobs; the rates are read now and then.
+export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; live: boolean }) {
+  void task.version.value;
+  const read = useSignal<PlatformProgress[]>([]);
+  useEffect(() => {
+    const abort = new AbortController();
+    const ask = () => void get<{ platforms: PlatformProgress[] }>(`upscale_tasks/${id}/platforms`, abort.signal).then((found) => (read.value = found.platforms)).catch(() => undefined);
+    ask();
+    const timer = live ? setInterval(ask, again) : undefined;
+    return () => {
+      clearInterval(timer);
+      abort.abort();
+    };
+  }, [id, live]);
+  if (read.value.length < 2) return null;
+  const counts = new Map<string, Partial<Record<Status, number>>>();
+  for (const j of task.jobs.values()) {
+    if (!j.platform) continue;
+    const own = counts.get(j.platform) ?? {};
+    own[j.status] = (own[j.status] ?? 0) + 1;
+    counts.set(j.platform, own);
+  }
+  return (
+    <section data-platforms={read.value.length}>
+      <h2>{t.title}</h2>
+      <ul class="values">
+        {read.value.map((p) => {
+          const own = counts.get(p.platform) ?? {};
+          const all = Object.values(own).reduce((a, b) => a + b, 0);
+          const done = (own.finished ?? 0) + (own.failed ?? 0) + (own.canceled ?? 0);
+          return (
+            <li key={p.platform} data-platform={p.platform} data-done={done} data-all={all} data-per-hour={p.per_hour}>
+              <div class="row between"><span>{p.platform}</span><span class="soft small num">{texts.several.done(done, all, own.failed ?? 0)}{p.per_hour > 0 && <> · {t.rate(p.per_hour)}</>}</span></div>
+              <ProgressBar counts={own} label={`${p.platform}: ${texts.several.done(done, all, own.failed ?? 0)}`} />
+              {p.unused && <p class="small warn">{t.unused} {p.unused}</p>}
+              {p.notice && <p class="small warn">{p.notice} {p.link && <a href={p.link}>{t.resolve}<span class="visually-hidden"> {p.platform}</span></a>}</p>}
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
