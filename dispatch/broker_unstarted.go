@@ -81,7 +81,8 @@ func (b *Broker) Start(ctx context.Context, n Unstarted, r Request, d *Dimension
 	var t *Task
 	drafts := []Draft{shared}
 	if d != nil {
-		t = &Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name, Document: shared.Document, Hooks: shared.Hooks}
+		t = &Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name, Document: shared.Document, Hooks: shared.Hooks, Annotations: r.Annotations}
+		shared.Annotations = Annotations{}
 		drafts = t.drafts(shared, d.Each())
 	}
 	switch err := b.Store.Start(ctx, n, t, drafts, b.quotas(shared.Account)...); {

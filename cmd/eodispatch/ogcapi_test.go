@@ -636,3 +636,57 @@ func TestOGCAPI_Fails(t *testing.T) {
 		t.Errorf("%s", a.text)
 	}
 }
+
+// TestOGCAPI_InputsOfTheBroker: the format as the process offers it, the pin and labels are inputs that the description has and services do not get.
+func TestOGCAPI_InputsOfTheBroker(t *testing.T) {
+	s := startOGC(t, simulator.Life{})
+	unitJobs := strings.TrimSuffix(s.base, "/ogcapi")
+	for process, inputs := range map[string]string{
+		"composite": `"spatial_extent": {"bbox": [5.05, 51.2, 5.15, 51.25]}, "temporal_extent": ["2024-06-01", "2024-07-01"]`,
+		"ndvi":      `"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}`,
+	} {
+		var described struct {
+			Inputs map[string]struct {
+				MinOccurs int
+				Schema    struct {
+					Type string
+					Enum []string
+				}
+			}
+		}
+		s.get("/processes/"+process, &described)
+		formats := described.Inputs["eodispatch:format"].Schema.Enum
+		if process == "composite" && len(formats) == 0 || described.Inputs["eodispatch:pin"].Schema.Type != "boolean" || described.Inputs["eodispatch:labels"].Schema.Type != "object" {
+			t.Errorf("%s is described with the inputs %+v", process, described.Inputs)
+			continue
+		}
+		last := append([]string{"png"}, formats...)[len(formats)] // the process ndvi names no formats, so that it may offer any
+		location, j := s.execute(process, `{"inputs": {`+inputs+`, "eodispatch:format": "`+last+`", "eodispatch:labels": {"season": "June"}}}`)
+		if s.await(location).Status != "successful" {
+			t.Errorf("%s in the format %s: %+v", process, last, s.await(location))
+		}
+		var stored struct {
+			Format     string
+			Labels     map[string]string
+			Parameters map[string]any
+		}
+		if err := json.Unmarshal(s.do("GET", unitJobs+"/unit_jobs/"+j.JobID, "").text, &stored); err != nil || stored.Format != last || stored.Labels["season"] != "June" || stored.Parameters["eodispatch:format"] != nil {
+			t.Errorf("%s is stored as %+v, %v", process, stored, err)
+		}
+		for _, refused := range []string{`"eodispatch:format": 1`, `"eodispatch:pin": "yes"`, `"eodispatch:labels": {"a": 1}`, `"eodispatch:labels": {"-": "x"}`, `"eodispatch:tile": "20x20km"`} {
+			a := s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+`, `+refused+`}}`)
+			if s.refused(a, 400, ""); !bytes.Contains(a.text, []byte("eodispatch:")) {
+				t.Errorf("%s: %s", refused, a.text)
+			}
+		}
+		s.refused(s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+`, "eodispatch:format": "gtiff"}, "outputs": {"stac": {"format": {"mediaType": "image/tiff"}}}}`), 400, "")
+	}
+	location, _ := s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}, "outputs": {"stac": {"format": {"mediaType": "image/tiff; application=geotiff"}}}}`)
+	if j := s.await(location); j.Status != "successful" {
+		t.Errorf("%+v", j)
+	}
+	const composite = `{"inputs": {"spatial_extent": {"bbox": [5.05, 51.2, 5.15, 51.25]}, "temporal_extent": ["2024-06-01", "2024-07-01"]`
+	s.refused(s.do("POST", "/processes/composite/execution", composite+`}, "outputs": {"stac": {"format": {"mediaType": "application/x-gold"}}}}`), 400, "")
+	s.refused(s.do("POST", "/processes/composite/execution", composite+`, "eodispatch:format": "gold"}}`), 400, "")
+	s.refused(s.do("POST", "/processes/composite/execution", composite+`, "eodispatch:pin": true}}`), 400, "") // its platform keeps it
+}

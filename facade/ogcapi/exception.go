@@ -86,7 +86,7 @@ func faultText(f dispatch.Fault) string {
 		path = append(path, clip(fmt.Sprint(part)))
 	}
 	at := strings.Join(path, ".")
-	for from, to := range map[string]string{"body.parameters": "inputs", "body.dimension": "inputs"} {
+	for from, to := range map[string]string{"body.parameters": "inputs", "body.dimension": "inputs", "body.format": "inputs." + inputFormat, "body.options.pin": "inputs." + inputPin} {
 		if rest, found := strings.CutPrefix(at, from); found {
 			at = to + rest
 		}

@@ -132,7 +132,11 @@ func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatc
 	if err != nil {
 		return dispatch.Request{}, err
 	}
-	format, err := formatOf(s, e.Outputs[outputSTAC].Format.MediaType)
+	o, err := e.ownOf()
+	if err != nil {
+		return dispatch.Request{}, err
+	}
+	format, err := formatOf(s, o.format, e.Outputs[outputSTAC].Format.MediaType)
 	if err != nil {
 		return dispatch.Request{}, err
 	}
@@ -141,24 +145,37 @@ func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatc
 		d.Root = in.root
 	}
 	wanted, err := json.Marshal(d)
-	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format, Facade: wanted, Notify: e.told}, err
+	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format, Options: o.options,
+		Annotations: dispatch.Annotations{Labels: o.labels}, Facade: wanted, Notify: e.told}, err
 }
 
-// mediaFormats maps media types to the formats of requests.
+// mediaFormats maps media types to the formats of requests. openEO knows no media types, so that other formats are named there as the platform lists them.
 var mediaFormats = map[string]string{"image/tiff": "gtiff", "application/x-netcdf": "netcdf", "application/netcdf": "netcdf",
-	"application/geo+json": "geojson", "application/json": "json"}
+	"application/geo+json": "geojson", "application/json": "json", "image/png": "png", "image/jpeg": "jpeg", "text/csv": "csv",
+	"application/vnd.apache.parquet": "parquet"}
 
-// formatOf returns the format of the results: that of the media type or, without one, the first that the service's record names.
-func formatOf(s catalogue.Service, media string) (string, error) {
-	if media != "" {
-		essence, _, _ := strings.Cut(strings.ToLower(media), ";")
-		format, known := mediaFormats[strings.TrimSpace(essence)]
-		if !known {
-			return "", badRequest("outputs.%s.format.mediaType must be image/tiff, application/x-netcdf, application/geo+json or application/json.", outputSTAC)
-		}
+// formatOf returns the format of the results: that of the input or of the media type or, without both, the first that the service's record names. A
+// process of an OGC server offers media types of its own, and decides about them.
+func formatOf(s catalogue.Service, name, media string) (string, error) {
+	media = strings.TrimSpace(media)
+	switch {
+	case name != "" && media != "":
+		return "", badRequest("The format is named twice: by inputs.%s and by outputs.%s.format.mediaType. Leave one out.", inputFormat, outputSTAC)
+	case name != "":
+		return name, nil
+	case media == "":
+		return cmp.Or(facade.FirstUsualFormat(s.Formats), facade.UsualFormat), nil
+	case len(media) > dispatch.LongestFormat:
+		return "", badRequest("outputs.%s.format.mediaType has at most %d characters.", outputSTAC, dispatch.LongestFormat)
+	}
+	essence, _, _ := strings.Cut(strings.ToLower(media), ";")
+	if format, known := mediaFormats[strings.TrimSpace(essence)]; known {
 		return format, nil
 	}
-	return cmp.Or(facade.FirstUsualFormat(s.Formats), facade.UsualFormat), nil
+	if s.Label == dispatch.OGCProcess {
+		return media, nil
+	}
+	return "", badRequest("No format of openEO is known to have the media type %q. Name the format by inputs.%s.", clip(media), inputFormat)
 }
 
 func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key, want facade.Preferences) (*answer, error) {

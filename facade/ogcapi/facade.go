@@ -30,6 +30,8 @@ type Broker interface {
 	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
 	// Parameters returns the parameters of a service in the order of its document.
 	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
+	// Formats returns the output formats of a service; none if its platform does not list them.
+	Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
 	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
 	// Freshen waits a bounded time until statuses are no older than fresh.

@@ -13,7 +13,7 @@ import (
 func inputsFor(inputs map[string]json.RawMessage, plain bool) (json.RawMessage, error) {
 	parameters := map[string]json.RawMessage{}
 	for name, value := range inputs {
-		if name == inputTiles {
+		if strings.HasPrefix(name, ownInput) {
 			continue
 		}
 		if plain {

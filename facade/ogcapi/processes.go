@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -134,7 +135,13 @@ func (f *Facade) describeProcess(in *request) (*answer, error) {
 	for _, p := range parameters {
 		d.Inputs[p.Name] = inputOf(p)
 	}
-	if area := areaOf(parameters); area != "" && !f.isEcho(s.ID) {
+	if f.isEcho(s.ID) {
+		return &answer{body: d}, nil
+	}
+	ctx, cancel := context.WithTimeout(in.Context(), describeWithin)
+	defer cancel()
+	maps.Copy(d.Inputs, f.ownInputs(ctx, in, s))
+	if area := areaOf(parameters); area != "" {
 		d.Inputs[inputTiles] = tilesInput(area)
 	}
 	return &answer{body: d}, nil

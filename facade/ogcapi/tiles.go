@@ -9,9 +9,6 @@ import (
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-// inputTiles is the input that makes a task: the name of a grid.
-const inputTiles = "eodispatch:tiles"
-
 // submitTask splits the area of an execution and accepts a task with a job for each tile.
 func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key dispatch.Key, want facade.Preferences) (*answer, error) {
 	var name string

@@ -171,14 +171,16 @@ func (c call) request(members, options map[string]json.RawMessage) (r dispatch.R
 	return r, err
 }
 
-// formatName returns the format of the request: that of save_result or, without one, the first that the service's record names. An openEO
-// platform gets the client's own word.
+// formatName returns the format of the request: that of save_result or, without one, the first that the service's record names. The service decides
+// whether it offers the format. An openEO platform gets the client's own word, others the word that requests commonly use.
 func (c call) formatName() string {
-	if c.format != "" && c.service.Label == dispatch.OpenEO {
+	switch {
+	case c.format == "":
+		return cmp.Or(facade.FirstUsualFormat(c.service.Formats), facade.UsualFormat)
+	case c.service.Label == dispatch.OpenEO:
 		return c.format
 	}
-	names := append([]string{c.format}, c.service.Formats...)
-	return cmp.Or(facade.FirstUsualFormat(names), strings.ToLower(c.format), facade.UsualFormat)
+	return strings.ToLower(c.format)
 }
 
 // serviceTaskFor returns the request and the dimension of a task that calls a service: without the argument that has the area. Unless an option

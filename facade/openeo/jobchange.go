@@ -6,15 +6,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// ownOption begins the names of the job options that the broker evaluates. Platforms do not get them.
-const ownOption = "eodispatch:"
 
 // createJob stores a batch job that its client will start.
 func (f *Facade) createJob(r *request) (*answer, error) {
@@ -153,11 +149,6 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	if err := checkOptions(members); err != nil {
 		return err
 	}
-	var options map[string]json.RawMessage
-	_ = json.Unmarshal(members["job_options"], &options) // an object: checked above
-	if v := options[optionDuration]; v != nil && !isNull(v) && !isDuration(v) {
-		return refused(http.StatusBadRequest, "ProcessParameterInvalid", fmt.Sprintf("The job option %s must be a whole number of seconds, at most %.0f.", optionDuration, longestJob.Seconds()))
-	}
 	var process map[string]json.RawMessage
 	if json.Unmarshal(members["process"], &process) != nil || process == nil {
 		return refused(http.StatusBadRequest, "ProcessInvalid", "The batch job needs a process: an object with the member process_graph.")
@@ -171,6 +162,9 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	}
 	nodes, err := nodesIn(sent, false)
 	if err != nil {
+		return err
+	}
+	if err := checkPin(members, nodes); err != nil {
 		return err
 	}
 	request, err := f.requestFor(backend, members)
@@ -218,9 +212,15 @@ func graphError(err error) error {
 // options, without the broker's own options.
 func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.RawMessage) (r dispatch.Request, err error) {
 	options, own := optionsIn(members)
+	labels, err := labelsIn(members)
+	if err != nil {
+		return r, err
+	}
 	if c, is := f.callAt(backend, members["process"]); is {
 		maps.Copy(options, own)
-		return c.request(members, options)
+		r, err = c.request(members, options)
+		r.Annotations = labels
+		return r, err
 	}
 	if err := f.checkServices(backend, members); err != nil {
 		return r, err
@@ -228,7 +228,7 @@ func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.R
 	if backend.Label != dispatch.OpenEO {
 		return r, noGraphs(backend)
 	}
-	r = dispatch.Request{Label: backend.Label, Service: dispatch.Service{Endpoint: backend.Endpoint}, Process: members["process"], Title: titleOf(members)}
+	r = dispatch.Request{Label: backend.Label, Service: dispatch.Service{Endpoint: backend.Endpoint}, Process: members["process"], Title: titleOf(members), Annotations: labels}
 	rest := maps.Clone(members)
 	for _, name := range []string{"title", "process", "job_options"} {
 		delete(rest, name)
@@ -243,44 +243,6 @@ func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.R
 		r.Options, err = dispatch.Encode(rest)
 	}
 	return r, err
-}
-
-// optionsIn returns the job options for the platform, and those for the broker that are part of its request.
-func optionsIn(members map[string]json.RawMessage) (options, own map[string]json.RawMessage) {
-	options, own = map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	_ = json.Unmarshal(members["job_options"], &options)
-	for _, name := range ownOptions(members) {
-		if name == optionDuration {
-			own[strings.TrimPrefix(name, ownOption)] = options[name]
-		}
-		delete(options, name)
-	}
-	return options, own
-}
-
-// ownOptions returns the names of the job options that are for the broker, sorted.
-func ownOptions(members map[string]json.RawMessage) (names []string) {
-	var options map[string]json.RawMessage
-	_ = json.Unmarshal(members["job_options"], &options)
-	for _, name := range slices.Sorted(maps.Keys(options)) {
-		if strings.HasPrefix(name, ownOption) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// knownOptions are the job options that the broker evaluates.
-var knownOptions = []string{optionDuration, optionGrid, optionParameter, platformOptions[0]}
-
-// checkOptions refuses job options that are named as the broker's own and are none, so that a mistyped name does not go unnoticed.
-func checkOptions(members map[string]json.RawMessage) error {
-	for _, name := range ownOptions(members) {
-		if !slices.Contains(knownOptions, name) {
-			return refused(http.StatusBadRequest, "ProcessParameterInvalid", "There is no job option "+quoted(name)+". Those of this service are "+strings.Join(knownOptions, ", ")+".")
-		}
-	}
-	return nil
 }
 
 // startJob starts a batch job. One that was started and has not ended goes on.

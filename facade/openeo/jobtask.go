@@ -16,7 +16,6 @@ import (
 const (
 	optionGrid      = ownOption + "tile_grid"       // name of a grid
 	optionParameter = ownOption + "split_parameter" // name of the argument that has the area
-	optionDuration  = ownOption + "max_duration"    // seconds that the job may take at its platform
 )
 
 const (
@@ -154,28 +153,4 @@ func rounded(b grid.Box) grid.Box {
 		return b
 	}
 	return r
-}
-
-// jobParameters are the broker's own job options, in the form of the processing parameters extension.
-func (f *Facade) jobParameters() []json.RawMessage {
-	var names []string
-	for g := range grid.All() {
-		names = append(names, g.Name)
-	}
-	var all []json.RawMessage
-	for _, p := range []map[string]any{
-		{"name": optionGrid, "description": "Splits the batch job into one for each tile of its area, and shows them as one.",
-			"schema": map[string]any{"type": "string", "enum": names}, "optional": true},
-		{"name": optionParameter, "description": "The argument of the process graph that has the area.",
-			"schema": map[string]any{"type": "string"}, "optional": true, "default": usualParameter},
-		{"name": optionDuration, "description": "Seconds that the batch job may take at its platform, from its start. It is canceled after that.",
-			"schema": map[string]any{"type": "integer", "minimum": 1}, "optional": true},
-	} {
-		text, err := dispatch.Encode(p)
-		if err != nil {
-			panic(err) // strings and numbers
-		}
-		all = append(all, text)
-	}
-	return all
 }

@@ -46,11 +46,14 @@ func (f *Facade) mergedPublication(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	m := &merging{}
+	if path == "/file_formats" {
+		m.formatsOfServices = f.formatsOfServices()
+	}
 	if len(backends) == 0 {
-		return part.ownPublication(path)
+		return part.ownPublication(path, m.formatsOfServices)
 	}
 	all := f.readAll(r, backends, path)
-	m := &merging{}
 	for i, one := range all {
 		m.add(backends[i].Name, one)
 	}
@@ -73,6 +76,8 @@ type merging struct {
 	oldest  time.Time
 	absent  error // of a platform that has no such document
 	failed  error // of a platform that did not respond
+
+	formatsOfServices []string // output formats of services on platforms that do not speak openEO
 }
 
 func (m *merging) add(name string, one found) {
@@ -198,11 +203,26 @@ func (m *merging) formats(docs []object) (object, error) {
 		if err != nil {
 			return nil, err
 		}
+		if member == "output" {
+			addFormats(merged, m.formatsOfServices)
+		}
 		if out[member], err = dispatch.Encode(merged); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// addFormats adds formats that are not among those of an object. Case does not count, as the standard says.
+func addFormats(listed object, names []string) {
+	for _, name := range names {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(listed)), func(one string) bool { return strings.EqualFold(one, name) }) {
+			continue
+		}
+		if text, err := dispatch.Encode(map[string]any{"title": name, "gis_data_types": []string{}, "parameters": map[string]any{}}); err == nil {
+			listed[name] = text
+		}
+	}
 }
 
 // byName merges objects whose members are resources.
@@ -254,7 +274,7 @@ func (m *merging) identity() string {
 	for i, name := range m.names {
 		id.WriteString(name + " " + m.docs[i].Version + "\n")
 	}
-	return id.String() + "missing " + strings.Join(m.missing, " ") + "\nold " + strings.Join(m.old, " ")
+	return id.String() + "formats " + strings.Join(m.formatsOfServices, " ") + "\nmissing " + strings.Join(m.missing, " ") + "\nold " + strings.Join(m.old, " ")
 }
 
 // publication returns the merged document at a path.

@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -28,14 +29,31 @@ var ownDocuments = map[string]string{
 }
 
 // ownPublication returns what the view of all platforms publishes at a path where no platform speaks openEO.
-func (part listPart) ownPublication(path string) (*answer, error) {
+func (part listPart) ownPublication(path string, formats []string) (*answer, error) {
 	if text, is := ownDocuments[path]; is {
+		if len(formats) > 0 {
+			var err error
+			if text, err = withFormats(text, formats); err != nil {
+				return nil, err
+			}
+		}
 		return publicationAnswer(part.of(dispatch.Publication{Parts: [][]byte{[]byte(text)}}), "", path), nil
 	}
 	if strings.HasPrefix(path, "/collections/") {
 		return nil, refused(http.StatusNotFound, "CollectionNotFound", "There is no collection here: no platform speaks openEO.")
 	}
 	return nil, errNoPath
+}
+
+// withFormats returns a document of file formats with further output formats.
+func withFormats(document string, names []string) (string, error) {
+	var doc map[string]object
+	if err := json.Unmarshal([]byte(document), &doc); err != nil {
+		return "", err
+	}
+	addFormats(doc["output"], names)
+	text, err := dispatch.Encode(doc)
+	return string(text), err
 }
 
 // withoutGraphs reports whether a view has no platform that runs process graphs.

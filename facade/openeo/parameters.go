@@ -16,7 +16,7 @@ func (f *Facade) processingParameters(r *request) (*answer, error) {
 	for _, name := range parameterLists {
 		lists[name] = []json.RawMessage{}
 	}
-	lists[parameterLists[0]] = append(lists[parameterLists[0]], f.jobParameters()...)
+	lists[parameterLists[0]] = append(lists[parameterLists[0]], jobParameters()...)
 	if r.view.merged() && !f.withoutGraphs(r.view) {
 		option, err := f.platformParameter()
 		if err != nil {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +28,8 @@ type serviceBroker interface {
 	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
 	// Definition returns the document that defines a service; nil if its platform keeps the service itself.
 	Definition(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]byte, error)
+	// Formats returns the output formats of a service; none if its platform does not list them.
+	Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
 }
 
 // servicesNamespace is the namespace of the processes that are the catalogue's services, on platforms of every protocol.
@@ -132,7 +136,35 @@ func (f *Facade) namespaceProcess(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{body: processOf(r, s, parameters)}, nil
+	p := processOf(r, s, parameters)
+	if formats := f.formatsOf(ctx, r, s); len(formats) > 0 {
+		p.Returns.Description += " The formats are " + strings.Join(formats, ", ") + "."
+	}
+	return &answer{body: p}, nil
+}
+
+// formatsOf returns the names of the formats that the platform lists for a service or, if it lists none, those of the service's record.
+func (f *Facade) formatsOf(ctx context.Context, r *request, s catalogue.Service) (names []string) {
+	listed, err := f.Broker.Formats(ctx, r.user, s.Service, s.Label)
+	if err != nil || len(listed) == 0 {
+		return s.Formats
+	}
+	for _, one := range listed {
+		names = append(names, one.Name)
+	}
+	return names
+}
+
+// formatsOfServices returns the formats in the records of services that are not on openEO platforms, each once. Clients refuse a format that is not listed.
+func (f *Facade) formatsOfServices() (names []string) {
+	page, _ := f.search(catalogue.Query{}) // without After it succeeds
+	for _, s := range page.Services {
+		if s.Label != dispatch.OpenEO {
+			names = append(names, s.Formats...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // service returns the service of the catalogue with an id.

@@ -34,7 +34,7 @@ func withServices(t *testing.T) *world {
 				Cost: catalogue.Cost{Estimate: new(3.0), Unit: "credits"}},
 			{ID: "eastern", Title: "Eastern", Platform: "east", Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: w.urls["east"], Application: "ndvi_composite"}},
 			{ID: "ndvi", Title: "NDVI", Platform: "ogc", Label: dispatch.OGCProcess, Service: dispatch.Service{Endpoint: w.urls["ogc"], Application: "ndvi"},
-				Cost: catalogue.Cost{Estimate: new(2.0), Unit: "platform credits per km²"}, Keywords: []string{"vegetation"}, Example: json.RawMessage(`{"bbox":[5,51,5.1,51.1]}`)},
+				Cost: catalogue.Cost{Estimate: new(2.0), Unit: "platform credits per km²"}, Keywords: []string{"vegetation"}, Formats: []string{"gtiff", "PNG"}, Example: json.RawMessage(`{"bbox":[5,51,5.1,51.1]}`)},
 		}
 	})
 	for _, b := range w.backends {

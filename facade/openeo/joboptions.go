@@ -1,0 +1,171 @@
+package openeo
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/grid"
+)
+
+// ownOption begins the names of the job options that the broker evaluates. Platforms do not get them.
+const ownOption = "eodispatch:"
+
+// The job options that are options of the broker's request, under their names without the prefix; and the labels of the batch job.
+const (
+	optionDuration = ownOption + "max_duration"
+	optionPin      = ownOption + "pin"
+	optionRetries  = ownOption + "retries"
+	optionLabels   = ownOption + "labels"
+)
+
+// jobOption is a job option of the broker.
+type jobOption struct {
+	name, description string
+	schema            map[string]any
+	usual             any                        // nil: none
+	fits              func(json.RawMessage) bool // nil: it is checked where it is used
+	passed            bool                       // it is an option of the broker's request
+}
+
+var jobOptions = []jobOption{
+	{name: optionGrid, description: "Splits the batch job into one for each tile of its area, and shows them as one.", schema: map[string]any{"type": "string", "enum": namesOfGrids()}},
+	{name: optionParameter, description: "The argument of the process graph that has the area.", schema: map[string]any{"type": "string"}, usual: usualParameter},
+	{name: optionDuration, description: "Seconds that the batch job may take at its platform, from its start. It is canceled after that.",
+		schema: map[string]any{"type": "integer", "minimum": 1, "maximum": int(longestJob.Seconds())}, fits: isDuration, passed: true},
+	{name: optionRetries, description: "How often a failed job is retried by itself, if another attempt may succeed.",
+		schema: map[string]any{"type": "integer", "minimum": 0, "maximum": dispatch.MostRetries}, fits: isRetries, passed: true},
+	{name: optionPin, description: "Runs the service that the batch job calls with its definition at the time of the start. The start is refused if the platform cannot do that.",
+		schema: map[string]any{"type": "boolean"}, usual: false, fits: isFlag, passed: true},
+	{name: optionLabels, description: "Labels by which the batch job is found in the other interfaces and on the page: texts by their keys.",
+		schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string", "maxLength": dispatch.LongestLabel}, "maxProperties": dispatch.MostLabels}},
+}
+
+func isFlag(v json.RawMessage) bool { return string(v) == "true" || string(v) == "false" }
+
+func isRetries(v json.RawMessage) bool {
+	var n int
+	return json.Unmarshal(v, &n) == nil && n >= 0 && n <= dispatch.MostRetries
+}
+
+func namesOfGrids() (names []string) {
+	for g := range grid.All() {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// jobParameters are the broker's own job options, in the form of the processing parameters extension.
+func jobParameters() (all []json.RawMessage) {
+	for _, o := range jobOptions {
+		shown := map[string]any{"name": o.name, "description": o.description, "schema": o.schema, "optional": true}
+		if o.usual != nil {
+			shown["default"] = o.usual
+		}
+		text, err := dispatch.Encode(shown)
+		if err != nil {
+			panic(err) // strings and numbers
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// given returns the job options of a batch job without those that are null.
+func given(members map[string]json.RawMessage) map[string]json.RawMessage {
+	options := map[string]json.RawMessage{}
+	_ = json.Unmarshal(members["job_options"], &options)
+	maps.DeleteFunc(options, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	return options
+}
+
+// checkOptions refuses values of the broker's job options that have the wrong form, and options that are named as the broker's own and are none, so that
+// a mistyped name does not go unnoticed.
+func checkOptions(members map[string]json.RawMessage) error {
+	for _, name := range ownOptions(members) {
+		if name != platformOptions[0] && !slices.ContainsFunc(jobOptions, func(o jobOption) bool { return o.name == name }) {
+			known := []string{platformOptions[0]}
+			for _, o := range jobOptions {
+				known = append(known, o.name)
+			}
+			return badOption("There is no job option " + quoted(name) + ". Those of this service are " + strings.Join(known, ", ") + ".")
+		}
+	}
+	options := given(members)
+	for _, o := range jobOptions {
+		if v := options[o.name]; v != nil && o.fits != nil && !o.fits(v) {
+			schema, err := dispatch.Encode(o.schema)
+			if err != nil {
+				return err
+			}
+			return badOption(fmt.Sprintf("The job option %s has a value that its schema does not allow: %s.", o.name, schema))
+		}
+	}
+	labels, err := labelsIn(members)
+	if err != nil {
+		return err
+	}
+	if err := labels.Check(); err != nil {
+		return badOption("The job option " + optionLabels + ": " + dispatch.TextFor(err))
+	}
+	return nil
+}
+
+func badOption(text string) error {
+	return refused(http.StatusBadRequest, "ProcessParameterInvalid", text)
+}
+
+// labelsIn returns the labels of a batch job.
+func labelsIn(members map[string]json.RawMessage) (a dispatch.Annotations, err error) {
+	v := given(members)[optionLabels]
+	if v != nil && json.Unmarshal(v, &a.Labels) != nil {
+		return a, badOption("The job option " + optionLabels + " must be an object whose members are texts.")
+	}
+	return a, nil
+}
+
+// optionsIn returns the job options for the platform, and those for the broker that are part of its request.
+func optionsIn(members map[string]json.RawMessage) (options, own map[string]json.RawMessage) {
+	options, own = map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	_ = json.Unmarshal(members["job_options"], &options)
+	set := given(members)
+	for _, o := range jobOptions {
+		if v := set[o.name]; o.passed && v != nil {
+			own[strings.TrimPrefix(o.name, ownOption)] = v
+		}
+	}
+	for _, name := range ownOptions(members) {
+		delete(options, name)
+	}
+	return options, own
+}
+
+// ownOptions returns the names of the job options that are for the broker, sorted.
+func ownOptions(members map[string]json.RawMessage) (names []string) {
+	var options map[string]json.RawMessage
+	_ = json.Unmarshal(members["job_options"], &options)
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		if strings.HasPrefix(name, ownOption) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// checkPin refuses to pin a process graph that calls processes which are read when it runs. All others of a graph are part of it.
+func checkPin(members map[string]json.RawMessage, nodes []graphNode) error {
+	if string(given(members)[optionPin]) != "true" {
+		return nil
+	}
+	for _, n := range nodes {
+		if strings.Contains(n.namespace, "://") || n.namespace != "" && n.namespace != "backend" && n.namespace != "user" && n.namespace != servicesNamespace {
+			return badOption("The job option " + optionPin + ": the platform reads the process " + quoted(n.process) + " of the namespace " + quoted(n.namespace) +
+				" when the batch job starts. Only services of the namespace " + servicesNamespace + " can be pinned.")
+		}
+	}
+	return nil
+}
