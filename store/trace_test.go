@@ -4,10 +4,13 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -51,5 +54,56 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 		if !slices.Equal(failed, []string{"FindKey"}) {
 			t.Errorf("%v failed", failed)
 		}
+	}
+}
+
+// TestSpread_NoStatementForOnePlatform: a task at one platform has no statement about homes, when it is accepted, run, paused, resumed, retried and read; a task
+// at two platforms has.
+func TestSpread_NoStatementForOnePlatform(t *testing.T) {
+	of := func(homes []dispatch.Home) (about []string) {
+		s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.WallClock{})
+		var mu sync.Mutex
+		s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.Contains(name, "Home") || strings.Contains(name, "Spread") || strings.Contains(name, "FirstHold") {
+				about = append(about, name)
+			}
+			return ctx, func(error) {}
+		})
+		const jobs = 20
+		p := &prompt{jobs: jobs, ending: make(chan struct{})}
+		b := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Access: dispatch.AccessOpen, Platform: p, Limits: dispatch.Limits{Jobs: 100, Requests: 4, MinPoll: time.Hour, Send: 30 * time.Second}})
+		task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`), Homes: homes}, Dimension: "d"}
+		kept := make([]dispatch.Draft, jobs)
+		for i := range kept {
+			kept[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/open", Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		}
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, task, kept); err != nil {
+			t.Fatal(err)
+		}
+		stop := conformance.RunBroker(b)
+		<-p.ending
+		stop()
+		for _, change := range []func(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error){b.PauseTask,
+			func(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+				return b.ResumeTask(ctx, u, id, nil)
+			},
+			func(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+				return b.RetryTask(ctx, u, id, dispatch.Choice{})
+			}, b.Task} {
+			if _, err := change(t.Context(), "ann", task.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(about)
+	}
+	if about := of(nil); len(about) > 0 {
+		t.Errorf("of a task at one platform: %q", about)
+	}
+	if about := of([]dispatch.Home{{Account: "p/open"}, {Account: "q/open"}}); len(about) == 0 {
+		t.Error("no statement about homes is told of a task that has some")
 	}
 }
