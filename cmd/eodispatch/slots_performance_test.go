@@ -43,7 +43,6 @@ func BenchmarkPerformanceOfSlots(b *testing.B) {
 	}{
 		{"SQLite", "2s", false, func() string { return "" }},
 		{"SQLite, a client reads the task each second", "2s", true, func() string { return "" }},
-		{"SQLite, min_poll: 1s", "1s", false, func() string { return "" }},
 		{"SQLite, min_poll: 250ms", "250ms", false, func() string { return "" }},
 		{"PostgreSQL", "2s", false, func() string { return "EODISPATCH_DATABASE=" + postgres.Database(b) }},
 	} {
