@@ -24,6 +24,8 @@ import (
 const (
 	memory  = ":memory:"
 	readers = 4
+
+	writerCache, readerCache = 2000, 400 // kB for each connection
 )
 
 // openSQLite opens a file. Writers share one connection, so that they queue in this process and never see SQLITE_BUSY; readers
@@ -38,11 +40,11 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	}
 	prepared := s.speakSQLite(c)
 	s.close = func() error { return errors.Join(closeAll(s.read, s.write), lock.Close()) }
-	if s.write, err = sqliteDB(file, "immediate", 1); err == nil {
+	if s.write, err = sqliteDB(file, "immediate", 1, writerCache); err == nil {
 		s.visit, s.read = s.write, s.write
 	}
 	if err == nil && file != memory {
-		s.read, err = sqliteDB(file, "deferred", readers)
+		s.read, err = sqliteDB(file, "deferred", readers, readerCache)
 	}
 	s.look, s.ping = s.read, s.read
 	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
@@ -83,8 +85,11 @@ func closeAll(dbs ...*sql.DB) error {
 	return errors.Join(errs...)
 }
 
-func sqliteDB(file, begin string, connections int) (*sql.DB, error) {
-	settings := url.Values{"_txlock": {begin}, "_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)"}}
+// sqliteDB opens connections that each keep up to cache kB of the file's pages, never to be returned. The system keeps the file's pages as well, so
+// that a page that a reader misses costs a copy.
+func sqliteDB(file, begin string, connections, cache int) (*sql.DB, error) {
+	settings := url.Values{"_txlock": {begin}, "_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
+		fmt.Sprintf("cache_size(-%d)", cache)}}
 	return openSQLiteFile(file, settings, connections)
 }
 
