@@ -90,7 +90,8 @@ fuzz:
 
 bench:
 	@bash test/real/install.sh shapely world-atlas
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./telemetry ./tracing ./events ./deploy/image ./test/real
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./events ./deploy/image ./test/real
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1s ./telemetry ./tracing
 
 # year simulates a year of 1,000 platforms with 10,000,000 jobs, in about a minute of CPU time; make test simulates 10 platforms.
 year:
@@ -108,9 +109,10 @@ soak: ready
 import: ready
 	CI=true go test -count=1 -timeout 20m -v -run TestImport_FromMariaDB ./test/real -records 100000
 
-# upgrade migrates 1,000,000 jobs from the last version in CHANGELOG.md while a replica of it works, and says how long that took; make test migrates 5,000.
+# upgrade migrates 1,000,000 jobs from the last version in CHANGELOG.md while a replica of it works, and says how long that took, and again on both databases
+# while it is killed again and again; make test migrates 5,000.
 upgrade: ready
-	CI=true go test -count=1 -timeout 20m -v -run TestUpgrade_UnderLoad ./test/crashes -full
+	CI=true go test -count=1 -timeout 20m -v -run 'TestUpgrade_UnderLoad|TestUpgrade_Killed' ./test/crashes -full
 
 # failover has the primary of a cluster of PostgreSQL under Patroni killed, frozen and switched over while replicas work; make test plays the
 # promotion of a standby.

@@ -2,6 +2,8 @@ package store
 
 import (
 	"database/sql"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -104,7 +106,7 @@ func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	postgres.Exec(t, url, manyRows)
+	postgres.Exec(t, url, fmt.Sprintf(manyRows, *planRows))
 	c, err := s.read.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -121,25 +123,28 @@ func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
 	}
 }
 
-// manyRows fills a database with 27,000 ended jobs and 3,000 others, of 20 users; two thirds of the jobs are those of 1,000 tasks.
+// planRows is the number of jobs for which PostgreSQL plans. With 1,100,000 that takes minutes.
+var planRows = flag.Int("rows", 30_000, "number of jobs in the tests of PostgreSQL's plans")
+
+// manyRows fills a database with jobs, of 20 users, of which nine of ten have ended; two thirds of them are those of 1,000 tasks.
 const manyRows = `
 INSERT INTO accounts (id) SELECT 'p/' || n FROM generate_series(0, 4999) AS n;
-INSERT INTO accounts (id, due) SELECT 'p' || n % 10 || '/' || n, n FROM generate_series(1, 10000) AS n;
+INSERT INTO accounts (id, due) SELECT 'p' || n %% 10 || '/' || n, n FROM generate_series(1, 10000) AS n;
 INSERT INTO tasks (id, owner, account, request, dimension, created)
-	SELECT n, 'user ' || n % 20, 'p/' || n % 50, repeat('x', 1000), 'd', n * 1000 FROM generate_series(1, 10000) AS n;
+	SELECT n, 'user ' || n %% 20, 'p/' || n %% 50, repeat('x', 1000), 'd', n * 1000 FROM generate_series(1, 10000) AS n;
 INSERT INTO documents (hash, body) VALUES ('h', '{}');
 INSERT INTO definitions (task, job, owner, platform, service, document) SELECT id, 0, owner, 'p', '{}', 'h' FROM tasks;
 INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, attention, due, awaited, created, updated, moved, counted)
-	SELECT n, task, n / 20, 'user ' || task % 20 + n % 20 * CASE task WHEN 0 THEN 1 ELSE 0 END, 'p/' || n % 50, '', 'run', phase, CASE phase WHEN 'ended' THEN 'finished' WHEN 'waiting' THEN 'created' ELSE 'running' END,
-		CASE WHEN n % 500 = 1 THEN 'application_unreachable' ELSE '' END, CASE WHEN phase = 'waiting' AND n % 2 = 0 THEN 253370764800000000 ELSE n END, FALSE, n * 100, n * 100 + 50, n * 100 + 50, TRUE
-	FROM (SELECT n, CASE WHEN n % 3 = 0 THEN 0 ELSE 1 + n % 1000 END AS task,
-		CASE WHEN n <= 27000 THEN 'ended' WHEN n <= 29000 THEN 'waiting' ELSE 'started' END AS phase FROM generate_series(1, 30000) AS n) AS j;
+	SELECT n, task, n / 20, 'user ' || task %% 20 + n %% 20 * CASE task WHEN 0 THEN 1 ELSE 0 END, 'p/' || n %% 50, '', 'run', phase, CASE phase WHEN 'ended' THEN 'finished' WHEN 'waiting' THEN 'created' ELSE 'running' END,
+		CASE WHEN n %% 500 = 1 THEN 'application_unreachable' ELSE '' END, CASE WHEN phase = 'waiting' AND n %% 2 = 0 THEN 253370764800000000 ELSE n END, FALSE, n * 100, n * 100 + 50, n * 100 + 50, TRUE
+	FROM (SELECT n, CASE WHEN n %% 3 = 0 THEN 0 ELSE 1 + n %% 1000 END AS task,
+		CASE WHEN n <= %[1]d / 10 * 9 THEN 'ended' WHEN n <= %[1]d / 30 * 29 THEN 'waiting' ELSE 'started' END AS phase FROM generate_series(1, %[1]d) AS n) AS j;
 INSERT INTO requests (job, body) SELECT id, '{}' FROM jobs;
-INSERT INTO job_labels (job, owner, name, value, created) SELECT id, owner, 'project', 'p' || id % 7, created FROM jobs WHERE task = 0;
-INSERT INTO task_labels (task, owner, name, value, created) SELECT id, owner, 'project', 'p' || id % 7, created FROM tasks;
+INSERT INTO job_labels (job, owner, name, value, created) SELECT id, owner, 'project', 'p' || id %% 7, created FROM jobs WHERE task = 0;
+INSERT INTO task_labels (task, owner, name, value, created) SELECT id, owner, 'project', 'p' || id %% 7, created FROM tasks;
 INSERT INTO definitions (task, job, owner, platform, service, document) SELECT 0, id, owner, 'p', '{}', 'h' FROM jobs WHERE task = 0;
-INSERT INTO sync_runs (id, owner, account, request, status, lapses, created, ended) SELECT n, 'user ' || n % 20, 'p/' || n % 50, '{}', 'finished', n, n, n
-	FROM generate_series(30001, 32000) AS n;
+INSERT INTO sync_runs (id, owner, account, request, status, lapses, created, ended) SELECT n, 'user ' || n %% 20, 'p/' || n %% 50, '{}', 'finished', n, n, n
+	FROM generate_series(%[1]d + 1, %[1]d + 2000) AS n;
 INSERT INTO period_counts (owner, account, period, jobs) SELECT owner, account, created / 1000, count(*) FROM jobs GROUP BY owner, account, created / 1000;
 INSERT INTO turns (account, line, served) SELECT DISTINCT account, line, 1 FROM jobs;
 INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs) SELECT task, status, count(*), 0, 0, 0, 0 FROM jobs WHERE task <> 0 GROUP BY task, status;

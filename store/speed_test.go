@@ -308,8 +308,8 @@ func BenchmarkSave(b *testing.B) {
 	})
 }
 
-// BenchmarkCensus counts a database with 10,000 accounts and 100,000 waiting jobs.
-func BenchmarkCensus(b *testing.B) {
+// BenchmarkPerformanceOfCensus counts a database with 10,000 accounts and 100,000 waiting jobs.
+func BenchmarkPerformanceOfCensus(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		for n := range 10_000 {
 			jobs := drafts(10)

@@ -1,8 +1,11 @@
 package crashes
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -64,14 +67,74 @@ func TestUpgrade_UnderLoad(t *testing.T) {
 	present.stop(t)
 }
 
+// TestUpgrade_Killed kills the command migrate again and again while it migrates a database of the last version, each time later than before, until it
+// is done. Then nothing is lost and all counts are right. The database holds 5,000 ended jobs, and 1,000,000 with -full.
+func TestUpgrade_Killed(t *testing.T) {
+	t.Parallel()
+	rows := 5_000
+	if *full {
+		rows = 1_000_000
+	}
+	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "d.db"), "PostgreSQL": postgres.Database(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			environ := environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": "http://127.0.0.1:1", "access": "open"}})
+			launch(t, previous, environ).stop(t)
+			fillEnded(t, dsn, rows)
+			kills := 0
+			for after := 20 * time.Millisecond; migrateKilled(t, environ, after); after *= 2 {
+				kills++
+			}
+			if kills == 0 {
+				t.Error("no migration was killed")
+			}
+			t.Logf("%d migrations were killed", kills)
+			if said := command(t, environ, "doctor"); !strings.Contains(said, "ok      counts of jobs ") {
+				t.Errorf("output of doctor: %s", said)
+			}
+			var jobs, counted int
+			err := database(t, dsn).QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM jobs), (SELECT CAST(sum(jobs) AS BIGINT) FROM owner_counts)").Scan(&jobs, &counted)
+			if err != nil || jobs != rows || counted != rows {
+				t.Errorf("%d jobs, %d counted, want %d; error %v", jobs, counted, rows, err)
+			}
+		})
+	}
+}
+
+// migrateKilled starts the command migrate and kills it after a while. It returns false if the command had ended, which must be without an error.
+func migrateKilled(t *testing.T, environ []string, after time.Duration) bool {
+	t.Helper()
+	path, err := released()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), after)
+	defer cancel()
+	c := exec.CommandContext(ctx, path, "migrate")
+	c.Env, c.Dir = environ, t.TempDir()
+	said, err := c.CombinedOutput()
+	if err != nil && ctx.Err() == nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	return err != nil
+}
+
 // fillEnded inserts jobs that have ended, by the columns of the last version.
 func fillEnded(t *testing.T, dsn string, n int) {
 	t.Helper()
-	postgres.Exec(t, dsn, fmt.Sprintf(`INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, ref_id, status, due, awaited, created, updated, moved)
-		SELECT %d + g, 0, 0, 'https://id.example.org user-' || g %% 1000, 'p/open', '', 'run', 'ended', 'r' || g, 'finished', g, FALSE, 1700000000000000 + g, 1700000000000000 + g, 1700000000000000 + g
-		FROM generate_series(0, %d) AS g;
-		INSERT INTO requests (job, body) SELECT id, '{"title": "old", "label": "openeo", "service": {"endpoint": "x", "namespace": null, "application": "y"}, "parameters": {}, "format": "gtiff"}'
-		FROM jobs WHERE id >= %[1]d`, firstOld, n-1))
+	db := database(t, dsn)
+	for _, statement := range []string{
+		fmt.Sprintf(`WITH RECURSIVE n (g) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT g + 1 FROM n WHERE g < %d)
+			INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, ref_id, status, due, awaited, created, updated, moved)
+			SELECT %d + g, 0, 0, 'https://id.example.org user-' || g %% 1000, 'p/open', '', 'run', 'ended', 'r' || g, 'finished', g, FALSE,
+				1700000000000000 + g, 1700000000000000 + g, 1700000000000000 + g FROM n`, n-1, firstOld),
+		fmt.Sprintf(`INSERT INTO requests (job, body) SELECT id, '{"title": "old", "label": "openeo", "service": {"endpoint": "x", "namespace": null, "application": "y"}, "parameters": {}, "format": "gtiff"}'
+			FROM jobs WHERE id >= %d`, firstOld),
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // submittingTimed submits tasks until stop is called. It counts them, and keeps the longest time that one took. Read both after stop.
