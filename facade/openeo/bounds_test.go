@@ -55,6 +55,46 @@ func TestFailures_AreReadInPages(t *testing.T) {
 	}
 }
 
+// TestTotals_AreReadOnce: the jobs of an ended task are read once for its costs, and again when one of them changed or was deleted.
+func TestTotals_AreReadOnce(t *testing.T) {
+	b := &counting{failing: failing{jobs: make([]dispatch.Record, 3)}}
+	for i := range b.jobs {
+		b.jobs[i].Costs = new(2.0)
+	}
+	f, r := New(Config{Broker: b}), &request{Request: httptest.NewRequest("GET", "/", nil)}
+	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Updated: time.Unix(1, 0)}, Counts: dispatch.Counts{dispatch.Finished: 3}}
+	read := func(reads int, costs float64) {
+		t.Helper()
+		got, err := f.taskTotal(r, task)
+		if err != nil || b.reads != reads || got.costs == nil || *got.costs != costs {
+			t.Errorf("after %d reads %+v, %v; want %d, %v", b.reads, got, err, reads, costs)
+		}
+	}
+	read(1, 6)
+	read(1, 6)
+	task.Updated, b.jobs[0].Costs = time.Unix(2, 0), new(5.0)
+	read(2, 9)
+	task.Counts, b.jobs = dispatch.Counts{dispatch.Finished: 2}, b.jobs[1:]
+	read(3, 4)
+	for i := range mostTotals + 5 {
+		f.totals.keep(dispatch.TaskRecord{Task: dispatch.Task{ID: dispatch.TaskID(i + 2)}}, total{})
+	}
+	if n := len(f.totals.kept); n > mostTotals {
+		t.Errorf("%d are kept", n)
+	}
+}
+
+// counting counts how often the jobs of a task are read.
+type counting struct {
+	failing
+	reads int
+}
+
+func (b *counting) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	b.reads++
+	return b.failing.TaskJobs(ctx, u, id, p)
+}
+
 // TestInline_LooksForFewProcesses: a graph that names many processes costs a bounded number of queries.
 func TestInline_LooksForFewProcesses(t *testing.T) {
 	graph := map[string]any{}

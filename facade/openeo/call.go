@@ -132,7 +132,7 @@ func mayCallServices(process json.RawMessage) bool {
 var jobDetails = []string{"description", "plan", "budget", "log_level", "job_options"}
 
 // asSent returns what a batch job shows of the members that its client sent and that its request does not have as they were sent; nil: nothing. These are the
-// job options if some are the broker's own, the process if it is not the request's, and all details of a job that calls a service.
+// job options if some are the broker's own, the process if it is not the request's, and all details of a job that calls a service. A warning may come with them.
 func asSent(members map[string]json.RawMessage, r dispatch.Request) (json.RawMessage, error) {
 	shown := map[string]json.RawMessage{}
 	show := func(names ...string) {
@@ -151,11 +151,21 @@ func asSent(members map[string]json.RawMessage, r dispatch.Request) (json.RawMes
 	if r.Process == nil {
 		show(jobDetails...)
 	}
+	if warning := crossing(r); warning != "" {
+		text, err := dispatch.Encode(warning)
+		if err != nil {
+			return nil, err
+		}
+		shown[memberWarning] = text
+	}
 	if len(shown) == 0 {
 		return nil, nil
 	}
 	return dispatch.Encode(shown)
 }
+
+// memberWarning is the member of what asSent returns that has a warning for the log.
+const memberWarning = "eodispatch:warning"
 
 // request returns the broker's request for the service, for a batch job with the given members and options.
 func (c call) request(members, options map[string]json.RawMessage) (r dispatch.Request, err error) {

@@ -64,6 +64,7 @@ type Facade struct {
 
 	mergedBefore mergedDocuments
 	ids          idLists
+	totals       taskTotals
 	collecting   *budget.Places[dispatch.UserID] // results of tasks that are being collected
 }
 

@@ -2,6 +2,7 @@ package openeo
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -164,6 +165,12 @@ func ownEntries(j dispatch.Record, logged []dispatch.LogEntry) (all []logEntry) 
 	}
 	if j.Request.Warning != "" {
 		add(1, "warning", j.Request.Warning, j.Created)
+	}
+	var noted map[string]json.RawMessage
+	_ = json.Unmarshal(j.Request.Facade, &noted) // empty for jobs of other interfaces
+	var warning string
+	if json.Unmarshal(noted[memberWarning], &warning) == nil {
+		add(5, "warning", warning, j.Created)
 	}
 	switch {
 	case j.Status == dispatch.Failed:

@@ -183,7 +183,7 @@ func (f *Facade) describeJob(r *request) (*answer, error) {
 		return nil, err
 	}
 	if is.task != nil && ended(j.Status) {
-		all, err := f.taskTotal(r, is.task.ID)
+		all, err := f.taskTotal(r, *is.task)
 		if err != nil {
 			return nil, err
 		}

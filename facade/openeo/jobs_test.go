@@ -247,6 +247,35 @@ func TestJobs_TilesAcrossTheAntimeridian(t *testing.T) {
 	}
 }
 
+// A box from east to west goes to the platform as it was written, because platforms differ, and the log says what that means.
+func TestJobs_BoxesFromEastToWest(t *testing.T) {
+	w := running(t, nil)
+	var sent string
+	w.front = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/jobs") {
+			sent = string(tee(r))
+		}
+		return false
+	}
+	for box, warned := range map[string]bool{
+		`{"west": 179, "south": -1, "east": -179, "north": 1}`:                         true,
+		`{"west": 179, "south": -1, "east": -179, "north": 1, "crs": 4326}`:            true,
+		`{"west": 5, "south": 51, "east": 6, "north": 52}`:                             false,
+		`{"west": 700000, "south": 5600000, "east": 300000, "north": 1, "crs": 32631}`: false,
+	} {
+		path := w.create(strings.Replace(loading("SENTINEL2_L2A"), `"spatial_extent": null`, `"spatial_extent": `+box, 1))
+		w.is(http.StatusAccepted, "POST", path+"/results", "")
+		w.until(path, "finished")
+		if !strings.Contains(strings.ReplaceAll(sent, " ", ""), strings.ReplaceAll(box, " ", "")) {
+			t.Errorf("%s was sent as %s", box, sent)
+		}
+		logs := w.ask("GET", path+"/logs?level=warning", "", "Authorization", anna).Body.String()
+		if strings.Contains(logs, "antimeridian") != warned {
+			t.Errorf("%s: the log says %s", box, logs)
+		}
+	}
+}
+
 // Job options that are named as the broker's own and are none are refused with those that there are.
 func TestJobs_UnknownOptions(t *testing.T) {
 	w := running(t, nil)

@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -86,14 +87,49 @@ func (t *total) usage() *usage {
 	return &u
 }
 
-// taskTotal returns what the jobs of a task used together.
-func (f *Facade) taskTotal(r *request, id dispatch.TaskID) (all total, err error) {
-	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, id, dispatch.Page{Most: -1}) {
+// taskTotals keeps what the jobs of ended tasks used, because a task has thousands of jobs and is read again and again. Costs may still come after the end, and
+// jobs be deleted: then the task has changed, and its jobs are read once more. The zero value is ready.
+type taskTotals struct {
+	mu   sync.Mutex
+	kept map[dispatch.TaskID]keptTotal
+}
+
+type keptTotal struct {
+	updated time.Time // of the task
+	jobs    int
+	total
+}
+
+const mostTotals = 1_000 // tasks; more than that at once are rare
+
+func (k *taskTotals) get(t dispatch.TaskRecord) (total, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	one, has := k.kept[t.ID]
+	return one.total, has && one.updated.Equal(t.Updated) && one.jobs == t.Counts.Jobs()
+}
+
+func (k *taskTotals) keep(t dispatch.TaskRecord, all total) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.kept == nil || len(k.kept) >= mostTotals {
+		k.kept = map[dispatch.TaskID]keptTotal{}
+	}
+	k.kept[t.ID] = keptTotal{t.Updated, t.Counts.Jobs(), all}
+}
+
+// taskTotal returns what the jobs of an ended task used together.
+func (f *Facade) taskTotal(r *request, t dispatch.TaskRecord) (all total, err error) {
+	if all, has := f.totals.get(t); has {
+		return all, nil
+	}
+	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, t.ID, dispatch.Page{Most: -1}) {
 		if err != nil {
 			return all, err
 		}
 		all.add(j.Job)
 	}
+	f.totals.keep(t, all)
 	return all, nil
 }
 
@@ -105,6 +141,6 @@ func (f *Facade) costsOf(r *request, is entry) (*float64, error) {
 	case !ended(is.status()):
 		return nil, nil
 	}
-	all, err := f.taskTotal(r, is.task.ID)
+	all, err := f.taskTotal(r, *is.task)
 	return all.costs, err
 }
