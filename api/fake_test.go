@@ -623,6 +623,15 @@ func (w *world) ForecastJob(_ context.Context, r dispatch.Record) (dispatch.Reco
 	return r, nil
 }
 
+func (w *world) UsageByLabel(ctx context.Context, u dispatch.UserID, label string) ([]dispatch.Usage, error) {
+	use, err := w.Usage(ctx, u)
+	if err == nil && len(use) > 0 && len(use[0].Charges) > 0 {
+		value := "of " + label
+		use[0].Charges[0].Label = &value
+	}
+	return use, err
+}
+
 func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, error) {
 	if err := w.broken(); err != nil || u != anna {
 		return nil, err

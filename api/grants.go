@@ -15,6 +15,8 @@ import (
 type usageBroker interface {
 	// Usage counts the user's jobs at each account.
 	Usage(context.Context, dispatch.UserID) ([]dispatch.Usage, error)
+	// UsageByLabel is Usage with the charges told apart by the value of a label.
+	UsageByLabel(ctx context.Context, u dispatch.UserID, label string) ([]dispatch.Usage, error)
 }
 
 // Grants lists and revokes users' permissions.
@@ -58,6 +60,7 @@ type Charge struct {
 	Unit  string  `json:"unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none. Costs in different units cannot be added"`
 	Costs float64 `json:"costs"`
 	Runs  int     `json:"runs" doc:"Number of runs of jobs with costs"`
+	Label *string `json:"label,omitempty" doc:"With the parameter label: the value that this label of the jobs, or of their task, had when the platform reported the costs. Absent: of all other runs"`
 }
 
 type (
@@ -81,7 +84,12 @@ func (a *api) accessRoutes() {
 		Description:   "The permission is revoked at the identity provider and erased here. Your live jobs pause until your next request.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam}, Responses: withNull(a.errors(401, 404, 503))}, a.deleteGrant)
 	register(a, huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},
-		Summary: "Get your usage of each platform", Responses: a.errors(401, 503)}, a.usage)
+		Summary: "Get your usage of each platform",
+		Description: "With `label`, the charges of each platform and month are told apart by the value of this label, and what runs without it cost is a charge of its own, so that " +
+			"they add up to the same. The value is the one that the job, or else its task, had when the platform reported the costs; later changes do not count. " +
+			"Costs by label are kept for two years; the 1,000 latest and highest are told apart.",
+		Parameters: []*huma.Param{{Name: "label", In: "query", Description: "The key of a label.", Example: "project", Schema: &huma.Schema{Type: huma.TypeString}}},
+		Responses:  a.errors(401, 422, 503)}, a.usage)
 }
 
 func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
@@ -118,8 +126,15 @@ func (a *api) deleteGrant(ctx context.Context, in *request) (*nothing, error) {
 	return &nothing{}, err
 }
 
-func (a *api) usage(ctx context.Context, _ *request) (*usageTable, error) {
-	use, err := a.Broker.Usage(ctx, user(ctx))
+func (a *api) usage(ctx context.Context, in *request) (*usageTable, error) {
+	read := a.Broker.Usage
+	address := in.http.URL()
+	if query := address.Query(); query.Has("label") {
+		read = func(ctx context.Context, u dispatch.UserID) ([]dispatch.Usage, error) {
+			return a.Broker.UsageByLabel(ctx, u, query.Get("label"))
+		}
+	}
+	use, err := read(ctx, user(ctx))
 	table := usageTable{[]Usage{}}
 	for _, u := range use {
 		table.Body = append(table.Body, Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately, limitOf(u.Quota.Daily), limitOf(u.Quota.Costs), u.Jobs, u.Costs, charges(u.Charges)})

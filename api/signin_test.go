@@ -494,8 +494,11 @@ func TestGrants(t *testing.T) {
 	decode[any](t, ask(h, "DELETE", "/grants/g1", ""), 200)
 	use := decode[[]Usage](t, ask(h, "GET", "/usage", ""), 200)
 	if len(use) != 2 || use[0].Platform != "cdse" || use[0].Live != 1 || use[0].LastDay != 2 || use[0].DayOf != nil || use[0].Jobs != 3 || *use[0].LiveOf != 4 || *use[0].Costs != 1.5 || use[1].Costs != nil ||
-		!slices.Equal(use[0].Charges, []Charge{{"2026-11", "credits", 4.5, 3}}) || use[1].Charges == nil {
+		!slices.Equal(use[0].Charges, []Charge{{Month: "2026-11", Unit: "credits", Costs: 4.5, Runs: 3}}) || use[1].Charges == nil {
 		t.Errorf("usage %+v", use)
+	}
+	if use := decode[[]Usage](t, ask(h, "GET", "/usage?label=project", ""), 200); *use[0].Charges[0].Label != "of project" {
+		t.Errorf("usage by label %+v", use)
 	}
 }
 

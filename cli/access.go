@@ -148,24 +148,32 @@ func (a *app) printUnless(err error, v any) error {
 }
 
 func (a *app) usageCommand() *cobra.Command {
-	return &cobra.Command{Use: "usage", GroupID: "access", Args: cobra.NoArgs,
+	label := ""
+	command := &cobra.Command{Use: "usage", GroupID: "access", Args: cobra.NoArgs,
 		Short:   "Show what you use of each platform, your limits, and what your jobs cost",
-		Example: "  eodispatch usage",
+		Example: "  eodispatch usage\n  eodispatch usage --by-label project",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			all, err := c.Usage(ctx)
+			var all []client.Usage
+			if label == "" {
+				all, err = c.Usage(ctx)
+			} else {
+				all, err = c.UsageByLabel(ctx, label)
+			}
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, all))
 			}
-			return a.usageTables(all)
+			return a.usageTables(all, label)
 		})}
+	command.Flags().StringVar(&label, "by-label", "", "`KEY` of a label: tell costs apart by its value")
+	return command
 }
 
-// usageTables prints what a user uses of each platform, and what that cost in each month.
-func (a *app) usageTables(all []client.Usage) error {
+// usageTables prints what a user uses of each platform, and what that cost in each month, by the value of a label unless that is empty.
+func (a *app) usageTables(all []client.Usage, label string) error {
 	charged := false
 	err := a.table("PLATFORM\tLIVE JOBS\tLAST DAY\tALL JOBS", func(row func(...any)) {
 		for _, u := range all {
@@ -177,13 +185,29 @@ func (a *app) usageTables(all []client.Usage) error {
 		return err
 	}
 	fmt.Fprintln(a.Out)
-	return a.table("MONTH\tPLATFORM\tRUNS\tCOSTS", func(row func(...any)) {
+	header := "MONTH\tPLATFORM\tRUNS\tCOSTS"
+	if label != "" {
+		header += "\t" + strings.ToUpper(label)
+	}
+	return a.table(header, func(row func(...any)) {
 		for _, u := range all {
 			for _, c := range u.Charges {
-				row(c.Month, u.Platform, c.Runs, strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Costs, c.Unit)))
+				cells := []any{c.Month, u.Platform, c.Runs, strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Costs, c.Unit))}
+				if label != "" {
+					cells = append(cells, labelCell(c.Label))
+				}
+				row(cells...)
 			}
 		}
 	})
+}
+
+// labelCell returns the value of a label for a table; a dash for none.
+func labelCell(value *string) string {
+	if value == nil {
+		return "-"
+	}
+	return *value
 }
 
 func share(n int, of *int) string {

@@ -376,6 +376,7 @@ type Charge struct {
 	Unit  string  `json:"unit"`
 	Costs float64 `json:"costs"`
 	Runs  int     `json:"runs"`
+	Label *string `json:"label,omitempty"` // of UsageByLabel: the value of the label; nil: of all other runs
 }
 
 // Grant is a permission to act for the user.

@@ -43,6 +43,11 @@ func (c *Client) Usage(ctx context.Context) (all []Usage, err error) {
 	return all, c.get(ctx, "/usage", &all)
 }
 
+// UsageByLabel is Usage with the charges told apart by the value of a label of the jobs or their tasks.
+func (c *Client) UsageByLabel(ctx context.Context, label string) (all []Usage, err error) {
+	return all, c.get(ctx, "/usage?label="+url.QueryEscape(label), &all)
+}
+
 // Grants returns the permissions to act for the user.
 func (c *Client) Grants(ctx context.Context) (all []Grant, err error) {
 	return all, c.get(ctx, "/grants", &all)

@@ -21,6 +21,8 @@ const (
 // labelKey matches the keys of labels: 1 to 63 characters, so that a label can be written as key=value.
 var labelKey = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`)
 
+const badLabelKey = "The key of a label has 1 to 63 letters, digits and the characters . _ / -, and begins and ends with a letter or digit."
+
 // Annotations are what the owner of a job or a task wrote on it, to find it again. Nothing acts on them. Only owners change them. The jobs of a
 // task do not have those of the task.
 type Annotations struct {
@@ -40,7 +42,7 @@ func (a Annotations) Check() error {
 	for _, key := range slices.Sorted(maps.Keys(a.Labels)) {
 		switch value := a.Labels[key]; {
 		case !labelKey.MatchString(key):
-			return InvalidBody(op, "The key of a label has 1 to 63 letters, digits and the characters . _ / -, and begins and ends with a letter or digit.", "labels", short(key))
+			return InvalidBody(op, badLabelKey, "labels", short(key))
 		case utf8.RuneCountInString(value) > LongestLabel:
 			return InvalidBody(op, fmt.Sprintf("The value of a label has at most %d characters.", LongestLabel), "labels", key)
 		case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):

@@ -86,6 +86,49 @@ func (b *Backend) checkEntitled(ctx context.Context) error {
 		Text: fmt.Sprintf("Your sign-in does not entitle you to use %s. Ask the operator of this service.", b.Name)}
 }
 
+// MostLabelCharges is how many charges UsageByLabel tells apart at most.
+const MostLabelCharges = 1000
+
+// UsageByLabel is Usage with the charges of each account and month told apart by the value of a label. Charges without a Label are the rest: of runs without
+// that label, of months of which costs by label are not kept any more, and beyond MostLabelCharges. Invalid if the text is not the key of a label.
+func (b *Broker) UsageByLabel(ctx context.Context, u UserID, label string) ([]Usage, error) {
+	if !labelKey.MatchString(label) {
+		return nil, &Error{Kind: Invalid, Op: "dispatch.UsageByLabel", Text: badLabelKey,
+			Faults: []Fault{{Loc: []any{"query", "label"}, Msg: badLabelKey, Type: "value_error"}}}
+	}
+	parts, err := b.Store.LabelCharges(ctx, u, label, MostLabelCharges) // read first, so that they are no more than the whole
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.Usage(ctx, u)
+	for i, use := range all {
+		rest := slices.Clone(use.Charges)
+		all[i].Charges = nil
+		for _, p := range parts {
+			if p.Account == use.Account {
+				rest = without(rest, p.Charge)
+				all = AddCharge(all, p.Account, p.Charge)
+			}
+		}
+		for _, c := range rest {
+			if c.Runs != 0 || c.Costs != 0 {
+				all = AddCharge(all, use.Account, c)
+			}
+		}
+	}
+	return all, err
+}
+
+// without subtracts a part from the charge of its month and unit.
+func without(all []Charge, part Charge) []Charge {
+	for i, c := range all {
+		if c.Month == part.Month && c.Unit == part.Unit {
+			all[i].Costs, all[i].Runs = RoundAmount(c.Costs-part.Costs), c.Runs-part.Runs
+		}
+	}
+	return all
+}
+
 // Usage counts a user's jobs at each account, and how many of them were submitted in the last 24 hours. An account with a quota is included
 // even while the user has no jobs there.
 func (b *Broker) Usage(ctx context.Context, u UserID) ([]Usage, error) {

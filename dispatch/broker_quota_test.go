@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,54 @@ func TestQuota_OfASharedAccount(t *testing.T) {
 		if use, err := h.Usage(t.Context(), "eve"); err != nil || len(use) != 1 || use[0].Account != "a/shared" || use[0].Quota.Live != 2 {
 			t.Errorf("usage of who has no job: %+v, %v", use, err)
 		}
+	})
+}
+
+// TestUsage_ByLabel: the charges of a month are told apart by the label that the jobs or their task had when their costs were reported, and add up to
+// what is shown without the label. A job counts with its own label before that of its task, and a changed label changes nothing.
+func TestUsage_ByLabel(t *testing.T) {
+	costs := 2.0
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+		return dispatch.Report{Status: dispatch.Finished, Unit: "credits", Costs: &costs}, nil
+	}}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		setting := func(value string) dispatch.AnnotationChange {
+			return dispatch.AnnotationChange{Labels: map[string]*string{"project": &value}}
+		}
+		labeled := request("a")
+		labeled.Annotations.Labels = map[string]string{"project": "x"}
+		if _, err := h.AcceptTask(t.Context(), "ann", labeled, dispatch.Dimension{Name: "tile", Values: slices.Repeat([]json.RawMessage{[]byte("1")}, 3)}, dispatch.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		j := h.accept(t)
+		if _, err := h.AnnotateJob(t.Context(), "ann", j.ID, setting("y")); err != nil {
+			t.Fatal(err)
+		}
+		h.accept(t)
+		time.Sleep(time.Hour)
+		if _, err := h.AnnotateJob(t.Context(), "ann", j.ID, setting("z")); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		use, err := h.UsageByLabel(t.Context(), "ann", "project")
+		if err != nil || len(use) != 1 {
+			t.Fatalf("%+v, %v", use, err)
+		}
+		for _, c := range use[0].Charges {
+			value := "none"
+			if c.Label != nil {
+				value = *c.Label
+			}
+			got = append(got, fmt.Sprintf("%s: %v in %d", value, c.Costs, c.Runs))
+		}
+		if want := []string{"x: 6 in 3", "y: 2 in 1", "none: 2 in 1"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if use, err := h.UsageByLabel(t.Context(), "ann", "season"); err != nil || len(use[0].Charges) != 1 || use[0].Charges[0].Label != nil || use[0].Charges[0].Costs != 10 {
+			t.Errorf("by a label that none has: %+v, %v", use, err)
+		}
+		_, err = h.UsageByLabel(t.Context(), "ann", "no key")
+		wantKind(t, err, dispatch.Invalid)
 	})
 }
 

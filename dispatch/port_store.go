@@ -73,6 +73,9 @@ type Records interface {
 	// Usage counts the owner's jobs at each account, including deleted ones until they are purged. Usage.Lately counts those submitted
 	// within d, at most a [Day].
 	Usage(ctx context.Context, u UserID, d time.Duration) ([]Usage, error)
+	// LabelCharges returns what the owner's runs cost by the value of a label: that of the job, or else of its task, when the platform reported the costs.
+	// Newest month first, within a month the highest first, n at most, of the last [LabelCostsLife]. Later changes of labels change nothing.
+	LabelCharges(ctx context.Context, u UserID, label string, n int) ([]AccountCharge, error)
 	// FinishedRuns returns the owner's latest finished jobs of a service at an account, latest first, n at most, also deleted ones until they
 	// are purged.
 	FinishedRuns(ctx context.Context, u UserID, a Account, s ServiceHash, n int) ([]FinishedRun, error)
@@ -365,8 +368,18 @@ type Charge struct {
 	Month string // of the report, in UTC: 2026-11
 	Unit  string // of the platform; "": it names none
 	Costs float64
-	Runs  int // whose costs the platform reported
+	Runs  int     // whose costs the platform reported
+	Label *string // the value of the label by which charges are told apart; nil: the runs have none, or there is no such label
 }
+
+// AccountCharge is a charge at an account.
+type AccountCharge struct {
+	Account Account
+	Charge
+}
+
+// LabelCostsLife is how long costs by label are kept. Every job may have a label of its own, so that their number is that of the jobs.
+const LabelCostsLife = 2 * 365 * Day
 
 // AddCharge adds a charge to the usage of an account.
 func AddCharge(all []Usage, a Account, c Charge) []Usage {
@@ -376,9 +389,22 @@ func AddCharge(all []Usage, a Account, c Charge) []Usage {
 	}
 	all[i].Charges = append(all[i].Charges, c)
 	slices.SortFunc(all[i].Charges, func(a, b Charge) int {
-		return cmp.Or(cmp.Compare(b.Month, a.Month), cmp.Compare(a.Unit, b.Unit))
+		return cmp.Or(cmp.Compare(b.Month, a.Month), cmp.Compare(a.Unit, b.Unit), compareLabels(a.Label, b.Label))
 	})
 	return all
+}
+
+// compareLabels compares values of a label; none is after all.
+func compareLabels(a, b *string) int {
+	switch {
+	case a != nil && b != nil:
+		return cmp.Compare(*a, *b)
+	case a != nil:
+		return -1
+	case b != nil:
+		return 1
+	}
+	return 0
 }
 
 // Room is how many accounts a process can visit now.

@@ -106,6 +106,7 @@ var sharded = []struct {
 	{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs", "costs", "priced"}},
 	{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}},
 	{"ledger", []string{"owner", "account", "month", "unit"}, []string{"costs", "runs"}},
+	{"label_costs", []string{"owner", "name", "month", "account", "unit", "value"}, []string{"costs", "runs"}},
 	{"task_costs", []string{"task", "unit"}, []string{"costs", "runs"}},
 	{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second", "epochs"}},
 }

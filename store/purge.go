@@ -33,6 +33,7 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error
 		}))
 	for _, purge := range []func(q tx, now int64) (int64, error){
 		func(q tx, now int64) (int64, error) { return q.PurgePeriodCounts(ctx, purgedPeriod(now), purgedAtOnce) },
+		func(q tx, now int64) (int64, error) { return q.PurgeLabelCosts(ctx, forgottenMonth(now), purgedAtOnce) },
 		func(q tx, now int64) (int64, error) { return q.PurgeTokens(ctx, now, purgedAtOnce) },
 		func(q tx, now int64) (int64, error) { return q.PurgeSessions(ctx, now, purgedAtOnce) },
 		func(q tx, now int64) (int64, error) { return q.PurgeUnstarted(ctx, now, purgedAtOnce) },

@@ -1105,6 +1105,16 @@ SELECT owner, account, service_hash FROM jobs WHERE task = CAST(sqlc.arg(task) A
 SELECT account, month, unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(runs) AS BIGINT) AS runs
 FROM ledger WHERE owner = sqlc.arg(owner) GROUP BY account, month, unit ORDER BY month DESC, account, unit LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
+-- name: ListLabelCosts :many
+SELECT account, month, unit, value, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(runs) AS BIGINT) AS runs
+FROM label_costs WHERE owner = sqlc.arg(owner) AND name = sqlc.arg(name) GROUP BY month, account, unit, value
+ORDER BY month DESC, SUM(costs) DESC, account, unit, value LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: PurgeLabelCosts :execrows
+DELETE FROM label_costs WHERE (label_costs.owner, label_costs.name, label_costs.month, label_costs.account, label_costs.unit, label_costs.value, label_costs.shard) IN
+	(SELECT c.owner, c.name, c.month, c.account, c.unit, c.value, c.shard FROM label_costs c
+	WHERE c.month < CAST(sqlc.arg(month) AS TEXT) ORDER BY c.month LIMIT CAST(sqlc.arg(n) AS BIGINT));
+
 -- name: ListMonth :many
 SELECT unit, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs FROM ledger
 WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account) AND month = sqlc.arg(month) GROUP BY unit ORDER BY unit;

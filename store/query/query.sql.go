@@ -4793,6 +4793,51 @@ func (q *Queries) ListJobIDs(ctx context.Context, task int64) ([]dispatch.JobID,
 	return items, nil
 }
 
+const listLabelCosts = `-- name: ListLabelCosts :many
+SELECT account, month, unit, value, CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(runs) AS BIGINT) AS runs
+FROM label_costs WHERE owner = $1 AND name = $2 GROUP BY month, account, unit, value
+ORDER BY month DESC, SUM(costs) DESC, account, unit, value LIMIT CAST($3 AS BIGINT)
+`
+
+type ListLabelCostsRow struct {
+	Account dispatch.Account
+	Month   string
+	Unit    string
+	Value   string
+	Costs   float64
+	Runs    int64
+}
+
+func (q *Queries) ListLabelCosts(ctx context.Context, owner dispatch.UserID, name string, n int64) ([]ListLabelCostsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listLabelCosts, owner, name, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListLabelCostsRow
+	for rows.Next() {
+		var i ListLabelCostsRow
+		if err := rows.Scan(
+			&i.Account,
+			&i.Month,
+			&i.Unit,
+			&i.Value,
+			&i.Costs,
+			&i.Runs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listLabeledRecords = `-- name: ListLabeledRecords :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
@@ -8167,6 +8212,20 @@ DELETE FROM keys WHERE (keys.owner, keys.name) IN (SELECT k.owner, k.name FROM k
 
 func (q *Queries) PurgeKeys(ctx context.Context, before int64, n int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, purgeKeys, before, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const purgeLabelCosts = `-- name: PurgeLabelCosts :execrows
+DELETE FROM label_costs WHERE (label_costs.owner, label_costs.name, label_costs.month, label_costs.account, label_costs.unit, label_costs.value, label_costs.shard) IN
+	(SELECT c.owner, c.name, c.month, c.account, c.unit, c.value, c.shard FROM label_costs c
+	WHERE c.month < CAST($1 AS TEXT) ORDER BY c.month LIMIT CAST($2 AS BIGINT))
+`
+
+func (q *Queries) PurgeLabelCosts(ctx context.Context, month string, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeLabelCosts, month, n)
 	if err != nil {
 		return 0, err
 	}

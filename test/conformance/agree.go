@@ -390,6 +390,7 @@ func (p *pair) compare(r *rapid.T) {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, dispatch.Page{}) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, dispatch.Page{}) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
+		both(p, r, func(s dispatch.Store) ([]dispatch.AccountCharge, error) { return s.LabelCharges(ctx, u, "a", 100) })
 		since, after := p.since(r), p.after(r)
 		label := dispatch.LabelMatch{Key: "a", Value: "x"}
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {

@@ -26,6 +26,7 @@ func (s *MemStore) Clone() *MemStore {
 	maps.Copy(c.heard, s.heard)
 	maps.Copy(c.ran, s.ran)
 	maps.Copy(c.ledger, s.ledger)
+	maps.Copy(c.labeled, s.labeled)
 	maps.Copy(c.spent, s.spent)
 	return c
 }

@@ -36,6 +36,7 @@ type MemStore struct {
 	ran       map[runService]runTimes
 	operators map[string]string // notices of operators' holds, by scope
 	ledger    map[charged]dispatch.Charge
+	labeled   map[costLabel]dispatch.Charge
 	spent     map[taskUnit]dispatch.Charge // of tasks
 	spread    map[dispatch.TaskID]int64    // see dispatch.SpreadTask.Seen
 }
@@ -45,6 +46,12 @@ type charged struct {
 	owner       dispatch.UserID
 	account     dispatch.Account
 	month, unit string
+}
+
+// costLabel identifies what runs cost by a label.
+type costLabel struct {
+	charged
+	name, value string
 }
 
 type taskUnit struct {
@@ -100,7 +107,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{}, processes: map[dispatch.UserID]map[string]dispatch.StoredProcess{},
-		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{}, spread: map[dispatch.TaskID]int64{},
+		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, labeled: map[costLabel]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{}, spread: map[dispatch.TaskID]int64{},
 	}
 }
 
@@ -277,6 +284,8 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 		}
 	}
 	maps.DeleteFunc(s.ran, func(_ runService, r runTimes) bool { return r.added.Before(now.Add(-dispatch.RunTimesLife)) })
+	kept := now.Add(-dispatch.LabelCostsLife).UTC().Format("2006-01")
+	maps.DeleteFunc(s.labeled, func(k costLabel, _ dispatch.Charge) bool { return k.month < kept })
 	s.forgetTurns()
 	return nil
 }

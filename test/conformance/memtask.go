@@ -371,6 +371,21 @@ func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) 
 	return all, nil
 }
 
+func (s *MemStore) LabelCharges(_ context.Context, u dispatch.UserID, label string, n int) (all []dispatch.AccountCharge, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for k, c := range s.labeled {
+		if k.owner == u && k.name == label {
+			c.Costs, c.Label = math.Round(c.Costs*1e6)/1e6, &k.value
+			all = append(all, dispatch.AccountCharge{Account: k.account, Charge: c})
+		}
+	}
+	slices.SortFunc(all, func(a, b dispatch.AccountCharge) int {
+		return cmp.Or(cmp.Compare(b.Month, a.Month), cmp.Compare(b.Costs, a.Costs), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Unit, b.Unit), cmp.Compare(*a.Label, *b.Label))
+	})
+	return all[:min(n, len(all))], nil
+}
+
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

@@ -280,7 +280,16 @@ func (s *MemStore) book(was, is dispatch.Job) {
 	if was.Costs == nil || is.Spent != was.Spent {
 		c.Runs = 1
 	}
-	s.ledger[charged{is.Owner, is.Account, c.Month, c.Unit}] = plus(s.ledger[charged{is.Owner, is.Account, c.Month, c.Unit}], c)
+	key := charged{is.Owner, is.Account, c.Month, c.Unit}
+	s.ledger[key] = plus(s.ledger[key], c)
+	labels := maps.Clone(s.tasks[is.Task].Annotations.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, is.Annotations.Labels)
+	for name, value := range labels {
+		s.labeled[costLabel{key, name, value}] = plus(s.labeled[costLabel{key, name, value}], c)
+	}
 	if is.Task != 0 {
 		s.spent[taskUnit{is.Task, c.Unit}] = plus(s.spent[taskUnit{is.Task, c.Unit}], c)
 	}

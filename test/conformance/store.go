@@ -57,6 +57,7 @@ var storeTests = []struct {
 	{"give up", storeTest.giveUp},
 	{"usage", storeTest.usage},
 	{"costs stay booked", storeTest.ledger},
+	{"costs are booked by label", storeTest.labelCosts},
 	{"a budget is kept", storeTest.budgets},
 	{"a budget that cannot be kept", storeTest.oddBudgets},
 	{"a budget by earlier runs", storeTest.guessedBudgets},

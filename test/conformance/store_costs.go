@@ -49,6 +49,58 @@ func (t storeTest) ledger() {
 	months(want...)
 }
 
+// labelCosts checks that what runs cost is booked by the labels that the job, or else its task, had then, through retries, changes and deletion, and
+// for LabelCostsLife.
+func (t storeTest) labelCosts() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 2)
+	alone, plain := t.accept(), t.accept()
+	t.must(t.s.AnnotateTask(ctx, ann, task.ID, setting("project", "x")))
+	t.must(t.s.AnnotateTask(ctx, ann, task.ID, setting("season", "wet")))
+	t.must(t.s.AnnotateJob(ctx, ann, jobs[1].ID, setting("project", "é \"y\"")))
+	note := "no label"
+	t.must(t.s.AnnotateJob(ctx, ann, plain.ID, dispatch.AnnotationChange{Note: &note}))
+	t.must(t.s.AnnotateJob(ctx, ann, alone.ID, setting("project", "")))
+	t.must(t.s.AnnotateJob(ctx, ann, alone.ID, dispatch.AnnotationChange{Note: &note}))
+	cost := func(c float64) func(*dispatch.Job) {
+		return func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &c, "credits", t.look().Now }
+	}
+	this := t.look().Now.UTC().Format("2006-01")
+	charge := func(costs float64, runs int, value string) dispatch.AccountCharge {
+		return dispatch.AccountCharge{Account: shared, Charge: dispatch.Charge{Month: this, Unit: "credits", Costs: costs, Runs: runs, Label: &value}}
+	}
+	by := func(u dispatch.UserID, label string, n int, want ...dispatch.AccountCharge) {
+		t.Helper()
+		got, err := t.s.LabelCharges(ctx, u, label, n)
+		t.must(err)
+		t.equal(append([]dispatch.AccountCharge{}, got...), append([]dispatch.AccountCharge{}, want...))
+	}
+	by(ann, "project", 9)
+	t.end(jobs[0].ID, dispatch.Failed, cost(2.5))
+	t.end(jobs[1].ID, dispatch.Finished, cost(0.25))
+	t.end(alone.ID, dispatch.Finished, cost(1))
+	t.end(plain.ID, dispatch.Finished, cost(7))
+	by(ann, "project", 9, charge(2.5, 1, "x"), charge(1, 1, ""), charge(0.25, 1, "é \"y\""))
+	by(ann, "season", 9, charge(2.75, 2, "wet"))
+	by(ann, "project", 1, charge(2.5, 1, "x"))
+	by(bob, "project", 9)
+	by(ann, "other", 9)
+	t.must(t.s.AnnotateTask(ctx, ann, task.ID, setting("project", "z")))
+	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
+	t.must(err)
+	t.end(jobs[0].ID, dispatch.Finished, cost(4))
+	want := []dispatch.AccountCharge{charge(4, 1, "z"), charge(2.5, 1, "x"), charge(1, 1, ""), charge(0.25, 1, "é \"y\"")}
+	by(ann, "project", 9, want...)
+	_, err = t.s.CancelTask(ctx, ann, task.ID, true)
+	t.must(err)
+	t.db.Pass(time.Hour)
+	t.must(t.s.Purge(ctx, time.Minute))
+	by(ann, "project", 9, want...)
+	t.db.Pass(dispatch.LabelCostsLife + 32*dispatch.Day)
+	t.must(t.s.Purge(ctx, time.Minute))
+	by(ann, "project", 9)
+}
+
 // costQuota checks that a quota on the costs of a month counts what was reported in it, at its account, and not what others cost.
 func (t storeTest) costQuota() {
 	ctx := t.Context()
