@@ -117,11 +117,11 @@ func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) 
 		}
 	}
 	l.positions = func(of part, n int64) ([]position, error) {
-		places, err := q.ListPlacesOf(ctx, query.ListPlacesOfParams{Owner: u, Account: of.account, Status: of.status, Created: created, Before: before, N: n})
+		places, err := q.ListPlacesOf(ctx, query.ListPlacesOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before, N: n})
 		return rowsAs(places, func(r query.ListPlacesOfRow) position { return position{-r.Created, -int64(r.ID)} }), err
 	}
 	l.rows = func(of part, n int64) ([]query.ListRecordsRow, error) {
-		rows, err := q.ListRecordsOf(ctx, query.ListRecordsOfParams{Owner: u, Account: of.account, Status: of.status, Created: created, Before: before,
+		rows, err := q.ListRecordsOf(ctx, query.ListRecordsOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before,
 			Most: int64(p.Most), N: n})
 		return rowsAs(rows, func(r query.ListRecordsOfRow) query.ListRecordsRow { return query.ListRecordsRow(r) }), err
 	}
@@ -157,11 +157,11 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page) (
 		l.of = append(l.of, part{status: status})
 	}
 	l.positions = func(of part, n int64) ([]position, error) {
-		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: of.status, After: p.After.ID, N: n})
+		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: string(of.status), After: p.After.ID, N: n})
 		return rowsAs(numbers, func(number int) position { return position{first: int64(number)} }), err
 	}
 	l.rows = func(of part, n int64) ([]query.ListTaskJobsRow, error) {
-		rows, err := q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: of.status, After: p.After.ID, Most: int64(p.Most), N: n})
+		rows, err := q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status), After: p.After.ID, Most: int64(p.Most), N: n})
 		return rowsAs(rows, func(r query.ListTaskJobsOfRow) query.ListTaskJobsRow { return query.ListTaskJobsRow(r) }), err
 	}
 	return l.read()

@@ -170,7 +170,7 @@ SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR oc
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.owner = sqlc.arg(owner) AND jobs.account = sqlc.arg(account) AND jobs.status = sqlc.arg(status) AND jobs.task = 0 AND NOT jobs.hidden
+WHERE jobs.owner = sqlc.arg(owner) AND jobs.account = sqlc.arg(account) AND jobs.status = CAST(sqlc.arg(status) AS TEXT) AND jobs.task = 0 AND NOT jobs.hidden
 	AND jobs.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (jobs.created < CAST(sqlc.arg(created) AS BIGINT) OR jobs.id < CAST(sqlc.arg(before) AS BIGINT))
 ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
@@ -178,7 +178,7 @@ ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 -- name: ListPlacesOf :many
 -- The places of the jobs of ListRecordsOf.
 SELECT created, id FROM jobs
-WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account) AND status = sqlc.arg(status) AND task = 0 AND NOT hidden
+WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account) AND status = CAST(sqlc.arg(status) AS TEXT) AND task = 0 AND NOT hidden
 	AND created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (created < CAST(sqlc.arg(created) AS BIGINT) OR id < CAST(sqlc.arg(before) AS BIGINT))
 ORDER BY created DESC, id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
@@ -394,14 +394,14 @@ ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.status = sqlc.arg(status) AND jobs.task <> 0 AND NOT jobs.hidden
+WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.status = CAST(sqlc.arg(status) AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
 	AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListNumbersOf :many
 -- The numbers of the jobs of ListTaskJobsOf.
 SELECT number FROM jobs
-WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = sqlc.arg(status) AND task <> 0 AND NOT hidden AND number > CAST(sqlc.arg(after) AS BIGINT)
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = CAST(sqlc.arg(status) AS TEXT) AND task <> 0 AND NOT hidden AND number > CAST(sqlc.arg(after) AS BIGINT)
 ORDER BY number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListChangedJobs :many
@@ -602,7 +602,7 @@ WHERE id IN (SELECT free.id FROM free) RETURNING id, generation, lapses;
 
 -- name: NextFree :one
 -- The earliest future due time of accounts without a holder; 0 for none. The second condition permits the index; SQLite begins at the first one.
-SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > sqlc.arg(now) AND due > 0 AND lease_until <= sqlc.arg(now) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
+SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > CAST(sqlc.arg(now) AS BIGINT) AND due > 0 AND lease_until <= CAST(sqlc.arg(now) AS BIGINT) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
 
 -- name: NoteServed :exec
 INSERT INTO served (platform, seen) VALUES (sqlc.arg(platform), sqlc.arg(now)) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen;

@@ -5284,13 +5284,13 @@ func (q *Queries) ListMonth(ctx context.Context, owner dispatch.UserID, account 
 
 const listNumbersOf = `-- name: ListNumbersOf :many
 SELECT number FROM jobs
-WHERE task = CAST($1 AS BIGINT) AND status = $2 AND task <> 0 AND NOT hidden AND number > CAST($3 AS BIGINT)
+WHERE task = CAST($1 AS BIGINT) AND status = CAST($2 AS TEXT) AND task <> 0 AND NOT hidden AND number > CAST($3 AS BIGINT)
 ORDER BY number LIMIT CAST($4 AS BIGINT)
 `
 
 type ListNumbersOfParams struct {
 	Task   int64
-	Status dispatch.Status
+	Status string
 	After  int64
 	N      int64
 }
@@ -5485,7 +5485,7 @@ func (q *Queries) ListOwnTasks(ctx context.Context, owner dispatch.UserID) ([]di
 
 const listPlacesOf = `-- name: ListPlacesOf :many
 SELECT created, id FROM jobs
-WHERE owner = $1 AND account = $2 AND status = $3 AND task = 0 AND NOT hidden
+WHERE owner = $1 AND account = $2 AND status = CAST($3 AS TEXT) AND task = 0 AND NOT hidden
 	AND created <= CAST($4 AS BIGINT)
 	AND (created < CAST($4 AS BIGINT) OR id < CAST($5 AS BIGINT))
 ORDER BY created DESC, id DESC LIMIT CAST($6 AS BIGINT)
@@ -5494,7 +5494,7 @@ ORDER BY created DESC, id DESC LIMIT CAST($6 AS BIGINT)
 type ListPlacesOfParams struct {
 	Owner   dispatch.UserID
 	Account dispatch.Account
-	Status  dispatch.Status
+	Status  string
 	Created int64
 	Before  int64
 	N       int64
@@ -5837,7 +5837,7 @@ SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, job
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.owner = $2 AND jobs.account = $3 AND jobs.status = $4 AND jobs.task = 0 AND NOT jobs.hidden
+WHERE jobs.owner = $2 AND jobs.account = $3 AND jobs.status = CAST($4 AS TEXT) AND jobs.task = 0 AND NOT jobs.hidden
 	AND jobs.created <= CAST($5 AS BIGINT)
 	AND (jobs.created < CAST($5 AS BIGINT) OR jobs.id < CAST($6 AS BIGINT))
 ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($7 AS BIGINT)
@@ -5847,7 +5847,7 @@ type ListRecordsOfParams struct {
 	Most    int64
 	Owner   dispatch.UserID
 	Account dispatch.Account
-	Status  dispatch.Status
+	Status  string
 	Created int64
 	Before  int64
 	N       int64
@@ -6668,7 +6668,7 @@ const listTaskJobsOf = `-- name: ListTaskJobsOf :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = $3 AND jobs.task <> 0 AND NOT jobs.hidden
+WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = CAST($3 AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
 	AND jobs.number > CAST($4 AS BIGINT)
 ORDER BY jobs.number LIMIT CAST($5 AS BIGINT)
 `
@@ -6676,7 +6676,7 @@ ORDER BY jobs.number LIMIT CAST($5 AS BIGINT)
 type ListTaskJobsOfParams struct {
 	Most   int64
 	Task   int64
-	Status dispatch.Status
+	Status string
 	After  int64
 	N      int64
 }
@@ -7923,7 +7923,7 @@ func (q *Queries) NameInstallation(ctx context.Context, name string) error {
 }
 
 const nextFree = `-- name: NextFree :one
-SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > $1 AND due > 0 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT)
+SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > CAST($1 AS BIGINT) AND due > 0 AND lease_until <= CAST($1 AS BIGINT) ORDER BY due, id LIMIT 1), 0) AS BIGINT)
 `
 
 // The earliest future due time of accounts without a holder; 0 for none. The second condition permits the index; SQLite begins at the first one.

@@ -1,0 +1,64 @@
+package store_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// BenchmarkReads reads ended jobs of a user from SQLite: one, a page of 100, and a page of a task.
+func BenchmarkReads(b *testing.B) {
+	s := open(b, "sqlite:"+filepath.Join(b.TempDir(), "d.db"), &clock{now: start})
+	ended := drafts(1000)
+	for i := range ended {
+		ended[i].Phase, ended[i].Status = dispatch.Ended, dispatch.Finished
+	}
+	if _, err := s.Accept(b.Context(), dispatch.Key{}, nil, ended); err != nil {
+		b.Fatal(err)
+	}
+	owner := ended[0].Owner
+	page := dispatch.Page{Limit: 101, Statuses: []dispatch.Status{dispatch.Finished}, Most: -1}
+	whole := page
+	whole.Most = dispatch.PartMost
+	records, err := s.Records(b.Context(), owner, whole)
+	if err != nil {
+		b.Fatal(err)
+	}
+	fill(b, s, 1) // its task is the first
+	read := func(what string, f func() error) {
+		b.Run(what, func(b *testing.B) {
+			b.ReportAllocs()
+			before := cpuTime(b)
+			for b.Loop() {
+				if err := f(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+		})
+	}
+	read("one", func() error { _, err := s.Record(b.Context(), owner, records[0].ID); return err })
+	read("places of 100", func() error { return enough(s.Records(b.Context(), owner, page)) })
+	read("100", func() error { return enough(s.Records(b.Context(), owner, whole)) })
+	read("task of 10,000", func() error { return enough(s.TaskJobs(b.Context(), "ann", 1, dispatch.Page{Most: dispatch.PartMost})) })
+}
+
+// cpuTime returns the processor time of this process, which other programs lengthen less than the time of the clock.
+func cpuTime(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+func enough(records []dispatch.Record, err error) error {
+	if err == nil && len(records) < 100 {
+		err = fmt.Errorf("%d records", len(records))
+	}
+	return err
+}
