@@ -34,6 +34,7 @@ type visit struct {
 	pending   int
 	responses chan platformResponse
 	unsaved   []platformResponse
+	saving    *save               // of unsaved responses, the last that was begun; nil: none is
 	tried     map[JobID][]attempt // failed saves of unsaved responses
 	pass      Token               // token with which the last steps were begun
 	blockedBy error               // why no request can be sent, until blockAccount has stored it; otherwise nil
@@ -87,7 +88,7 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	orderly := false
 	defer func() {
 		if !orderly { // a panic
-			v.broker.keepUnsaved(v.unsavedOutcomes())
+			v.broker.keepUnsaved(v.unsavedAfterPanic())
 		}
 	}()
 	err := v.run(ctx)
@@ -169,11 +170,18 @@ func (v *visit) release(ctx context.Context) error {
 
 // iterate saves the received responses, reloads the agenda, and starts as many steps as Limits.Requests allows.
 func (v *visit) iterate(ctx context.Context, ending bool) error {
-	if err := v.sendRemaining(ctx, ending); err != nil {
-		return err
+	var first *save
+	if v.hasRemaining(ending) {
+		first = v.beginSave(ctx, v.unsavedOutcomes())
+		if err := v.sendRemaining(ctx); err != nil {
+			return firstOf(err, v.saveAll(ctx, first))
+		}
 	}
 	well := v.allResponsesSucceeded()
-	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.blockAccount} {
+	if err := v.saveAll(ctx, first); err != nil {
+		return err
+	}
+	for _, do := range []func(context.Context) error{v.renew, v.blockAccount} {
 		if err := do(ctx); err != nil {
 			return err
 		}
@@ -199,12 +207,13 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	return firstOf(v.begin(ctx, steps), err)
 }
 
-// sendRemaining starts steps that the last agenda contained, before anything is saved, so that the platform does not wait for the database.
-// It does so only while no response was an error.
-func (v *visit) sendRemaining(ctx context.Context, ending bool) error {
-	if ending || !v.allResponsesSucceeded() || time.Since(v.read) > nearby {
-		return nil
-	}
+// hasRemaining reports whether steps of the last agenda may begin before the received responses are saved. None do after a response that was an error.
+func (v *visit) hasRemaining(ending bool) bool {
+	return !ending && v.allResponsesSucceeded() && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests && !v.queue.empty(v.maySend)
+}
+
+// sendRemaining starts steps of the last agenda while the received responses are saved, so that the platform does not wait for that.
+func (v *visit) sendRemaining(ctx context.Context) error {
 	steps, err := v.steps(ctx, v.pass)
 	return firstOf(v.begin(ctx, steps), err)
 }

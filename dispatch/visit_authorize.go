@@ -26,7 +26,7 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	}
 	v.blockedBy, v.noToken = v.backend.tokenError(err), true
 	v.unsaved = append(v.unsaved, platformResponse{outcomes: v.blockedOutcomes()})
-	err = v.saveAll(ctx)
+	err = v.saveAll(ctx, nil)
 	if v.queue.onlyEnded() { // nobody has to act for that
 		v.blockedBy, v.noToken = nil, false
 		return t, false, err

@@ -7,18 +7,21 @@ import (
 )
 
 // saveAll saves the received responses in one commit. Responses that cannot be saved are kept for the next iteration, and their jobs stay
-// busy.
-func (v *visit) saveAll(ctx context.Context) error {
-	said := v.unsavedOutcomes()
-	for len(said) > 0 {
-		again, err := v.save(ctx, said)
+// busy. If their save has begun already, it ends that, and leaves responses that were added since.
+func (v *visit) saveAll(ctx context.Context, begun *save) error {
+	if begun == nil {
+		begun = v.beginSave(ctx, v.unsavedOutcomes())
+	}
+	responses := begun.responses
+	for len(begun.said) > 0 {
+		again, err := v.endSave(ctx, begun)
 		if err != nil {
 			return err
 		}
-		said = again
+		begun = v.beginSave(ctx, again)
 	}
-	over := v.unsaved
-	v.unsaved, v.tried = nil, nil
+	over := v.unsaved[:responses]
+	v.unsaved, v.tried, v.saving = v.unsaved[responses:], nil, nil
 	var err error
 	for _, f := range over {
 		v.setBusy(f.jobs, false)
@@ -125,17 +128,43 @@ func (t attempt) wasStoredAs(row Job) bool {
 		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
 }
 
-// save applies the outcomes to the jobs and saves them. It returns the jobs whose rows have changed meanwhile, with the current rows, so
-// that their outcomes are applied again.
-func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcomes, err error) {
-	jobs := make([]Job, len(said))
-	for i, s := range said {
-		jobs[i] = v.result(s)
+// save is a Save that has begun.
+type save struct {
+	responses int // len of visit.unsaved when it began
+	said      []jobOutcomes
+	jobs      []Job // with the outcomes
+	ended     chan struct{}
+	saved     []Job // set when it has ended, as is err
+	err       error
+}
+
+// beginSave applies outcomes to the jobs and begins to save them. The visit may commit intents of other jobs meanwhile: neither depends on the other.
+func (v *visit) beginSave(ctx context.Context, said []jobOutcomes) *save {
+	s := &save{responses: len(v.unsaved), said: said, jobs: make([]Job, len(said)), ended: make(chan struct{})}
+	if len(said) == 0 {
+		return s
 	}
-	saved, err := v.broker.Store.Save(ctx, jobs, v.accountsToWake()...)
-	if err != nil {
-		v.rememberAttempt(said, jobs)
-		return nil, err
+	for i, o := range said {
+		s.jobs[i] = v.result(o)
+	}
+	wake := v.accountsToWake()
+	v.saving = s
+	go func() {
+		defer close(s.ended)
+		defer RecoverAsError(ctx, v.broker.Log, "dispatch.visit: save", &s.err)
+		s.saved, s.err = v.broker.Store.Save(ctx, s.jobs, wake...)
+	}()
+	return s
+}
+
+// endSave waits for the end of a save. It returns the jobs whose rows have changed meanwhile, with the current rows, so that their outcomes are
+// applied again.
+func (v *visit) endSave(ctx context.Context, s *save) (again []jobOutcomes, err error) {
+	<-s.ended
+	said, saved := s.said, s.saved
+	if s.err != nil {
+		v.rememberAttempt(said, s.jobs)
+		return nil, s.err
 	}
 	is := byID(saved)
 	v.kept = v.kept || len(saved) > 0
@@ -153,6 +182,17 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcom
 		v.noteRunTime(s.job, j)
 	}
 	return again, nil
+}
+
+// unsavedAfterPanic returns the outcomes that a visit which ends leaves, without those of a save that was under way.
+func (v *visit) unsavedAfterPanic() []jobOutcomes {
+	all := v.unsavedOutcomes()
+	if v.saving == nil {
+		return all
+	}
+	<-v.saving.ended
+	is := byID(v.saving.saved)
+	return slices.DeleteFunc(all, func(s jobOutcomes) bool { _, saved := is[s.job.ID]; return saved })
 }
 
 // freedSlot reports whether a job has ended at its platform, for good or until it is retried.

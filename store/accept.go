@@ -38,7 +38,7 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 	if err := s.number(ctx, &a); err != nil {
 		return r, fail("Accept", err)
 	}
-	err = s.in(ctx, s.write, "Accept", func(q tx, now int64) error {
+	err = s.inClient(ctx, "Accept", len(a.jobs), func(q tx, now int64) error {
 		if r, err = s.useKey(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}

@@ -208,3 +208,15 @@ func LastMigration(t testing.TB) int64 {
 	sources := p.ListSources()
 	return sources[len(sources)-1].Version
 }
+
+// Joining returns how many small transactions wait for the writer.
+func Joining(s *Store) int {
+	s.joined.mu.Lock()
+	defer s.joined.mu.Unlock()
+	return len(s.joined.waiting)
+}
+
+// Join runs f as a small transaction of a client.
+func Join(ctx context.Context, s *Store, f func(query.DBTX) error) error {
+	return s.inClient(ctx, "Join", 1, func(q tx, _ int64) error { return f(q) })
+}

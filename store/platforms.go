@@ -11,7 +11,7 @@ import (
 
 // NoteResponse stores that a platform just responded, or why it did not.
 func (s *Store) NoteResponse(ctx context.Context, platform, failure string) error {
-	return s.in(ctx, s.visit, "NoteResponse", func(q tx, now int64) error {
+	return s.inVisit(ctx, "NoteResponse", 1, func(q tx, now int64) error {
 		if failure == "" {
 			return q.NoteAnswer(ctx, platform, now)
 		}
@@ -21,7 +21,7 @@ func (s *Store) NoteResponse(ctx context.Context, platform, failure string) erro
 
 // NoteStarts stores what statuses have shown about starts at a platform.
 func (s *Store) NoteStarts(ctx context.Context, platform string, seen dispatch.StartsSeen) error {
-	return s.in(ctx, s.visit, "NoteStarts", func(q tx, _ int64) error {
+	return s.inVisit(ctx, "NoteStarts", 1, func(q tx, _ int64) error {
 		return q.NoteStarts(ctx, query.NoteStartsParams{Name: platform, Prompt: int64(seen.Prompt), Lag: seen.Lag.Microseconds(), Lagged: seen.Lagged})
 	})
 }

@@ -18,7 +18,7 @@ func (s *Store) AddRunTimes(ctx context.Context, platform string, of dispatch.Se
 		all, err = runTimesOf(text)
 		return all, fail("AddRunTimes", err)
 	}
-	err = s.in(ctx, s.visit, "AddRunTimes", func(q tx, now int64) error {
+	err = s.inVisit(ctx, "AddRunTimes", 1, func(q tx, now int64) error {
 		text, err := q.LockRunTimes(ctx, platform, of, now)
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	if err == nil && file != memory {
 		s.read, err = sqliteDB(file, "deferred", readers, readerCache)
 	}
-	s.look, s.ping = s.read, s.read
+	s.look, s.ping, s.joined = s.read, s.read, &joined{store: s}
 	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
 	if err == nil {
 		s.created, err = create(ctx, s.write)

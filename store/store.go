@@ -41,6 +41,8 @@ type Store struct {
 	remote bool // the database is a server, which may not respond
 	turns  lockQueues
 
+	joined *joined // small transactions of SQLite; nil: each is committed by itself
+
 	parameter  func(n int) string // see tx
 	updateJobs func(context.Context, tx, []dispatch.Job, bool) ([]dispatch.Job, error)
 

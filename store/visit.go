@@ -13,7 +13,7 @@ import (
 
 // Dequeue leases accounts that are due and that no process holds.
 func (s *Store) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
-	err = s.in(ctx, s.visit, "Dequeue", func(q tx, now int64) error {
+	err = s.inVisit(ctx, "Dequeue", 1, func(q tx, now int64) error {
 		d := dequeue{q: q, room: room, now: now, until: now + ttl.Microseconds()}
 		lapse, err := q.NextLapse(ctx, now) // read before the new leases exist
 		if err != nil {
@@ -161,7 +161,7 @@ func until(now, then int64) time.Duration {
 
 // Renew extends a lease to ttl from now.
 func (s *Store) Renew(ctx context.Context, l dispatch.Lease, ttl time.Duration) error {
-	return s.in(ctx, s.visit, "Renew", func(q tx, now int64) error { return renew(ctx, q, l, now, ttl) })
+	return s.inVisit(ctx, "Renew", 1, func(q tx, now int64) error { return renew(ctx, q, l, now, ttl) })
 }
 
 func renew(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration) error {
@@ -171,7 +171,7 @@ func renew(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Dura
 
 // Release ends the lease and plans the next visit.
 func (s *Store) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) error {
-	return s.in(ctx, s.visit, "Release", func(q tx, now int64) error {
+	return s.inVisit(ctx, "Release", 1, func(q tx, now int64) error {
 		rows, err := q.Release(ctx, query.ReleaseParams{Seen: wakes, Now: now, Due: micros(due), ID: l.Account, Generation: l.Generation})
 		return changed("Release", rows, err)
 	})
@@ -179,7 +179,7 @@ func (s *Store) Release(ctx context.Context, l dispatch.Lease, wakes int64, due 
 
 // Wake stores that there is something new for an account's visit.
 func (s *Store) Wake(ctx context.Context, a dispatch.Account) error {
-	return s.in(ctx, s.visit, "Wake", func(q tx, now int64) error { return q.Wake(ctx, a, now) })
+	return s.inVisit(ctx, "Wake", 1, func(q tx, now int64) error { return q.Wake(ctx, a, now) })
 }
 
 // Load returns a job to a visit, regardless of its owner.
@@ -213,7 +213,7 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 	if slices.ContainsFunc(jobs, func(j dispatch.Job) bool { return j.Budgeted }) {
 		ctx = allow(ctx, listWithin)
 	}
-	err = s.in(ctx, s.visit, "Intend", func(q tx, now int64) error {
+	err = s.inVisit(ctx, "Intend", len(jobs), func(q tx, now int64) error {
 		within, err := lockBudgets(ctx, q, jobs, now, isWaiting)
 		if err != nil {
 			return err
@@ -256,7 +256,7 @@ func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 
 // Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
 func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
-	err = s.in(ctx, s.visit, "Save", func(q tx, now int64) error {
+	err = s.inVisit(ctx, "Save", len(jobs), func(q tx, now int64) error {
 		within, err := lockBudgets(ctx, q, jobs, now, runsNoMore)
 		if err != nil {
 			return err
@@ -283,7 +283,7 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.
 
 // Hold keeps the account from submitting for d, and stores why. d 0 ends that and wakes the account.
 func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
-	return s.in(ctx, s.visit, "Hold", func(q tx, now int64) error {
+	return s.inVisit(ctx, "Hold", 1, func(q tx, now int64) error {
 		if d <= 0 {
 			return errors.Join(q.Hold(ctx, query.HoldParams{ID: a, Now: now}), q.Wake(ctx, a, now))
 		}
@@ -303,7 +303,7 @@ func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patie
 // ReserveSendTime books the next send time of a platform. It locks the schedule first and the account's row last.
 func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest) (served dispatch.SendTime, err error) {
 	platform := a.Account.Platform()
-	err = s.in(ctx, s.visit, "ReserveSendTime", func(q tx, now int64) error {
+	err = s.inVisit(ctx, "ReserveSendTime", 1, func(q tx, now int64) error {
 		row, err := q.LockTimetable(ctx, platform)
 		if err != nil {
 			return err
