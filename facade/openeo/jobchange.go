@@ -149,6 +149,9 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	if err := checkOptions(members); err != nil {
 		return err
 	}
+	if err := checkPlatform(backend, members); err != nil {
+		return err
+	}
 	var process map[string]json.RawMessage
 	if json.Unmarshal(members["process"], &process) != nil || process == nil {
 		return refused(http.StatusBadRequest, "ProcessInvalid", "The batch job needs a process: an object with the member process_graph.")

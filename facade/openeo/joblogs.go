@@ -47,8 +47,9 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	if !slices.Contains(levels, level) {
 		return nil, badParameter("level", "must be error, warning, info or debug")
 	}
-	after, ok := parsePlace(query.Get("offset"))
-	if query.Has("offset") && !ok {
+	offset := query.Get("offset") // the JavaScript client begins with an empty one
+	after, ok := parsePlace(offset)
+	if offset != "" && !ok {
 		return nil, badParameter("offset", "is not the id of an entry of this log")
 	}
 	is, err := f.find(r, dispatch.AsKnown)
@@ -60,7 +61,7 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(e logEntry) bool {
-		return query.Has("offset") && after.compare(placeOf(e.ID)) >= 0 || slices.Index(levels, e.Level) > slices.Index(levels, level)
+		return offset != "" && after.compare(placeOf(e.ID)) >= 0 || slices.Index(levels, e.Level) > slices.Index(levels, level)
 	})
 	page := logPage{Level: level, Logs: all, Links: []link{}}
 	if page.Logs == nil {
@@ -176,7 +177,7 @@ func ownEntries(j dispatch.Record, logged []dispatch.LogEntry) (all []logEntry) 
 	case j.Status == dispatch.Failed:
 		add(2, "error", cmp.Or(j.Failure, "The batch job failed."), j.Moved)
 	case j.Attention != dispatch.None:
-		add(3, "warning", strings.TrimSpace(string(j.Attention)+". "+j.Notice), j.Updated)
+		add(3, "warning", strings.TrimSpace(string(j.Attention)+". "+cmp.Or(j.Notice, j.Failure)), j.Updated)
 	case j.Status == dispatch.Unknown:
 		add(4, "warning", "The platform does not report the status of this batch job at present. The last known one is shown.", j.Updated)
 	}

@@ -115,6 +115,19 @@ func checkOptions(members map[string]json.RawMessage) error {
 	return nil
 }
 
+// checkPlatform refuses a job option that names another platform than the one which the batch job is for.
+func checkPlatform(b *dispatch.Backend, members map[string]json.RawMessage) error {
+	v := given(members)[platformOptions[0]]
+	if v == nil {
+		return nil
+	}
+	var name string
+	if json.Unmarshal(v, &name) != nil || name != "" && name != b.Name {
+		return badOption("The job option " + platformOptions[0] + " must name the platform of this batch job, " + b.Name + ". To use another one, create the batch job at the back-end of all platforms.")
+	}
+	return nil
+}
+
 func badOption(text string) error {
 	return refused(http.StatusBadRequest, "ProcessParameterInvalid", text)
 }

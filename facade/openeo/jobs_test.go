@@ -276,6 +276,23 @@ func TestJobs_BoxesFromEastToWest(t *testing.T) {
 	}
 }
 
+// A batch job of a platform does not name another one, neither when it is created nor when it is changed.
+func TestJobs_AnotherPlatform(t *testing.T) {
+	w := running(t, nil)
+	naming := func(platform string) string {
+		return `{"process": ` + addition + `, "job_options": {"eodispatch:platform": ` + platform + `}}`
+	}
+	path := w.create(naming(`"cdse"`))
+	for _, request := range [][2]string{{"POST", jobsPath}, {"PATCH", path}} {
+		for _, platform := range []string{`"elsewhere"`, `7`} {
+			got := w.ask(request[0], request[1], naming(platform), "Authorization", anna)
+			if refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid"); !strings.Contains(got.Body.String(), "cdse") {
+				t.Errorf("%s", got.Body)
+			}
+		}
+	}
+}
+
 // Job options that are named as the broker's own and are none are refused with those that there are.
 func TestJobs_UnknownOptions(t *testing.T) {
 	w := running(t, nil)
@@ -467,6 +484,17 @@ func TestJobs_Change(t *testing.T) {
 	w.is(http.StatusNoContent, "DELETE", path+"/results", "")
 }
 
+// The log of a batch job that took too long says so in words.
+func TestJobs_Overdue(t *testing.T) {
+	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: time.Hour} })
+	path := w.create(`{"process": ` + addition + `, "job_options": {"eodispatch:max_duration": 1}}`)
+	w.is(http.StatusAccepted, "POST", path+"/results", "")
+	w.until(path, "canceled")
+	if log := w.ask("GET", path+"/logs?level=warning", "", "Authorization", anna).Body.String(); !strings.Contains(log, "had not ended 1s after its start") {
+		t.Errorf("the log says %s", log)
+	}
+}
+
 // A batch job that failed answers 424 with the last error of its log.
 func TestJobs_Failure(t *testing.T) {
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Fail: 1} })
@@ -490,6 +518,9 @@ func TestJobs_Failure(t *testing.T) {
 		if len(rest) != len(all)-i-1 {
 			t.Errorf("after %s: %v", id, rest)
 		}
+	}
+	if first := w.get(path+"/logs?offset=&level=", "Authorization", anna)["logs"].([]any); len(first) != len(all) { // as the JavaScript client asks first
+		t.Errorf("with an empty offset: %v", first)
 	}
 	errors := w.get(path+"/logs?level=error", "Authorization", anna)
 	if n := len(errors["logs"].([]any)); n == 0 || n >= len(all) || errors["level"] != "error" {

@@ -206,12 +206,13 @@ func TestOpenEO_JavaScript(t *testing.T) {
 		Version, Status, User, Absent        string
 		Collections, Processes, Jobs, Assets int
 		Formats, Runtimes, Options           int
+		Logs, Later                          int
 		Missing                              []string
 	}
 	run(t, given, &found, "bash", source(t, "../../../.ci/node"), "node", source(t, "use_openeo.cjs"))
 	if found.Version != "1.2.0" || found.Status != "finished" || found.User == "" || found.Collections != 2 || found.Processes < 10 || found.Jobs != 1 ||
 		found.Formats < 4 || found.Runtimes != 1 || found.Options == 0 || found.Assets == 0 || found.Absent != "CollectionNotFound" ||
-		len(found.Missing) > 0 {
+		found.Logs == 0 || found.Later != 0 || len(found.Missing) > 0 {
 		t.Errorf("%+v", found)
 	}
 }

@@ -24,6 +24,9 @@ async function main() {
   const [collections, processes, formats, runtimes, , account, jobs] = await Promise.all(
     start.map((feature) => connection[feature]()));
   const options = await connection.listProcessingParameters();
+  const log = job.debugJob();
+  const logs = await log.nextLogs();
+  const later = await log.nextLogs();
   const results = await job.getResultsAsStac();
   const absent = await connection.describeCollection("NONE").then(() => "described", (error) => error.code);
 
@@ -37,6 +40,8 @@ async function main() {
     runtimes: Object.keys(runtimes).length,
     options: options.create_job_parameters.length,
     jobs: jobs.length,
+    logs: logs.length,
+    later: later.length,
     assets: Object.keys(results.assets).length,
     absent,
     missing,
