@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -466,11 +467,11 @@ func (a *assembly) locate(s *Service) (without, err error) {
 		}
 		switch {
 		case err == nil && len(homes) == dispatch.MostHomes:
-			without = firstError(without, fmt.Errorf("platform %s: a service is at %d platforms at most", h.Platform, dispatch.MostHomes))
+			without = cmp.Or(without, fmt.Errorf("platform %s: a service is at %d platforms at most", h.Platform, dispatch.MostHomes))
 		case err == nil:
 			homes = append(homes, h)
 		default:
-			without = firstError(without, err)
+			without = cmp.Or(without, err)
 		}
 	}
 	if len(homes) == 0 {
@@ -491,11 +492,4 @@ func (a *assembly) locateHome(h *Home) error {
 	}
 	h.Platform = backend.Name
 	return nil
-}
-
-func firstError(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
