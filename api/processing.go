@@ -29,9 +29,22 @@ func processingOf(r dispatch.Record) stac.Processing {
 	return p
 }
 
-// taskProcessing returns what the jobs of a task have in common.
-func taskProcessing(t dispatch.TaskRecord) stac.Processing {
-	return stac.Processing{Facility: t.Account.Platform(), Lineage: fmt.Sprintf("Task %d ran %s on %s, a job for each value of %s.", t.ID, processName(t.Request.Service), t.Account.Platform(), t.Dimension)}
+// taskProcessors returns the platforms of a task as providers of its results. Of one with several homes they are those at which jobs have finished.
+func taskProcessors(t dispatch.TaskRecord, finishedAt map[dispatch.Account]bool) (all []map[string]any) {
+	add := func(a dispatch.Account, s dispatch.Service, jobs string) {
+		provider := map[string]any{"name": a.Platform(), "roles": []string{"processor"}}
+		stac.Processing{Facility: a.Platform(), Lineage: fmt.Sprintf("Task %d ran %s on %s%s %s.", t.ID, processName(s), a.Platform(), jobs, t.Dimension)}.AddTo(provider)
+		all = append(all, provider)
+	}
+	for _, h := range t.Request.Homes {
+		if finishedAt[h.Account] {
+			add(h.Account, h.Service, " for some of the values of")
+		}
+	}
+	if len(all) == 0 {
+		add(t.Account, t.Request.Service, ", a job for each value of")
+	}
+	return all
 }
 
 // lineageOf names the process, the platform and the job.

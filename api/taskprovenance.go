@@ -30,23 +30,17 @@ func (a *api) readTaskProvenance(ctx context.Context, in *request) (*geoJSON, er
 }
 
 // taskProvenance writes the provenance of a task: of each job the times, the software and what it generated; the documents of the jobs say
-// more. It keeps the ids of the jobs and nothing else, however many there are.
+// more. Of the jobs it keeps the ids and, if they are at several platforms, where each is, however many there are.
 type taskProvenance struct {
 	*renderer
 	task          dispatch.TaskRecord
 	name          string // of the task
 	ids, finished []dispatch.JobID
+	at            map[dispatch.JobID]dispatch.Account // of a task with several homes
 }
 
 func (p *taskProvenance) write() error {
-	platform, agent := platformAgent(p.task.Account, p.task.Request.Service)
-	plan := p.name + "#service"
-	used := map[string]provenanceRecord{"_:service": {"prov:activity": p.name, "prov:entity": plan}}
-	if p.hasParameters() {
-		used["_:parameters"] = provenanceRecord{"prov:activity": p.name, "prov:entity": p.name + "#parameters"}
-	}
-	head, err := dispatch.Encode(map[string]any{"prefix": p.provenancePrefix(), "agent": map[string]any{platform: agent}, "used": used,
-		"wasAssociatedWith": map[string]provenanceRecord{"_:platform": {"prov:activity": p.name, "prov:agent": platform, "prov:plan": plan}}})
+	head, err := dispatch.Encode(map[string]any{"prefix": p.provenancePrefix()})
 	if err != nil {
 		return err
 	}
@@ -56,7 +50,14 @@ func (p *taskProvenance) write() error {
 	if err := p.activities(); err != nil {
 		return err
 	}
-	if err := p.entities(); err != nil {
+	homes := p.homes()
+	if err := p.entities(homes); err != nil {
+		return err
+	}
+	if err := p.agents(homes); err != nil {
+		return err
+	}
+	if err := p.associations(homes); err != nil {
 		return err
 	}
 	if err := p.relations("wasStartedBy", p.ids, func(job string) provenanceRecord {
@@ -77,10 +78,82 @@ func (p *taskProvenance) write() error {
 	return p.text("}\n")
 }
 
+// provenanceHome is a platform at which jobs of a task are, and the service there.
+type provenanceHome struct {
+	account dispatch.Account
+	request dispatch.Request
+	suffix  string // of names in the document; "" if all jobs are at one platform
+}
+
+// homes returns the homes of the task at which jobs are, or where all its jobs are.
+func (p *taskProvenance) homes() (all []provenanceHome) {
+	used := map[dispatch.Account]bool{}
+	for _, a := range p.at {
+		used[a] = true
+	}
+	for _, h := range p.task.Request.Homes {
+		if used[h.Account] {
+			all = append(all, provenanceHome{h.Account, p.task.At(h.Account).Request, "-" + h.Account.Platform()})
+		}
+	}
+	if len(all) == 0 {
+		return []provenanceHome{{p.task.Account, p.task.Request, ""}}
+	}
+	return all
+}
+
+func (p *taskProvenance) plan(h provenanceHome) string { return p.name + "#service" + h.suffix }
+
+// agents writes the platforms, and what the task used.
+func (p *taskProvenance) agents(homes []provenanceHome) error {
+	agents, used := map[string]any{}, map[string]provenanceRecord{}
+	for _, h := range homes {
+		platform, agent := platformAgent(h.account, h.request.Service)
+		agents[platform] = agent
+		used["_:service"+h.suffix] = provenanceRecord{"prov:activity": p.name, "prov:entity": p.plan(h)}
+	}
+	if p.hasParameters() {
+		used["_:parameters"] = provenanceRecord{"prov:activity": p.name, "prov:entity": p.name + "#parameters"}
+	}
+	written, err := dispatch.Encode(map[string]any{"agent": agents, "used": used})
+	if err != nil {
+		return err
+	}
+	return p.text("," + string(written[1:len(written)-1]))
+}
+
+// associations writes which platforms ran the task and, if there are several, each job.
+func (p *taskProvenance) associations(homes []provenanceHome) error {
+	if err := p.text(`,"wasAssociatedWith":{`); err != nil {
+		return err
+	}
+	at := map[dispatch.Account]provenanceHome{}
+	for _, h := range homes {
+		at[h.account] = h
+		if err := p.member("_:platform"+h.suffix, p.association(p.name, h)); err != nil {
+			return err
+		}
+	}
+	if len(p.at) == 0 {
+		return p.text("}")
+	}
+	for _, id := range p.ids {
+		if err := p.member(fmt.Sprintf("_:wasAssociatedWith-%d", id), p.association(jobName(id), at[p.at[id]])); err != nil {
+			return err
+		}
+	}
+	return p.text("}")
+}
+
+func (p *taskProvenance) association(activity string, h provenanceHome) provenanceRecord {
+	platform, _ := platformAgent(h.account, h.request.Service)
+	return provenanceRecord{"prov:activity": activity, "prov:agent": platform, "prov:plan": p.plan(h)}
+}
+
 // hasParameters reports whether the jobs share parameters that were not deleted because of their age.
 func (p *taskProvenance) hasParameters() bool { return len(p.task.Request.Parameters) > 0 }
 
-// activities writes the task and its jobs, and notes the ids of the jobs.
+// activities writes the task and its jobs, and notes the ids of the jobs and where they are.
 func (p *taskProvenance) activities() error {
 	t, tally := p.task, dispatch.Tally{}
 	if err := p.text(`,"activity":{`); err != nil {
@@ -97,6 +170,12 @@ func (p *taskProvenance) activities() error {
 		if err := p.member(jobName(j.ID), is); err != nil {
 			return err
 		}
+		if len(t.Request.Homes) > 0 {
+			if p.at == nil {
+				p.at = map[dispatch.JobID]dispatch.Account{}
+			}
+			p.at[j.ID] = j.Account
+		}
 		if p.ids = append(p.ids, j.ID); j.Status == dispatch.Finished {
 			p.finished = append(p.finished, j.ID)
 		}
@@ -112,14 +191,16 @@ func (p *taskProvenance) activities() error {
 	return p.text("}")
 }
 
-// entities writes the service, the parameters that the jobs share, and the results.
-func (p *taskProvenance) entities() error {
+// entities writes the services, the parameters that the jobs share, and the results.
+func (p *taskProvenance) entities(homes []provenanceHome) error {
 	r := p.task.Request
 	if err := p.text(`,"entity":{`); err != nil {
 		return err
 	}
-	if err := p.member(p.name+"#service", p.servicePlan(dispatch.Record{Request: r}, nil)); err != nil {
-		return err
+	for _, h := range homes {
+		if err := p.member(p.plan(h), p.servicePlan(dispatch.Record{Request: h.request}, nil)); err != nil {
+			return err
+		}
 	}
 	if p.hasParameters() {
 		if err := p.member(p.name+"#parameters", parametersEntity(r.Parameters)); err != nil {

@@ -2,8 +2,11 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -51,5 +54,53 @@ func TestTaskProvenance_OfAnUnfinishedTask(t *testing.T) {
 	got := decode[Provenance](t, ask(h, "GET", "/upscale_tasks/1/provenance", ""), 200)
 	if len(got.Activity) != 1+3 || got.WasGeneratedBy != nil || got.HadMember != nil || len(got.WasStartedBy) != 3 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// spreadTask makes the task of [finishedTask] one at the platforms a, b and c, of which b has jobs 2 and 3, and c has none.
+func spreadTask(t *testing.T, w *world, h http.Handler) {
+	t.Helper()
+	finishedTask(t, w, h)
+	task := w.tasks[1]
+	for _, platform := range []string{"a", "b", "c"} {
+		task.Request.Homes = append(task.Request.Homes, dispatch.Home{Label: dispatch.OpenEO, Account: dispatch.Account(platform + "/shared"),
+			Service: dispatch.Service{Endpoint: "https://" + platform + ".example", Application: "https://apps.example.org/" + platform + ".json"}})
+	}
+	task.Account, task.Request.Service = "a/shared", task.Request.Homes[0].Service
+	w.tasks[1] = task
+	for id, platform := range map[dispatch.JobID]string{1: "a", 2: "b", 3: "b", 4: "a"} {
+		w.set(id, func(r *dispatch.Record) { r.Account = dispatch.Account(platform + "/shared") })
+	}
+}
+
+// TestTaskProvenance_OfSeveralPlatforms names the platform and the service of each job, and no platform at which none is.
+func TestTaskProvenance_OfSeveralPlatforms(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	spreadTask(t, w, h)
+	got := decode[Provenance](t, ask(h, "GET", "/upscale_tasks/1/provenance", ""), 200)
+	const task, a, b = "broker:upscale_tasks/1", "broker:platforms#a", "broker:platforms#b"
+	if len(got.Agent) != 2 || got.Agent[a]["schema:url"] != "https://a.example" || got.Agent[b]["schema:url"] != "https://b.example" {
+		t.Errorf("agents: %v", got.Agent)
+	}
+	plan := func(platform string) string { return task + "#service-" + platform }
+	for _, platform := range []string{"a", "b"} {
+		if got.Entity[plan(platform)]["schema:identifier"] != "https://apps.example.org/"+platform+".json" {
+			t.Errorf("%s: %v", platform, got.Entity)
+		}
+	}
+	want := map[string]provenanceRecord{
+		"_:platform-a":          {"prov:activity": task, "prov:agent": a, "prov:plan": plan("a")},
+		"_:platform-b":          {"prov:activity": task, "prov:agent": b, "prov:plan": plan("b")},
+		"_:wasAssociatedWith-1": {"prov:activity": "broker:unit_jobs/1", "prov:agent": a, "prov:plan": plan("a")},
+		"_:wasAssociatedWith-2": {"prov:activity": "broker:unit_jobs/2", "prov:agent": b, "prov:plan": plan("b")},
+		"_:wasAssociatedWith-3": {"prov:activity": "broker:unit_jobs/3", "prov:agent": b, "prov:plan": plan("b")},
+		"_:wasAssociatedWith-4": {"prov:activity": "broker:unit_jobs/4", "prov:agent": a, "prov:plan": plan("a")},
+	}
+	if d := cmp.Diff(want, got.WasAssociatedWith); d != "" {
+		t.Error(d)
+	}
+	if got.Used["_:service-a"]["prov:entity"] != plan("a") || got.Used["_:service-b"]["prov:entity"] != plan("b") || len(got.Used) != 3 || len(got.Entity) != 2+1+1+3 {
+		t.Errorf("%v, %v", got.Used, got.Entity)
 	}
 }

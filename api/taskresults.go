@@ -135,27 +135,27 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 		return nil, taskError(err)
 	}
 	var extent stac.Extent
+	at := map[dispatch.Account]bool{}
 	for p, err := range finished {
 		if err != nil {
 			return nil, taskError(err)
 		}
 		widen(&extent, t, p)
+		at[p.Account] = true
 	}
 	written, err := json.Marshal(extent)
 	if err != nil {
 		return nil, err
 	}
-	at := a.resultsAt(in, id)
-	processor := map[string]any{"name": t.Account.Platform(), "roles": []string{"processor"}}
-	taskProcessing(t).AddTo(processor)
+	here := a.resultsAt(in, id)
 	return &status[TaskCollection]{revalidate, TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: fmt.Sprintf("Results of the %d jobs that have finished, of %d.", t.Counts[dispatch.Finished], t.Counts.Jobs()),
-		License:     "proprietary", Extent: Object{written}, Providers: []map[string]any{processor}, Extensions: []string{stac.ProcessingExtension},
-		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""},
-			{"items", at + "/items", mediaGeoJSON, "An Item for each job that has finished"},
-			{"related", strings.TrimSuffix(at, "results") + "tiles", mediaGeoJSON, "All jobs on a map"},
-			{stac.RelProvenance, strings.TrimSuffix(at, "results") + "provenance", "application/json", "How the results came about, as PROV-JSON"}},
+		License:     "proprietary", Extent: Object{written}, Providers: taskProcessors(t, at), Extensions: []string{stac.ProcessingExtension},
+		Links: []Link{{"self", here, "application/json", ""}, {"root", here, "application/json", ""},
+			{"items", here + "/items", mediaGeoJSON, "An Item for each job that has finished"},
+			{"related", strings.TrimSuffix(here, "results") + "tiles", mediaGeoJSON, "All jobs on a map"},
+			{stac.RelProvenance, strings.TrimSuffix(here, "results") + "provenance", "application/json", "How the results came about, as PROV-JSON"}},
 	}}, nil
 }
 

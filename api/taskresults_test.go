@@ -202,3 +202,19 @@ func TestTaskDimensions_LargeValues(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestTaskResults_OfSeveralPlatforms names each platform at which jobs of the task have finished as a processor.
+func TestTaskResults_OfSeveralPlatforms(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	spreadTask(t, w, h)
+	got := decode[TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)
+	want := []map[string]any{}
+	for _, platform := range []string{"a", "b"} {
+		want = append(want, map[string]any{"name": platform, "roles": []any{"processor"}, "processing:facility": platform,
+			"processing:lineage": "Task 1 ran the process https://apps.example.org/" + platform + ".json on " + platform + " for some of the values of tile."})
+	}
+	if d := cmp.Diff(want, got.Providers); d != "" {
+		t.Error(d)
+	}
+}
