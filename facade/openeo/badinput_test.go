@@ -116,3 +116,34 @@ func TestErrors_AreShort(t *testing.T) {
 		}
 	}
 }
+
+// A number that no program can hold is an error of the process, not of the server.
+func TestBadInput_Number(t *testing.T) {
+	w := running(t, nil)
+	large := strings.Replace(addition, "1.50", "1e400", 1)
+	path := w.create(`{"process": ` + addition + `}`)
+	for _, request := range [][2]string{{"POST", jobsPath}, {"POST", mergedJobs}, {"PATCH", path}} {
+		refusedWith(t, w.ask(request[0], request[1], `{"process": `+large+`}`, "Authorization", anna), http.StatusBadRequest, "ProcessGraphInvalid")
+	}
+	refusedWith(t, w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", large, "Authorization", anna), http.StatusBadRequest, "ProcessGraphInvalid")
+	got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", large, "Authorization", anna), http.StatusOK)
+	if errors := got["errors"].([]any); len(errors) != 1 || errors[0].(map[string]any)["code"] != "ProcessGraphInvalid" {
+		t.Errorf("validation: %v", got)
+	}
+}
+
+// A process with nodes that are none is refused when it is stored.
+func TestBadInput_StoredNodes(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	for _, node := range []string{`1`, `null`, `{}`, `{"process_id": "add", "arguments": []}`} {
+		got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", `{"process_graph": {"one": `+node+`}}`, "Authorization", anna)
+		refusedWith(t, got, http.StatusBadRequest, "ProcessGraphInvalid")
+	}
+}
+
+// A limit beyond all numbers is that of the longest page.
+func TestBadInput_Limit(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	w.get(jobsPath+"?limit=99999999999999999999", "Authorization", anna)
+	refusedWith(t, w.ask("GET", jobsPath+"?limit=-99999999999999999999", "", "Authorization", anna), http.StatusBadRequest, "ProcessParameterInvalid")
+}

@@ -2,6 +2,7 @@ package openeo
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/eodispatch/eodispatch/facade"
@@ -29,18 +30,32 @@ func (f *Facade) allowed(inner *http.Request) (all []string) {
 	return all
 }
 
+// isPreflight reports whether a browser asks whether a page may send a request.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
 // answerPreflight answers a request of the method OPTIONS.
 func (f *Facade) answerPreflight(s facade.Server, w http.ResponseWriter, inner *http.Request) {
 	all := f.allowed(inner)
-	if len(all) == 0 {
+	switch {
+	case len(all) > 0:
+		w.Header().Set("Allow", strings.Join(append(all, http.MethodOptions), ", "))
+		permit(w, all)
+	case isPreflight(inner):
+		permit(w, methods)
+	default:
 		f.refuse(s, w, inner, f.unrouted(inner))
-		return
 	}
+}
+
+// permit tells a browser that pages may send requests of the given methods. Where nothing is served these are all methods: a page can read the refusal of a
+// request only after a preflight that succeeded.
+func permit(w http.ResponseWriter, all []string) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, If-Match, If-None-Match, If-Range, Range, X-Correlation-ID")
-	h.Set("Access-Control-Allow-Methods", strings.Join(append(all, http.MethodOptions), ", "))
+	h.Set("Access-Control-Allow-Methods", strings.Join(append(slices.Clip(all), http.MethodOptions), ", "))
 	h.Set("Access-Control-Max-Age", "600")
-	h.Set("Allow", strings.Join(append(all, http.MethodOptions), ", "))
 	h.Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusNoContent)
 }

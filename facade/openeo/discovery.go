@@ -206,8 +206,8 @@ func (f *Facade) validate(r *request) (*answer, error) {
 
 // checkShape returns what is wrong with a process whatever processes its platform has, and why batch jobs with it are refused.
 func checkShape(ctx context.Context, b *dispatch.Backend, process json.RawMessage) error {
-	var sent map[string]any
-	if err := json.Unmarshal(process, &sent); err != nil {
+	sent, err := decoded(process)
+	if err != nil {
 		return err
 	}
 	if _, err := nodesIn(sent, true); err != nil {
@@ -217,7 +217,7 @@ func checkShape(ctx context.Context, b *dispatch.Backend, process json.RawMessag
 	if !can {
 		return nil
 	}
-	err := runner.CheckGraph(ctx, dispatch.Request{Label: b.Label, Service: dispatch.Service{Endpoint: b.Endpoint}, Process: process, Parameters: json.RawMessage("{}")}, nil)
+	err = runner.CheckGraph(ctx, dispatch.Request{Label: b.Label, Service: dispatch.Service{Endpoint: b.Endpoint}, Process: process, Parameters: json.RawMessage("{}")}, nil)
 	if dispatch.Is(err, dispatch.DocumentInvalid) {
 		return err
 	}

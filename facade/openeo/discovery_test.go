@@ -120,6 +120,17 @@ func TestCapabilities_ListWhatIsServed(t *testing.T) {
 	}
 }
 
+// A page reads why a request is refused only if its preflight succeeds, also where nothing is offered.
+func TestPreflight_WhereNothingIsServed(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	for _, path := range []string{"/openeo/1.2/result", "/openeo/cdse/1.2/files/x", "/openeo/1.2/nothing", "/openeo/nobody/1.2/jobs"} {
+		got := w.ask("OPTIONS", path, "", "Origin", "https://editor.example.org", "Access-Control-Request-Method", "POST")
+		if h := got.Header(); got.Code != http.StatusNoContent || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") {
+			t.Errorf("%s: %d %v", path, got.Code, h)
+		}
+	}
+}
+
 // What a platform lacks is not listed.
 func TestCapabilities_OfAPlatformWithoutValidation(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) {

@@ -108,7 +108,11 @@ type exchangeKey struct{}
 func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
 	allowAllOrigins(w.Header())
 	v, below, ok := f.viewAt(r.URL.EscapedPath())
-	if !ok {
+	switch {
+	case !ok && isPreflight(r):
+		permit(w, methods)
+		return
+	case !ok:
 		f.refuse(s, w, r, errNoPath)
 		return
 	}

@@ -2,6 +2,7 @@ package openeo
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -43,6 +44,14 @@ func nodesIn(process map[string]any, open bool) ([]graphNode, error) {
 	g := &graphReader{declared: declared(process["parameters"]), open: open}
 	err := g.read(graph, false)
 	return g.nodes, err
+}
+
+// decoded returns a process, an object in JSON, as values. Numbers that no float64 holds are refused.
+func decoded(process json.RawMessage) (values map[string]any, err error) {
+	if json.Unmarshal(process, &values) != nil {
+		return nil, badNode("The process has a number that is too large, such as 1e400.")
+	}
+	return values, nil
 }
 
 func badNode(text string) error {

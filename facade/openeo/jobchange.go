@@ -159,8 +159,8 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	if g := process["process_graph"]; g == nil || isNull(g) || string(g) == "{}" {
 		return refused(http.StatusBadRequest, "ProcessGraphMissing", "The process of the batch job has no process graph.")
 	}
-	var sent map[string]any
-	if err := json.Unmarshal(members["process"], &sent); err != nil {
+	sent, err := decoded(members["process"])
+	if err != nil {
 		return err
 	}
 	nodes, err := nodesIn(sent, false)

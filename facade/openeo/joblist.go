@@ -2,6 +2,7 @@ package openeo
 
 import (
 	"encoding/json"
+	"errors"
 	"iter"
 	"net/url"
 	"strconv"
@@ -76,8 +77,8 @@ func pageLimit(query url.Values) (int, error) {
 	if !query.Has("limit") {
 		return 0, nil
 	}
-	n, err := strconv.Atoi(query.Get("limit"))
-	if err != nil || n < 1 {
+	n, err := strconv.Atoi(query.Get("limit")) // of a number beyond all ints, the greatest or the least one
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 {
 		return 0, badParameter("limit", "must be a whole number greater than 0")
 	}
 	return min(n, longestPage), nil

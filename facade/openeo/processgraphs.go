@@ -43,6 +43,9 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 	case json.Unmarshal(members["process_graph"], &graph) != nil || len(graph) == 0:
 		return nil, refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process_graph must be an object of nodes.")
 	}
+	if err := checkNodes(members["process_graph"]); err != nil {
+		return nil, err
+	}
 	if err := f.notPredefined(r, id); err != nil {
 		return nil, err
 	}
@@ -56,6 +59,16 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 	}
 	err = f.Processes.SaveProcess(r.Context(), r.user, dispatch.StoredProcess{ID: id, Body: text}, processQuota)
 	return &answer{}, err
+}
+
+// checkNodes refuses a process graph whose nodes have the wrong form.
+func checkNodes(graph json.RawMessage) error {
+	nodes, err := decoded(graph)
+	if err != nil {
+		return err
+	}
+	_, err = nodesIn(map[string]any{"process_graph": nodes}, true)
+	return err
 }
 
 // notPredefined returns an error if a platform of the view has a predefined process with the id, or if that cannot be found out.
