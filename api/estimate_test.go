@@ -1,8 +1,11 @@
 package api
 
 import (
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/catalogue"
 )
 
 // A request for a job or for a task is estimated, nothing is stored, and faults are reported as for its submission.
@@ -39,4 +42,25 @@ func TestEstimate_OfWhatIsRefused(t *testing.T) {
 	}
 	decode[Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": [1, 2]}}`), 200)
 	decode[Estimate](t, ask(h, "POST", "/estimate", job+`}`), 200)
+}
+
+// TestEstimate_ByNotes: what a record states of costs is an estimate only if it is an amount for each run.
+func TestEstimate_ByNotes(t *testing.T) {
+	for name, c := range map[string]struct {
+		cost catalogue.Cost
+		want float64 // 0: none
+	}{
+		"for each run":  {catalogue.Cost{Estimate: new(1.5), Unit: "credits"}, 4.5},
+		"no unit":       {catalogue.Cost{Estimate: new(1.5)}, 4.5},
+		"for an area":   {catalogue.Cost{Estimate: new(1.5), Unit: "credits per km²"}, 0},
+		"wrong text":    {catalogue.Cost{Unit: "credits"}, 0},
+		"below nothing": {catalogue.Cost{Estimate: new(-1.5), Unit: "credits"}, 0},
+		"no number":     {catalogue.Cost{Estimate: new(math.NaN()), Unit: "credits"}, 0},
+		"too much":      {catalogue.Cost{Estimate: new(1e300), Unit: "credits"}, 0},
+	} {
+		a, e := &api{Config: Config{Services: shelf{{ID: "ndvi", Cost: c.cost}}}}, Estimate{Jobs: 3}
+		if a.estimateByNote(&e, []byte(`{"service": {"id": "ndvi"}}`)); (e.Costs != nil) != (c.want != 0) || e.Costs != nil && *e.Costs != (Spread{c.want, c.want, c.want}) {
+			t.Errorf("%s: %+v", name, e.Costs)
+		}
+	}
 }

@@ -298,6 +298,16 @@ func TestSender_HostileReceivers(t *testing.T) {
 			}
 			t.Error("all was read")
 		}, dispatch.DeliveryDone},
+		"a byte a second": {func(w http.ResponseWriter, q *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			for again := time.NewTicker(time.Second); ; <-again.C {
+				if _, err := w.Write([]byte{' '}); err != nil || q.Context().Err() != nil {
+					again.Stop()
+					return
+				}
+				_ = http.NewResponseController(w).Flush()
+			}
+		}, dispatch.DeliveryDone},
 		"redirect": {func(w http.ResponseWriter, q *http.Request) {
 			http.Redirect(w, q, within.URL, http.StatusTemporaryRedirect)
 		}, dispatch.DeliveryWaiting},
