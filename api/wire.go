@@ -396,7 +396,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.CancelUnsupported:  "The platform cannot cancel jobs. The job may run there to its end.",
 	dispatch.Missing:            "The platform does not find this job. The broker looks for it for some more minutes before it reports the job as lost.",
 	dispatch.Lost:               "The platform no longer knows this job.",
-	dispatch.Retrying:           "The job failed because of the platform. It is submitted again after a pause, as its option retries allows.",
+	dispatch.Retrying:           "The job failed, and is submitted again: at another platform of its task if one is free to run it, else at the same one after a pause.",
 	dispatch.Paused:             "The task is paused. Jobs that wait are submitted after you resume it; jobs that were submitted go on.",
 	dispatch.BudgetReached:      "Another job would exceed the budget of this task. It is paused; jobs that were submitted go on. Resume it with a higher budget, or cancel it.",
 	dispatch.CostsAwaited:       "The task has a budget, and the platform has not reported yet what its first jobs cost. The others are submitted as soon as it has. You need not do anything.",

@@ -533,3 +533,12 @@ func TestShow_ByDimension(t *testing.T) {
 		}
 	}
 }
+
+func TestTiles_RefusesWhatIsNoNumber(t *testing.T) {
+	environ := []string{"EODISPATCH_BROKER=http://127.0.0.1:1", "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+	for _, flag := range []string{"--min-area=NaN", "--buffer=Inf"} {
+		if said := command(t, environ, "tiles", "4,40,5,41", "--grid", "20x20km", flag); !strings.Contains(said, flag[:strings.Index(flag, "=")]+": it is not a finite number") {
+			t.Errorf("%s: %s", flag, said)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -219,6 +220,11 @@ func (t *tiling) flags(a *app, command *cobra.Command, grid string) {
 
 // tiles splits an area. A grid whose name ends like that of a JSON file is one.
 func (t *tiling) tiles(ctx context.Context, c *client.Client, area json.RawMessage) (client.Tiles, error) {
+	for name, metres := range map[string]float64{"min-area": t.minArea, "buffer": t.buffer} {
+		if math.IsNaN(metres) || math.IsInf(metres, 0) {
+			return client.Tiles{}, usage("--%s: it is not a finite number", name)
+		}
+	}
 	r := client.TileRequest{AOI: area, Grid: t.grid, MinArea: t.minArea, Merge: t.merge, Buffer: t.buffer, Order: t.order}
 	if ending := strings.ToLower(filepath.Ext(t.grid)); ending == ".json" || ending == ".geojson" {
 		text, err := readFile(t.grid)

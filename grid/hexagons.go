@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/cmplx"
 	"slices"
+	"strconv"
 )
 
 // finest is the highest resolution of H3.
@@ -43,9 +44,18 @@ func hexagons(resolution int) *Grid {
 // squareSize returns the size of a square in square kilometres or metres.
 func squareSize(side float64) string {
 	if side < 1000 {
-		return fmt.Sprintf("%.3g m²", side*side)
+		return inFull(side*side, 3) + " m²"
 	}
-	return fmt.Sprintf("%.6g km²", math.Round(side*side/1e4)/100)
+	return inFull(math.Round(side*side/1e4)/100, 6) + " km²"
+}
+
+// inFull writes a number with so many significant digits and without an exponent.
+func inFull(x float64, digits int) string {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
+	if err != nil {
+		rounded = x
+	}
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }
 
 // baseCells has two letters for each cell of resolution 0: its face, a to t, and where it lies on it: in the centre C, in one of the six directions,

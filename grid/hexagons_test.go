@@ -3,6 +3,7 @@ package grid
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -93,4 +94,13 @@ func BenchmarkHexagons(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/cell")
+}
+
+// Sizes of cells are written in full, so that people can compare them.
+func TestHexagons_SizesHaveNoExponent(t *testing.T) {
+	for name, want := range map[string]string{"h3-10": "15000 m²", "h3-11": "2150 m²", "h3-13": "43.9 m²", "h3-15": "0.895 m²", "h3-5": "252.9 km²", "h3-0": "4180870 km²"} {
+		if text := hexagonGrid(t, name).Description; !strings.Contains(text, ", "+want+" on average") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
 }

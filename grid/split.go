@@ -45,14 +45,17 @@ func (e TooMany) Error() string { return e.Text + " tiles" }
 // positionBytes is the least that a position takes in JSON, as in "[1,2],": tiles that no answer could hold are not kept.
 const positionBytes = 6
 
+// MostMinArea is the greatest [Split.MinArea] in square metres.
+const MostMinArea = 1e15
+
 // MostBuffer is the greatest [Split.Buffer] in metres.
 const MostBuffer = 100_000
 
 // Check returns why the split is none; nil if it is one.
 func (s Split) Check() error {
 	switch {
-	case !(s.MinArea >= 0 && s.MinArea < 1e16):
-		return errors.New("min_area: square metres, 0 or more")
+	case !(s.MinArea >= 0 && s.MinArea <= MostMinArea):
+		return fmt.Errorf("min_area: square metres, from 0 to %g, which is more than the Earth has", float64(MostMinArea))
 	case !(s.Buffer >= 0 && s.Buffer <= MostBuffer):
 		return fmt.Errorf("buffer: metres, from 0 to %d", MostBuffer)
 	case s.Merge && s.MinArea == 0:

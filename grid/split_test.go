@@ -143,7 +143,7 @@ func TestSplit_Faults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for says, s := range map[string]Split{
-		"min_area": {Grid: g, MinArea: -1}, "min_area ": {Grid: g, MinArea: math.NaN()}, "buffer": {Grid: g, Buffer: MostBuffer + 1},
+		"min_area": {Grid: g, MinArea: -1}, "min_area: square metres, from 0 to 1e+15": {Grid: g, MinArea: 1e16}, "min_area ": {Grid: g, MinArea: math.NaN()}, "buffer": {Grid: g, Buffer: MostBuffer + 1},
 		"merge: it needs min_area": {Grid: g, Merge: true}, "merge: whole": {Grid: g, Merge: true, Whole: true, MinArea: 1},
 		"merge: tiles with a buffer": {Grid: g, Merge: true, Buffer: 1, MinArea: 1}, "buffer: enlarge": {Grid: own, Buffer: 1},
 	} {
