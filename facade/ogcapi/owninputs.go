@@ -22,10 +22,8 @@ const (
 
 // ownInputs describes the inputs of all services that the broker evaluates, besides the one that makes a task.
 func (f *Facade) ownInputs(ctx context.Context, in *request, s catalogue.Service) map[string]inputDescription {
-	format := map[string]any{"type": "string"}
-	if names := f.formatsOf(ctx, in, s); len(names) > 0 {
-		format["enum"] = names
-	}
+	listed, _ := f.Broker.Formats(ctx, in.user, s.Service, s.Label) // without them the description is still right
+	format := formatSchema(listed, s.Formats)
 	return map[string]inputDescription{
 		inputFormat: {Title: "Format", Description: "Format of the files of the results. A media type in outputs." + outputSTAC + ".format.mediaType names it, too.", Schema: format},
 		inputPin: {Title: "Pin", Description: "Runs the process with its definition at the time of the execution. The execution is refused if the platform cannot do that.",
@@ -35,20 +33,21 @@ func (f *Facade) ownInputs(ctx context.Context, in *request, s catalogue.Service
 	}
 }
 
-// formatsOf returns the names of the formats that the platform lists for a service or, if it lists none, those of the service's record.
-func (f *Facade) formatsOf(ctx context.Context, in *request, s catalogue.Service) (names []any) {
-	listed, err := f.Broker.Formats(ctx, in.user, s.Service, s.Label)
-	if err == nil {
-		for _, one := range listed {
-			names = append(names, one.Name)
+// formatSchema returns the schema of a format's name. Those that the platform lists for a service are the only ones that an execution can have. Those of the service's
+// record are examples: nothing says that the platform has no others.
+func formatSchema(listed []dispatch.OutputFormat, record []string) map[string]any {
+	schema := map[string]any{"type": "string"}
+	switch {
+	case len(listed) > 0:
+		names := make([]string, len(listed))
+		for i, one := range listed {
+			names[i] = one.Name
 		}
+		schema["enum"] = names
+	case len(record) > 0:
+		schema["examples"] = record
 	}
-	if names == nil {
-		for _, name := range s.Formats {
-			names = append(names, name)
-		}
-	}
-	return names
+	return schema
 }
 
 // own is what the broker's inputs of an execution say.

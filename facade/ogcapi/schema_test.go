@@ -148,3 +148,17 @@ func jsonSchema(given any) any {
 	}
 	return given
 }
+
+// TestFormatSchema_OfARecord: an execution can have other formats than those that a record names, because only the platform refuses formats.
+func TestFormatSchema_OfARecord(t *testing.T) {
+	listed := []dispatch.OutputFormat{{Name: "GTiff"}}
+	for want, got := range map[string]map[string]any{
+		`{"enum":["GTiff"],"type":"string"}`:       formatSchema(listed, []string{"GeoTIFF"}),
+		`{"examples":["GeoTIFF"],"type":"string"}`: formatSchema(nil, []string{"GeoTIFF"}),
+		`{"type":"string"}`:                        formatSchema(nil, nil),
+	} {
+		if text, err := json.Marshal(got); err != nil || string(text) != want {
+			t.Errorf("%s, %v, want %s", text, err, want)
+		}
+	}
+}
