@@ -134,6 +134,14 @@ func TestSieve_OfAList(t *testing.T) {
 		"created_before=" + at + "&limit=1":                           "ndvi of Liège,Burnt AREA",
 		"created_after=" + at + "&created_before=" + at:               "",
 		"labels=odd%3D0&title=area&created_before=" + at + "&limit=1": "Burnt AREA",
+		"sort=-created&title=ndvi":                                    "ndvi of Liège",
+		"sort=created":                                                "burnt tiles,Burnt AREA,ndvi of Liège,burnt area 2,Été",
+		"sort=created&limit=1":                                        "Burnt AREA,ndvi of Liège,burnt area 2,Été,burnt tiles",
+		"sort=created&limit=2&platform=cdse":                          "Burnt AREA,ndvi of Liège,burnt area 2,Été,burnt tiles",
+		"sort=created&limit=1&created_after=" + at:                    "burnt area 2,Été,burnt tiles",
+		"sort=created&limit=1&created_before=" + at:                   "Burnt AREA,ndvi of Liège",
+		"sort=created&title=BURNT&limit=2":                            "Burnt AREA,burnt area 2,burnt tiles",
+		"sort=created&labels=project%3Dp1&limit=2":                    "burnt area 2,Été,burnt tiles",
 	} {
 		if got, _ := titlesIn(t, h, "/jobs_status?"+query); strings.Join(got, ",") != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
@@ -145,8 +153,30 @@ func TestSieve_OfAList(t *testing.T) {
 			t.Errorf("of the task, %s: %d jobs, want %d", query, len(got), want)
 		}
 	}
-	for _, bad := range []string{"labels=project", "labels=%3Dx", "title=" + strings.Repeat("x", 201), "created_after=today", "created_before=1", "filter=sync&title=x"} {
+	for _, bad := range []string{"labels=project", "labels=%3Dx", "title=" + strings.Repeat("x", 201), "created_after=today", "created_before=1", "filter=sync&title=x", "sort=updated", "sort=", "filter=sync&sort=created"} {
 		failed(t, ask(h, "GET", "/jobs_status?"+bad, ""), 422, "VALIDATION_ERROR")
+	}
+}
+
+// A cursor of one order is not accepted in the other; the default order may be named.
+func TestSort_CursorsBelongToOneOrder(t *testing.T) {
+	h := newRealAPI(t, &platform{})
+	for range 3 {
+		decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	}
+	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	oldest, newest := nextOf(t, ask(h, "GET", "/jobs_status?limit=1&sort=created", "")), nextOf(t, ask(h, "GET", "/jobs_status?limit=1", ""))
+	for _, bad := range []string{strings.Replace(oldest, "&sort=created", "", 1), newest + "&sort=created"} {
+		if bad == oldest {
+			t.Fatalf("the next page is not in the same order: %s", oldest)
+		}
+		if f := failed(t, ask(h, "GET", bad, ""), 422, "VALIDATION_ERROR"); len(f.Detail) != 1 || f.Detail[0].Loc[1] != "cursor" {
+			t.Errorf("%s: %v", bad, f.Detail)
+		}
+	}
+	decode[any](t, ask(h, "GET", newest+"&sort=-created", ""), 200)
+	if f := failed(t, ask(h, "GET", "/upscale_tasks/1?sort=created", ""), 422, "VALIDATION_ERROR"); f.Detail[0].Loc[1] != "sort" {
+		t.Errorf("jobs of a task: %v", f.Detail)
 	}
 }
 
@@ -175,5 +205,9 @@ func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 	}
 	if whole, _ := titlesIn(t, h, "/jobs_status?title=rare"); fmt.Sprint(whole) != want {
 		t.Errorf("in pages of 1,000: %q", whole)
+	}
+	titles, pages = titlesIn(t, h, "/jobs_status?title=rare&limit=1&sort=created")
+	if want := "[rare 0 rare task 0 rare 10000 rare task 1 rare 20000 rare task 2]"; fmt.Sprint(titles) != want || pages > 9 {
+		t.Errorf("oldest first, %d pages: %q, want %s", pages, titles, want)
 	}
 }

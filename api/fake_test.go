@@ -248,14 +248,14 @@ func (w *world) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) ite
 	defer w.mu.Unlock()
 	w.asked = append(w.asked, "tasks")
 	var list []dispatch.TaskRecord
-	for id := dispatch.TaskID(len(w.tasks)); id > 0 && err == nil; id-- {
-		if t := w.tasks[id]; t.Owner == u && p.After.Before(t.Created, int64(id)) && (p.Limit == 0 || len(list) < p.Limit) &&
+	for _, t := range w.tasks {
+		if err == nil && t.Owner == u && p.Follows(t.Place()) &&
 			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, t.Counts.Status())) &&
 			(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account)) {
 			list = append(list, t)
 		}
 	}
-	return sequence(list, err)
+	return sequence(firstOf(list, p), err)
 }
 
 func (w *world) Jobs(_ context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
@@ -264,12 +264,12 @@ func (w *world) Jobs(_ context.Context, u dispatch.UserID, p dispatch.Page) iter
 	defer w.mu.Unlock()
 	w.asked = append(w.asked, "jobs")
 	var list []dispatch.Record
-	for id := dispatch.JobID(len(w.jobs)); id > 0 && err == nil; id-- {
-		if r := w.jobs[id]; r.Owner == u && r.Task == 0 && p.After.Before(r.Created, int64(id)) && (p.Limit == 0 || len(list) < p.Limit) && fits(r, p) {
+	for _, r := range w.jobs {
+		if err == nil && r.Owner == u && r.Task == 0 && p.Follows(r.Place()) && fits(r, p) {
 			list = append(list, r)
 		}
 	}
-	return sequence(w.bounded(list, p), err)
+	return sequence(w.bounded(firstOf(list, p), p), err)
 }
 
 func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
@@ -287,6 +287,15 @@ func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 		}
 	}
 	return sequence(w.bounded(list, p), err)
+}
+
+// firstOf returns the first elements of a page.
+func firstOf[T interface{ Place() dispatch.Place }](list []T, p dispatch.Page) []T {
+	slices.SortFunc(list, func(a, b T) int { return p.Compare(a.Place(), b.Place()) })
+	if p.Limit == 0 {
+		return list
+	}
+	return list[:min(p.Limit, len(list))]
 }
 
 func sequence[T any](list []T, err error) iter.Seq2[T, error] {

@@ -201,6 +201,8 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 	case want.sync && q.sifts():
 		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "filter"}, Type: "value_error",
 			Msg: "Synchronous runs are not filtered by labels, title, service or time"}})
+	case want.sync && q.oldest:
+		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error", Msg: "Synchronous runs are listed newest first only"}})
 	case want.sync:
 		return a.listSyncRuns(ctx, in, query, q)
 	case !paged:

@@ -80,7 +80,7 @@ func (a *api) jobRoutes() {
 		Responses: withGoingOn(a, withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)))}, a.runSync)
 	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
 		Summary: "List jobs and tasks", Description: "Returns your tasks, and your jobs that belong to no task, newest first.",
-		Parameters: append([]*huma.Param{filterParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[JobsStatusResponse](a, a.errors(401, 422, 429, 503)))}, a.listJobs)
+		Parameters: append([]*huma.Param{filterParam, sortParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[JobsStatusResponse](a, a.errors(401, 422, 429, 503)))}, a.listJobs)
 	register(a, huma.Operation{OperationID: "get_unit_job_logs", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: []string{"jobs"},
 		Summary: "Get the logs of a job", Description: "Returns what the platform logged about the job, oldest first, in pages. The header Link leads to the next page.",
 		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
@@ -242,6 +242,8 @@ var (
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: true}},
 		{Name: "since", In: "query", Description: "Only elements that have changed since.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
 	}
+	sortParam = &huma.Param{Name: "sort", In: "query", Description: "created: the oldest elements first, in pages as with limit. A cursor of one order is not accepted in the other.",
+		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{newestFirst, oldestFirst}, Default: newestFirst}}
 	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; by default all jobs and tasks. `sync`, which must be the only filter, lists the synchronous runs of the last 30 days, without parameters.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing", "sync"}}}}
 )

@@ -31,7 +31,7 @@ type pageQuery struct {
 
 // after returns the page behind p, with one more element, which shows that there is a further page. The number of elements that a sieve passes over is not limited.
 func (q pageQuery) after(p dispatch.Place) dispatch.Page {
-	page := dispatch.Page{After: p, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts, Since: q.since, Label: q.label()}
+	page := dispatch.Page{After: p, Oldest: q.oldest, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts, Since: q.since, Label: q.label()}
 	if q.sifts() {
 		page.Limit = 0
 	}
@@ -97,12 +97,19 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 		}
 	}
 	q.sieve = a.sieveOf(query, fault)
+	switch order := query.Get("sort"); {
+	case order == oldestFirst:
+		q.oldest = true
+	case order != newestFirst && query.Has("sort"):
+		fault("enum", "Input should be created, for the oldest first, or -created", "sort")
+	}
 	if query.Has("cursor") {
 		var ok bool
 		if q.at, ok = a.parseCursor(u, listKey(path, query), query.Get("cursor")); !ok {
-			fault("value_error", "Input should be a cursor that this list returned to you", "cursor")
+			fault("value_error", "Input should be a cursor that this list, with the same filters and the same sort, returned to you", "cursor")
 		}
 	}
+	paged = q.oldest
 	for _, name := range append([]string{"limit", "cursor"}, filterNames...) {
 		paged = paged || query.Has(name)
 	}
@@ -117,9 +124,12 @@ func (a *api) statusesFor(word string) []dispatch.Status {
 	return []dispatch.Status{dispatch.Accepted, dispatch.Submitted}
 }
 
-// listKey identifies the list that a cursor belongs to: the path and the filters of the query.
+// listKey identifies the list that a cursor belongs to: the path, and the filters and the order of the query.
 func listKey(path string, query url.Values) string {
 	of := url.Values{}
+	if query.Get("sort") == oldestFirst {
+		of.Set("sort", oldestFirst)
+	}
 	for _, name := range append([]string{"filter"}, filterNames...) {
 		if query.Has(name) {
 			of[name] = query[name]
@@ -134,7 +144,7 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 		return ""
 	}
 	link := url.Values{"cursor": {a.cursor(u, listKey(path, query), p)}}
-	for _, name := range append([]string{"limit", "filter", "parameters"}, filterNames...) {
+	for _, name := range append([]string{"limit", "filter", "parameters", "sort"}, filterNames...) {
 		if query.Has(name) {
 			link[name] = query[name]
 		}
@@ -169,19 +179,20 @@ type listPart struct {
 // add adds the digest of one element.
 func (p *listPart) add(digest uint64) { p.digest = p.digest*31 + digest }
 
-// listPart reads a page of tasks and jobs, newest first.
+// listPart reads a page of tasks and jobs, by creation.
 func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, error) {
 	tasks, jobs, err := a.readHeads(ctx, t, q)
 	if err != nil {
 		return nil, err
 	}
 	part := &listPart{to: q.at}
-	nt, nj := part.merge(tasks, jobs, q.limit)
+	nt, nj := part.merge(tasks, jobs, q)
 	written := toWrite(jobs.list[:nj], q.after(q.at.Job), func(ctx context.Context, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 		if q.sifts() {
 			p.Limit = 0
 		}
-		return q.only(upTo(a.Broker.Jobs(ctx, t.user, p), func(j dispatch.Record) bool { return part.to.Job.Before(j.Created, int64(j.ID)) }))
+		last := dispatch.Page{After: part.to.Job, Oldest: q.oldest}
+		return q.only(upTo(a.Broker.Jobs(ctx, t.user, p), func(j dispatch.Record) bool { return last.Follows(j.Place()) }))
 	})
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
@@ -191,40 +202,41 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	return part, nil
 }
 
-// merge takes the newest tasks and jobs, at most n, and returns how many of each. Where the reading of one kind was given up, older elements of the
-// other kind belong to the next page.
-func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Record], n int) (nt, nj int) {
+// merge takes the first tasks and jobs, at most q.limit, and returns how many of each. Where the reading of one kind was given up, elements of the
+// other kind that stand behind that place belong to the next page.
+func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Record], q pageQuery) (nt, nj int) {
 	var bound time.Time
 	if tasks.cut != nil {
 		bound = tasks.cut.Created
 	}
-	if jobs.cut != nil && jobs.cut.Created.After(bound) {
+	if jobs.cut != nil && (bound.IsZero() || q.precedes(jobs.cut.Created, bound)) {
 		bound = jobs.cut.Created
 	}
-	for nj+nt < n && nj+nt < len(jobs.list)+len(tasks.list) {
-		if job := nt == len(tasks.list) || nj < len(jobs.list) && !jobs.list[nj].Created.Before(tasks.list[nt].Created); job {
+	beyond := func(created time.Time) bool { return !bound.IsZero() && q.precedes(bound, created) }
+	for nj+nt < q.limit && nj+nt < len(jobs.list)+len(tasks.list) {
+		if job := nt == len(tasks.list) || nj < len(jobs.list) && !q.precedes(tasks.list[nt].Created, jobs.list[nj].Created); job {
 			j := jobs.list[nj]
-			if j.Created.Before(bound) {
+			if beyond(j.Created) {
 				break
 			}
-			p.to.Job = jobPlace(j)
+			p.to.Job = j.Place()
 			p.add(jobDigest(j))
 			nj++
 			continue
 		}
 		t := tasks.list[nt]
-		if t.Created.Before(bound) {
+		if beyond(t.Created) {
 			break
 		}
-		p.to.Task = taskPlace(t)
+		p.to.Task = t.Place()
 		p.add(taskDigest(t))
 		nt++
 	}
 	if jobs.cut != nil && nj == len(jobs.list) {
-		p.to.Job = jobPlace(*jobs.cut)
+		p.to.Job = jobs.cut.Place()
 	}
 	if tasks.cut != nil && nt == len(tasks.list) {
-		p.to.Task = taskPlace(*tasks.cut)
+		p.to.Task = tasks.cut.Place()
 	}
 	if p.more = nj+nt < len(jobs.list)+len(tasks.list) || jobs.cut != nil || tasks.cut != nil; p.more {
 		p.add(1)
@@ -235,7 +247,7 @@ func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Rec
 // readHeads reads a page of tasks and jobs and one more of each: tasks without parameters, jobs by an outline.
 func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[dispatch.TaskRecord], jobs head[dispatch.Record], err error) {
 	if t.want.processing {
-		past := func(j dispatch.Record) bool { return q.early(j.Created) }
+		past := func(j dispatch.Record) bool { return q.past(j.Created) }
 		if jobs, err = sift(a.Broker.Jobs(ctx, t.user, q.outline(q.begin(q.at.Job))), q.limit+1, q.job, past); err != nil {
 			return tasks, jobs, err
 		}
@@ -243,7 +255,7 @@ func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[d
 	if !t.want.upscaling {
 		return tasks, jobs, nil
 	}
-	past := func(t dispatch.TaskRecord) bool { return q.early(t.Created) }
+	past := func(t dispatch.TaskRecord) bool { return q.past(t.Created) }
 	tasks, err = sift(a.Broker.Tasks(ctx, t.user, q.after(q.begin(q.at.Task))), q.limit+1, q.task, past)
 	for i := range tasks.list {
 		tasks.list[i].Request.Parameters, tasks.list[i].Request.Options = nil, nil

@@ -13,6 +13,12 @@ import (
 // filterNames are the parameters of the query that select elements of a list of jobs or tasks, besides filter.
 var filterNames = []string{"status", "platform", "since", "labels", "title", "service", "created_after", "created_before"}
 
+// oldestFirst is the value of the parameter sort for lists whose oldest elements come first; newestFirst is the default.
+const (
+	oldestFirst = "created"
+	newestFirst = "-created"
+)
+
 const (
 	longestSearch = 200    // characters of a text that is searched for
 	mostSifted    = 10_000 // jobs, or tasks, that are read for one page
@@ -27,6 +33,7 @@ type sieve struct {
 	application string // likewise
 	from, until time.Time
 	inTask      bool
+	oldest      bool // the list begins with the oldest element
 }
 
 // sieveOf reads the filters of the query. It calls fault for each that is wrong.
@@ -72,10 +79,14 @@ func (s sieve) sifts() bool {
 	return len(s.labels) > 1 || s.inTask && len(s.labels) > 0 || s.title != "" || s.application != "" || !s.from.IsZero() || !s.until.IsZero()
 }
 
-// begin returns where a list begins that is ordered newest first and continues after p.
+// begin returns where a list begins that is ordered by creation and continues after p.
 func (s sieve) begin(p dispatch.Place) dispatch.Place {
-	if p == (dispatch.Place{}) && !s.until.IsZero() {
-		return dispatch.Place{Created: s.until}
+	first := s.until
+	if s.oldest {
+		first = s.from
+	}
+	if p == (dispatch.Place{}) && !first.IsZero() {
+		return dispatch.Place{Created: first}
 	}
 	return p
 }
@@ -148,14 +159,18 @@ func sift[T any](all iter.Seq2[T, error], n int, pass, past func(T) bool) (h hea
 	return h, nil
 }
 
-// early reports whether an element of a list that is ordered newest first is older than all that the sieve selects.
-func (s sieve) early(created time.Time) bool { return created.Before(s.from) }
-
-// jobPlace returns the place of a job in a list that is ordered newest first.
-func jobPlace(r dispatch.Record) dispatch.Place {
-	return dispatch.Place{Created: r.Created, ID: int64(r.ID)}
+// past reports whether an element of a list that is ordered by creation is behind all that the sieve selects.
+func (s sieve) past(created time.Time) bool {
+	if s.oldest {
+		return !s.until.IsZero() && !created.Before(s.until)
+	}
+	return created.Before(s.from)
 }
 
-func taskPlace(t dispatch.TaskRecord) dispatch.Place {
-	return dispatch.Place{Created: t.Created, ID: int64(t.ID)}
+// precedes reports whether an element that was created at a time stands before one that was created at another, in a list that is ordered by creation.
+func (s sieve) precedes(a, b time.Time) bool {
+	if s.oldest {
+		return a.Before(b)
+	}
+	return a.After(b)
 }

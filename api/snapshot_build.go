@@ -75,7 +75,7 @@ func (c *snapshotBuilder) read() error {
 		return nil
 	}
 	return c.jobs(func(p dispatch.Page) iter.Seq2[dispatch.Record, error] { return c.Broker.Jobs(c.ctx, t.user, p) },
-		func(j dispatch.Record) dispatch.Place { return dispatch.Place{Created: j.Created, ID: int64(j.ID)} })
+		dispatch.Record.Place)
 }
 
 func (c *snapshotBuilder) readTask(t topic) error {

@@ -21,7 +21,7 @@ func (a *api) listSyncRuns(ctx context.Context, in *request, query url.Values, q
 		part := &listPart{to: q.at, more: len(runs) > q.limit}
 		runs = runs[:min(len(runs), q.limit)]
 		for _, r := range runs {
-			part.to.Job = dispatch.Place{Created: r.Created, ID: int64(r.ID)}
+			part.to.Job = r.Place()
 			part.add(jobDigest(r))
 		}
 		if part.more {

@@ -79,6 +79,8 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 	switch {
 	case len(faults) > 0:
 		return nil, invalid(faults)
+	case query.Has("sort"):
+		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error", Msg: "The jobs of a task are listed by number only"}})
 	case !paged:
 		return a.wholeTopic(ctx, in, t)
 	}

@@ -33,10 +33,16 @@ func (a *app) onTarget(f func(context.Context, *client.Client, target) error) fu
 	})
 }
 
+// Orders of lists by creation.
+const (
+	oldestFirst = "created"
+	newestFirst = "-created"
+)
+
 func (a *app) listCommand() *cobra.Command {
 	var statuses, platforms []string
 	f := client.Filter{}
-	since, created, task, where, most := time.Duration(0), time.Duration(0), "", "", 0
+	since, created, order, task, where, most := time.Duration(0), time.Duration(0), newestFirst, "", "", 0
 	command := &cobra.Command{Use: "list", GroupID: "jobs", Args: cobra.NoArgs, Aliases: []string{"ls"},
 		Short: "List your tasks and jobs, or the jobs of a task",
 		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created 720h\n  eodispatch list --task task-7 --status failed\n" +
@@ -56,6 +62,12 @@ func (a *app) listCommand() *cobra.Command {
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
+			if f.OldestFirst = order == oldestFirst; !f.OldestFirst && order != newestFirst {
+				return usage("--sort %s: write %s for the oldest first, or %s", order, oldestFirst, newestFirst)
+			}
+			if f.OldestFirst && task != "" {
+				return usage("--sort: the jobs of a task are listed by number")
+			}
 			return a.list(ctx, c, f, inTask{task, where}, most)
 		})}
 	flags := command.Flags()
@@ -66,11 +78,13 @@ func (a *app) listCommand() *cobra.Command {
 	flags.StringArrayVar(&f.Labels, "label", nil, "only those with this label, as KEY=VALUE. Repeatable: with all of them")
 	flags.StringVar(&f.Title, "title", "", "only those whose title contains this text, in upper or lower case")
 	flags.StringVar(&f.Service, "service", "", "only those of this service: its id in the catalogue, or its application")
+	flags.StringVar(&order, "sort", newestFirst, "order of tasks and of jobs: created, the oldest first, or -created")
 	flags.StringVar(&task, "task", "", "the jobs of this task")
 	flags.StringVar(&where, "where", "", "with --task: only the jobs with this value of a dimension, as NAME=VALUE")
 	flags.IntVar(&most, "limit", 100, "at most so many tasks and so many jobs; 0: all")
 	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fail only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("task", a.completeTargets)
+	_ = command.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{oldestFirst, newestFirst}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 

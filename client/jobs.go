@@ -24,6 +24,9 @@ type Filter struct {
 	Service   string    // only of this service: its id in the catalogue, or its application
 
 	CreatedAfter, CreatedBefore time.Time // only what was created from then on, or before
+	// OldestFirst reverses the order of a list, which otherwise begins with the newest element. The jobs of a task are listed by number only: with it the
+	// broker refuses the request.
+	OldestFirst bool
 	// WithParameters includes the parameters of jobs, which may be large.
 	WithParameters bool
 	PageSize       int // number of elements that are requested at once; 0: 200
@@ -37,6 +40,9 @@ func (f Filter) query() url.Values {
 		size = pageSize
 	}
 	q := url.Values{"limit": {strconv.Itoa(size)}, "parameters": {strconv.FormatBool(f.WithParameters)}}
+	if f.OldestFirst {
+		q.Set("sort", "created")
+	}
 	for _, s := range f.Statuses {
 		q.Add("status", string(s))
 	}

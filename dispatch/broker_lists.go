@@ -13,13 +13,12 @@ const (
 	PartMost = 8 << 10
 )
 
-// Jobs returns the owner's jobs that belong to no task and that p selects, newest first, with their last known statuses. Page.Most bounds
+// Jobs returns the owner's jobs that belong to no task and that p selects, newest first unless Page.Oldest is set, with their last known statuses. Page.Most bounds
 // the bytes of each request, 0 meaning PartMost; Broker.Request returns the whole of a request that was cut. A job that changes meanwhile
 // is shown as it was when its part was read. The sequence ends with the first error.
 func (b *Broker) Jobs(ctx context.Context, u UserID, p Page) iter.Seq2[Record, error] {
 	read := func(p Page) ([]Record, error) { return b.Store.Records(ctx, u, p) }
-	at := func(r Record) Place { return Place{Created: r.Created, ID: int64(r.ID)} }
-	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
+	return (&listRead{broker: b, read: read, at: Record.Place}).records(ctx, p)
 }
 
 // TaskJobs returns the jobs of a task by number, in the same way as Jobs.
@@ -29,12 +28,11 @@ func (b *Broker) TaskJobs(ctx context.Context, u UserID, id TaskID, p Page) iter
 	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
 }
 
-// Tasks returns the owner's tasks, newest first, in the same way as Jobs.
+// Tasks returns the owner's tasks in the same way as Jobs.
 func (b *Broker) Tasks(ctx context.Context, u UserID, p Page) iter.Seq2[TaskRecord, error] {
 	read := func(p Page) ([]TaskRecord, error) { return b.Store.Tasks(ctx, u, p) }
-	at := func(t TaskRecord) Place { return Place{Created: t.Created, ID: int64(t.ID)} }
 	return func(yield func(TaskRecord, error) bool) {
-		for part, err := range parts(p, read, at) {
+		for part, err := range parts(p, read, TaskRecord.Place) {
 			for _, t := range part {
 				if !yield(t, nil) {
 					return

@@ -52,11 +52,11 @@ type Submissions interface {
 type Records interface {
 	// Record returns a job to its owner.
 	Record(context.Context, UserID, JobID) (Record, error)
-	// Records returns the owner's jobs that belong to no task, newest first.
+	// Records returns the owner's jobs that belong to no task, by creation.
 	Records(context.Context, UserID, Page) ([]Record, error)
 	// RecordIncludingHidden returns the owner's job even if it is hidden. It serves clients that repeat a refused request with the same key.
 	RecordIncludingHidden(context.Context, UserID, JobID) (Record, error)
-	// Tasks returns the owner's tasks, newest first. A task counts as changed when one of its jobs does.
+	// Tasks returns the owner's tasks, by creation. A task counts as changed when one of its jobs does.
 	Tasks(context.Context, UserID, Page) ([]TaskRecord, error)
 	// Task returns a task to its owner.
 	Task(context.Context, UserID, TaskID) (TaskRecord, error)
@@ -298,7 +298,8 @@ func (s Scope) Contains(j Job) bool {
 // place, not by number, so that the parts of a list that changes meanwhile repeat nothing and omit nothing that was there throughout.
 type Page struct {
 	After    Place
-	Limit    int // 0: none
+	Limit    int  // 0: none
+	Oldest   bool // Records and Tasks return the oldest first
 	Statuses []Status
 	Accounts []Account
 	Since    time.Time // changed for their owner since then
@@ -322,15 +323,29 @@ func AccountsAt(u UserID, platforms []string) (accounts []Account) {
 	return accounts
 }
 
-// Place is a position in a list that is ordered newest first, or by number. The zero Place is the beginning.
+// Place is a position in a list that is ordered by creation, or by number. The zero Place is the beginning.
 type Place struct {
 	Created time.Time
 	ID      int64 // or number
 }
 
-// Before reports whether p is before an entry of the list.
-func (p Place) Before(created time.Time, id int64) bool {
-	return p == Place{} || created.Before(p.Created) || created.Equal(p.Created) && id < p.ID
+// Place returns the place of a job in a list that is ordered by creation.
+func (r Record) Place() Place { return Place{Created: r.Created, ID: int64(r.ID)} }
+
+// Place returns the place of a task in a list that is ordered by creation.
+func (t TaskRecord) Place() Place { return Place{Created: t.Created, ID: int64(t.ID)} }
+
+// Compare orders the places of two entries that a page selects by creation.
+func (p Page) Compare(a, b Place) int {
+	if !p.Oldest {
+		a, b = b, a
+	}
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+}
+
+// Follows reports whether an entry of a list that is ordered by creation is behind the place at which the page begins.
+func (p Page) Follows(entry Place) bool {
+	return p.After == Place{} || p.Compare(p.After, entry) < 0
 }
 
 // KeyTarget names the task or job that was stored when a key was first used. Both are zero for a new key.

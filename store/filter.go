@@ -3,7 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"slices"
+	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
@@ -21,6 +23,26 @@ type position struct{ first, second int64 }
 func (p position) compare(q position) int {
 	return cmp.Or(cmp.Compare(p.first, q.first), cmp.Compare(p.second, q.second))
 }
+
+// placed returns the position of a job in a list that is ordered by creation.
+func placed(p dispatch.Page, created, id int64) position {
+	if p.Oldest {
+		return position{created, id}
+	}
+	return position{-created, -id}
+}
+
+// oldestFirst runs the queries of lists that are ordered newest first in the opposite order, in which their indexes are read as well.
+type oldestFirst struct{ query.DBTX }
+
+func (o oldestFirst) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
+	return o.DBTX.QueryContext(ctx, reversed.Replace(q), args...)
+}
+
+// reversed replaces the order of such a query, and what selects the entries behind a place.
+var reversed = strings.NewReplacer("created <= CAST(", "created >= CAST(", "created < CAST(", "created > CAST(", "id < CAST(", "id > CAST(",
+	"l.job < CAST(", "l.job > CAST(", "l.task < CAST(", "l.task > CAST(",
+	"created DESC", "created", "id DESC", "id", "l.job DESC", "l.job", "l.task DESC", "l.task")
 
 // parts reads the first n jobs of a list that consists of several parts. R is a row of the list.
 type parts[R any] struct {
@@ -93,7 +115,10 @@ func statuses(filter []dispatch.Status) []dispatch.Status {
 // listRecords reads a page of an owner's jobs. Jobs with a label are found by that, jobs that changed since a time by when they changed, others by the
 // other filters.
 func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([]query.ListRecordsRow, error) {
-	created, before := from(p.After)
+	created, before := beginOf(p)
+	if p.Oldest {
+		q.Queries = query.New(oldestFirst{q.DBTX})
+	}
 	switch {
 	case p.Label != (dispatch.LabelMatch{}):
 		rows, err := q.ListLabeledRecords(ctx, query.ListLabeledRecordsParams{Owner: u, Name: p.Label.Key, Value: p.Label.Value, Created: created, Before: before,
@@ -110,7 +135,7 @@ func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) 
 	if err != nil {
 		return nil, err
 	}
-	l := parts[query.ListRecordsRow]{n: most(p.Limit), position: func(r query.ListRecordsRow) position { return position{-r.Job.Created, -int64(r.Job.ID)} }}
+	l := parts[query.ListRecordsRow]{n: most(p.Limit), position: func(r query.ListRecordsRow) position { return placed(p, r.Job.Created, int64(r.Job.ID)) }}
 	for _, a := range accounts {
 		for _, status := range statuses(p.Statuses) {
 			l.of = append(l.of, part{a, status})
@@ -118,7 +143,7 @@ func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) 
 	}
 	l.positions = func(of part, n int64) ([]position, error) {
 		places, err := q.ListPlacesOf(ctx, query.ListPlacesOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before, N: n})
-		return rowsAs(places, func(r query.ListPlacesOfRow) position { return position{-r.Created, -int64(r.ID)} }), err
+		return rowsAs(places, func(r query.ListPlacesOfRow) position { return placed(p, r.Created, int64(r.ID)) }), err
 	}
 	l.rows = func(of part, n int64) ([]query.ListRecordsRow, error) {
 		rows, err := q.ListRecordsOf(ctx, query.ListRecordsOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before,

@@ -55,7 +55,7 @@ func showHold(j dispatch.Job, hold int64, why dispatch.Attention, notice string,
 	return j
 }
 
-// Records returns the owner's jobs that belong to no task, newest first.
+// Records returns the owner's jobs that belong to no task, by creation.
 func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) (records []dispatch.Record, err error) {
 	read := s.readOnly
 	if len(p.Statuses)+len(p.Accounts) > 0 { // several statements, between which a job must not leave one part of the list for another
@@ -96,6 +96,14 @@ func from(p dispatch.Place) (created, before int64) {
 		return math.MaxInt64, math.MaxInt64
 	}
 	return micros(p.Created), p.ID
+}
+
+// beginOf returns where a page begins of a list that is ordered by creation.
+func beginOf(p dispatch.Page) (created, id int64) {
+	if p.Oldest && p.After == (dispatch.Place{}) {
+		return math.MinInt64, math.MinInt64
+	}
+	return from(p.After)
 }
 
 // most returns the LIMIT of a query.

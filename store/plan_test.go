@@ -77,6 +77,17 @@ var plans = map[string]struct{ lite, postgres string }{
 	"listUnprepared":     {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},
 }
 
+// backwards says which index each query of a list uses that begins with the oldest element, as plans does.
+var backwards = map[string]struct{ lite, postgres string }{
+	"listRecords":        {"jobs USING INDEX jobs_single (owner=? AND created>?)", "jobs_single"},
+	"listRecordsOf":      {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created>?)", "jobs_filtered"},
+	"listPlacesOf":       {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created>?)", "Index Only Scan using jobs_filtered"},
+	"listChangedRecords": {"SEARCH j USING INDEX jobs_updated (owner=? AND updated>?)", "jobs_updated"},
+	"listLabeledRecords": {"SEARCH l USING COVERING INDEX job_labels_found (owner=? AND name=? AND value=? AND created>?)", "job_labels_found"},
+	"listLabeledTasks":   {"SEARCH l USING COVERING INDEX task_labels_found (owner=? AND name=? AND value=? AND created>?)", "task_labels_found"},
+	"listTasks":          {"tasks USING INDEX tasks_owner (owner=? AND created>?)", "tasks_owner"},
+}
+
 // sorts lists the queries that sort what they read: those of changes, which are found by when they happened, and that of platforms.
 var sorts = map[string]bool{"listChangedJobs": true, "listChangedRecords": true, "duePlatforms": true}
 
@@ -93,6 +104,11 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 	for name, want := range plans {
 		if plan := planOf(t, s, queryNamed(t, name)); !strings.Contains(plan, want.lite) || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") != sorts[name] {
 			t.Errorf("%s: want %s in\n%s", name, want.lite, plan)
+		}
+	}
+	for name, want := range backwards {
+		if plan := planOf(t, s, reversed.Replace(queryNamed(t, name))); !strings.Contains(plan, want.lite) || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") != sorts[name] {
+			t.Errorf("%s, oldest first: want %s in\n%s", name, want.lite, plan)
 		}
 	}
 }
@@ -119,6 +135,12 @@ func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
 		plan := genericPlanOf(t, c, name, queryNamed(t, name))
 		if !regexp.MustCompile(`\b`+want.postgres+`\b`).MatchString(plan) || strings.Contains(small.Replace(plan), "Seq Scan on") {
 			t.Errorf("%s: want %s in\n%s", name, want.postgres, plan)
+		}
+	}
+	for name, want := range backwards {
+		plan := genericPlanOf(t, c, name+"Oldest", reversed.Replace(queryNamed(t, name)))
+		if !regexp.MustCompile(`\b`+want.postgres+`\b`).MatchString(plan) || strings.Contains(small.Replace(plan), "Seq Scan on") {
+			t.Errorf("%s, oldest first: want %s in\n%s", name, want.postgres, plan)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Tasks returns the owner's tasks, newest first. The database does not know their statuses, which are derived: tasks of other
+// Tasks returns the owner's tasks, by creation. The database does not know their statuses, which are derived: tasks of other
 // statuses than the wanted ones are skipped here.
 func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (records []dispatch.TaskRecord, err error) {
 	ctx = allow(ctx, listWithin)
@@ -31,23 +31,31 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (
 			return records, fail("Tasks", err)
 		}
 		last := some[len(some)-1]
-		p.After = dispatch.Place{Created: last.Created, ID: int64(last.ID)}
+		p.After = last.Place()
 	}
 }
 
 // someTasks returns a page of tasks of any status.
 func (s *Store) someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
-	created, before := from(p.After)
+	created, before := beginOf(p)
 	all := query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: joinList(p.Accounts), Since: micros(p.Since), Most: int64(p.Most), N: most(p.Limit)}
-	rows, err := listTasks(ctx, q, all, p.Label)
+	lists := q
+	if p.Oldest {
+		lists = query.New(oldestFirst{s.traced(s.adapt(s.read, s.read))})
+	}
+	rows, err := listTasks(ctx, lists, all, p.Label)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	counts, err := q.CountTasks(ctx, u, rows[len(rows)-1].Created, rows[0].Created)
+	first, last := rows[len(rows)-1].Created, rows[0].Created
+	if p.Oldest {
+		first, last = last, first
+	}
+	counts, err := q.CountTasks(ctx, u, first, last)
 	if err != nil {
 		return nil, err
 	}
-	attentions, err := attentionsOf(ctx, q, u, rows[len(rows)-1].Created, rows[0].Created)
+	attentions, err := attentionsOf(ctx, q, u, first, last)
 	if err != nil {
 		return nil, err
 	}

@@ -319,11 +319,11 @@ func (f *Facade) history(in *request, at position, limit int) iter.Seq2[entry, e
 			}
 			var e entry
 			if hasJob && (!hasTask || !job.Created.Before(task.Created)) {
-				at.Job = dispatch.Place{Created: job.Created, ID: int64(job.ID)}
+				at.Job = job.Place()
 				e.info = f.jobInfo(in, job)
 				job, jobErr, hasJob = nextJob()
 			} else {
-				at.Task = dispatch.Place{Created: task.Created, ID: int64(task.ID)}
+				at.Task = task.Place()
 				e.info = f.taskInfo(in, task)
 				task, taskErr, hasTask = nextTask()
 			}

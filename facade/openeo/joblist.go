@@ -90,9 +90,9 @@ func (p jobPlace) after(is entry) jobPlace {
 	case is.unstarted != nil:
 		p.Unstarted = dispatch.Place{Created: is.unstarted.Created, ID: is.unstarted.ID.Number()}
 	case is.task != nil:
-		p.Task = dispatch.Place{Created: is.task.Created, ID: int64(is.task.ID)}
+		p.Task = is.task.Place()
 	default:
-		p.Job = dispatch.Place{Created: is.job.Created, ID: int64(is.job.ID)}
+		p.Job = is.job.Place()
 	}
 	return p
 }

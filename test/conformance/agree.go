@@ -391,19 +391,22 @@ func (p *pair) compare(r *rapid.T) {
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, dispatch.Page{}) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.AccountCharge, error) { return s.LabelCharges(ctx, u, "a", 100) })
-		since, after := p.since(r), p.after(r)
+		since, after, oldest := p.since(r), p.after(r), rapid.Bool().Draw(r, "oldest first")
 		label := dispatch.LabelMatch{Key: "a", Value: "x"}
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
-			return s.Records(ctx, u, dispatch.Page{Label: label, After: after, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
+			return s.Records(ctx, u, dispatch.Page{Label: label, After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
 		})
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) {
-			return s.Tasks(ctx, u, dispatch.Page{Label: label, Limit: page.Limit, Statuses: page.Statuses})
+			return s.Tasks(ctx, u, dispatch.Page{Label: label, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses})
 		})
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
-			return s.Records(ctx, u, dispatch.Page{After: after, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
+			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
+		})
+		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) {
+			return s.Tasks(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
 		})
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
-			return s.Records(ctx, u, dispatch.Page{After: after, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
+			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
 		})
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -168,7 +167,7 @@ func (s *MemStore) Records(_ context.Context, u dispatch.UserID, p dispatch.Page
 	defer unlock()
 	records := []dispatch.Record{}
 	for _, r := range s.jobs {
-		if r.Owner != u || r.Task != 0 || r.Hidden || !r.fits(p) || !p.Label.Selects(r.Annotations.Labels) || !p.After.Before(r.Created, int64(r.ID)) {
+		if r.Owner != u || r.Task != 0 || r.Hidden || !r.fits(p) || !p.Label.Selects(r.Annotations.Labels) || !p.Follows(dispatch.Place{Created: r.Created, ID: int64(r.ID)}) {
 			continue
 		}
 		record, err := s.record(r, now)
@@ -177,9 +176,7 @@ func (s *MemStore) Records(_ context.Context, u dispatch.UserID, p dispatch.Page
 		}
 		records = append(records, s.bounded(record, r, p))
 	}
-	slices.SortFunc(records, func(a, b dispatch.Record) int {
-		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
-	})
+	slices.SortFunc(records, func(a, b dispatch.Record) int { return p.Compare(a.Place(), b.Place()) })
 	return limited(records, p), nil
 }
 

@@ -72,7 +72,7 @@ func (s *MemStore) SyncRuns(_ context.Context, u dispatch.UserID, p dispatch.Pag
 	defer unlock()
 	for _, kept := range slices.Backward(s.runs) {
 		r := kept.at(now)
-		if r.Owner == u && p.After.Before(r.Created, int64(r.ID)) && latest(r.Created, r.Ended).After(p.Since) &&
+		if r.Owner == u && p.Follows(dispatch.Place{Created: r.Created, ID: int64(r.ID)}) && latest(r.Created, r.Ended).After(p.Since) &&
 			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account)) {
 			runs = append(runs, r)
 		}

@@ -30,16 +30,14 @@ func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) 
 			records = append(records, record)
 		}
 	}
-	slices.SortFunc(records, func(a, b dispatch.TaskRecord) int {
-		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
-	})
+	slices.SortFunc(records, func(a, b dispatch.TaskRecord) int { return p.Compare(a.Place(), b.Place()) })
 	return limited(records, p), nil
 }
 
 // wanted reports whether a page selects a task.
 func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page, now time.Time) bool {
 	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
-	return p.After.Before(t.Created, int64(t.ID)) && (p.Since.IsZero() || changed || t.Edited.After(p.Since)) &&
+	return p.Follows(dispatch.Place{Created: t.Created, ID: int64(t.ID)}) && (p.Since.IsZero() || changed || t.Edited.After(p.Since)) &&
 		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t, now).Counts.Status())) &&
 		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account)) && p.Label.Selects(t.Annotations.Labels)
 }

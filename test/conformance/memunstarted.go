@@ -67,7 +67,7 @@ func (s *MemStore) UnstartedJobs(_ context.Context, u dispatch.UserID, p dispatc
 	now, unlock := s.lock()
 	defer unlock()
 	for _, n := range s.unstarted {
-		if n.Owner == u && n.Expires.After(now) && p.After.Before(n.Created, n.ID.Number()) && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, n.Account)) {
+		if n.Owner == u && n.Expires.After(now) && p.Follows(dispatch.Place{Created: n.Created, ID: n.ID.Number()}) && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, n.Account)) {
 			n.Body = nil
 			all = append(all, n)
 		}

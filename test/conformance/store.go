@@ -96,6 +96,7 @@ var storeTests = []struct {
 	{"what a listing can tell about", storeTest.listable},
 	{"pages", storeTest.pages},
 	{"pages of tasks and of a task", storeTest.taskPages},
+	{"pages that begin with the oldest", storeTest.oldestFirst},
 	{"pages of large requests", storeTest.largePages},
 	{"pages of finished jobs", storeTest.finishedPages},
 	{"annotations", storeTest.annotations},

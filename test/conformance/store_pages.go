@@ -61,6 +61,68 @@ func (t storeTest) pages() {
 	}
 }
 
+// oldestFirst reads jobs and tasks in the order of their creation, in parts, while a new one is added and a deleted one disappears.
+func (t storeTest) oldestFirst() {
+	ctx := t.Context()
+	var jobs []dispatch.JobID
+	var tasks []dispatch.TaskID
+	for i := range 7 {
+		j := t.acceptFor(ann, []dispatch.Account{shared, "q/shared"}[i%2])
+		t.must(t.s.AnnotateJob(ctx, ann, j.ID, setting("a", "x")))
+		task, its := t.acceptTask(ann, 2)
+		t.must(t.s.AnnotateTask(ctx, ann, task.ID, setting("a", "x")))
+		t.end(its[0].ID, dispatch.Failed, nil)
+		jobs, tasks = append(jobs, j.ID), append(tasks, task.ID)
+		t.db.Pass(time.Duration(i%2) * time.Millisecond) // some have the same time
+	}
+	began := t.load(jobs[0]).Created.Add(-time.Hour)
+	t.acceptFor(bob, shared)
+	label := dispatch.LabelMatch{Key: "a", Value: "x"}
+	for i, p := range []dispatch.Page{{}, {Label: label}, {Since: began}, {Statuses: []dispatch.Status{dispatch.Accepted, dispatch.Failed}}, {Accounts: []dispatch.Account{shared, "q/shared"}}} {
+		read := inParts(3, func(part dispatch.Page) (ids []dispatch.JobID, last dispatch.Place) {
+			p.After, p.Limit, p.Oldest = part.After, part.Limit, true
+			records, err := t.s.Records(ctx, ann, p)
+			t.must(err)
+			for _, r := range records {
+				ids, last = append(ids, r.ID), r.Place()
+			}
+			return ids, last
+		}, func(dispatch.JobID) {})
+		t.equal(read, jobs)
+		if i == 3 { // the status of a task is derived from its jobs
+			p.Statuses = nil
+		}
+		seen := inParts(3, func(part dispatch.Page) (ids []dispatch.TaskID, last dispatch.Place) {
+			p.After, p.Limit, p.Oldest = part.After, part.Limit, true
+			records, err := t.s.Tasks(ctx, ann, p)
+			t.must(err)
+			for _, r := range records {
+				ids, last = append(ids, r.ID), r.Place()
+				t.equal(r.Counts, dispatch.Counts{dispatch.Accepted: 1, dispatch.Failed: 1})
+			}
+			return ids, last
+		}, func(dispatch.TaskID) {})
+		t.equal(seen, tasks)
+	}
+	of, err := t.s.Records(ctx, ann, dispatch.Page{Oldest: true, Limit: 2, Accounts: []dispatch.Account{"q/shared"}})
+	t.must(err)
+	t.equal([]dispatch.JobID{of[0].ID, of[1].ID}, []dispatch.JobID{jobs[1], jobs[3]})
+	read := inParts(3, func(part dispatch.Page) (ids []dispatch.JobID, last dispatch.Place) {
+		part.Oldest = true
+		records, err := t.s.Records(ctx, ann, part)
+		t.must(err)
+		for _, r := range records {
+			ids, last = append(ids, r.ID), r.Place()
+		}
+		return ids, last
+	}, func(first dispatch.JobID) {
+		_, err := t.s.Cancel(ctx, ann, first, true)
+		t.must(err)
+		jobs = append(jobs, t.acceptFor(ann, shared).ID)
+	})
+	t.equal(read, jobs)
+}
+
 // inParts reads a list completely, some entries at a time. After the first part it calls change with the first entry.
 func inParts[ID any](some int, page func(dispatch.Page) ([]ID, dispatch.Place), change func(first ID)) (read []ID) {
 	for after := (dispatch.Place{}); ; {
