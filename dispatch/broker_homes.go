@@ -105,6 +105,9 @@ func (b *Broker) draftHomes(ctx context.Context, u UserID, r Request, d *Dimensi
 		}
 		j := drafts[i].Job
 		homes[i].Base, homes[i].Hash, homes[i].Notice = j.Base, j.Service, drafts[i].notice
+		if document := drafts[i].Document; document != nil && !document.Service.Inline() {
+			homes[i].Document = document.Hash()
+		}
 		if used < 0 {
 			used = i
 			continue

@@ -180,6 +180,62 @@ func TestSpread_ByThroughput(t *testing.T) {
 	})
 }
 
+// definedSite is a site whose services are defined elsewhere.
+type definedSite struct {
+	*site
+	text string
+}
+
+func (s *definedSite) Document(context.Context, dispatch.Service) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []byte(s.text), nil
+}
+
+// TestSpread_ChangedDefinition: that the definition at the second platform has changed is noticed, and shown on the task and on the jobs that wait there.
+func TestSpread_ChangedDefinition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &definedSite{newSite(time.Hour), "one"}, &definedSite{newSite(time.Hour), "other"}
+		first, second := backend("a", dispatch.AccessShared, a), backend("b", dispatch.AccessShared, b)
+		first.Limits.Jobs, second.Limits.Jobs = 1, 1
+		h := open(conformance.NewMemStore(clock{}), first, second)
+		defer h.stop()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go h.SpreadTasks(ctx)
+		r := spreadRequest()
+		r.Options = json.RawMessage(`{"pin":false}`)
+		task := h.acceptSpread(t, r, 10)
+		time.Sleep(time.Minute)
+		shows := func(want dispatch.Attention) {
+			t.Helper()
+			h.revalidate(t)
+			task, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", task.ID, time.Hour)
+			if err != nil || task.Attention != want {
+				t.Errorf("the task shows %q, %v, not %q", task.Attention, err, want)
+			}
+			there := 0
+			for _, j := range jobs {
+				is := dispatch.None
+				if j.Phase == dispatch.Waiting && j.Account.Platform() == "b" {
+					is, there = want, there+1
+				}
+				if j.Attention != is {
+					t.Errorf("job %d at %s, %s, shows %q, not %q", j.Number, j.Account, j.Phase, j.Attention, is)
+				}
+			}
+			if there == 0 {
+				t.Error("no job waits at the second platform")
+			}
+		}
+		shows(dispatch.None)
+		b.set(func() { b.text = "changed" })
+		shows(dispatch.ServiceChanged)
+		b.set(func() { b.text = "other" })
+		shows(dispatch.None)
+	})
+}
+
 // TestSpread_PlatformDown: the jobs leave a platform that does not respond, and come back when it does.
 func TestSpread_PlatformDown(t *testing.T) {
 	ill, well := newSite(time.Minute), newSite(time.Minute)

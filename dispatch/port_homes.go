@@ -19,9 +19,12 @@ type Home struct {
 	Account Account     `json:"account,omitempty"` // under which the jobs run there
 	Base    string      `json:"base,omitempty"`    // see Platform.Base
 	Hash    ServiceHash `json:"hash,omitempty"`
-	Pin     string      `json:"pin,omitempty"`    // see Request.Pin
-	Unused  string      `json:"unused,omitempty"` // why no job of the task runs there; "": some may
-	Notice  string      `json:"notice,omitempty"` // what the owner had to do, when the task was accepted, before jobs run there; "": nothing
+
+	Document string `json:"document,omitempty"` // Document.Hash of what defined the service when the task was accepted; "": it cannot change, or is not known
+
+	Pin    string `json:"pin,omitempty"`    // see Request.Pin
+	Unused string `json:"unused,omitempty"` // why no job of the task runs there; "": some may
+	Notice string `json:"notice,omitempty"` // what the owner had to do, when the task was accepted, before jobs run there; "": nothing
 }
 
 // TaskHomes stores the tasks that have several homes, and moves their jobs.

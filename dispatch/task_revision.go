@@ -15,10 +15,11 @@ type Revision struct {
 
 	Edited         int64 // Task.Edited, in microseconds
 	ServiceChanged bool
+	HomesChanged   int64     // the sum of 1<<i for each home i, apart from the first that is used, where the document of the service has changed
 	Why            Attention // of the account's hold; None if the account is not held
 	Notice         string
 
-	// Epochs is the sum of all Job.Epoch if ServiceChanged is set or the account is held, else 0. What these show of a job depends on its
+	// Epochs is the sum of all Job.Epoch if the document of a service has changed or the account is held, else 0. What these show of a job depends on its
 	// phase, which changes without Job.Updated.
 	Epochs int64
 }

@@ -100,7 +100,36 @@ func (s *Store) SetDocumentHash(ctx context.Context, o dispatch.Origin, hash str
 		}
 		owners = append(owners, told...)
 	}
+	homes, err := s.queries(s.read).ListOutdatedHomes(ctx, o.Platform, service, hash)
+	if err != nil {
+		return owners, fail("SetDocumentHash", err)
+	}
+	for some := range slices.Chunk(homes, hashesAtOnce) {
+		told, err := s.setHomesHash(ctx, some, hash)
+		if err != nil {
+			return owners, err
+		}
+		owners = append(owners, told...)
+	}
 	return owners, nil
+}
+
+// setHomesHash does the same for further homes of tasks.
+func (s *Store) setHomesHash(ctx context.Context, homes []query.ListOutdatedHomesRow, hash string) (owners []dispatch.UserID, err error) {
+	err = s.in(ctx, s.write, "SetDocumentHash", func(q tx, _ int64) error {
+		owners = nil
+		for _, h := range homes {
+			rows, err := q.SetHomeDocumentHash(ctx, hash, int64(h.Task), h.Account)
+			if err != nil {
+				return err
+			}
+			if rows > 0 {
+				owners = append(owners, h.Owner)
+			}
+		}
+		return nil
+	})
+	return owners, err
 }
 
 func (s *Store) setDocumentHash(ctx context.Context, of []query.ListOutdatedRow, hash string) (owners []dispatch.UserID, err error) {

@@ -29,8 +29,15 @@ func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
 		if h.Unused != "" {
 			continue
 		}
-		if err := q.InsertHome(ctx, query.InsertHomeParams{Task: a.id, Account: h.Account, Number: int64(i), Platform: h.Account.Platform(), Base: h.Base,
-			ServiceHash: h.Hash}); err != nil {
+		home := query.InsertHomeParams{Task: a.id, Account: h.Account, Number: int64(i), Platform: h.Account.Platform(), Base: h.Base, ServiceHash: h.Hash}
+		if h.Document != "" && h.Account != a.task.Account { // that of the task's own account is stored with its document
+			service, err := encode(h.Service)
+			if err != nil {
+				return err
+			}
+			home.Service, home.Document = service, h.Document
+		}
+		if err := q.InsertHome(ctx, home); err != nil {
 			return err
 		}
 	}

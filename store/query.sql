@@ -109,8 +109,13 @@ WHERE jobs.id = $1;
 
 -- name: ListOrigins :many
 -- Waiting jobs have status created. Only they are read, by an index that has no others: definitions of ended jobs are many.
-SELECT DISTINCT d.platform, d.service FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
-WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created';
+-- Those of further homes are read for each task with several homes.
+SELECT d.platform, d.service FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
+UNION
+SELECT h.platform, h.service FROM tasks JOIN task_homes h ON h.task = tasks.id
+WHERE tasks.spread > 1 AND h.document <> ''
+	AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting');
 
 -- name: ListOutdated :many
 -- The definitions of waiting jobs, as in ListOrigins, of which is not known that the document of their origin has this hash.
@@ -118,6 +123,26 @@ SELECT DISTINCT d.task, d.job FROM jobs j JOIN definitions d ON d.task = j.task 
 WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created' AND d.platform = sqlc.arg(platform) AND d.service = sqlc.arg(service)
 	AND d.told <> CASE WHEN d.document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
 ORDER BY d.task, d.job;
+
+-- name: ListOutdatedHomes :many
+-- Like ListOutdated, the further homes of tasks. CROSS keeps SQLite from reading all homes.
+SELECT h.task, h.account, tasks.owner FROM tasks CROSS JOIN task_homes h
+WHERE tasks.spread > 1 AND h.task = tasks.id AND h.document <> '' AND h.platform = sqlc.arg(platform) AND h.service = sqlc.arg(service)
+	AND h.told <> CASE WHEN h.document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
+	AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')
+ORDER BY tasks.id, h.account;
+
+-- name: SetHomeDocumentHash :execrows
+UPDATE task_homes SET told = CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND account = sqlc.arg(account)
+	AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END;
+
+-- name: ListChangedHomes :many
+-- The accounts of a task's homes where the document of the service has changed.
+SELECT h.account FROM task_homes h WHERE h.task = CAST(sqlc.arg(task) AS BIGINT) AND h.told <> ''
+UNION ALL
+SELECT tasks.account FROM tasks JOIN definitions d ON d.task = tasks.id AND d.job = 0
+WHERE tasks.id = CAST(sqlc.arg(task) AS BIGINT) AND d.told <> '';
 
 -- name: SetDocumentHash :many
 UPDATE definitions SET told = CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
@@ -145,8 +170,10 @@ WHERE id = sqlc.arg(id) AND (lease_until > CAST(sqlc.arg(now) AS BIGINT) OR NOT 
 -- name: GetRecord :one
 SELECT sqlc.embed(jobs), requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
-		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
+	CAST(CASE WHEN tasks.spread > 0 AND jobs.account <> tasks.account
+		THEN EXISTS (SELECT 1 FROM task_homes h WHERE h.task = jobs.task AND h.account = jobs.account AND h.told <> '')
+		ELSE EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
+			AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') END AS BOOLEAN) AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 	LEFT JOIN tasks ON tasks.id = jobs.task
 WHERE jobs.id = $1 AND jobs.owner = $2;
@@ -302,7 +329,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
+		OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE) AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
 FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (tasks.created < CAST(sqlc.arg(created) AS BIGINT) OR tasks.id < CAST(sqlc.arg(before) AS BIGINT))
@@ -320,7 +348,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
+		OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE) AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
 FROM task_labels l JOIN tasks ON tasks.id = l.task JOIN accounts ON accounts.id = tasks.account
 WHERE l.owner = sqlc.arg(owner) AND l.name = sqlc.arg(name) AND l.value = sqlc.arg(value) AND l.created <= CAST(sqlc.arg(created) AS BIGINT)
@@ -338,7 +367,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed,
+	CAST(EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '')
+		OR tasks.spread > 0 AND EXISTS (SELECT 1 FROM task_homes h WHERE h.task = tasks.id AND h.told <> '') AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
 FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.id = sqlc.arg(id) AND tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden;
 
@@ -357,7 +387,9 @@ FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT) GROUP BY task, stat
 -- name: ReviseTask :one
 SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes, tasks.edited,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed,
+	CAST(CASE WHEN tasks.spread = 0 THEN 0 ELSE COALESCE((SELECT SUM(CAST(1 AS BIGINT) << CAST(h.number AS INTEGER)) FROM task_homes h
+		WHERE h.task = tasks.id AND h.told <> ''), 0) END AS BIGINT) AS homes_changed
 FROM tasks JOIN accounts ON accounts.id = tasks.account
 WHERE tasks.id = sqlc.arg(id) AND tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden;
 
@@ -485,7 +517,7 @@ UPDATE jobs SET hidden = TRUE WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND ta
 UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account, spread;
 
 -- name: InsertHome :exec
-INSERT INTO task_homes (task, account, number, platform, base, service_hash) VALUES ($1, $2, $3, $4, $5, $6);
+INSERT INTO task_homes (task, account, number, platform, base, service_hash, service, document) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: SetSpread :execrows
 -- Also locks the task.

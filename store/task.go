@@ -169,11 +169,11 @@ func revise(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, la
 	}
 	dependent, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
 	r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(dependent), Revision: dispatch.Revision{Jobs: int(sums.N),
-		Updated: row.Updated, Sums: [2]int64{sums.First, sums.Second}, Edited: row.Edited, ServiceChanged: row.Changed}}
+		Updated: row.Updated, Sums: [2]int64{sums.First, sums.Second}, Edited: row.Edited, ServiceChanged: row.Changed, HomesChanged: row.HomesChanged}}
 	if row.Hold > now {
 		r.Why, r.Notice = row.HoldAttention, row.HoldNotice
 	}
-	if row.Changed || row.Hold > now {
+	if row.Changed || row.HomesChanged != 0 || row.Hold > now {
 		r.Epochs = sums.Epochs
 	}
 	return r, err
@@ -241,22 +241,38 @@ func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.Task
 	if err != nil {
 		return nil, err
 	}
+	changed, err := changedAt(ctx, q, shared)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := listTaskJobs(ctx, q, shared.Task, p)
 	records := make([]dispatch.Record, len(rows))
 	for i, row := range rows {
-		if records[i], err = jobOfTask(shared, row, p.Most, now); err != nil {
+		if records[i], err = jobOfTask(shared, row, changed, p.Most, now); err != nil {
 			return nil, err
 		}
 	}
 	return records, err
 }
 
-func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now int64) (dispatch.Record, error) {
+// changedAt returns the accounts of a task where the document of its service has changed.
+func changedAt(ctx context.Context, q tx, t dispatch.TaskRecord) ([]dispatch.Account, error) {
+	switch {
+	case t.Attention != dispatch.ServiceChanged:
+		return nil, nil
+	case len(t.Request.Homes) == 0:
+		return []dispatch.Account{t.Account}, nil
+	}
+	return q.ListChangedHomes(ctx, int64(t.ID))
+}
+
+// jobOfTask returns a job of a task. changed is what changedAt returns.
+func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, changed []dispatch.Account, most int, now int64) (dispatch.Record, error) {
 	j, err := jobOf(row.Job)
 	if err != nil {
 		return dispatch.Record{}, err
 	}
-	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
+	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), slices.Contains(changed, j.Account))
 	if most != 0 {
 		r := dispatch.Record{Job: j, Request: t.At(j.Account).RequestHeadFor(j.Number), Pruned: row.Job.Pruned, Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
 		if !r.Cut {

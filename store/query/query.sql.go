@@ -2594,8 +2594,10 @@ func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD stri
 const getRecord = `-- name: GetRecord :one
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
-		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
+	CAST(CASE WHEN tasks.spread > 0 AND jobs.account <> tasks.account
+		THEN EXISTS (SELECT 1 FROM task_homes h WHERE h.task = jobs.task AND h.account = jobs.account AND h.told <> '')
+		ELSE EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
+			AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') END AS BOOLEAN) AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 	LEFT JOIN tasks ON tasks.id = jobs.task
 WHERE jobs.id = $1 AND jobs.owner = $2
@@ -2813,7 +2815,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed,
+	CAST(EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '')
+		OR tasks.spread > 0 AND EXISTS (SELECT 1 FROM task_homes h WHERE h.task = tasks.id AND h.told <> '') AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
 FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.id = $2 AND tasks.owner = $3 AND NOT tasks.hidden
 `
@@ -3137,7 +3140,7 @@ func (q *Queries) IDInUse(ctx context.Context, job dispatch.JobID, task int64) (
 }
 
 const insertHome = `-- name: InsertHome :exec
-INSERT INTO task_homes (task, account, number, platform, base, service_hash) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO task_homes (task, account, number, platform, base, service_hash, service, document) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 `
 
 type InsertHomeParams struct {
@@ -3147,6 +3150,8 @@ type InsertHomeParams struct {
 	Platform    string
 	Base        string
 	ServiceHash dispatch.ServiceHash
+	Service     string
+	Document    string
 }
 
 func (q *Queries) InsertHome(ctx context.Context, arg InsertHomeParams) error {
@@ -3157,6 +3162,8 @@ func (q *Queries) InsertHome(ctx context.Context, arg InsertHomeParams) error {
 		arg.Platform,
 		arg.Base,
 		arg.ServiceHash,
+		arg.Service,
+		arg.Document,
 	)
 	return err
 }
@@ -3647,6 +3654,37 @@ func (q *Queries) ListBetween(ctx context.Context, first dispatch.JobID, last di
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listChangedHomes = `-- name: ListChangedHomes :many
+SELECT h.account FROM task_homes h WHERE h.task = CAST($1 AS BIGINT) AND h.told <> ''
+UNION ALL
+SELECT tasks.account FROM tasks JOIN definitions d ON d.task = tasks.id AND d.job = 0
+WHERE tasks.id = CAST($1 AS BIGINT) AND d.told <> ''
+`
+
+// The accounts of a task's homes where the document of the service has changed.
+func (q *Queries) ListChangedHomes(ctx context.Context, task int64) ([]dispatch.Account, error) {
+	rows, err := q.db.QueryContext(ctx, listChangedHomes, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.Account
+	for rows.Next() {
+		var account dispatch.Account
+		if err := rows.Scan(&account); err != nil {
+			return nil, err
+		}
+		items = append(items, account)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -4985,7 +5023,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
+		OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE) AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
 FROM task_labels l JOIN tasks ON tasks.id = l.task JOIN accounts ON accounts.id = tasks.account
 WHERE l.owner = $2 AND l.name = $3 AND l.value = $4 AND l.created <= CAST($5 AS BIGINT)
@@ -5357,8 +5396,12 @@ func (q *Queries) ListOperatorHolds(ctx context.Context) ([]OperatorHold, error)
 }
 
 const listOrigins = `-- name: ListOrigins :many
-SELECT DISTINCT d.platform, d.service FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+SELECT d.platform, d.service FROM jobs j JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
 WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
+UNION
+SELECT h.platform, h.service FROM tasks JOIN task_homes h ON h.task = tasks.id
+WHERE tasks.spread > 1 AND h.document <> ''
+	AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')
 `
 
 type ListOriginsRow struct {
@@ -5367,6 +5410,7 @@ type ListOriginsRow struct {
 }
 
 // Waiting jobs have status created. Only they are read, by an index that has no others: definitions of ended jobs are many.
+// Those of further homes are read for each task with several homes.
 func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listOrigins)
 	if err != nil {
@@ -5443,6 +5487,44 @@ func (q *Queries) ListOutdated(ctx context.Context, platform string, service str
 	for rows.Next() {
 		var i ListOutdatedRow
 		if err := rows.Scan(&i.Task, &i.Job); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listOutdatedHomes = `-- name: ListOutdatedHomes :many
+SELECT h.task, h.account, tasks.owner FROM tasks CROSS JOIN task_homes h
+WHERE tasks.spread > 1 AND h.task = tasks.id AND h.document <> '' AND h.platform = $1 AND h.service = $2
+	AND h.told <> CASE WHEN h.document = $3 THEN '' ELSE CAST($3 AS TEXT) END
+	AND EXISTS (SELECT 1 FROM jobs k WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')
+ORDER BY tasks.id, h.account
+`
+
+type ListOutdatedHomesRow struct {
+	Task    dispatch.TaskID
+	Account dispatch.Account
+	Owner   dispatch.UserID
+}
+
+// Like ListOutdated, the further homes of tasks. CROSS keeps SQLite from reading all homes.
+func (q *Queries) ListOutdatedHomes(ctx context.Context, platform string, service string, hash string) ([]ListOutdatedHomesRow, error) {
+	rows, err := q.db.QueryContext(ctx, listOutdatedHomes, platform, service, hash)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListOutdatedHomesRow
+	for rows.Next() {
+		var i ListOutdatedHomesRow
+		if err := rows.Scan(&i.Task, &i.Account, &i.Owner); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -6794,7 +6876,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
+		OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE) AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
 FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.owner = $2 AND NOT tasks.hidden AND tasks.created <= CAST($3 AS BIGINT)
 	AND (tasks.created < CAST($3 AS BIGINT) OR tasks.id < CAST($4 AS BIGINT))
@@ -8572,7 +8655,9 @@ func (q *Queries) ResumeTaskJobs(ctx context.Context, now int64, task int64, mos
 const reviseTask = `-- name: ReviseTask :one
 SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes, tasks.edited,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed,
+	CAST(CASE WHEN tasks.spread = 0 THEN 0 ELSE COALESCE((SELECT SUM(CAST(1 AS BIGINT) << CAST(h.number AS INTEGER)) FROM task_homes h
+		WHERE h.task = tasks.id AND h.told <> ''), 0) END AS BIGINT) AS homes_changed
 FROM tasks JOIN accounts ON accounts.id = tasks.account
 WHERE tasks.id = $1 AND tasks.owner = $2 AND NOT tasks.hidden
 `
@@ -8585,6 +8670,7 @@ type ReviseTaskRow struct {
 	Edited        int64
 	Updated       int64
 	Changed       bool
+	HomesChanged  int64
 }
 
 func (q *Queries) ReviseTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (ReviseTaskRow, error) {
@@ -8598,6 +8684,7 @@ func (q *Queries) ReviseTask(ctx context.Context, iD dispatch.TaskID, owner disp
 		&i.Edited,
 		&i.Updated,
 		&i.Changed,
+		&i.HomesChanged,
 	)
 	return i, err
 }
@@ -8720,6 +8807,20 @@ func (q *Queries) SetDocumentHash(ctx context.Context, hash string, task int64, 
 		return nil, err
 	}
 	return items, nil
+}
+
+const setHomeDocumentHash = `-- name: SetHomeDocumentHash :execrows
+UPDATE task_homes SET told = CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
+WHERE task = CAST($2 AS BIGINT) AND account = $3
+	AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
+`
+
+func (q *Queries) SetHomeDocumentHash(ctx context.Context, hash string, task int64, account dispatch.Account) (int64, error) {
+	result, err := q.db.ExecContext(ctx, setHomeDocumentHash, hash, task, account)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const setSpread = `-- name: SetSpread :execrows

@@ -10,15 +10,45 @@ import (
 
 // definition is the document that a task or job was accepted with.
 type definition struct {
-	owner dispatch.UserID
-	dispatch.Document
-	told string // hash of the current document of its origin, if that has changed
+	owner             dispatch.UserID
+	dispatch.Document        // without body, of a further home of a task
+	hash              string // of the body
+	told              string // hash of the current document of its origin, if that has changed
 }
 
 func (s *MemStore) define(o owned, u dispatch.UserID, d *dispatch.Document) {
 	if d != nil {
-		s.defined[o] = &definition{owner: u, Document: *d}
+		s.defined[o] = &definition{owner: u, Document: *d, hash: d.Hash()}
 	}
+}
+
+// defineHomes stores what defines the service at the further homes of a task.
+func (s *MemStore) defineHomes(t dispatch.Task) {
+	for _, h := range homesOf(t) {
+		if h.Document != "" && h.Account != t.Account {
+			s.defined[owned{task: t.ID, home: h.Account}] = &definition{owner: t.Owner, Document: dispatch.Document{Origin: dispatch.Origin{Platform: h.Account.Platform(), Service: h.Service}}, hash: h.Document}
+		}
+	}
+}
+
+// changedAt reports whether the document has changed that defines the service of a task's jobs under an account.
+func (s *MemStore) changedAt(t dispatch.Task, a dispatch.Account) bool {
+	of := owned{task: t.ID, home: a}
+	if a == t.Account {
+		of.home = ""
+	}
+	d := s.defined[of]
+	return d != nil && d.told != ""
+}
+
+// changedHomes returns the sum of dispatch.Revision.HomesChanged of a task.
+func (s *MemStore) changedHomes(t dispatch.Task) (sum int64) {
+	for i, h := range t.Request.Homes {
+		if h.Account != t.Account && s.changedAt(t, h.Account) {
+			sum += 1 << i
+		}
+	}
+	return sum
 }
 
 // definedBy returns the job or task that a job's document is stored for.
@@ -53,8 +83,17 @@ func (s *MemStore) Definition(_ context.Context, id dispatch.JobID) ([]byte, err
 func (s *MemStore) waiting() map[owned]*definition {
 	all := map[owned]*definition{}
 	for _, r := range s.jobs {
-		if d := s.defined[definedBy(r.Job)]; d != nil && r.Phase == dispatch.Waiting && r.Status == dispatch.Accepted && !r.Hidden {
-			all[definedBy(r.Job)] = d
+		if r.Phase != dispatch.Waiting || r.Status != dispatch.Accepted || r.Hidden {
+			continue
+		}
+		of := []owned{definedBy(r.Job)}
+		for _, h := range s.tasks[r.Task].Request.Homes {
+			of = append(of, owned{task: r.Task, home: h.Account})
+		}
+		for _, o := range of {
+			if d := s.defined[o]; d != nil {
+				all[o] = d
+			}
 		}
 	}
 	return all
@@ -78,7 +117,7 @@ func (s *MemStore) SetDocumentHash(_ context.Context, o dispatch.Origin, hash st
 	defer unlock()
 	for _, d := range s.waiting() {
 		told := hash
-		if d.Hash() == hash {
+		if d.hash == hash {
 			told = ""
 		}
 		if sameOrigin(d.Origin, o) && d.told != told {

@@ -48,6 +48,7 @@ func (s *MemStore) insert(t *dispatch.Task, jobs []dispatch.Draft, task dispatch
 	if t != nil {
 		t.ID, t.Created, t.Updated = task, now, now
 		s.define(owned{task: task}, t.Owner, t.Document)
+		s.defineHomes(*t)
 		kept := *t
 		kept.Document = nil
 		s.tasks[t.ID] = kept
@@ -148,7 +149,8 @@ func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 	if acc := s.of(j.Account); j.Phase.Inert() && acc.hold.After(now) && j.Attention != dispatch.Paused {
 		j.Attention, j.Notice = acc.why, acc.notice
 	}
-	if d := s.defined[definedBy(j)]; d != nil && d.told != "" && j.Phase == dispatch.Waiting && j.Attention == dispatch.None {
+	changed := j.Task != 0 && s.changedAt(s.tasks[j.Task], j.Account)
+	if d := s.defined[owned{job: j.ID}]; (changed || d != nil && d.told != "") && j.Phase == dispatch.Waiting && j.Attention == dispatch.None {
 		j.Attention = dispatch.ServiceChanged
 	}
 	request, err := s.request(r)

@@ -28,13 +28,12 @@ func (s *MemStore) revision(u dispatch.UserID, id dispatch.TaskID, late time.Dur
 	if acc.hold.After(now) {
 		r.Why, r.Notice = acc.why, acc.notice
 	}
-	d := s.defined[owned{task: id}]
-	r.ServiceChanged = d != nil && d.told != ""
+	r.ServiceChanged, r.HomesChanged = s.changedAt(t, t.Account), s.changedHomes(t)
 	for _, j := range s.jobs {
 		if j.Task != id || j.Hidden {
 			continue
 		}
-		if r.ServiceChanged || acc.hold.After(now) {
+		if r.ServiceChanged || r.HomesChanged != 0 || acc.hold.After(now) {
 			r.Epochs += int64(j.Epoch)
 		}
 		updated := j.Updated.UnixMicro()

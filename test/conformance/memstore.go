@@ -59,10 +59,11 @@ type taskUnit struct {
 	unit string
 }
 
-// owned identifies a task, or a job without one.
+// owned identifies a task, a further home of a task, or a job without a task.
 type owned struct {
 	task dispatch.TaskID
 	job  dispatch.JobID
+	home dispatch.Account
 }
 
 type row struct {

@@ -72,7 +72,7 @@ func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 		r.Spending = &spending
 	}
 	attentions = append(attentions, r.PausedFor)
-	if d := s.defined[owned{task: t.ID}]; d != nil && d.told != "" {
+	if s.changedAt(t, t.Account) || s.changedHomes(t) != 0 {
 		r.Attention = dispatch.ServiceChanged
 	}
 	if acc := s.firstHold(t); acc.hold.After(now) && !t.Paused && counts[dispatch.Accepted] > 0 {

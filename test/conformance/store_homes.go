@@ -17,7 +17,7 @@ func (t storeTest) acceptSpread(n int) (dispatch.Task, []dispatch.Draft) {
 	task.Request.Homes = []dispatch.Home{
 		{Label: dispatch.OpenEO, Service: task.Request.Service, Account: shared, Base: "base", Hash: -7},
 		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://r.example"}, Account: "r/shared", Unused: "You may not."},
-		{Label: dispatch.OGCProcess, Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}, Account: elsewhere, Base: "there", Hash: 8},
+		{Label: dispatch.OGCProcess, Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}, Account: elsewhere, Base: "there", Hash: 8, Document: atHome("1").Hash()},
 	}
 	jobs := make([]dispatch.Draft, n)
 	for i := range jobs {
@@ -27,6 +27,61 @@ func (t storeTest) acceptSpread(n int) (dispatch.Task, []dispatch.Draft) {
 	_, err := t.s.Accept(t.Context(), dispatch.Key{}, &task, jobs)
 	t.must(err)
 	return task, jobs
+}
+
+// atHome returns what defines the service of the second home of a task of acceptSpread.
+func atHome(body string) *dispatch.Document {
+	return &dispatch.Document{Origin: dispatch.Origin{Platform: elsewhere.Platform(), Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}}, Body: []byte(body)}
+}
+
+// redefineHomes checks that the change of a document at a home is shown on the task, and on the jobs that wait there, for as long as jobs wait.
+func (t storeTest) redefineHomes() {
+	task, jobs := t.acceptSpread(3)
+	shows := func(want, here, there dispatch.Attention, homes int64) {
+		t.Helper()
+		shown, err := t.s.Task(t.Context(), ann, task.ID)
+		t.must(err)
+		all, err := t.s.Tasks(t.Context(), ann, dispatch.Page{})
+		t.must(err)
+		its, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{})
+		t.must(err)
+		got := []dispatch.Attention{shown.Attention, all[0].Attention}
+		for i, j := range jobs {
+			r, err := t.s.Record(t.Context(), ann, j.ID)
+			t.must(err)
+			t.equal(r.Attention, its[i].Attention)
+			got = append(got, r.Attention)
+		}
+		t.equal(got, []dispatch.Attention{want, want, there, here, here})
+		c, err := t.s.TaskRevision(t.Context(), ann, task.ID, time.Minute)
+		t.must(err)
+		t.equal(c.HomesChanged, homes)
+	}
+	const none, changed = dispatch.None, dispatch.ServiceChanged
+	all, err := t.s.Origins(t.Context())
+	t.must(err)
+	t.equal(all, []dispatch.Origin{atHome("").Origin})
+	t.setHash(atHome("1"), 0)
+	shows(none, none, none, 0)
+	t.setHash(atHome("2"), 1)
+	t.setHash(atHome("2"), 0) // once
+	shows(changed, none, none, 4)
+	n, err := t.move(0, 1, false)
+	t.must(err)
+	t.equal(n, 1)
+	shows(changed, none, changed, 4)
+	t.setHash(atHome("1"), 1) // back again
+	shows(none, none, none, 0)
+	t.setHash(atHome("3"), 1)
+	for _, j := range jobs {
+		is := t.load(j.ID)
+		is.Phase, is.Status = dispatch.Started, dispatch.Submitted
+		t.save(is)
+	}
+	all, err = t.s.Origins(t.Context())
+	t.must(err)
+	t.equal(all, []dispatch.Origin{})
+	t.setHash(atHome("4"), 0) // no job waits
 }
 
 // spreadOf returns the only task that is spread.
