@@ -90,6 +90,28 @@ func TestAccessChanged_ResumesJobs(t *testing.T) {
 	})
 }
 
+// TestHandleSignIn_KeepsTheReasonUntilThereIsAToken: a user who reads a job every few seconds sees each time that a sign-in is missing.
+func TestHandleSignIn_KeepsTheReasonUntilThereIsAToken(t *testing.T) {
+	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
+		h.tokens.set(failure(dispatch.SignInRequired))
+		id := h.accept(t).ID
+		for range 5 {
+			time.Sleep(7 * time.Second)
+			h.HandleSignIn(t.Context(), "ann")
+			if r := h.stored(t, id); r.Attention != dispatch.NeedsSignIn || r.Notice == "" {
+				t.Errorf("it waits because of %q, %q", r.Attention, r.Notice)
+			}
+		}
+		h.tokens.set(nil)
+		time.Sleep(7 * time.Second)
+		h.HandleSignIn(t.Context(), "ann")
+		time.Sleep(time.Second)
+		if r := h.stored(t, id); r.Phase == dispatch.Waiting || r.Attention != dispatch.None {
+			t.Errorf("signed in, it is %s %q", r.Status, r.Attention)
+		}
+	})
+}
+
 // TestPause_HoldsJobsUntilSignIn stops what waits until the user is seen again, and nothing of others.
 func TestPause_HoldsJobsUntilSignIn(t *testing.T) {
 	p := &script{}

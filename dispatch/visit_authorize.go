@@ -142,14 +142,26 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// HandleSignIn resumes a user's accounts that waited for a sign-in. Call it when a request with the user's own token arrives.
+// HandleSignIn resumes a user's accounts that waited for a sign-in, if there is a token now. Call it when a request with the user's own token arrives.
 func (b *Broker) HandleSignIn(ctx context.Context, u UserID) {
 	look := b.blocked.firstInMinute(u)
 	for _, a := range b.accountsOf(u) {
-		if b.blocked.endIfSettled(a) || look && b.awaitsSignIn(ctx, a) {
+		if (b.blocked.endIfSettled(a) || look && b.awaitsSignIn(ctx, a)) && !b.lacksSignIn(ctx, a) {
 			b.resumeAccount(ctx, a)
 		}
 	}
+}
+
+// lacksSignIn reports whether a sign-in is still missing. The account is then held as before, so that its user, who may be reading it, sees the reason.
+func (b *Broker) lacksSignIn(ctx context.Context, a Account) bool {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	_, err := b.token(ctx, a)
+	if !Is(err, SignInRequired) {
+		return false
+	}
+	b.blocked.add(a, err, true, b.Timing.complete())
+	return true
 }
 
 // HandleAccessChange resumes all accounts of a user after a sign-in, a link or a permission changed, however recently they were blocked.
