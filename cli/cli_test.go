@@ -399,8 +399,8 @@ func TestDownload_LeavesAFolderToAnother(t *testing.T) {
 	}
 }
 
-// A task whose rest waits for its owner ends the wait when none of its jobs runs any more, with an exit code of its own. One that somebody paused
-// is waited for, which is said.
+// A task whose rest waits for its owner ends the wait when none of its jobs runs any more, with an exit code of its own. One that somebody paused,
+// or that needs a sign-in, is waited for, which is said.
 func TestWait_EndsWhereTheOwnerDecides(t *testing.T) {
 	message := func(status, attention, counts string) string {
 		return fmt.Sprintf(`{"type":"status","data":{"id":7,"status":"running","paused":true,"attention":{"code":"%s","message":"Because of %[1]s."},"counts":{%s},"jobs":[{"id":8,"status":"%s"}]}}`, attention, counts, status)
@@ -419,13 +419,14 @@ func TestWait_EndsWhereTheOwnerDecides(t *testing.T) {
 	t.Cleanup(server.Close)
 	environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
 	for code, says := range map[string]string{"trial_ended": "eodispatch resume task-7; ", "budget_reached": "eodispatch resume task-7 --budget AMOUNT; ", "budget_unusable": "eodispatch resume task-7 --budget none; "} {
-		messages = []string{message("running", "paused", `"running":1,"created":3`), message("running", code, `"running":1,"created":3`), message("finished", code, `"finished":1,"created":3`)}
+		missing := strings.Replace(message("running", "sign_in_required", `"running":1,"created":3`), `required."`, `required.","link":"https://b.example.org/away"`, 1)
+		messages = []string{missing, message("running", "paused", `"running":1,"created":3`), message("running", code, `"running":1,"created":3`), message("finished", code, `"finished":1,"created":3`)}
 		for _, verb := range []string{"wait", "watch"} {
 			printed, err := execute(t, environ, verb, "task-7")
 			if cli.ExitCode(err) != cli.ExitPaused || !strings.Contains(cli.Explain(err), says) || !strings.Contains(cli.Explain(err), "3 created, 1 finished") {
 				t.Errorf("%s, %s: exit %d: %v", verb, code, cli.ExitCode(err), err)
 			}
-			for _, line := range []string{"task-7: Because of paused.\n", "task-7: Because of " + code + ".\n"} {
+			for _, line := range []string{"task-7: Because of sign_in_required. https://b.example.org/away\n", "task-7: Because of paused.\n", "task-7: Because of " + code + ".\n"} {
 				if strings.Count(printed, line) != 1 {
 					t.Errorf("%s: not once %q in:\n%s", verb, line, printed)
 				}

@@ -122,7 +122,7 @@ func (w *watching) run(ctx context.Context, c *client.Client, each func(client.J
 			return err
 		}
 		w.status, w.progress, w.last, w.why = j.Status, j.Progress, j, j.Attention
-		w.sayPause()
+		w.sayWait()
 		if err := w.record(client.Update{Jobs: []client.Job{j}}, each); err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (w *watching) take(u client.Update, each func(client.Job)) (ended bool, err
 		}
 		w.status, w.progress, w.counts, w.paused, w.why, w.rest = t.Status, t.Progress, t.Counts, t.Paused, t.Attention, t.Rest
 	}
-	w.sayPause()
+	w.sayWait()
 	return w.status.Final() || w.stopped(), w.record(u, each)
 }
 
@@ -183,14 +183,20 @@ func (w *watching) stopped() bool {
 	return w.kept() && ended+w.counts[client.Created] == all
 }
 
-// sayPause says once why a task, or the task of a job, is paused, while it is waited for. Without a display it is a hint.
-func (w *watching) sayPause() {
+// ownerActs are the attentions of jobs that wait until their owner does something.
+var ownerActs = []string{"paused", "sign_in_required"}
+
+// sayWait says once why a task or a job waits for its owner, while it is waited for. Without a display it is a hint.
+func (w *watching) sayWait() {
 	code := ""
-	if w.why != nil && (w.kept() || w.why.Code == "paused") {
+	if w.why != nil && (w.kept() || slices.Contains(ownerActs, w.why.Code)) {
 		code = w.why.Code
 	}
 	if code != "" && code != w.said && !w.stopped() {
 		line := fmt.Sprintf("%s: %s", w.target, oneLine(w.why.Message, 300))
+		if w.why.Link != nil {
+			line += " " + *w.why.Link
+		}
 		if _, hidden := w.shown.(noDisplay); hidden {
 			w.hint("%s", line)
 		} else {
