@@ -17,7 +17,7 @@ const (
 var undecided = []Attention{NeedsSignIn, SubmissionUnknown, NeedsOperator, HeldByOperator, NoPlatform, Stalled}
 
 // ForecastTask returns a task with its Forecast or, if it waits for its owner after a trial or because of its budget, with its Rest. A task with several
-// homes gets neither: its jobs move between platforms as slots become free. It reads finished jobs, and at most two further lists, and sends no request.
+// homes gets neither: its jobs move between platforms as slots become free. It reads at most two lists of finished jobs and two others, and sends no request.
 func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, error) {
 	waiting, running := t.Counts[Accepted], t.Counts[Submitted]+t.Counts[Queued]+t.Counts[Running]
 	rests := t.Paused && waiting > 0 && (t.Attention == TrialEnded || t.Attention == BudgetReached)
@@ -30,7 +30,11 @@ func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, er
 		t.Forecast, t.Rest = known.forecast, known.rest
 		return t, nil
 	}
-	runs, err := b.Store.FinishedRuns(ctx, t.Owner, t.Account, t.Request.Service.hash(), EstimatedFrom)
+	least := leastForecast
+	if rests {
+		least = 1
+	}
+	runs, err := b.runsFor(ctx, Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.hash(), Task: t.ID}, least, backend.Limits.Send)
 	if err != nil {
 		return t, err
 	}
@@ -47,6 +51,18 @@ func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, er
 	}
 	b.forecasts.put(is, forecast{t.Forecast, t.Rest, time.Now()})
 	return t, nil
+}
+
+// runsFor returns the runs from which a job of a task is forecast: the latest of its task if these are enough, or else those of its owner with the
+// service. Among the latest of the owner there may be few of the task, because others finish meanwhile.
+func (b *Broker) runsFor(ctx context.Context, j Job, least int, send time.Duration) ([]FinishedRun, error) {
+	if j.Task != 0 {
+		own, err := b.Store.FinishedRunsOfTask(ctx, j.Task, EstimatedFrom)
+		if err != nil || len(timesOf(own, send)) >= least {
+			return own, err
+		}
+	}
+	return b.Store.FinishedRuns(ctx, j.Owner, j.Account, j.Service, EstimatedFrom)
 }
 
 // forecastOf returns when a task ends; nil if it is not known.
@@ -136,7 +152,7 @@ func (b *Broker) ForecastJob(ctx context.Context, r Record) (Record, error) {
 	if waits && (r.Ahead == nil || limits.Jobs == 0) {
 		return r, nil
 	}
-	runs, err := b.Store.FinishedRuns(ctx, r.Owner, r.Account, r.Service, EstimatedFrom)
+	runs, err := b.runsFor(ctx, r.Job, leastForecast, limits.Send)
 	times, same := timesFor(runs, r.Task, leastForecast, limits.Send)
 	if err != nil || len(times) < leastForecast {
 		return r, err

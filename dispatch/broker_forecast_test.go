@@ -135,6 +135,19 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 }
 
 // After a trial the task tells what its rest costs, and how long it takes on the slots of the account.
+// A trial is judged by its own jobs, also when its owner looks after many jobs of other tasks have finished.
+func TestForecastTask_RestIsMadeFromOwnJobs(t *testing.T) {
+	with(t, dispatch.AccessShared, newBiller(2, 0), func(t *testing.T, h *testBroker) {
+		id := h.limitedTask(t, 24, `{"trial":4}`)
+		time.Sleep(time.Hour)
+		h.limitedTask(t, dispatch.EstimatedFrom, `{}`)
+		time.Sleep(2 * time.Hour)
+		if r := h.forecast(t, id).Rest; r == nil || r.Charged != 4 || r.Timed != 4 || !r.Same {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestForecastTask_TellsTheRestAfterATrial(t *testing.T) {
 	for trial, from := range map[int]string{4: "three or more", 1: "one"} {
 		with(t, dispatch.AccessShared, newBiller(2, 0), func(t *testing.T, h *testBroker) {

@@ -79,6 +79,9 @@ type Records interface {
 	// FinishedRuns returns the owner's latest finished jobs of a service at an account, latest first, n at most, also deleted ones until they
 	// are purged.
 	FinishedRuns(ctx context.Context, u UserID, a Account, s ServiceHash, n int) ([]FinishedRun, error)
+	// FinishedRunsOfTask returns the latest finished jobs of a task, latest first, n at most, without deleted ones. The caller has read the task as
+	// its owner.
+	FinishedRunsOfTask(ctx context.Context, id TaskID, n int) ([]FinishedRun, error)
 	// Underway returns, for each job of a task that is at its platform, when the latest request to submit it is certainly over, in no order. The
 	// caller has read the task as its owner.
 	Underway(context.Context, TaskID) ([]time.Time, error)

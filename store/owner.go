@@ -235,6 +235,16 @@ func finishedRuns(ctx context.Context, q *query.Queries, u dispatch.UserID, a di
 	return runs, err
 }
 
+// FinishedRunsOfTask returns the latest finished jobs of a task.
+func (s *Store) FinishedRunsOfTask(ctx context.Context, id dispatch.TaskID, n int) ([]dispatch.FinishedRun, error) {
+	rows, err := s.queries(s.read).ListRunsOfTask(ctx, int64(id), int64(n))
+	var runs []dispatch.FinishedRun
+	for _, r := range rows {
+		runs = append(runs, dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration), Task: r.Task, SendBy: at(r.SendBy), Ended: at(r.Moved)})
+	}
+	return runs, fail("FinishedRunsOfTask", err)
+}
+
 // Underway returns when the jobs of a task that are at their platform were submitted.
 func (s *Store) Underway(ctx context.Context, id dispatch.TaskID) ([]time.Time, error) {
 	rows, err := s.queries(s.read).ListUnderway(ctx, int64(id))

@@ -70,6 +70,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"oldestDelivery":     {"SCAN d USING INDEX deliveries_waiting", ""},
 	"countPausedHooks":   {"hooks USING INDEX hooks_held (hold>?)", ""},
 	"listFinishedRuns":   {"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs"},
+	"listRunsOfTask":     {"jobs USING INDEX jobs_finished (task=?)", "jobs_finished"},
 	"listSpread":         {"SEARCH j USING INDEX jobs_attention (task=? AND attention=?)", ""},
 	"moveToHome":         {"SEARCH j USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", ""},
 	"listUnderway":       {"jobs USING INDEX jobs_task_status (task=? AND status=?)", "jobs_task_status"},

@@ -1126,6 +1126,11 @@ SELECT costs, unit, duration, task, send_by, moved FROM jobs
 WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account) AND service_hash = sqlc.arg(service) AND status = 'finished'
 ORDER BY moved DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
+-- name: ListRunsOfTask :many
+SELECT costs, unit, duration, task, send_by, moved FROM jobs
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND status = 'finished' AND NOT hidden
+ORDER BY moved DESC, id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
 -- name: ListUnderway :many
 SELECT send_by FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND status IN ('submitted', 'queued', 'running');
 

@@ -6209,6 +6209,51 @@ func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n i
 	return items, nil
 }
 
+const listRunsOfTask = `-- name: ListRunsOfTask :many
+SELECT costs, unit, duration, task, send_by, moved FROM jobs
+WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND status = 'finished' AND NOT hidden
+ORDER BY moved DESC, id DESC LIMIT CAST($2 AS BIGINT)
+`
+
+type ListRunsOfTaskRow struct {
+	Costs    *float64
+	Unit     string
+	Duration int64
+	Task     dispatch.TaskID
+	SendBy   int64
+	Moved    int64
+}
+
+func (q *Queries) ListRunsOfTask(ctx context.Context, task int64, n int64) ([]ListRunsOfTaskRow, error) {
+	rows, err := q.db.QueryContext(ctx, listRunsOfTask, task, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRunsOfTaskRow
+	for rows.Next() {
+		var i ListRunsOfTaskRow
+		if err := rows.Scan(
+			&i.Costs,
+			&i.Unit,
+			&i.Duration,
+			&i.Task,
+			&i.SendBy,
+			&i.Moved,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listServed = `-- name: ListServed :many
 SELECT platform FROM served WHERE seen > CAST($1 AS BIGINT) ORDER BY platform
 `

@@ -311,7 +311,24 @@ func (s *MemStore) finishedRuns(u dispatch.UserID, a dispatch.Account, service d
 			jobs = append(jobs, r.Job)
 		}
 	}
-	slices.SortStableFunc(jobs, func(a, b dispatch.Job) int { return b.Moved.Compare(a.Moved) })
+	return latestRuns(jobs, n)
+}
+
+func (s *MemStore) FinishedRunsOfTask(_ context.Context, id dispatch.TaskID, n int) ([]dispatch.FinishedRun, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	var jobs []dispatch.Job
+	for _, r := range s.jobs {
+		if r.Task == id && id != 0 && !r.Hidden && r.Status == dispatch.Finished {
+			jobs = append(jobs, r.Job)
+		}
+	}
+	return latestRuns(jobs, n), nil
+}
+
+// latestRuns returns the runs of the n jobs that ended last.
+func latestRuns(jobs []dispatch.Job, n int) (runs []dispatch.FinishedRun) {
+	slices.SortFunc(jobs, func(a, b dispatch.Job) int { return cmp.Or(b.Moved.Compare(a.Moved), cmp.Compare(b.ID, a.ID)) })
 	for _, j := range jobs[:min(n, len(jobs))] {
 		runs = append(runs, dispatch.FinishedRun{Costs: j.Costs, Unit: j.Unit, Duration: j.Duration, Task: j.Task, SendBy: j.SendBy, Ended: j.Moved})
 	}

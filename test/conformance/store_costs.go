@@ -176,7 +176,19 @@ func (t storeTest) finishedRuns() {
 	underway, err := t.s.Underway(ctx, task.ID)
 	t.must(err)
 	t.equal(underway, []time.Time{t.load(jobs[0].ID).SendBy})
+	one := t.load(jobs[1].ID)
+	got, err = t.s.FinishedRunsOfTask(ctx, task.ID, 9)
+	t.must(err)
+	t.equal(got, []dispatch.FinishedRun{{Costs: one.Costs, Unit: one.Unit, Duration: one.Duration, Task: task.ID, SendBy: one.SendBy, Ended: one.Moved}})
+	t.db.Pass(time.Minute)
+	t.end(jobs[0].ID, dispatch.Finished, nil)
+	got, err = t.s.FinishedRunsOfTask(ctx, task.ID, 1)
+	if t.must(err); len(got) != 1 || !got[0].Ended.Equal(t.load(jobs[0].ID).Moved) {
+		t.Errorf("the latest run of two: %+v", got)
+	}
 	for _, none := range []func() ([]dispatch.FinishedRun, error){
+		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRunsOfTask(ctx, 0, 9) },
+		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRunsOfTask(ctx, task.ID+1, 9) },
 		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRuns(ctx, bob, shared, service, 9) },
 		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRuns(ctx, ann, "q/shared", service, 9) },
 		func() ([]dispatch.FinishedRun, error) { return t.s.FinishedRuns(ctx, ann, shared, service+1, 9) },
