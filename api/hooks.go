@@ -163,25 +163,28 @@ func verifyMailboxes(ctx context.Context, all []dispatch.Notify) {
 	}
 }
 
-// events returns what the member events selects; nil if it is absent.
+// events returns what the members events and shares select; nil if events is absent.
 func (f *form) events() (all []dispatch.Status) {
-	if f.members["events"] == nil {
-		return nil
+	var words []json.RawMessage
+	if f.members["events"] != nil {
+		words = f.list("events", len(told))
 	}
-	words := f.list("events", len(told))
+	shares := false
 	for i, raw := range words {
 		var word dispatch.Status
 		switch {
 		case json.Unmarshal(raw, &word) != nil || !slices.Contains(told, word):
 			f.faultAt("enum", "Input should be 'running', 'finished', 'failed', 'canceled', 'attention', 'task_ended' or 'task_share'", "events", i)
 		case word == shareEvent:
-			all = append(all, f.shares()...)
+			shares = true
 		default:
 			all = append(all, word)
 		}
 	}
-	if len(words) == 0 {
-		f.fault("events", "too_short", "List should have at least 1 item")
+	if raw := f.members["shares"]; shares {
+		all = append(all, f.shares()...)
+	} else if raw != nil && raw[0] != 'n' {
+		f.fault("shares", "value_error", "Shares belong to the event 'task_share', which is not among the events")
 	}
 	return all
 }

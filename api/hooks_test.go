@@ -33,16 +33,23 @@ func TestHooks_BadRequests(t *testing.T) {
 		`{"url": "https://a", "events": ["ended"]}`:           `"events",0`,
 		`{"url": "https://a", "events": "finished"}`:          `"events"`,
 		`{"url": "https://a", "events": ["failed", null, 3]}`: `"events",1`,
-		`[]`: `"body"`,
+		`{"url": "https://a", "shares": [10]}`:                `"shares"`,
+		`[]`:                                                  `"body"`,
 	} {
 		a := ask(h, "POST", "/hooks", body)
 		failed(t, a, 422, "VALIDATION_ERROR")
 		if !strings.Contains(a.Body.String(), want) {
 			t.Errorf("%s: %s", body, a.Body)
 		}
+		if n := len(decode[struct{ Detail []any }](t, a, 422).Detail); n != max(1, strings.Count(body, "null, 3")*2) {
+			t.Errorf("%s: %d faults: %s", body, n, a.Body)
+		}
 	}
 	if stored != nil {
 		t.Errorf("stored: %v", stored)
+	}
+	if ask(h, "POST", "/hooks", `{"url": "https://a", "events": ["task_share", "task_share"], "shares": [10]}`); len(stored) != 1 {
+		t.Errorf("an event that is named twice: %v", stored)
 	}
 	a := ask(h, "POST", "/hooks", `{"url": "https://r.example.org"}`)
 	if a.Code != 201 || !strings.Contains(a.Body.String(), `"secret":"whsec_x"`) || len(stored) != 3 {
@@ -62,8 +69,8 @@ func TestNotify_OfARequest(t *testing.T) {
 	for options, want := range map[string]string{
 		`{"notify": {"url": "https://a", "events": ["failed", "running"], "secret": "whsec_s"}, "driver": "x"}`: `{"driver":"x"} [{webhook https://a [failed running] false [redacted]}]`,
 		`{"notify": {"url": "https://a"}}`: ` [{webhook https://a [] false [redacted]}]`,
-		`{"notify": {"url": "https://a", "events": ["task_share", "task_ended"], "shares": [10]}}`: ` [{webhook https://a [task_share_10 task_ended] false [redacted]}]`,
-		`{"notify": {"url": "https://a", "events": ["task_share", "attention"]}}`:                  ` [{webhook https://a [task_share_25 task_share_50 task_share_75 attention] false [redacted]}]`,
+		`{"notify": {"url": "https://a", "events": ["task_share", "task_ended"], "shares": [10]}}`: ` [{webhook https://a [task_ended task_share_10] false [redacted]}]`,
+		`{"notify": {"url": "https://a", "events": ["task_share", "attention"]}}`:                  ` [{webhook https://a [attention task_share_25 task_share_50 task_share_75] false [redacted]}]`,
 		`{"notify": null}`: ` []`,
 	} {
 		id := decode[struct{ ID int64 }](t, ask(h, "POST", "/unit_jobs", with(options)), 201).ID
