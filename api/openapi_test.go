@@ -145,7 +145,7 @@ func TestOperations_NeedAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 43 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 44 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }
