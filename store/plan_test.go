@@ -89,8 +89,9 @@ var backwards = map[string]struct{ lite, postgres string }{
 	"listTasks":          {"tasks USING INDEX tasks_owner (owner=? AND created>?)", "tasks_owner"},
 }
 
-// sorts lists the queries that sort what they read: those of changes, which are found by when they happened, and that of platforms.
-var sorts = map[string]bool{"listChangedJobs": true, "listChangedRecords": true, "duePlatforms": true}
+// sorts lists the queries that sort what they read: those of changes, which are found by when they happened, that of platforms, and that of origins, which
+// returns each once.
+var sorts = map[string]bool{"listChangedJobs": true, "listChangedRecords": true, "duePlatforms": true, "listOrigins": true}
 
 // small removes the scans of tables that are small in any broker, which PostgreSQL prefers to an index.
 var small = strings.NewReplacer("Seq Scan on platforms", "", "Seq Scan on operator_holds", "")
@@ -157,6 +158,7 @@ INSERT INTO tasks (id, owner, account, request, dimension, created)
 	SELECT n, 'user ' || n %% 20, 'p/' || n %% 50, repeat('x', 1000), 'd', n * 1000 FROM generate_series(1, 10000) AS n;
 INSERT INTO documents (hash, body) VALUES ('h', '{}');
 INSERT INTO definitions (task, job, owner, platform, service, document) SELECT id, 0, owner, 'p', '{}', 'h' FROM tasks;
+INSERT INTO task_homes (task, account, number, platform, base, service_hash) SELECT id, 'q/' || n, n, 'q', '', 1 FROM tasks, generate_series(1, 2) AS n;
 INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, attention, due, awaited, created, updated, moved, counted)
 	SELECT n, task, n / 20, 'user ' || task %% 20 + n %% 20 * CASE task WHEN 0 THEN 1 ELSE 0 END, 'p/' || n %% 50, '', 'run', phase, CASE phase WHEN 'ended' THEN 'finished' WHEN 'waiting' THEN 'created' ELSE 'running' END,
 		CASE WHEN n %% 500 = 1 THEN 'application_unreachable' ELSE '' END, CASE WHEN phase = 'waiting' AND n %% 2 = 0 THEN 253370764800000000 ELSE n END, FALSE, n * 100, n * 100 + 50, n * 100 + 50, TRUE
