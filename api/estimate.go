@@ -14,7 +14,7 @@ import (
 // estimateBroker estimates requests.
 type estimateBroker interface {
 	// Estimate estimates a request for a number of jobs, from the user's finished runs.
-	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int) (dispatch.Estimate, error)
+	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int, added ...json.RawMessage) (dispatch.Estimate, error)
 	// CheckRequest checks a request or, with a dimension, a task's as its acceptance would, and stores nothing.
 	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
 }
@@ -25,7 +25,7 @@ type Estimate struct {
 	Costs       *Spread `json:"costs" doc:"What all jobs together are expected to cost, in cost_unit. null: fewer than three of your finished jobs of the service had costs, and its provider states none for each run"`
 	CostUnit    string  `json:"cost_unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none"`
 	CostBasis   string  `json:"cost_basis,omitempty" enum:"runs,catalogue" doc:"What the costs are estimated from: your finished jobs, or what the provider of the service states, for each run. Absent: there is no estimate"`
-	CostRuns    int     `json:"cost_runs" doc:"Number of your finished jobs that costs are estimated from: the latest, 100 at most, whatever their parameters"`
+	CostRuns    int     `json:"cost_runs" doc:"Number of your finished jobs that costs are estimated from: of the latest 100, those over a similar area if they are enough"`
 	Seconds     *Spread `json:"seconds" doc:"How long one job is expected to run at the platform, in seconds, without its wait. null: fewer than three of your finished jobs had a run time"`
 	SecondsRuns int     `json:"seconds_runs" doc:"Number of your finished jobs that the run time is estimated from"`
 }
@@ -44,7 +44,8 @@ func (a *api) estimateRoutes() {
 	register(a, huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: []string{"jobs"},
 		Summary: "Estimate the costs and the run time of a request",
 		Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. What would be refused if it were submitted is refused. The estimate is made from your own finished jobs of the same service " +
-			"on the same platform, whatever their parameters: areas of another size cost more or less. What the provider of a service says that it costs is in GET /services/{service_id}.",
+			"on the same platform: from those over an area of half to twice the size if there are eight, otherwise from all, whatever their parameters." +
+			" What the provider of a service says that it costs is in GET /services/{service_id}.",
 		Responses: a.errors(401, 403, 404, 409, 413, 422, 501, 502, 503)}, a.estimate)
 	either := a.jobBody()
 	either.Content["application/json"].Schema = &huma.Schema{AnyOf: []*huma.Schema{either.Content["application/json"].Schema, a.taskBody().Content["application/json"].Schema}}
@@ -69,7 +70,7 @@ func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
 	if err := a.Broker.CheckRequest(ctx, user(ctx), r, dimension); err != nil {
 		return nil, requestError(err)
 	}
-	e, err := a.Broker.Estimate(ctx, user(ctx), r, max(1, d.Jobs()))
+	e, err := a.Broker.Estimate(ctx, user(ctx), r, max(1, d.Jobs()), d.Sample()...)
 	if err != nil {
 		return nil, requestError(err)
 	}

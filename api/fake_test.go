@@ -620,7 +620,7 @@ func (w *world) CheckRequest(context.Context, dispatch.UserID, dispatch.Request,
 	return w.broken()
 }
 
-func (w *world) Estimate(_ context.Context, _ dispatch.UserID, _ dispatch.Request, jobs int) (dispatch.Estimate, error) {
+func (w *world) Estimate(_ context.Context, _ dispatch.UserID, _ dispatch.Request, jobs int, _ ...json.RawMessage) (dispatch.Estimate, error) {
 	return dispatch.Estimate{Jobs: jobs, Charged: 7, Costs: &dispatch.Spread{Low: 1, Likely: 2, High: 4}, Unit: "credits", Timed: 2}, nil
 }
 

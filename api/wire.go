@@ -234,7 +234,7 @@ type Forecast struct {
 	Start *TimeRange `json:"start,omitempty" doc:"When a job that waits is submitted. Absent: it was submitted, or this is a task"`
 	End   TimeRange  `json:"end" doc:"When the job, or the last job of the task, ends"`
 	Runs  int        `json:"runs" doc:"Number of your finished jobs of the same service on the same platform that it is made from"`
-	Basis string     `json:"basis" enum:"task,service" doc:"task: these are jobs of the same task; service: of any, whatever their parameters"`
+	Basis string     `json:"basis" enum:"task,service" doc:"task: these are jobs of the same task; service: of any, those over a similar area if they are enough"`
 }
 
 // TimeRange is when something is expected.

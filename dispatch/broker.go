@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,9 @@ type Broker struct {
 	Policies     []Policy // of operators, for some services
 	Timing       Timing
 	Targets      Targets // nil: a request that asks to be notified is refused
+
+	// AreaOf returns the area in km² of a parameter's value: of a bounding box or GeoJSON; 0 of anything else. nil: forecasts and estimates know no areas.
+	AreaOf func(json.RawMessage) float64
 
 	// Nonce returns the random part of the tag of a job's next attempt; nil: eight random letters and digits.
 	Nonce func(Job) string

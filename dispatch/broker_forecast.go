@@ -17,7 +17,7 @@ const (
 var undecided = []Attention{NeedsSignIn, SubmissionUnknown, NeedsOperator, HeldByOperator, NoPlatform, Stalled}
 
 // ForecastTask returns a task with its Forecast or, if it waits for its owner after a trial or because of its budget, with its Rest. A task with several
-// homes gets neither: its jobs move between platforms as slots become free. It reads at most two lists of finished jobs and two others, and sends no request.
+// homes gets neither: its jobs move between platforms as slots become free. It reads two lists of finished jobs, and at most four further lists, and sends no request.
 func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, error) {
 	waiting, running := t.Counts[Accepted], t.Counts[Submitted]+t.Counts[Queued]+t.Counts[Running]
 	rests := t.Paused && waiting > 0 && (t.Attention == TrialEnded || t.Attention == BudgetReached)
@@ -67,9 +67,10 @@ func (b *Broker) runsFor(ctx context.Context, j Job, least int, send time.Durati
 
 // forecastOf returns when a task ends; nil if it is not known.
 func (b *Broker) forecastOf(ctx context.Context, runs []FinishedRun, w work, t TaskRecord, send time.Duration) (*Forecast, error) {
-	times, same := timesFor(runs, t.ID, leastForecast, send)
-	if len(times) < leastForecast || w.waiting > 0 && w.slots == 0 {
-		return nil, nil
+	of := Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.hash(), Task: t.ID}
+	times, same, err := b.timesLike(ctx, runs, of, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
+	if err != nil || len(times) < leastForecast || w.waiting > 0 && w.slots == 0 {
+		return nil, err
 	}
 	begun, err := b.Store.Underway(ctx, t.ID)
 	if err != nil {
@@ -153,7 +154,11 @@ func (b *Broker) ForecastJob(ctx context.Context, r Record) (Record, error) {
 		return r, nil
 	}
 	runs, err := b.runsFor(ctx, r.Job, leastForecast, limits.Send)
-	times, same := timesFor(runs, r.Task, leastForecast, limits.Send)
+	if err != nil {
+		return r, err
+	}
+	area := func() (float64, error) { return b.areaOfParameters(r.Request.Parameters), nil }
+	times, same, err := b.timesLike(ctx, runs, r.Job, area, limits.Send)
 	if err != nil || len(times) < leastForecast {
 		return r, err
 	}

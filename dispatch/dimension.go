@@ -102,6 +102,14 @@ func (d *Dimension) Each() []json.RawMessage {
 	return added
 }
 
+// Sample returns the values of all dimensions, from which the area of a job can be told without combining them.
+func (d *Dimension) Sample() (values []json.RawMessage) {
+	for _, one := range d.All() {
+		values = append(values, one.Values...)
+	}
+	return values
+}
+
 // after returns what jobs add, with one more dimension.
 func (d *Dimension) after(added []json.RawMessage, zipped bool) []json.RawMessage {
 	separator := d.separator()

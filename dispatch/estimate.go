@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -11,10 +12,12 @@ import (
 type FinishedRun struct {
 	Costs    *float64 // nil: not reported
 	Unit     string
-	Duration time.Duration // at the platform; 0: not reported
-	Task     TaskID        // 0: none
-	SendBy   time.Time     // when the request that submitted it was certainly over; zero: not known
-	Ended    time.Time     // when the broker knew it
+	Duration time.Duration   // at the platform; 0: not reported
+	Task     TaskID          // 0: none
+	SendBy   time.Time       // when the request that submitted it was certainly over; zero: not known
+	Ended    time.Time       // when the broker knew it
+	Area     float64         // in km²; 0: not known
+	Body     json.RawMessage // see Store.FinishedRequests
 }
 
 // EstimatedFrom is how many of the latest finished runs of a user estimates are made from at most.
@@ -26,7 +29,7 @@ const leastRuns = 3 // fewer give no estimate
 type Spread struct{ Low, Likely, High float64 }
 
 // Estimate is what a request is expected to cost and how long it is expected to run, from the finished runs of its user with the same
-// service on the same platform, whatever their parameters.
+// service on the same platform: from those over an area like its own if they are enough, otherwise from all.
 type Estimate struct {
 	Jobs    int
 	Charged int     // runs that Costs are taken from; 0: none
@@ -36,9 +39,9 @@ type Estimate struct {
 	Seconds *Spread // of one job, once it runs; nil: there are too few runs
 }
 
-// Estimate estimates a request for a number of jobs. It sends no request to the platform. A request with a process of its own is estimated from runs of
-// the same process.
-func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int) (Estimate, error) {
+// Estimate estimates a request for a number of jobs. added is what each job of a task adds to its parameters, or as much of it as is known. It sends no
+// request to the platform. A request with a process of its own is estimated from runs of the same process.
+func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int, added ...json.RawMessage) (Estimate, error) {
 	if r.Process != nil {
 		r, _ = r.inline() // fails only without a process
 	}
@@ -46,8 +49,18 @@ func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int) (E
 	if err != nil {
 		return Estimate{}, err
 	}
-	runs, err := b.Store.FinishedRuns(ctx, u, backend.Account(u), r.Service.hash(), EstimatedFrom)
-	return estimate(runs, jobs), err
+	account, service := backend.Account(u), r.Service.hash()
+	runs, err := b.Store.FinishedRuns(ctx, u, account, service, EstimatedFrom)
+	e := estimate(runs, jobs)
+	if err != nil || len(runs) < leastForecast {
+		return e, err
+	}
+	km2 := b.typicalArea(r.Parameters, added)
+	if km2 <= 0 {
+		return e, nil
+	}
+	runs, err = b.runsWithAreas(ctx, u, account, service)
+	return e.nearer(runs, km2), err
 }
 
 // estimate estimates jobs from runs, the latest first. Costs in another unit than that of the latest run with costs are left out.

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -72,6 +73,52 @@ func TestForecast_IsRight(t *testing.T) {
 				t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before, after)
 			}
 		})
+	}
+}
+
+// Run times grow with a power of the area. Of 1,000 tasks over an area of their own, of which fewer than eight jobs have ended, the end lies in the forecast from
+// runs over like areas as often as it should, and from all runs it does not.
+func TestForecast_ByAreaIsRight(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 13))
+	const send, tasks = 30 * time.Second, 1000
+	var before, after [2]int
+	for i := range tasks {
+		deviation, power, slots, jobs := .2+r.Float64()*.8, r.Float64(), 1+r.IntN(12), 20+r.IntN(180)
+		law := runTimeLaw{math.Log(60), deviation, 0}
+		took := func(km2 float64) float64 { return law.run(r) * math.Pow(km2, power) }
+		earlier := make([]FinishedRun, 90+r.IntN(EstimatedFrom-90))
+		for i := range earlier {
+			km2 := math.Exp(math.Log(10) + r.Float64()*math.Log(100))
+			earlier[i] = FinishedRun{Area: km2, SendBy: time.Unix(0, 0).Add(send), Ended: time.Unix(0, 0).Add(time.Duration(took(km2) * float64(time.Second)))}
+		}
+		km2 := math.Exp(math.Log(20) + r.Float64()*math.Log(25))
+		runs := make([]float64, jobs)
+		for i := range runs {
+			runs[i] = took(km2)
+		}
+		starts, ends := onSlots(runs, slots)
+		now := slices.Min(ends) * r.Float64()
+		_, left, end := seen(starts, ends, slots, now)
+		near := timesNear(earlier, km2, send)
+		if len(near) < leastForecast {
+			t.Fatalf("%d of %d runs are over an area like %g km²", len(near), len(earlier), km2)
+		}
+		for k, times := range [][]time.Duration{near, timesOf(earlier, send)} {
+			low, high := tenths(left.futures(lawOf(times, left.ages), uint64(i)).ends)
+			if end-now <= high {
+				before[k]++
+			}
+			if end-now >= low {
+				after[k]++
+			}
+		}
+	}
+	t.Logf("of %d tasks before the later end and after the earlier one: %v and %v by area, %v and %v by all runs", tasks, before[0], after[0], before[1], after[1])
+	if before[0] < 850 || before[0] > 950 || after[0] < 850 || after[0] > 950 {
+		t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before[0], after[0])
+	}
+	if before[1] >= 850 && after[1] >= 850 {
+		t.Errorf("all runs do as well: of %d tasks %d ended before the later end, and %d after the earlier one", tasks, before[1], after[1])
 	}
 }
 

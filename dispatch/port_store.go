@@ -82,6 +82,9 @@ type Records interface {
 	// FinishedRunsOfTask returns the latest finished jobs of a task, latest first, n at most, without deleted ones. The caller has read the task as
 	// its owner.
 	FinishedRunsOfTask(ctx context.Context, id TaskID, n int) ([]FinishedRun, error)
+	// FinishedRequests is FinishedRuns with FinishedRun.Body: the request, or what a task's job adds to the parameters; empty if it has more than
+	// PartMost bytes.
+	FinishedRequests(ctx context.Context, u UserID, a Account, s ServiceHash, n int) ([]FinishedRun, error)
 	// Underway returns, for each job of a task that is at its platform, when the latest request to submit it is certainly over, in no order. The
 	// caller has read the task as its owner.
 	Underway(context.Context, TaskID) ([]time.Time, error)

@@ -127,6 +127,18 @@ func ParseAnyWithin(m *budget.Meter, raw []byte) (a *Area, isBox bool, err error
 	return a, false, err
 }
 
+// AreaOf returns the area in km² of a bounding box or GeoJSON of a few thousand positions at most; 0 of anything else.
+func AreaOf(value json.RawMessage) (km2 float64) {
+	if !bytes.ContainsAny(value, "[{") {
+		return 0
+	}
+	a, _, err := ParseAnyWithin(nil, value)
+	if err != nil {
+		return 0
+	}
+	return a.SquareMetres() / 1e6
+}
+
 // Box returns the box around polygons that do not cross the antimeridian.
 func (m MultiPolygon) Box() (b Box) {
 	for i, p := range m {

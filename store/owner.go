@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"maps"
 	"math"
@@ -243,6 +244,16 @@ func (s *Store) FinishedRunsOfTask(ctx context.Context, id dispatch.TaskID, n in
 		runs = append(runs, dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration), Task: r.Task, SendBy: at(r.SendBy), Ended: at(r.Moved)})
 	}
 	return runs, fail("FinishedRunsOfTask", err)
+}
+
+// FinishedRequests returns the owner's latest finished jobs of a service at an account, with their requests.
+func (s *Store) FinishedRequests(ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun, err error) {
+	rows, err := s.queries(s.read).ListFinishedRequests(ctx, query.ListFinishedRequestsParams{Owner: u, Account: a, Service: service, Most: dispatch.PartMost, N: int64(n)})
+	for _, r := range rows {
+		runs = append(runs, dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration), Task: r.Task, SendBy: at(r.SendBy), Ended: at(r.Moved),
+			Body: json.RawMessage(r.Body)})
+	}
+	return runs, fail("FinishedRequests", err)
 }
 
 // Underway returns when the jobs of a task that are at their platform were submitted.

@@ -1131,6 +1131,14 @@ SELECT costs, unit, duration, task, send_by, moved FROM jobs
 WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND status = 'finished' AND NOT hidden
 ORDER BY moved DESC, id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
+-- name: ListFinishedRequests :many
+-- Like ListFinishedRuns, with bodies of most bytes at most.
+SELECT jobs.costs, jobs.unit, jobs.duration, jobs.task, jobs.send_by, jobs.moved,
+	CAST(CASE WHEN octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body
+FROM jobs JOIN requests ON requests.job = jobs.id
+WHERE jobs.owner = sqlc.arg(owner) AND jobs.account = sqlc.arg(account) AND jobs.service_hash = sqlc.arg(service) AND jobs.status = 'finished'
+ORDER BY jobs.moved DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
 -- name: ListUnderway :many
 SELECT send_by FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND status IN ('submitted', 'queued', 'running');
 

@@ -23,6 +23,7 @@ import (
 	"github.com/eodispatch/eodispatch/facade"
 	facadeogcapi "github.com/eodispatch/eodispatch/facade/ogcapi"
 	facadeopeneo "github.com/eodispatch/eodispatch/facade/openeo"
+	"github.com/eodispatch/eodispatch/grid"
 	"github.com/eodispatch/eodispatch/history"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/operator"
@@ -97,7 +98,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	jobs := seams.store(kept)
 	past := history.New(seen, kept, wallClock{}, log)
 	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log, Observer: past, Tracer: traces,
-		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing}
+		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing, AreaOf: grid.AreaOf}
 	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter, settings.GiveUpAfter, settings.StalledAfter
 	lost := &losses{database: kept, log: log}
 	process := telemetry.Process{Durability: lost.last, Unsaved: b.Unsaved, Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: budget.Refusals}

@@ -4532,6 +4532,70 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 	return items, nil
 }
 
+const listFinishedRequests = `-- name: ListFinishedRequests :many
+SELECT jobs.costs, jobs.unit, jobs.duration, jobs.task, jobs.send_by, jobs.moved,
+	CAST(CASE WHEN octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body
+FROM jobs JOIN requests ON requests.job = jobs.id
+WHERE jobs.owner = $2 AND jobs.account = $3 AND jobs.service_hash = $4 AND jobs.status = 'finished'
+ORDER BY jobs.moved DESC LIMIT CAST($5 AS BIGINT)
+`
+
+type ListFinishedRequestsParams struct {
+	Most    int64
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Service dispatch.ServiceHash
+	N       int64
+}
+
+type ListFinishedRequestsRow struct {
+	Costs    *float64
+	Unit     string
+	Duration int64
+	Task     dispatch.TaskID
+	SendBy   int64
+	Moved    int64
+	Body     string
+}
+
+// Like ListFinishedRuns, with bodies of most bytes at most.
+func (q *Queries) ListFinishedRequests(ctx context.Context, arg ListFinishedRequestsParams) ([]ListFinishedRequestsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listFinishedRequests,
+		arg.Most,
+		arg.Owner,
+		arg.Account,
+		arg.Service,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListFinishedRequestsRow
+	for rows.Next() {
+		var i ListFinishedRequestsRow
+		if err := rows.Scan(
+			&i.Costs,
+			&i.Unit,
+			&i.Duration,
+			&i.Task,
+			&i.SendBy,
+			&i.Moved,
+			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listFinishedRuns = `-- name: ListFinishedRuns :many
 SELECT costs, unit, duration, task, send_by, moved FROM jobs
 WHERE owner = $1 AND account = $2 AND service_hash = $3 AND status = 'finished'

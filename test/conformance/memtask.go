@@ -304,35 +304,59 @@ func (s *MemStore) FinishedRuns(_ context.Context, u dispatch.UserID, a dispatch
 	return s.finishedRuns(u, a, service, n), nil
 }
 
-func (s *MemStore) finishedRuns(u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun) {
-	var jobs []dispatch.Job
-	for _, r := range s.jobs {
-		if r.Owner == u && r.Account == a && r.Service == service && r.Status == dispatch.Finished {
-			jobs = append(jobs, r.Job)
+func (s *MemStore) FinishedRequests(_ context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.finished(u, a, service, n) {
+		run := r.run()
+		if len(r.body) <= dispatch.PartMost {
+			run.Body = slices.Clone(r.body)
 		}
+		runs = append(runs, run)
 	}
-	return latestRuns(jobs, n)
+	return runs, nil
 }
 
 func (s *MemStore) FinishedRunsOfTask(_ context.Context, id dispatch.TaskID, n int) ([]dispatch.FinishedRun, error) {
 	_, unlock := s.lock()
 	defer unlock()
-	var jobs []dispatch.Job
+	var jobs []*row
 	for _, r := range s.jobs {
 		if r.Task == id && id != 0 && !r.Hidden && r.Status == dispatch.Finished {
-			jobs = append(jobs, r.Job)
+			jobs = append(jobs, r)
 		}
 	}
-	return latestRuns(jobs, n), nil
+	return runsOf(lastEnded(jobs, n)), nil
 }
 
-// latestRuns returns the runs of the n jobs that ended last.
-func latestRuns(jobs []dispatch.Job, n int) (runs []dispatch.FinishedRun) {
-	slices.SortFunc(jobs, func(a, b dispatch.Job) int { return cmp.Or(b.Moved.Compare(a.Moved), cmp.Compare(b.ID, a.ID)) })
-	for _, j := range jobs[:min(n, len(jobs))] {
-		runs = append(runs, dispatch.FinishedRun{Costs: j.Costs, Unit: j.Unit, Duration: j.Duration, Task: j.Task, SendBy: j.SendBy, Ended: j.Moved})
+func (s *MemStore) finishedRuns(u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) []dispatch.FinishedRun {
+	return runsOf(s.finished(u, a, service, n))
+}
+
+func (s *MemStore) finished(u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (jobs []*row) {
+	for _, r := range s.jobs {
+		if r.Owner == u && r.Account == a && r.Service == service && r.Status == dispatch.Finished {
+			jobs = append(jobs, r)
+		}
+	}
+	return lastEnded(jobs, n)
+}
+
+// lastEnded returns the n jobs that ended last.
+func lastEnded(jobs []*row, n int) []*row {
+	slices.SortFunc(jobs, func(a, b *row) int { return cmp.Or(b.Moved.Compare(a.Moved), cmp.Compare(b.ID, a.ID)) })
+	return jobs[:min(n, len(jobs))]
+}
+
+func runsOf(jobs []*row) (runs []dispatch.FinishedRun) {
+	for _, j := range jobs {
+		runs = append(runs, j.run())
 	}
 	return runs
+}
+
+func (j *row) run() dispatch.FinishedRun {
+	return dispatch.FinishedRun{Costs: j.Costs, Unit: j.Unit, Duration: j.Duration, Task: j.Task, SendBy: j.SendBy, Ended: j.Moved}
 }
 
 func (s *MemStore) Underway(_ context.Context, id dispatch.TaskID) (all []time.Time, err error) {

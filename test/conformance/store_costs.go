@@ -169,6 +169,13 @@ func (t storeTest) finishedRuns() {
 	t.must(err)
 	t.equal(got, []dispatch.FinishedRun{{Costs: &three, Unit: "credits", Duration: 3 * time.Minute, SendBy: ends[3].Add(-time.Second), Ended: ends[3]},
 		{Costs: &two, Unit: "credits", Duration: 2 * time.Minute, SendBy: ends[2].Add(-time.Second), Ended: ends[2]}})
+	sized, err := t.s.FinishedRequests(ctx, ann, shared, service, 2)
+	t.must(err)
+	for i := range sized {
+		t.equal(string(sized[i].Body), string(draft(ann, shared).Body))
+		sized[i].Body = nil
+	}
+	t.equal(sized, got)
 	task, jobs := t.acceptLimited(3, dispatch.Budget{}, 0)
 	t.equal(t.intendAll(t.lease(), jobs[:2]), []int{1, 2})
 	t.end(jobs[0].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase = dispatch.Started })
