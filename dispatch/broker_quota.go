@@ -31,15 +31,15 @@ const (
 	whenEnded = time.Minute // Retry-After of Live and Bytes: by then one of many jobs may have ended
 )
 
-// Admit returns nil if a user may have n more jobs whose requests have the given number of bytes together; otherwise LimitReached. A request for no
-// job, such as a retry of a task in which nothing failed, exceeds no quota, even if the user has more than a quota that was lowered.
+// Admit returns nil if a user may have n more jobs whose requests have the given number of bytes together; otherwise LimitReached. A request for nothing
+// more, such as a retry of a task in which nothing failed, exceeds no quota, even if the user has more than a quota that was lowered.
 func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 	where := ""
 	if q.Account != "" {
 		where = " at " + q.Account.Platform()
 	}
 	switch {
-	case n == 0:
+	case n == 0 && bytes == 0:
 		return nil
 	case q.Live > 0 && has.Live+n > q.Live:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,

@@ -165,7 +165,7 @@ func TestQuota_Admit(t *testing.T) {
 		q := dispatch.Quota{Live: some.Draw(r, "live"), Daily: some.Draw(r, "daily"), Bytes: int64(some.Draw(r, "bytes"))}
 		has := dispatch.QuotaUse{Live: some.Draw(r, "has live"), Lately: some.Draw(r, "has lately"), Bytes: int64(some.Draw(r, "has bytes"))}
 		n, bytes := some.Draw(r, "asks for"), int64(some.Draw(r, "of bytes"))
-		fits := n == 0 || (q.Live == 0 || has.Live+n <= q.Live) && (q.Daily == 0 || has.Lately+n <= q.Daily) && (q.Bytes == 0 || has.Bytes+bytes <= q.Bytes)
+		fits := n == 0 && bytes == 0 || (q.Live == 0 || has.Live+n <= q.Live) && (q.Daily == 0 || has.Lately+n <= q.Daily) && (q.Bytes == 0 || has.Bytes+bytes <= q.Bytes)
 		if err := q.Admit(has, n, bytes); (err == nil) != fits || err != nil && !dispatch.Is(err, dispatch.LimitReached) {
 			r.Fatalf("%+v with %+v for %d of %d bytes: %v", q, has, n, bytes, err)
 		}
