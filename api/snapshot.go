@@ -91,9 +91,6 @@ type outline struct {
 	items  *items
 }
 
-// items are the digests of a snapshot's jobs and tasks, and their positions in its message.
-type items map[itemID]item
-
 type itemID struct {
 	task bool
 	id   int64

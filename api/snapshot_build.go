@@ -37,7 +37,7 @@ type snapshotBuilder struct {
 
 // newSnapshotBuilder returns a builder, which the caller must close.
 func (a *api) newSnapshotBuilder(ctx context.Context, t topic) *snapshotBuilder {
-	c := &snapshotBuilder{snapshot: &snapshot{topic: t, outline: outline{items: &items{}}}, held: true}
+	c := &snapshotBuilder{snapshot: &snapshot{topic: t, outline: outline{items: newItems()}}, held: true}
 	c.renderer = *a.newRenderer(ctx, &c.buffer, t.user, t.bare)
 	c.weighed = true
 	return c
@@ -95,7 +95,7 @@ func (c *snapshotBuilder) readTask(t topic) error {
 		return err
 	}
 	c.snapshot.digest += taskDigest(counted)
-	(*c.snapshot.items)[itemID{true, int64(task.ID)}] = item{digest: taskDigest(counted)}
+	c.snapshot.items.put(itemID{true, int64(task.ID)}, item{digest: taskDigest(counted)})
 	counted.Request.Parameters, counted.Request.Options = nil, nil
 	c.snapshot.task = &counted
 	c.snapshot.summary, err = dispatch.Encode(c.taskSummary(counted))
@@ -173,7 +173,7 @@ func (c *snapshotBuilder) put(id itemID, i item, size int, encode func() error) 
 		c.buffer, c.packed = bytes.Buffer{}, nil
 	}
 	i.begin, i.end = begin, c.buffer.Len()
-	(*p.items)[id] = i
+	p.items.put(id, i)
 	return nil
 }
 
@@ -240,10 +240,7 @@ func (c *snapshotBuilder) holdMessage() error {
 	}
 	p.message = slices.Concat([]byte(head), []byte(before), c.buffer.Bytes(), []byte(after), []byte(tail))
 	p.begin, p.end, p.size = len(head), size-len(tail), size
-	for id, i := range *p.items {
-		i.begin, i.end = i.begin+shift, i.end+shift
-		(*p.items)[id] = i
-	}
+	p.items.shift(shift)
 	return nil
 }
 

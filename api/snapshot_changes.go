@@ -31,9 +31,9 @@ func (p *snapshot) since(was *items) (difference, error) {
 	if p.was == was {
 		return p.news, nil
 	}
-	d := compare(*was, *p.items)
+	d := compare(was, p.items)
 	if p.message != nil && !d.none() {
-		if err := p.encode(&d, p.message, *p.items); err != nil {
+		if err := p.encode(&d, p.message, p.items); err != nil {
 			return d, err
 		}
 	}
@@ -42,7 +42,7 @@ func (p *snapshot) since(was *items) (difference, error) {
 }
 
 // encode writes the message of a difference. The jobs and tasks that changed stand in text, where items says.
-func (p *snapshot) encode(d *difference, text []byte, at items) error {
+func (p *snapshot) encode(d *difference, text []byte, at *items) error {
 	tasks := shown(text, at, true, d.tasks)
 	if p.task != nil && len(d.tasks) > 0 {
 		tasks = []json.RawMessage{p.summary}
@@ -56,32 +56,10 @@ func (p *snapshot) encode(d *difference, text []byte, at items) error {
 	return nil
 }
 
-func compare(was, is items) (d difference) {
-	for id, i := range is {
-		switch old, had := was[id]; {
-		case had && old.digest == i.digest:
-		case id.task:
-			d.tasks = append(d.tasks, id.id)
-		default:
-			d.jobs = append(d.jobs, id.id)
-		}
-	}
-	for id := range was {
-		switch _, has := is[id]; {
-		case has:
-		case id.task:
-			d.removedTasks = append(d.removedTasks, id.id)
-		default:
-			d.removedJobs = append(d.removedJobs, id.id)
-		}
-	}
-	return d
-}
-
 // shown returns the encoded tasks or jobs that stand in text.
-func shown(text []byte, at items, tasks bool, ids []int64) (all []json.RawMessage) {
+func shown(text []byte, at *items, tasks bool, ids []int64) (all []json.RawMessage) {
 	for _, id := range ids {
-		if i := at[itemID{tasks, id}]; i.begin < i.end {
+		if i := at.of(itemID{tasks, id}); i.begin < i.end {
 			all = append(all, text[i.begin:i.end])
 		}
 	}
@@ -184,7 +162,7 @@ func (r *renderer) someJobs(p *snapshot, ids []int64) error {
 	wanted, since := make(map[dispatch.JobID]bool, len(ids)), int64(math.MaxInt64)
 	for _, id := range ids {
 		wanted[dispatch.JobID(id)] = true
-		since = min(since, (*p.items)[itemID{false, id}].updated)
+		since = min(since, p.items.of(itemID{false, id}).updated)
 	}
 	jobs := r.Broker.Jobs(r.ctx, p.topic.user, dispatch.Page{})
 	if p.task != nil {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -31,16 +30,6 @@ func baseOf(p *snapshot, before, after dispatch.TaskRevision) *base {
 		return nil
 	}
 	return b
-}
-
-// revision returns the number of jobs, and of their times of change the latest and the sums, as in a [dispatch.Revision].
-func (all items) revision() (jobs int, updated int64, sums [2]int64) {
-	for id, i := range all {
-		if !id.task {
-			jobs, updated, sums = jobs+1, max(updated, i.updated), dispatch.SumUpdated(sums, i.updated)
-		}
-	}
-	return jobs, updated, sums
 }
 
 // unmoved returns a revision without what each job changes by itself.
@@ -166,7 +155,7 @@ func (a *api) derive(ctx context.Context, t topic, last *base) (*snapshot, error
 func (b *base) follows(last *base, changed []dispatch.Record) bool {
 	sums := last.revision.Sums
 	for _, j := range changed {
-		was, known := (*last.items)[itemID{false, int64(j.ID)}]
+		was, known := last.items.get(itemID{false, int64(j.ID)})
 		if !known {
 			return false
 		}
@@ -183,7 +172,7 @@ func (c *snapshotBuilder) follow(last *base, is dispatch.TaskChanges) (err error
 	c.begin(last.outline, last.largest)
 	var d difference
 	for _, j := range is.Jobs {
-		if err := c.replace(&d, *last.items, j); err != nil {
+		if err := c.replace(&d, last.items, j); err != nil {
 			return err
 		}
 	}
@@ -193,9 +182,9 @@ func (c *snapshotBuilder) follow(last *base, is dispatch.TaskChanges) (err error
 		return err
 	}
 	id, digest := itemID{true, int64(task.ID)}, taskDigest(task)
-	was := (*last.items)[id].digest
+	was := last.items.of(id).digest
 	if p.digest += digest - was; digest != was {
-		(*p.items)[id] = item{digest: digest}
+		p.items.put(id, item{digest: digest})
 		d.tasks = append(d.tasks, id.id)
 	}
 	return c.succeed(last.items, d)
@@ -203,13 +192,13 @@ func (c *snapshotBuilder) follow(last *base, is dispatch.TaskChanges) (err error
 
 // begin makes the snapshot equal to an earlier one, apart from its items.
 func (c *snapshotBuilder) begin(last outline, largest int) {
-	c.snapshot.outline, c.snapshot.largest = outline{digest: last.digest, size: last.size, items: &items{}}, largest
+	c.snapshot.outline, c.snapshot.largest = outline{digest: last.digest, size: last.size, items: newItems()}, largest
 }
 
 // replace puts a job in the place of what it was, if it looks different.
-func (c *snapshotBuilder) replace(d *difference, last items, j dispatch.Record) error {
+func (c *snapshotBuilder) replace(d *difference, last *items, j dispatch.Record) error {
 	id := itemID{false, int64(j.ID)}
-	was := last[id].digest
+	was := last.of(id).digest
 	if was == jobDigest(j) {
 		return nil
 	}
@@ -222,16 +211,14 @@ func (c *snapshotBuilder) replace(d *difference, last items, j dispatch.Record) 
 func (c *snapshotBuilder) succeed(last *items, d difference) error {
 	p := c.snapshot
 	if c.held && c.packed == nil && !d.none() {
-		if err := p.encode(&d, c.buffer.Bytes(), *p.items); err != nil {
+		if err := p.encode(&d, c.buffer.Bytes(), p.items); err != nil {
 			return err
 		}
 	}
 	p.was, p.news = last, d
-	changed := *p.items
+	changed := p.items
 	if p.items = last; !d.none() {
-		all := maps.Clone(*last)
-		maps.Copy(all, changed)
-		p.items = &all
+		p.items = last.with(changed)
 	}
 	return nil
 }

@@ -101,14 +101,14 @@ func checkNext(t *testing.T, a *api, of topic, last *snapshot) *snapshot {
 		t.Fatal(err)
 	}
 	same := func(i, j item) bool { return i.digest == j.digest && i.updated == j.updated }
-	if p.digest != whole.digest || p.live != whole.live || !maps.EqualFunc(*p.items, *whole.items, same) {
+	if p.digest != whole.digest || p.live != whole.live || !maps.EqualFunc(maps.Collect(p.items.all()), maps.Collect(whole.items.all()), same) {
 		t.Fatalf("derived %+v, not %+v", p.outline, whole.outline)
 	}
 	d, err := p.since(last.items)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := compare(*last.items, *whole.items)
+	want := compare(last.items, whole.items)
 	if len(d.jobs) != len(want.jobs) || len(d.tasks) != len(want.tasks) || len(d.removedJobs) != len(want.removedJobs) {
 		t.Fatalf("changes %+v, not %+v", d, want)
 	}
@@ -120,7 +120,7 @@ func checkNext(t *testing.T, a *api, of topic, last *snapshot) *snapshot {
 		t.Fatalf("%v in %s", err, d.message)
 	}
 	for i, id := range d.jobs {
-		if is := shown(whole.message, *whole.items, false, []int64{id}); string(m.Data.ProcessingJobs[i]) != string(is[0]) {
+		if is := shown(whole.message, whole.items, false, []int64{id}); string(m.Data.ProcessingJobs[i]) != string(is[0]) {
 			t.Fatalf("job %d is sent as %s, not %s", id, m.Data.ProcessingJobs[i], is[0])
 		}
 	}

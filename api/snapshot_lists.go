@@ -131,7 +131,7 @@ func (a *api) buildListChanges(ctx context.Context, t topic) (*snapshot, error) 
 	}
 	p := c.snapshot
 	next := &listState{outline: p.outline, read: read, widest: c.widest, requests: c.requests}
-	for _, i := range *p.items {
+	for _, i := range p.items.all() {
 		next.live += count(i.live)
 	}
 	a.lists.keep(t, next)
@@ -162,12 +162,12 @@ func (a *api) deriveList(ctx context.Context, t topic, last *listState, saved []
 			return nil, nil
 		}
 		if err == nil {
-			err = c.replace(&d, *last.items, r)
+			err = c.replace(&d, last.items, r)
 		}
 		if err != nil {
 			return nil, err
 		}
-		next.live += count(!r.Status.Final()) - count((*last.items)[itemID{false, int64(r.ID)}].live)
+		next.live += count(!r.Status.Final()) - count(last.items.of(itemID{false, int64(r.ID)}).live)
 	}
 	if err := c.succeed(last.items, d); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (l *listState) changed(t topic, saved []dispatch.Job) (changed []dispatch.R
 		if j.Task == 0 && !t.want.processing || j.Task != 0 && !t.want.upscaling {
 			continue
 		}
-		was, known := (*l.items)[itemID{false, int64(j.ID)}]
+		was, known := l.items.get(itemID{false, int64(j.ID)})
 		switch {
 		case !known || j.Hidden || j.Phase.Inert() || j.Tries > 0 || j.Awaited:
 			return nil, false
