@@ -46,7 +46,24 @@ type program struct{ *executable.Program }
 // launch runs the command serve with an environment, and returns once the program serves or has ended.
 func launch(t testing.TB, binary executable.Binary, environ []string, more ...string) *program {
 	t.Helper()
-	return &program{executable.Start(t, binary, slices.Concat(environ, more)...)}
+	p := &program{executable.Start(t, binary, slices.Concat(environ, more)...)}
+	if p.Address != "" {
+		p.verifies(t)
+	}
+	return p
+}
+
+// verifies waits until the program has the keys of the identity provider, so that a test's first request is not answered with 503 where the
+// provider, which shares the machine with all tests, is slow. Other answers are the test's to judge.
+func (p *program) verifies(t testing.TB) {
+	t.Helper()
+	var err error
+	if !until(3*time.Minute, func() bool {
+		err = p.ask(t.Context(), http.MethodGet, "/unit_jobs/0", "", nil, nil)
+		return err == nil || !strings.Contains(err.Error(), "token cannot be verified")
+	}) {
+		t.Fatal(err)
+	}
 }
 
 // dies waits until the program has ended, and reports whether a signal killed it.
