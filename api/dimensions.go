@@ -59,14 +59,33 @@ func (a *api) dimension(f *form) dispatch.Dimension {
 	d := dispatch.Dimension{Name: f.text("name", a.Limits.Text)}
 	if !f.has("split") && !f.has("interval") {
 		d.Values = f.list("values", a.Limits.Values)
+		if f.has("names") {
+			d.Names = f.names(a.Limits.Values)
+		}
 		return d
 	}
 	if f.has("values") {
 		f.fault("values", "value_error", "Give values, or an interval and how to split it, not both")
 		return d
 	}
+	if f.has("names") {
+		f.fault("names", "value_error", "Give names with values, not with an interval")
+	}
 	d.Values = a.splitInterval(f)
 	return d
+}
+
+// names reads the names of the values of a dimension.
+func (f *form) names(limit int) []string {
+	names := []string{}
+	for i, raw := range f.list("names", limit) {
+		var name string
+		if json.Unmarshal(raw, &name) != nil || raw[0] != '"' {
+			f.faultAt("string_type", "Input should be a valid string", "names", i)
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // splitInterval returns the parts of an interval of time.

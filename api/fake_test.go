@@ -171,11 +171,15 @@ func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Requ
 	t := dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()}, Task: dispatch.Task{ID: dispatch.TaskID(len(w.tasks) + 1),
 		Owner: u, Account: "cdse/shared", Request: r, Dimension: d.Name, Created: moment, Updated: moment}}
 	w.tasks[t.ID] = t
+	names := d.NamesOfJobs()
 	for i, v := range d.Each() {
-		id := dispatch.JobID(len(w.jobs) + 1)
-		r, _ := t.RequestFor(i+1, v)
-		w.jobs[id] = dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Task: t.ID, Number: i + 1, Owner: u, Account: "cdse/shared",
-			Status: dispatch.Accepted, Phase: dispatch.Waiting, Created: moment, Updated: moment}}
+		j := dispatch.Job{ID: dispatch.JobID(len(w.jobs) + 1), Task: t.ID, Number: i + 1, Owner: u, Account: "cdse/shared",
+			Status: dispatch.Accepted, Phase: dispatch.Waiting, Created: moment, Updated: moment}
+		if names != nil {
+			j.Names = names[i]
+		}
+		r, _ := t.RequestFor(j, v)
+		w.jobs[j.ID] = dispatch.Record{Request: r, Job: j}
 	}
 	return t, nil
 }
@@ -321,7 +325,7 @@ func (w *world) bounded(list []dispatch.Record, p dispatch.Page) []dispatch.Reco
 		if r.Task != 0 {
 			t := w.tasks[r.Task]
 			r.Value = t.ValueOf(r.Request)
-			r.Size, r.Request = len(r.Value), t.RequestHeadFor(r.Number)
+			r.Size, r.Request = len(r.Value), t.RequestHeadFor(r.Job)
 		}
 		if r.Cut = r.Size > cmp.Or(p.Most, dispatch.PartMost); r.Cut {
 			r.Value, r.Request = nil, dispatch.ParseRequestHead(string(text[:min(len(text), max(cmp.Or(p.Most, dispatch.PartMost), 0))]))

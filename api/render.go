@@ -149,9 +149,9 @@ func (r *renderer) withWholeRequest(j dispatch.Record) (_ dispatch.Record, err e
 	case r.mustLoadRequest(j):
 		j.Request, err = r.Broker.Request(r.ctx, j)
 	case r.task != nil && r.bare:
-		j.Request = r.task.At(j.Account).RequestHeadFor(j.Number)
+		j.Request = r.task.RequestHeadFor(j.Job)
 	case r.task != nil:
-		j.Request, err = r.task.At(j.Account).RequestFor(j.Number, j.Value)
+		j.Request, err = r.task.RequestFor(j.Job, j.Value)
 	}
 	if r.bare {
 		j.Request.Parameters = nil

@@ -80,19 +80,16 @@ func tooManyTiles(n string, most int) error {
 }
 
 // Split implements [facade.Server].
-func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (pieces []grid.MultiPolygon, isBox bool, err error) {
+func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (tiles []grid.Tile, isBox bool, err error) {
 	err = s.a.splitInTurn(ctx, func(m *budget.Meter) error {
 		var whole *grid.Area
 		if whole, isBox, err = grid.ParseAnyWithin(m, area); err != nil {
 			return dispatch.InvalidBody("api.split", "It is no area that can be split: "+areaFaultText(err)+".", "aoi")
 		}
-		tiles, err := grid.Split{Grid: g, Most: most}.Tiles(whole)
-		for _, tile := range tiles {
-			pieces = append(pieces, tile.Piece)
-		}
+		tiles, err = grid.Split{Grid: g, Most: most}.Tiles(whole)
 		return splitError(err, most)
 	})
-	return pieces, isBox, err
+	return tiles, isBox, err
 }
 
 // splitError returns the error of a split for its user. Those of the meter stay as they are.

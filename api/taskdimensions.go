@@ -24,6 +24,7 @@ type DimensionProgress struct {
 
 // ValueProgress is how far the jobs are that have one value.
 type ValueProgress struct {
+	Name     string         `json:"name,omitempty" doc:"Name of the value, such as the id of the cell of a tile. Absent: it has none"`
 	Value    *Value         `json:"value,omitempty" doc:"Absent if it has more than 1,024 bytes, or was deleted because of its age"`
 	Status   string         `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"By the rules for the status of a task"`
 	Counts   map[string]int `json:"counts"`
@@ -44,8 +45,9 @@ const mostShown = 1024
 
 // valueKey stands for a value of a dimension.
 type valueKey struct {
-	name string
-	hash [sha256.Size]byte
+	dimension string
+	name      string // of the value
+	hash      [sha256.Size]byte
 }
 
 // grouping sorts the jobs of a task by the values of its dimensions.
@@ -60,12 +62,16 @@ func (g *grouping) add(j dispatch.Record, arguments []dispatch.Argument) {
 		if i == len(g.dimensions) {
 			g.dimensions = append(g.dimensions, &DimensionProgress{Name: argument.Name})
 		}
-		d, key := g.dimensions[i], valueKey{argument.Name, sha256.Sum256(argument.Value)}
+		name := ""
+		if i < len(j.Names) {
+			name = j.Names[i]
+		}
+		d, key := g.dimensions[i], valueKey{argument.Name, name, sha256.Sum256(argument.Value)}
 		at, seen := g.values[key]
 		if !seen {
 			at = len(d.Values)
 			g.values[key] = at
-			d.Values = append(d.Values, ValueProgress{})
+			d.Values = append(d.Values, ValueProgress{Name: name})
 			if n := len(argument.Value); n > 0 && n <= mostShown {
 				d.Values[at].Value = &Value{argument.Value}
 			}

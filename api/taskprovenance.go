@@ -164,7 +164,7 @@ func (p *taskProvenance) activities() error {
 			return err
 		}
 		tally.Add(j.Job)
-		j.Request = t.RequestHeadFor(j.Number)
+		j.Request = t.RequestHeadFor(j.Job)
 		is := p.jobActivity(j)
 		is["schema:url"] = fmt.Sprintf("%s/unit_jobs/%d/provenance", p.PublicURL, j.ID)
 		if err := p.member(jobName(j.ID), is); err != nil {

@@ -73,7 +73,7 @@ type Item struct {
 	Collection string            `json:"collection" example:"task-7"`
 	Geometry   Geometry          `json:"geometry" doc:"The job's tile: the value of the first dimension that is a bounding box or GeoJSON, else the extent of the results; null if neither is known"`
 	Bbox       []float64         `json:"bbox,omitempty" nullable:"false"`
-	Properties map[string]any    `json:"properties" doc:"dimension has the names and values of the dimensions that do not give the geometry"`
+	Properties map[string]any    `json:"properties" doc:"dimension has the names and values of the dimensions that do not give the geometry. name is that of the job"`
 	Links      []Link            `json:"links" nullable:"false"`
 	Extensions []string          `json:"stac_extensions" nullable:"false" doc:"Identifiers of STAC extensions: that of processing, whose fields in properties say where, with which software and when the job ran"`
 	Assets     map[string]Object `json:"assets" doc:"Assets of the job's results"`
@@ -105,6 +105,7 @@ type Tile struct {
 
 type TileProperties struct {
 	Title    string   `json:"title"`
+	Name     string   `json:"name,omitempty" doc:"Name of the job, such as the id of its tile's cell"`
 	Status   string   `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
 	Progress *float64 `json:"progress,omitempty" doc:"Percent"`
 	Failure  string   `json:"failure,omitempty"`
@@ -228,6 +229,9 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 	extent.Collection(c)
 	where, others := placeAmong(t.Arguments(p.Value))
 	properties := map[string]any{"title": p.Request.Title, "created": p.Created.UTC(), "updated": p.Updated.UTC()}
+	if name := p.Name(); name != "" {
+		properties["name"] = name
+	}
 	if len(others) > 0 {
 		properties["dimension"] = others
 	}
@@ -307,7 +311,7 @@ func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
 	return r.withValue(t, j, func(value json.RawMessage) error {
 		at, _ := placeAmong(t.Arguments(value))
 		return r.element(Tile{"Feature", int64(j.ID), Geometry{at.geometry}, at.box,
-			TileProperties{j.Request.Title, string(r.shown(j.Status)), j.Progress, j.Failure}})
+			TileProperties{j.Request.Title, j.Name(), string(r.shown(j.Status)), j.Progress, j.Failure}})
 	})
 }
 

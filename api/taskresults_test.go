@@ -190,6 +190,58 @@ func TestTaskDimensions(t *testing.T) {
 	failed(t, ask(h, "GET", "/upscale_tasks/1/dimensions", "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
 }
 
+// The names of values are those of jobs, tiles and Items, and of the values themselves, so that equal values with other names stay apart.
+func TestTaskDimensions_Names(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	body := goodBody[:len(goodBody)-1] + `,"dimensions":[{"name":"tile","values":[[4,51,5,52],[4,51,5,52]],"names":["31UFS","31UGS"]},{"name":"crop","values":[1,2],"names":["","maize"]}]}`
+	decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201)
+	w.set(4, func(r *dispatch.Record) { r.Status = dispatch.Finished })
+	want := []string{"31UFS", "31UFS, maize", "31UGS", "31UGS, maize"}
+	for _, query := range []string{"", "?parameters=false", "?limit=10"} {
+		for i, j := range decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1"+query, ""), 200).Jobs {
+			if title := fmt.Sprintf(" - Processing Job %d (%s)", i+1, want[i]); j.Name != want[i] || !strings.HasSuffix(j.Title, title) {
+				t.Errorf("%q: job %d is %q with the title %q", query, j.ID, j.Name, j.Title)
+			}
+		}
+	}
+	if j := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/2", ""), 200); j.Name != want[1] {
+		t.Errorf("a job read alone is %q", j.Name)
+	}
+	for i, tile := range geo[TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", "")).Features {
+		if tile.Properties.Name != want[i] {
+			t.Errorf("tile %d is %q", i, tile.Properties.Name)
+		}
+	}
+	if name := geo[Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/4", "")).Properties["name"]; name != want[3] {
+		t.Errorf("the Item is %q", name)
+	}
+	var got []string
+	for _, d := range decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200).Dimensions {
+		for _, v := range d.Values {
+			got = append(got, fmt.Sprint(v.Name, v.Jobs))
+		}
+	}
+	if fmt.Sprint(got) != "[31UFS[1 2] 31UGS[3 4] [1 3] maize[2 4]]" {
+		t.Error(got)
+	}
+}
+
+func TestTask_RefusesNames(t *testing.T) {
+	h := New(newWorld().config())
+	for members, loc := range map[string]string{
+		`"values":[1,2],"names":["a",7]`: "[body dimension names 1]",
+		`"values":[1,2],"names":"a"`:     "[body dimension names]",
+		`"values":[1,2],"names":[]`:      "[body dimension names]",
+		`"interval":["2024-01-01","2024-03-01"],"split":"month","names":["a","b"]`: "[body dimension names]",
+	} {
+		e := failed(t, ask(h, "POST", "/upscale_tasks", goodBody[:len(goodBody)-1]+`,"dimension":{"name":"n2",`+members+`}}`), 422, "VALIDATION_ERROR")
+		if len(e.Detail) != 1 || fmt.Sprint(e.Detail[0].Loc) != loc {
+			t.Errorf("%s: %+v", members, e)
+		}
+	}
+}
+
 // A value that is larger than a page of the list is read whole, and not repeated to the client.
 func TestTaskDimensions_LargeValues(t *testing.T) {
 	w := newWorld()

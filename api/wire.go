@@ -83,6 +83,7 @@ type AnnotationsPatch struct {
 type ProcessingJobSummary struct {
 	ID         int64          `json:"id" example:"42"`
 	Title      string         `json:"title"`
+	Name       string         `json:"name,omitempty" example:"31UFS" doc:"Names of the values of the job in its task, such as the id of its tile's cell; several are joined by a comma. Absent: they have none"`
 	Label      string         `json:"label" enum:"openeo,ogc_api_process"`
 	Status     string         `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
 	Service    ServiceDetails `json:"service"`
@@ -179,6 +180,7 @@ type UpscalingTaskRequest struct {
 type Dimension struct {
 	Name     string    `json:"name" example:"spatial_extent" doc:"A parameter of the process that is not in parameters"`
 	Values   []any     `json:"values,omitempty" nullable:"true" minItems:"1" doc:"A job is created for each value, in this order. The values are passed on and returned byte for byte. Required unless interval is given"`
+	Names    *[]string `json:"names,omitempty" nullable:"true" minItems:"1" example:"[\"31UFS\",\"31UGS\"]" doc:"A name for each value, such as ids of POST /tiles: one line of at most 100 characters; an empty text is no name. The name of a value is part of the title of its jobs and is shown with them. Not with interval"`
 	Interval *[]string `json:"interval,omitempty" nullable:"true" minItems:"2" maxItems:"2" doc:"Two dates or times (RFC 3339) whose parts are the values, in place of them. Each part ends where the next begins, as intervals of openEO do"`
 	Split    string    `json:"split,omitempty" example:"month" doc:"How to split the interval. day, week, month, quarter or year: at the borders of the calendar in UTC, weeks on Mondays. A number of days or weeks as in ISO 8601, such as P10D: from the beginning of the interval"`
 }
@@ -344,6 +346,7 @@ func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 	return ProcessingJobSummary{
 		ID:                int64(r.ID),
 		Title:             r.Request.Title,
+		Name:              r.Name(),
 		Label:             string(r.Request.Label),
 		Status:            string(a.shown(r.Status)),
 		Service:           ServiceDetails(r.Request.Service),

@@ -46,7 +46,7 @@ func (a *app) listCommand() *cobra.Command {
 	command := &cobra.Command{Use: "list", GroupID: "jobs", Args: cobra.NoArgs, Aliases: []string{"ls"},
 		Short: "List your tasks and jobs, or the jobs of a task",
 		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created 720h\n  eodispatch list --task task-7 --status failed\n" +
-			"  eodispatch list --task task-7 --where temporal_extent=2024-06-01/2024-07-01",
+			"  eodispatch list --task task-7 --where temporal_extent=2024-06-01/2024-07-01\n  eodispatch list --task task-7 --where spatial_extent=31UFS",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -80,7 +80,7 @@ func (a *app) listCommand() *cobra.Command {
 	flags.StringVar(&f.Service, "service", "", "only those of this service: its id in the catalogue, or its application")
 	flags.StringVar(&order, "sort", newestFirst, "order of tasks and of jobs: created, the oldest first, or -created")
 	flags.StringVar(&task, "task", "", "the jobs of this task")
-	flags.StringVar(&where, "where", "", "with --task: only the jobs with this value of a dimension, as NAME=VALUE")
+	flags.StringVar(&where, "where", "", "with --task: only the jobs with this value of a dimension, or with its name, as NAME=VALUE")
 	flags.IntVar(&most, "limit", 100, "at most so many tasks and so many jobs; 0: all")
 	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fail only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("task", a.completeTargets)
@@ -133,7 +133,7 @@ func (s inTask) jobs(ctx context.Context, c *client.Client, f client.Filter) (it
 		return nil, err
 	}
 	for _, v := range found[0].Values {
-		if isValue(v.Value, text) {
+		if v.Name != "" && v.Name == text || isValue(v.Value, text) {
 			return only(c.TaskJobs(ctx, t.id, f), v.Jobs), nil
 		}
 	}
@@ -293,7 +293,7 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, j))
 			}
-			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
+			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"name", j.Name}, {"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)}, {"updated", moment(j.Updated)},
 				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning}, {"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
 			return a.showParametersOf(j.Parameters)
@@ -314,7 +314,7 @@ func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by
 	return a.table("DIMENSION\tVALUE\tSTATUS\tPROGRESS\tJOBS", func(row func(...any)) {
 		for _, d := range all {
 			for i, v := range d.Values {
-				row(d.Name, valueText(v.Value, i), v.Status, percent(&v.Progress), countsOf(client.Task{Counts: v.Counts}))
+				row(d.Name, first(v.Name, valueText(v.Value, i)), v.Status, percent(&v.Progress), countsOf(client.Task{Counts: v.Counts}))
 			}
 		}
 	})

@@ -265,7 +265,7 @@ func eachOf(f found, text string) (d client.Dimension, err error) {
 	}
 	d.Name = name
 	if file, ok := strings.CutPrefix(list, "@"); ok {
-		d.Values, err = readValues(file)
+		d.Values, d.Names, err = readValues(file)
 		return d, err
 	}
 	if json.Unmarshal([]byte(list), &d.Values) == nil {
@@ -491,7 +491,7 @@ func (r *request) split(ctx context.Context, c *client.Client, f found, values m
 	}
 	if r.values != "" {
 		var err error
-		d.Values, err = readValues(r.values)
+		d.Values, d.Names, err = readValues(r.values)
 		if err == nil && r.area != "" {
 			if slices.Contains(areaTypes, typeIn(f, d.Name)) {
 				return nil, usage("--values gives the areas: name no --area, or another parameter with --dimension")
@@ -511,19 +511,20 @@ func (r *request) split(ctx context.Context, c *client.Client, f found, values m
 	if err == nil && len(tiles.Geometries) == 0 {
 		err = errors.New("the area has no tiles")
 	}
-	d.Values = tiles.Geometries
+	d.Values, d.Names = tiles.Geometries, tiles.IDs
 	return d, err
 }
 
-// readValues reads the values of a dimension: a JSON array, the geometries of GeoJSON features, or a value in each line.
-func readValues(file string) ([]json.RawMessage, error) {
+// readValues reads the values of a dimension: a JSON array, the geometries of GeoJSON features, whose ids are their names, or a value in each line.
+// names is nil if no value has one.
+func readValues(file string) (values []json.RawMessage, names []string, err error) {
 	text, err := readFile(file)
 	if err != nil {
-		return nil, usage("--values: %w", err)
+		return nil, nil, usage("--values: %w", err)
 	}
-	var values []json.RawMessage
 	var collection struct {
 		Features []struct {
+			ID       json.RawMessage `json:"id"`
 			Geometry json.RawMessage `json:"geometry"`
 		} `json:"features"`
 	}
@@ -531,23 +532,30 @@ func readValues(file string) ([]json.RawMessage, error) {
 	case json.Unmarshal(text, &values) == nil:
 	case json.Unmarshal(text, &collection) == nil && collection.Features != nil:
 		for _, f := range collection.Features {
-			values = append(values, f.Geometry)
+			name := ""
+			if json.Unmarshal(f.ID, &name) != nil {
+				name = string(f.ID) // a number
+			}
+			values, names = append(values, f.Geometry), append(names, name)
+		}
+		if !slices.ContainsFunc(names, func(name string) bool { return name != "" }) {
+			names = nil
 		}
 	default:
 		for line := range strings.Lines(string(text)) {
 			if line = strings.TrimSpace(line); line != "" {
 				value, err := valueOf(line, "")
 				if err != nil {
-					return nil, usage("--values: %w", err)
+					return nil, nil, usage("--values: %w", err)
 				}
 				values = append(values, value)
 			}
 		}
 	}
 	if len(values) == 0 {
-		return nil, usage("--values: %s has no values", file)
+		return nil, nil, usage("--values: %s has no values", file)
 	}
-	return values, nil
+	return values, names, nil
 }
 
 func (a *app) requestCommand() *cobra.Command {

@@ -78,6 +78,7 @@ type TaskRequest struct {
 type Dimension struct {
 	Name     string            `json:"name"`
 	Values   []json.RawMessage `json:"values,omitempty"`
+	Names    []string          `json:"names,omitempty"`    // of the values, one for each, "" for none; nil: no value has one
 	Interval []string          `json:"interval,omitempty"` // its parts are the values
 	Split    string            `json:"split,omitempty"`    // day, week, month, quarter, year, or a number of days such as P10D
 }
@@ -90,6 +91,7 @@ type DimensionProgress struct {
 
 // ValueProgress is how far the jobs are that have one value.
 type ValueProgress struct {
+	Name     string          `json:"name,omitempty"`
 	Value    json.RawMessage `json:"value,omitempty"` // nil: it is large, or was deleted
 	Status   Status          `json:"status"`
 	Counts   map[Status]int  `json:"counts"`
@@ -101,6 +103,7 @@ type ValueProgress struct {
 type Job struct {
 	ID            int64           `json:"id"`
 	Title         string          `json:"title"`
+	Name          string          `json:"name,omitempty"` // of its values in its task, such as the id of its tile's cell
 	Label         string          `json:"label"`
 	Status        Status          `json:"status"`
 	Service       Service         `json:"service"`

@@ -1,9 +1,6 @@
 package dispatch
 
-import (
-	"context"
-	"encoding/json"
-)
+import "context"
 
 // AcceptTask stores a task and a job for each value, or combination of values, of its dimensions, all or none, and does not wait for the platform. A key that was used
 // before returns the task stored then; Conflict if it was deleted since.
@@ -21,7 +18,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 		t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, shared.request, shared.Document, shared.Hooks, r.Annotations
 		shared.Annotations = Annotations{}
 		var refused error
-		first, refused = b.storeSubmission(ctx, u, k, t, t.drafts(shared.Draft, d.Each()))
+		first, refused = b.storeSubmission(ctx, u, k, t, t.drafts(shared.Draft, &d))
 		if i == 0 || !Is(refused, LimitReached) {
 			err = refused
 		}
@@ -47,8 +44,9 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	return accepted, nil
 }
 
-// drafts returns a draft for each value, as it is stored, and sets the limits of the task. If only some are to run on trial, the task is paused except for these.
-func (t *Task) drafts(shared Draft, values []json.RawMessage) []Draft {
+// drafts returns a draft for each job, as it is stored, and sets the limits of the task. If only some are to run on trial, the task is paused except for these.
+func (t *Task) drafts(shared Draft, d *Dimension) []Draft {
+	values, names := d.Each(), d.NamesOfJobs()
 	t.Budget = t.Request.Budget()
 	if n := t.Request.Trial(); n > 0 && n < len(values) {
 		t.Trial, t.Paused, t.PausedFor = n, true, Trial
@@ -57,6 +55,9 @@ func (t *Task) drafts(shared Draft, values []json.RawMessage) []Draft {
 	for i, v := range values {
 		drafts[i] = Draft{Job: shared.Job, Body: v}
 		drafts[i].Number = i + 1
+		if names != nil {
+			drafts[i].Names = names[i]
+		}
 		if t.Trial > 0 && i >= t.Trial {
 			drafts[i].Paused, drafts[i].Attention = true, Paused
 		}

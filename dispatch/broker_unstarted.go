@@ -83,7 +83,7 @@ func (b *Broker) Start(ctx context.Context, n Unstarted, r Request, d *Dimension
 	if d != nil {
 		t = &Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name, Document: shared.Document, Hooks: shared.Hooks, Annotations: r.Annotations}
 		shared.Annotations = Annotations{}
-		drafts = t.drafts(shared, d.Each())
+		drafts = t.drafts(shared, d)
 	}
 	switch err := b.Store.Start(ctx, n, t, drafts, b.quotas(shared.Account)...); {
 	case Is(err, NotFound) && b.started(ctx, n):

@@ -6,12 +6,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Dimension is a parameter that has a different value in each job of a task. With others beside it, each job has one value of each.
 type Dimension struct {
 	Name   string            `json:"name"`
 	Values []json.RawMessage `json:"values,omitempty"`
+
+	// Names are those of the values for people, such as the ids of the cells of a grid, one for each value, "" for none; nil: no value has a name.
+	Names []string `json:"names,omitempty"`
 
 	// With are further dimensions. Faults of a request are placed in its list of dimensions unless this is nil, and in its single dimension
 	// then.
@@ -33,7 +39,7 @@ func (d *Dimension) All() []Dimension {
 	if d == nil {
 		return nil
 	}
-	return append([]Dimension{{Name: d.Name, Values: d.Values}}, d.With...)
+	return append([]Dimension{{Name: d.Name, Values: d.Values, Names: d.Names}}, d.With...)
 }
 
 // Varies reports whether a parameter is one of the dimensions.
@@ -73,6 +79,9 @@ func (d *Dimension) rendered() (total int) {
 		for _, v := range one.Values {
 			size += len(v)
 		}
+		for _, name := range one.Names {
+			size += len(name)
+		}
 		if !d.Zipped {
 			size *= n / max(1, len(one.Values))
 		}
@@ -100,6 +109,29 @@ func (d *Dimension) Each() []json.RawMessage {
 		added = next.after(added, d.Zipped)
 	}
 	return added
+}
+
+// NamesOfJobs returns the names of the values of each job, see [Job.Names]; nil if no value has one.
+func (d *Dimension) NamesOfJobs() [][]string {
+	if !slices.ContainsFunc(d.All(), func(one Dimension) bool { return one.Names != nil }) {
+		return nil
+	}
+	all := make([][]string, d.Jobs())
+	before := len(all)
+	for _, one := range d.All() {
+		before /= max(1, len(one.Values)) // how many jobs in a row have the same value
+		for i := range all {
+			at, name := i, ""
+			if !d.Zipped {
+				at = i / before % len(one.Values)
+			}
+			if one.Names != nil {
+				name = one.Names[at]
+			}
+			all[i] = append(all[i], name)
+		}
+	}
+	return all
 }
 
 // Sample returns the values of all dimensions, from which the area of a job can be told without combining them.
@@ -190,10 +222,26 @@ func checkDimensions(r Request, d *Dimension) error {
 		case d.Zipped && len(one.Values) != len(d.Values):
 			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("The dimension has %d values, and the first has %d. Dimensions that are zipped have equally many.",
 				len(one.Values), len(d.Values)), d.Place(i, "values")...)
+		case one.Names != nil && len(one.Names) != len(one.Values):
+			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, \"\" for none.",
+				len(one.Values), len(one.Names)), d.Place(i, "names")...)
+		}
+		for k, name := range one.Names {
+			if !nameable(name) {
+				return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("A name of a value is one line of at most %d characters.", mostName), d.Place(i, "names", k)...)
+			}
 		}
 		used[one.Name] = true
 	}
 	return checkValues(r, d)
+}
+
+// mostName bounds the name of a value, in characters. It is a part of the title of jobs.
+const mostName = 100
+
+// nameable reports whether a text can be the name of a value.
+func nameable(name string) bool {
+	return utf8.ValidString(name) && utf8.RuneCountInString(name) <= mostName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // checkValues returns Invalid if values are no JSON, or if the requests of all jobs would be too large.
@@ -219,6 +267,6 @@ const maxRendered = 64 << 20
 // rendered returns the total size in bytes of the requests of a task's jobs.
 func rendered(r Request, d *Dimension) int {
 	n := d.Jobs()
-	shared := len(Task{Request: r}.titleOf(n)) + len(r.Parameters) + len(r.Options) + len(d.Name)
+	shared := len(Task{Request: r}.titleOf(Job{Number: n})) + len(r.Parameters) + len(r.Options) + len(d.Name)
 	return shared*n + d.rendered()
 }

@@ -155,6 +155,10 @@ type Job struct {
 	Account Account
 	Base    string // URL below which its platform lists it, see Platform.Base
 	Service ServiceHash
+
+	// Names are those of its values, one for each dimension of its task, "" for a value without one; nil: none has one. They never change.
+	Names []string
+
 	Desired Desired
 	Hidden  bool // its owner deleted it, or it was refused; it is no longer shown, but visits still process it
 
@@ -228,6 +232,11 @@ type Job struct {
 	Result []byte
 }
 
+// Name returns the names of the job's values in one text; "" if they have none.
+func (j Job) Name() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(j.Names), func(name string) bool { return name == "" }), ", ")
+}
+
 // Intend returns the job as it must be committed before its next request is sent.
 func (j Job) Intend(sendBy time.Time) Job {
 	switch j.Phase {
@@ -274,7 +283,7 @@ func (j Job) Retry(now time.Time) Job {
 		j = j.forgetMetering(j.Ref)
 	}
 	again := Job{
-		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Desired: j.Desired, Hidden: j.Hidden,
+		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Names: j.Names, Desired: j.Desired, Hidden: j.Hidden,
 		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Retries: j.Retries, Budgeted: j.Budgeted, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
 		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered, Traceparent: j.Traceparent,

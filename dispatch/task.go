@@ -167,11 +167,11 @@ func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	return t
 }
 
-// RequestFor returns the request of the task's job number n, counted from 1, of which v is stored, see [Record].Value. A dimension is never one
+// RequestFor returns the request of a job of the task, of which v is stored, see [Record].Value. A dimension is never one
 // of the task's own parameters, so that the value and the parameters are copied byte for byte. If the task has no parameters, the error is Internal.
-func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
-	r := t.Request
-	r.Title, r.Options, r.Homes = t.titleOf(n), t.jobOptions(), nil
+func (t Task) RequestFor(j Job, v json.RawMessage) (Request, error) {
+	r := t.RequestHeadFor(j)
+	r.Options = t.jobOptions()
 	shared := bytes.TrimSpace(t.Request.Parameters)
 	name, err := json.Marshal(t.Dimension)
 	if err != nil || len(shared) < 2 || shared[len(shared)-1] != '}' {
@@ -186,6 +186,14 @@ func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
 	return r, nil
 }
 
+// jobOptions returns the options of the jobs of the task.
+func (t Task) jobOptions() json.RawMessage {
+	if !bytes.Contains(t.Request.Options, []byte(optionBudget)) && !bytes.Contains(t.Request.Options, []byte(optionTrial)) {
+		return t.Request.Options
+	}
+	return t.Request.optionsWithout(optionBudget, optionTrial)
+}
+
 // At returns t with the service of its jobs at an account, for a task with several homes.
 func (t Task) At(a Account) Task {
 	for _, h := range t.Request.Homes {
@@ -196,23 +204,20 @@ func (t Task) At(a Account) Task {
 	return t
 }
 
-// jobOptions returns the options of the jobs of the task.
-func (t Task) jobOptions() json.RawMessage {
-	if !bytes.Contains(t.Request.Options, []byte(optionBudget)) && !bytes.Contains(t.Request.Options, []byte(optionTrial)) {
-		return t.Request.Options
-	}
-	return t.Request.optionsWithout(optionBudget, optionTrial)
-}
-
-// RequestHeadFor returns the request of the task's job number n without its parameters and options.
-func (t Task) RequestHeadFor(n int) Request {
-	r := t.Request
-	r.Title, r.Parameters, r.Options, r.Homes = t.titleOf(n), nil, nil, nil
+// RequestHeadFor returns the request of a job of the task without its parameters and options. If the task has several homes, its service is that
+// at the job's account.
+func (t Task) RequestHeadFor(j Job) Request {
+	r := t.At(j.Account).Request
+	r.Title, r.Parameters, r.Options, r.Homes = t.titleOf(j), nil, nil, nil
 	return r
 }
 
-func (t Task) titleOf(n int) string {
-	return fmt.Sprintf("%s - Processing Job %d", t.Request.Title, n)
+func (t Task) titleOf(j Job) string {
+	title := fmt.Sprintf("%s - Processing Job %d", t.Request.Title, j.Number)
+	if name := j.Name(); name != "" {
+		title += " (" + name + ")"
+	}
+	return title
 }
 
 // short cuts text that is quoted back to a client: to at most 300 bytes and an ellipsis.

@@ -101,7 +101,7 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 		dimension := rapid.StringMatching(`[A-Z]["\\A-Z]{0,3}`).Draw(t, "dimension")
 		value := rapid.SampledFrom([]string{"1e999", "-0.0", "null", `{"x": [1.0]}`}).Draw(t, "value")
 		task := Task{Request: Request{Title: "T", Parameters: json.RawMessage(space + "{" + space + b.String() + space + "}" + space)}, Dimension: dimension}
-		r, err := task.RequestFor(3, json.RawMessage(value))
+		r, err := task.RequestFor(Job{Number: 3}, json.RawMessage(value))
 		if err != nil || r.Title != "T - Processing Job 3" {
 			t.Fatalf("%q, %v", r.Title, err)
 		}
@@ -118,7 +118,7 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 			}
 		}
 	})
-	if _, err := (Task{Dimension: "d"}).RequestFor(1, nil); !Is(err, Internal) {
+	if _, err := (Task{Dimension: "d"}).RequestFor(Job{Number: 1}, nil); !Is(err, Internal) {
 		t.Errorf("a task without parameters: %v", err)
 	}
 }
@@ -139,8 +139,13 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 			for range n {
 				one.Values = append(one.Values, json.RawMessage(texts.Draw(t, "value")))
 			}
+			if rapid.Bool().Draw(t, "named") {
+				for range n {
+					one.Names = append(one.Names, rapid.StringMatching(`[a-c]?`).Draw(t, "name"))
+				}
+			}
 			if i == 0 {
-				d.Name, d.Values = one.Name, one.Values
+				d.Name, d.Values, d.Names = one.Name, one.Values, one.Names
 			} else {
 				d.With = append(d.With, one)
 			}
@@ -153,9 +158,16 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 		if len(stored) != d.Jobs() {
 			t.Fatalf("%d jobs, not %d", len(stored), d.Jobs())
 		}
+		called := d.NamesOfJobs()
+		if named := slices.ContainsFunc(d.All(), func(one Dimension) bool { return one.Names != nil }); named != (called != nil) {
+			t.Fatalf("jobs have the names %q", called)
+		}
 		for n, value := range stored {
 			bytes += len(value)
-			request, err := task.RequestFor(n+1, value)
+			if called != nil {
+				bytes += len(strings.Join(called[n], ""))
+			}
+			request, err := task.RequestFor(Job{Number: n + 1}, value)
 			if err != nil || string(task.ValueOf(request)) != string(value) {
 				t.Fatalf("%s became %s, %v", value, task.ValueOf(request), err)
 			}
@@ -169,12 +181,29 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 				if got := arguments[k]; got.Name != one.Name || string(got.Value) != string(one.Values[index]) {
 					t.Fatalf("job %d: %s is %s", n+1, got.Name, got.Value)
 				}
+				if called != nil && (one.Names == nil && called[n][k] != "" || one.Names != nil && called[n][k] != one.Names[index]) {
+					t.Fatalf("job %d has the names %q", n+1, called[n])
+				}
 			}
 		}
 		if bytes != d.rendered() {
 			t.Fatalf("%d bytes, computed %d", bytes, d.rendered())
 		}
 	})
+}
+
+func TestTask_TitlesHaveNames(t *testing.T) {
+	task := Task{Request: Request{Title: "T", Parameters: json.RawMessage(`{}`)}, Dimension: "d"}
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{{nil, "T - Processing Job 2"}, {[]string{"", ""}, "T - Processing Job 2"}, {[]string{"31UFS", ""}, "T - Processing Job 2 (31UFS)"}, {[]string{"31UFS", "maize"}, "T - Processing Job 2 (31UFS, maize)"}} {
+		j := Job{Number: 2, Names: c.names}
+		whole, err := task.RequestFor(j, json.RawMessage("1"))
+		if head := task.RequestHeadFor(j); err != nil || whole.Title != c.want || head.Title != c.want {
+			t.Errorf("%q: %q and %q, %v", c.names, whole.Title, head.Title, err)
+		}
+	}
 }
 
 // Combinations are counted before they are computed.
@@ -194,6 +223,10 @@ func TestCheckDimensions_Several(t *testing.T) {
 		"shared":     {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "s", Values: values(3)}}}, "[body dimensions 1 name]", "among the parameters"},
 		"empty":      {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b"}}}, "[body dimensions 1 values]", "no values"},
 		"no JSON":    {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b", Values: []json.RawMessage{[]byte(`1,"s":2`)}}}}, "[body dimensions 1 values 0]", "no JSON"},
+		"few names":  {Dimension{Name: "a", Values: values(3), Names: []string{"31UFS", "31UGS"}}, "[body dimension names]", "3 values and 2 names"},
+		"long name":  {Dimension{Name: "a", Values: values(2), Names: []string{"", strings.Repeat("é", 101)}}, "[body dimension names 1]", "at most 100 characters"},
+		"two lines":  {Dimension{Name: "a", Values: values(1), With: []Dimension{{Name: "b", Values: values(1), Names: []string{"a\nb"}}}}, "[body dimensions 1 names 0]", "one line"},
+		"no UTF-8":   {Dimension{Name: "a", Values: values(1), Names: []string{"a\xff"}}, "[body dimension names 0]", "one line"},
 		"listed one": {Dimension{Name: "s", Values: values(3), With: []Dimension{}}, "[body dimensions 0 name]", "among the parameters"},
 	} {
 		e, ok := checkDimensions(Request{Parameters: json.RawMessage(`{"s":1}`)}, &c.d).(*Error)

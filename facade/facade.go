@@ -58,9 +58,9 @@ type Server interface {
 	// BeginWait counts a request among those of its user that wait, and no longer among those that are served at once, until end is called.
 	// The returned context also ends when the server stops.
 	BeginWait(context.Context) (waiting context.Context, end func(), err error)
-	// Split returns the pieces of an area in the cells of a grid, most of them at most. The area is a bounding box in longitude and latitude,
+	// Split returns the tiles of an area in the cells of a grid, most of them at most. The area is a bounding box in longitude and latitude,
 	// which isBox reports, or GeoJSON. Requests of one user, or without one of one address, take turns.
-	Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (pieces []grid.MultiPolygon, isBox bool, err error)
+	Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (tiles []grid.Tile, isBox bool, err error)
 	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; "" if there is none.
 	SignInLink(dispatch.Account) string
 	// Problem returns what a client may know of an error, and logs what it may not.

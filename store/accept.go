@@ -205,6 +205,10 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	if limited {
 		columns = append(columns, "budgeted", "paused", "attention")
 	}
+	named := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Names != nil })
+	if named {
+		columns = append(columns, "names")
+	}
 	b := newBulk(q, "jobs", columns...)
 	defer b.close()
 	for i, j := range a.jobs {
@@ -218,6 +222,9 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 		}
 		if limited {
 			row = append(row, j.Budgeted, j.Paused, j.Attention)
+		}
+		if named {
+			row = append(row, namesText(j.Names))
 		}
 		if err := b.add(ctx, row...); err != nil {
 			return err

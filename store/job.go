@@ -24,7 +24,7 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
 	j.Unit, j.Spent, j.Traceparent = r.Unit, r.Spent, r.Traceparent
 	j.Retries, j.Retried = r.Retries, r.Retried
-	return j, errors.Join(removalOf(r.RemovalDue, r.Removal, &j.Removal), annotationsOf(r.Annotations, &j.Annotations), meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past), versionsOf(r.Versions, &j.Versions))
+	return j, errors.Join(removalOf(r.RemovalDue, r.Removal, &j.Removal), annotationsOf(r.Annotations, &j.Annotations), namesOf(r.Names, &j.Names), meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past), versionsOf(r.Versions, &j.Versions))
 }
 
 func versionsOf(text string, into *dispatch.Versions) error {
@@ -40,6 +40,22 @@ func versionsText(v dispatch.Versions) string {
 		return ""
 	}
 	text, _ := encode(v) // cannot fail: strings only
+	return text
+}
+
+func namesOf(text string, into *[]string) error {
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), into)
+}
+
+// namesText is the inverse of namesOf.
+func namesText(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	text, _ := encode(names) // cannot fail: texts only
 	return text
 }
 
@@ -81,7 +97,7 @@ func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Reque
 	if err := json.Unmarshal([]byte(shared), &t.Request); err != nil {
 		return r, err
 	}
-	return t.At(j.Account).RequestFor(j.Number, json.RawMessage(body))
+	return t.RequestFor(j, json.RawMessage(body))
 }
 
 // encode does not escape HTML, so that a RawMessage stays as it is.

@@ -817,7 +817,7 @@ ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 SELECT * FROM jobs WHERE id = $1;
 
 -- name: GetRequest :one
-SELECT jobs.task, jobs.number, jobs.account, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension
+SELECT jobs.task, jobs.number, jobs.account, jobs.names, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension
 FROM jobs JOIN requests ON requests.job = jobs.id LEFT JOIN tasks ON tasks.id = jobs.task
 WHERE jobs.id = $1;
 

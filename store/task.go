@@ -274,13 +274,13 @@ func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, changed []dispa
 	}
 	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), slices.Contains(changed, j.Account))
 	if most != 0 {
-		r := dispatch.Record{Job: j, Request: t.At(j.Account).RequestHeadFor(j.Number), Pruned: row.Job.Pruned, Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
+		r := dispatch.Record{Job: j, Request: t.RequestHeadFor(j), Pruned: row.Job.Pruned, Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
 		if !r.Cut {
 			r.Value = json.RawMessage(row.Body)
 		}
 		return r, nil
 	}
-	r, err := t.At(j.Account).RequestFor(j.Number, json.RawMessage(row.Body))
+	r, err := t.RequestFor(j, json.RawMessage(row.Body))
 	return dispatch.Record{Job: j, Request: r, Pruned: row.Job.Pruned, Read: at(now)}, err
 }
 
@@ -305,7 +305,7 @@ func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch
 			if err != nil {
 				return err
 			}
-			records[i] = dispatch.Record{Job: j, Request: task.At(j.Account).RequestHeadFor(j.Number), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}
+			records[i] = dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}
 		}
 		return nil
 	})

@@ -198,7 +198,11 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Reques
 	if err != nil {
 		return dispatch.Request{}, fail("Request", err)
 	}
-	r, err := requestOf(dispatch.Job{Task: row.Task, Number: row.Number, Account: row.Account}, row.Body, row.Shared, row.Dimension)
+	j := dispatch.Job{Task: row.Task, Number: row.Number, Account: row.Account}
+	if err := namesOf(row.Names, &j.Names); err != nil {
+		return dispatch.Request{}, fail("Request", err)
+	}
+	r, err := requestOf(j, row.Body, row.Shared, row.Dimension)
 	if err == nil && r.Service.Inline() {
 		var process string
 		process, err = s.queries(s.look).GetSentProcess(ctx, id)

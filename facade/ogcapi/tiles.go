@@ -27,7 +27,7 @@ func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key d
 	if parameter == "" || !e.has(parameter) {
 		return nil, badRequest("inputs.%s needs an area, which is the value of another input. This request or its process has none.", inputTiles)
 	}
-	tiles, err := f.split(in, g, parameter, e.Inputs[parameter])
+	d, err := f.split(in, g, parameter, e.Inputs[parameter])
 	if err != nil {
 		return nil, err
 	}
@@ -36,26 +36,26 @@ func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key d
 	if err != nil {
 		return nil, err
 	}
-	t, err := f.Broker.AcceptTask(in.Context(), in.user, r, dispatch.Dimension{Name: parameter, Values: tiles}, key)
+	t, err := f.Broker.AcceptTask(in.Context(), in.user, r, d, key)
 	if err != nil {
 		return nil, submissionError(err)
 	}
 	return created(in, f.taskInfo(in, t), want), nil
 }
 
-// split returns the tiles of an area as GeoJSON.
-func (f *Facade) split(in *request, g *grid.Grid, name string, value json.RawMessage) ([]json.RawMessage, error) {
+// split returns the dimension whose values are the tiles of an area as GeoJSON.
+func (f *Facade) split(in *request, g *grid.Grid, name string, value json.RawMessage) (dispatch.Dimension, error) {
+	d := dispatch.Dimension{Name: name}
 	plain, err := plainValue(name, value)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	pieces, _, err := in.Split(in.Context(), g, plain, f.MostTiles)
+	tiles, _, err := in.Split(in.Context(), g, plain, f.MostTiles)
 	if dispatch.Is(err, dispatch.Invalid) {
-		return nil, badRequest("inputs.%s: %s", clip(name), dispatch.TextFor(err))
+		return d, badRequest("inputs.%s: %s", clip(name), dispatch.TextFor(err))
 	}
-	tiles := make([]json.RawMessage, len(pieces))
-	for i, piece := range pieces {
-		tiles[i] = piece.AppendJSON(nil)
+	for _, tile := range tiles {
+		d.Values, d.Names = append(d.Values, tile.Piece.AppendJSON(nil)), append(d.Names, tile.ID)
 	}
-	return tiles, err
+	return d, err
 }

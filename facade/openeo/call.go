@@ -221,8 +221,8 @@ func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage, 
 	if request.Parameters, err = dispatch.Encode(arguments); err != nil {
 		return request, nil, err
 	}
-	values, err := split(r, g, area)
-	return request, &dispatch.Dimension{Name: parameter, Values: values}, err
+	d, err := split(r, g, parameter, area)
+	return request, d, err
 }
 
 // callOfService returns the process of a request for a service of the catalogue: the graph that a client writes to run it.

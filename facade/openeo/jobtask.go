@@ -49,8 +49,8 @@ func (f *Facade) taskFor(in *request, members map[string]json.RawMessage, r disp
 	if r.Process, err = dispatch.Encode(process); err != nil {
 		return r, nil, err
 	}
-	values, err := split(in, g, area)
-	return r, &dispatch.Dimension{Name: parameter, Values: values}, err
+	d, err := split(in, g, parameter, area)
+	return r, d, err
 }
 
 // splitOptions returns the grid, and the name of the argument that has the area; "": no option names it.
@@ -117,30 +117,31 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 	return area, graph, err
 }
 
-// split returns the tiles of an area, in its own form: boxes of a box, GeoJSON of GeoJSON. openEO has no boxes across the antimeridian, so that a tile
-// there becomes two boxes.
-func split(in *request, g *grid.Grid, value json.RawMessage) (tiles []json.RawMessage, err error) {
-	pieces, isBox, err := in.Split(in.Context(), g, value, mostTiles)
+// split returns the dimension whose values are the tiles of an area, in its own form: boxes of a box, GeoJSON of GeoJSON. openEO has no boxes across the
+// antimeridian, so that a tile there becomes two boxes.
+func split(in *request, g *grid.Grid, parameter string, value json.RawMessage) (*dispatch.Dimension, error) {
+	d := &dispatch.Dimension{Name: parameter}
+	tiles, isBox, err := in.Split(in.Context(), g, value, mostTiles)
 	if dispatch.Is(err, dispatch.Invalid) {
 		return nil, refused(http.StatusBadRequest, "ProcessParameterInvalid", "The area cannot be split into tiles. "+dispatch.TextFor(err))
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, piece := range pieces {
+	for _, tile := range tiles {
 		if !isBox {
-			tiles = append(tiles, piece.AppendJSON(nil))
+			d.Values, d.Names = append(d.Values, tile.Piece.AppendJSON(nil)), append(d.Names, tile.ID)
 			continue
 		}
-		for _, box := range piece.Boxes() {
-			tile, err := dispatch.Encode(rounded(box))
+		for _, box := range tile.Piece.Boxes() {
+			value, err := dispatch.Encode(rounded(box))
 			if err != nil {
 				return nil, err
 			}
-			tiles = append(tiles, tile)
+			d.Values, d.Names = append(d.Values, value), append(d.Names, tile.ID)
 		}
 	}
-	return tiles, nil
+	return d, nil
 }
 
 // rounded returns a box without rounding errors: to 1e-9 degrees, a tenth of a millimetre. A box that is not larger than that stays as it is.

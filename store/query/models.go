@@ -129,6 +129,7 @@ type Job struct {
 	RemovalDue  int64
 	Removal     string
 	Versions    string
+	Names       string
 }
 
 type OperatorHold struct {

@@ -159,7 +159,7 @@ func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 
 func (s *MemStore) request(r *row) (q dispatch.Request, err error) {
 	if r.Task != 0 {
-		return s.tasks[r.Task].At(r.Account).RequestFor(r.Number, r.body)
+		return s.tasks[r.Task].RequestFor(r.Job, r.body)
 	}
 	return q, json.Unmarshal(r.body, &q)
 }
@@ -192,7 +192,7 @@ func (s *MemStore) bounded(record dispatch.Record, r *row, p dispatch.Page) disp
 	case r.Task != 0:
 		t := s.tasks[r.Task]
 		t.Request = head(t.Request, p)
-		if record.Request = t.At(r.Account).RequestHeadFor(r.Number); !record.Cut {
+		if record.Request = t.RequestHeadFor(r.Job); !record.Cut {
 			record.Value = r.body
 		}
 	case record.Cut:

@@ -30,7 +30,7 @@ func (t storeTest) fields() {
 // j's values.
 func filled(j dispatch.Job) dispatch.Job {
 	v := reflect.ValueOf(&j).Elem()
-	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Desired", "Hidden", "Paused", "Budgeted", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent"}
+	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Names", "Desired", "Hidden", "Paused", "Budgeted", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent"}
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; !slices.Contains(keep, name) {
 			fill(v.Field(i), name, i+2, j.Created)
@@ -85,8 +85,8 @@ func (t storeTest) requests() {
 	record, err := t.s.Record(t.Context(), ann, single.ID)
 	t.must(err)
 	t.equal(record, dispatch.Record{Job: single, Request: request(), Read: t.look().Now})
-	for i, j := range jobs {
-		want, err := task.RequestFor(i+1, j.Body)
+	for _, j := range jobs {
+		want, err := task.RequestFor(j.Job, j.Body)
 		t.must(err)
 		record, err := t.s.Record(t.Context(), ann, j.ID)
 		t.must(err)

@@ -293,7 +293,7 @@ func (t storeTest) largePages() {
 	t.equal(tasks[0].Request, head)
 	whole, err := t.s.Request(ctx, jobs[1].ID)
 	t.must(err)
-	want, err := task.RequestFor(2, value)
+	want, err := task.RequestFor(jobs[1].Job, value)
 	t.must(err)
 	t.equal(whole, want)
 }

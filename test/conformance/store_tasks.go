@@ -26,7 +26,7 @@ func (t storeTest) dimensions() {
 	const value = `[ 5.0,51],"when":["2024-01-01","2024-02-01"]`
 	task := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
 	one := draft(ann, shared)
-	one.Number, one.Body = 1, []byte(value)
+	one.Number, one.Body, one.Names = 1, []byte(value), []string{"31UFS <é>", ""}
 	jobs := []dispatch.Draft{one}
 	_, err := t.s.Accept(t.Context(), dispatch.Key{}, &task, jobs)
 	t.must(err)
@@ -37,6 +37,13 @@ func (t storeTest) dimensions() {
 	want := []dispatch.Argument{{Name: "tile", Value: []byte(`[ 5.0,51]`)}, {Name: "when", Value: []byte(`["2024-01-01","2024-02-01"]`)}}
 	t.equal(task.Arguments(task.ValueOf(r)), want)
 	t.equal(task.Arguments(records[0].Value), want)
+
+	title := request().Title + " - Processing Job 1 (31UFS <é>)"
+	t.equal([]string{r.Title, records[0].Request.Title}, []string{title, title})
+	t.equal(records[0].Names, one.Names)
+	ended := t.load(jobs[0].ID)
+	ended.Phase, ended.Status = dispatch.Ended, dispatch.Failed
+	t.equal(t.save(ended.Retry(t.look().Now)).Names, one.Names)
 }
 
 func (t storeTest) tasks() {
