@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,8 +9,46 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// TestPage_SeveralDimensions splits a run of tiles by month: the page counts its jobs before they are sent, shows the progress of each month, and
-// the tiles of one.
+// chooses gives a file to a control.
+func (b *tab) chooses(selector, name, content string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf(`(input => {
+		if (!input) return false;
+		const files = new DataTransfer();
+		files.items.add(new File([%q], %q));
+		input.files = files.files;
+		input.dispatchEvent(new Event("change", {bubbles: true}));
+		return true;
+	})(document.querySelector(%q))`, content, name, selector))
+}
+
+// tilesItsArea has the area split with the options that few need, and then into the user's own cells.
+func (b *tab) tilesItsArea() {
+	b.t.Helper()
+	b.presses("Split into tiles")
+	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 2`)
+	b.until(`Number(document.querySelector("[data-slivers]")?.dataset.slivers) > 0`)
+	all := b.read(`document.querySelector("[data-tiles]").dataset.tiles`)
+	b.clicks("details.tiling summary")
+	b.fills("[name=min_area]", "40")
+	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) < ` + all + ` && document.querySelector("[data-slivers='0']")`)
+	b.clicks("[name=merge]")
+	b.fills("[name=buffer]", "100")
+	b.until(`document.querySelector(".notice.error")?.innerText.includes("tiles with a buffer overlap")`)
+	b.fills("[name=buffer]", "")
+	b.fills("[name=grid]", ":cells")
+	b.chooses("[name=cells]", "broken.geojson", `{"type":"Polygon"}`)
+	b.until(`document.querySelector(".fault[role=alert]")?.innerText.includes("broken.geojson cannot be used")`)
+	b.chooses("[name=cells]", "cells.geojson", `{"type":"FeatureCollection","features":[
+		{"type":"Feature","id":"west","geometry":{"type":"Polygon","coordinates":[[[5,51],[5.25,51],[5.25,52],[5,52],[5,51]]]}},
+		{"type":"Feature","id":"middle","geometry":{"type":"Polygon","coordinates":[[[5.25,51],[5.35,51],[5.35,52],[5.25,52],[5.25,51]]]}},
+		{"type":"Feature","id":7,"geometry":{"type":"Polygon","coordinates":[[[5.35,51],[6,51],[6,52],[5.35,52],[5.35,51]]]}}]}`)
+	b.fills("[name=order]", "centre")
+	b.sees(`[data-tiles="3"]`)
+}
+
+// TestPage_SeveralDimensions splits a run of the user's own cells by month: the page counts its jobs before they are sent, shows the progress of each
+// month, and the tiles of one, with the names of the cells.
 func TestPage_SeveralDimensions(t *testing.T) {
 	s := serve(t, simulator.Life{Run: 100 * time.Millisecond})
 	b := s.enter(t, "#/new/composite")
@@ -20,17 +59,19 @@ func TestPage_SeveralDimensions(t *testing.T) {
 	}
 	b.sees(`[data-combinations="3"]`)
 	b.audit("run-by-month")
-	b.presses("Split into tiles")
-	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 1`)
-	tiles := b.read(`document.querySelector("[data-tiles]").dataset.tiles`)
+	b.tilesItsArea()
+	b.audit("run-own-cells")
+	const tiles = "3"
 	b.until(`Number(document.querySelector("[data-combinations]")?.dataset.combinations) === 3 * ` + tiles)
 	b.clicks("button[type=submit]")
 	b.sees("[data-dimension=temporal_extent]")
 	b.until(`Number(document.querySelector("[data-jobs]")?.dataset.jobs) === 3 * ` + tiles)
 	b.audit("review-by-month")
-	if said := s.runs(b, "command"); !strings.Contains(said, "task-1") {
+	if said := s.runs(b, "curl"); !strings.Contains(said, `"id":1`) {
 		t.Errorf("the command that the page shows prints %s", said)
 	}
+	b.clicks(".elsewhere .segments button:nth-child(2)")
+	b.until(`document.querySelector("pre[data-tool=command]")?.innerText.replace(/\\\s+/g, "").includes("--grid cells.geojson --min-area 40000000 --merge --order centre --time")`)
 	b.presses("Start ")
 	b.shows("task")
 	b.until(`document.querySelectorAll("[data-dimension=temporal_extent] li").length === 3`)
@@ -38,6 +79,9 @@ func TestPage_SeveralDimensions(t *testing.T) {
 	b.until(`document.querySelectorAll("table.tiles tbody tr").length === 3 * ` + tiles)
 	b.clicks("[data-dimension=temporal_extent] li:nth-child(2) button")
 	b.until(`document.querySelectorAll("table.tiles tbody tr").length === ` + tiles)
+	if named := b.read(`[...document.querySelectorAll("table.tiles .tile-name")].map(name => name.innerText).join(" ")`); named != "middle west 7" {
+		t.Errorf("the tiles are named %s", named)
+	}
 	b.audit("task-by-month")
 	if said := b.read(`fetch("upscale_tasks/" + location.hash.split("/")[2].split("?")[0] + "/dimensions").then(a => a.json()).then(d => d.dimensions[1].values.map(v => v.value.join("/")).join(" "))`); said != "2024-05-20/2024-06-01 2024-06-01/2024-07-01 2024-07-01/2024-07-10" {
 		t.Errorf("the parts of the time are %s", said)

@@ -1,5 +1,5 @@
 // The JSON of the broker's interface, as /openapi.json describes it. Only members that the page reads are named.
-import type { Geometry, MultiPolygon, Polygon } from "geojson";
+import type { FeatureCollection, Geometry, MultiPolygon, Polygon } from "geojson";
 
 export type Status = "created" | "submitted" | "queued" | "running" | "finished" | "canceled" | "failed" | "unknown";
 
@@ -123,18 +123,18 @@ export interface JobRequest {
 export type Step = "day" | "week" | "month" | "quarter" | "year";
 
 // Dimension is a parameter and its values, or an interval of time that the broker splits.
-export type Dimension = { name: string; values: unknown[] } | { name: string; interval: [string, string]; split: Step };
+export type Dimension = { name: string; values: unknown[]; names?: string[] } | { name: string; interval: [string, string]; split: Step };
 
 // TaskRequest has one dimension of values, or several, of which each combination is a job, or with zip the values at each position.
 export interface TaskRequest extends JobRequest {
-  dimension?: { name: string; values: unknown[] };
+  dimension?: { name: string; values: unknown[]; names?: string[] };
   dimensions?: Dimension[];
   combine?: "zip";
 }
 
 export interface DimensionProgress {
   name: string;
-  values: { value?: unknown; jobs: number[] }[];
+  values: { name?: string; value?: unknown; jobs: number[] }[];
 }
 
 export interface Attention {
@@ -183,6 +183,7 @@ export interface Annotations {
 export interface Job extends Annotations {
   id: number;
   title: string;
+  name?: string; // of its values, such as the id of its tile's cell
   label: Label;
   status: Status;
   service: { endpoint: string; namespace?: string | null; application: string };
@@ -266,7 +267,7 @@ export interface Tile {
   id: number;
   geometry: Geometry | null;
   bbox?: number[];
-  properties: { title: string; status: Status; progress?: number; failure?: string };
+  properties: { title: string; name?: string; status: Status; progress?: number; failure?: string };
 }
 
 export interface TileMap {
@@ -278,6 +279,17 @@ export interface Tiles {
   type: "GeometryCollection";
   geometries: (Polygon | MultiPolygon)[];
   ids: string[];
+}
+
+// TileRequest is an area to split: into the cells of a grid, or the user's own.
+export interface TileRequest {
+  aoi: Polygon | MultiPolygon;
+  grid?: string;
+  cells?: FeatureCollection;
+  min_area?: number; // square metres
+  merge?: true;
+  buffer?: number; // metres
+  order?: "centre";
 }
 
 export interface Grid {
@@ -305,7 +317,7 @@ export interface Item {
   id: string;
   geometry: Geometry | null;
   bbox?: number[];
-  properties: Record<string, unknown>;
+  properties: { name?: string; [member: string]: unknown };
   assets: Record<string, Asset>;
   links: Link[];
 }

@@ -1,5 +1,6 @@
 // What was entered for a run. It is kept in the tab until its user signs out or starts over, also while the user signs in again.
 import { effect, signal, type Signal } from "@preact/signals";
+import type { FeatureCollection } from "geojson";
 import { areaOfValue, type Area, type CornerTexts } from "../area/area";
 import type { Service, Step } from "../api/wire";
 import type { Over } from "./dimensions";
@@ -12,7 +13,12 @@ export interface Draft {
   area: Area | null;
   typed?: { corners?: CornerTexts; geojson?: string }; // over the area; it may be no area yet
   split: boolean;
-  grid: string;
+  grid: string; // its name, or ownCells
+  cells?: OwnCells; // of ownCells
+  minArea?: string; // km²
+  merge?: boolean; // tiles smaller than that into their neighbours
+  buffer?: string; // metres
+  fromCentre?: boolean;
   step?: Step | ""; // of the split of the interval
   over?: Over | null;
   zip?: boolean; // the values of the dimensions are combined one by one
@@ -20,6 +26,14 @@ export interface Draft {
   at?: string; // the platform, of a service that several offer; "" or absent: any
   key: string; // Idempotency-Key of the submission
   started?: { path: "jobs" | "tasks"; id: number }; // the last run of these values
+}
+
+// ownCells stands for a grid that the user has given as a file.
+export const ownCells = ":cells";
+
+export interface OwnCells {
+  file: string;
+  grid: FeatureCollection;
 }
 
 const open = new Map<string, Signal<Draft>>();
@@ -52,10 +66,10 @@ function kept(id: string): Draft | null {
   return text === null ? null : (JSON.parse(text) as Draft);
 }
 
-function keep(id: string, { area, typed, ...others }: Draft): void {
+function keep(id: string, { area, typed, cells, ...others }: Draft): void {
   try {
-    sessionStorage.setItem(place(id), JSON.stringify({ ...others, area, typed }));
-  } catch { // an area too large for the storage is kept in memory only
+    sessionStorage.setItem(place(id), JSON.stringify({ ...others, area, typed, cells }));
+  } catch { // an area or a grid too large for the storage is kept in memory only
     sessionStorage.setItem(place(id), JSON.stringify({ ...others, area: null }));
   }
 }

@@ -8,6 +8,7 @@ import { texts } from "../texts";
 import { dimensionsOf, intervalOf, isZipped, several, valuesIn } from "./dimensions";
 import type { Draft } from "./draft";
 import { areaOf, controlOf, valueOf } from "./parameters";
+import { tileFlags } from "./tiling";
 
 export type Faults = Record<string, string>; // by parameter; "title", "format", "area" and "several" of the form have names with a colon
 
@@ -33,8 +34,8 @@ export interface Prepared {
   faults: Faults;
 }
 
-// prepare makes the request of a draft; tiles are the values of a task.
-export function prepare(service: Service, draft: Draft, tiles: Geometry[]): Prepared {
+// prepare makes the request of a draft; tiles are the values of a task, and ids their names.
+export function prepare(service: Service, draft: Draft, tiles: Geometry[], ids: string[]): Prepared {
   const faults: Faults = {};
   const parameters: Record<string, unknown> = {};
   const area = areaOf(service.parameters ?? []);
@@ -56,7 +57,7 @@ export function prepare(service: Service, draft: Draft, tiles: Geometry[]): Prep
   };
   const dimensions = dimensionsIn(service, draft, parameters, faults);
   if (area && !draft.area && (!area.optional || draft.split)) faults[":area"] = texts.form.needed;
-  if (area && draft.area && draft.split) dimensions.unshift({ name: area.name, values: tiles });
+  if (area && draft.area && draft.split) dimensions.unshift({ name: area.name, values: tiles, names: ids });
   else if (area && draft.area) parameters[area.name] = areaValue(area, draft.area);
   return { request: withDimensions(request, dimensions, draft.zip ?? false), faults };
 }
@@ -163,7 +164,7 @@ export function asCommand(service: Service, draft: Draft, request: JobRequest | 
     words.push(draft.area.isBox ? `--area=${[west, south, east, north].join(",")}` : "--area area.geojson");
   }
   if (draft.at) words.push(`--at ${shellQuoted(draft.at)}`);
-  if (draft.split) words.push(`--grid ${draft.grid}`);
+  words.push(...tileFlags(draft));
   for (const d of dimensions) if ("split" in d) words.push(`--time ${d.interval.join("/")}`, `--split ${d.split}`);
   if (isZipped(request)) words.push("--zip");
   if (request.options?.pin) words.push("--option pin=true");

@@ -15,6 +15,7 @@ const pointSize = 8; // CSS pixels
 
 interface Shape {
   id: number;
+  name: string;
   status: Status;
   rings: number[][]; // flat coordinates of the map
   box: [west: number, south: number, east: number, north: number];
@@ -48,13 +49,16 @@ export class TileLayer {
       if (found) picked(found.id);
     });
     stage.map.on("pointermove", (event) => {
-      if (!event.dragging) stage.map.getTargetElement()!.style.cursor = this.at(event.coordinate) ? "pointer" : "";
+      if (event.dragging) return;
+      const [found, element] = [this.at(event.coordinate), stage.map.getTargetElement()!];
+      element.style.cursor = found ? "pointer" : "";
+      element.title = found?.name ?? "";
     });
   }
 
   // show puts tiles on the map. Tiles without a place are left out.
   show(tiles: Tile[], status: (tile: Tile) => Status): void {
-    this.shapes = new Map(tiles.filter((t) => t.geometry).map((t) => [t.id, shapeOf(t.id, t.geometry!, status(t))]));
+    this.shapes = new Map(tiles.filter((t) => t.geometry).map((t) => [t.id, shapeOf(t, status(t))]));
     this.layer.changed();
   }
 
@@ -142,8 +146,8 @@ function trace(context: CanvasRenderingContext2D, shapes: Shape[], at: Transform
   }
 }
 
-function shapeOf(id: number, geometry: Geometry, status: Status): Shape {
-  const rings = ringsOf(geometry).filter((ring) => ring.length > 0).map((ring) => project(ring.flatMap(([x = 0, y = 0]) => [x, y]), undefined, 2));
+function shapeOf({ id, geometry, properties: { name = "" } }: Tile, status: Status): Shape {
+  const rings = ringsOf(geometry!).filter((ring) => ring.length > 0).map((ring) => project(ring.flatMap(([x = 0, y = 0]) => [x, y]), undefined, 2));
   const box: Shape["box"] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const ring of rings) {
     for (let i = 0; i < ring.length; i += 2) {
@@ -153,7 +157,7 @@ function shapeOf(id: number, geometry: Geometry, status: Status): Shape {
       box[3] = Math.max(box[3], ring[i + 1]!);
     }
   }
-  return { id, status, rings, box };
+  return { id, name, status, rings, box };
 }
 
 // ringsOf returns the lines of a geometry; a point is a line of one position.

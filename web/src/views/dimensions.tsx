@@ -58,7 +58,7 @@ function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionPr
           return (
             <li key={name} data-done={done} data-all={all}>
               <div class="row between">
-                <span>{v.value === undefined ? t.value(i + 1) : <Shown value={v.value} />}</span>
+                <span>{v.name ? v.name : v.value === undefined ? t.value(i + 1) : <Shown value={v.value} />}</span>
                 <span class="row"><span class="soft small num">{t.done(done, all, counts.failed ?? 0)}</span>
                   <button type="button" class="quiet small" aria-pressed={of === name} onClick={() => setQuery({ of: of === name ? "" : name, tile: "" })}>{t.show}</button></span>
               </div>

@@ -205,7 +205,7 @@ export function TaskResults({ id, finished, over, rasters, place }: { id: number
       <p class="soft small" role="status">{t.loaded(known.value.length, finished)}</p>
       {known.value.map((item) => (
         <details key={item.id}>
-          <summary>{texts.task.tileOf(place(Number(item.id)))}</summary>
+          <summary>{texts.task.tileOf(place(Number(item.id)))}{item.properties.name && ` (${item.properties.name})`}</summary>
           <Files owner={item.id} assets={item.assets} rasters={rasters} />
         </details>
       ))}

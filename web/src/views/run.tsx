@@ -1,18 +1,19 @@
 // A new run: the form of a service, its area on the map, and a review before anything starts.
 import { useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef } from "preact/hooks";
 import type { MultiPolygon, Polygon } from "geojson";
-import { get, post } from "../api/client";
+import { get, post, Refused } from "../api/client";
 import { settings } from "../api/session";
 import type { Grid, Job, JobRequest, Parameter, Service, TaskRequest, Step, TaskSummary, Tiles } from "../api/wire";
 import { cornerTexts, fromMap, readCorners, sizeInKm2, type Area, type Corners } from "../area/area";
 import { AreaField, readFirst, type Drawing } from "../area/field";
 import { errorText, Failure, Field, Loading, Notice, useTitle } from "../controls";
-import { draftFor, fresh, type Draft } from "../form/draft";
+import { draftFor, fresh, ownCells, type Draft } from "../form/draft";
 import { dimensionsOf, intervalOf, isZipped, jobsOf, lengthOf, several, steps, unequal } from "../form/dimensions";
 import { ParameterField } from "../form/fields";
 import { areaOf, label } from "../form/parameters";
 import { faultsOf, formatName, formatsOf, isTask, pathOf, prepare, type Faults } from "../form/request";
+import { readCells, tilesRequest } from "../form/tiling";
 import { number } from "../format";
 import { AreaLayer } from "../map/area_layer";
 import { boxAround } from "../map/antimeridian";
@@ -44,7 +45,7 @@ export function NewRun({ id }: { id: string }) {
 }
 
 // Split is the tiles of the area, or why there are none.
-export type Split = { state: "none" | "counting" } | { state: "ready"; tiles: (Polygon | MultiPolygon)[]; slivers: number[] } | { state: "failed"; error: unknown };
+export type Split = { state: "none" | "counting" } | { state: "ready"; tiles: (Polygon | MultiPolygon)[]; ids: string[]; slivers: number[] } | { state: "failed"; error: unknown };
 
 function Form({ service }: { service: Service }) {
   const draft = useMemo(() => startOf(service), [service]);
@@ -55,8 +56,8 @@ function Form({ service }: { service: Service }) {
   const map = useAreaMap(draft);
   const summary = useRef<HTMLDivElement>(null);
   const beginnings = useSignal(0);
-  const tiles = split.value.state === "ready" ? split.value.tiles : [];
-  const prepared = prepare(service, draft.value, tiles);
+  const { tiles, ids } = split.value.state === "ready" ? split.value : { tiles: [], ids: [] };
+  const prepared = prepare(service, draft.value, tiles, ids);
   const change = (part: Partial<Draft>) => (draft.value = { ...draft.value, ...part, key: crypto.randomUUID() });
 
   useSignalEffect(() => {
@@ -156,28 +157,36 @@ const splitReady = (draft: Draft, split: Split): boolean => !draft.split || (spl
 
 function splitFault(draft: Draft, split: Split): Faults {
   if (!draft.split || !draft.area) return {};
-  if (split.state === "failed") return { ":area": errorText(split.error) };
+  if (!tilesRequest(draft)) return { ":area": texts.split.needsCells };
+  if (split.state === "failed") return { ":area": splitError(split.error) };
   if (split.state !== "ready") return { ":area": texts.split.counting };
   if (split.tiles.length === 0) return { ":area": texts.split.none };
   return tooMany(split.tiles.length) ? { ":area": texts.split.over(split.tiles.length, settings.value.limits.values ?? 0) } : {};
 }
 
+// splitError says why an area was not split: what is wrong with the request, if that is known.
+function splitError(error: unknown): string {
+  const faults = error instanceof Refused ? error.errors : [];
+  return faults.length > 0 ? faults.map(({ msg }) => msg).join(". ") : errorText(error);
+}
+
 // useSplit asks for the tiles of the area while the run is to be split.
 function useSplit(draft: Signal<Draft>): Signal<Split> {
   const split = useSignal<Split>({ state: "none" });
-  const area = useComputed(() => draft.value.area);
-  const grid = useComputed(() => (draft.value.split ? draft.value.grid : ""));
+  const [area, cells] = [useComputed(() => draft.value.area), useComputed(() => draft.value.cells)]; // compared by identity
+  const how = useComputed(() => JSON.stringify({ ...tilesRequest(draft.value), aoi: null, cells: null, own: draft.value.grid, split: draft.value.split }));
   useSignalEffect(() => {
-    if (!area.value || !grid.value) {
+    void [area.value, cells.value, how.value];
+    const body = tilesRequest(draft.peek());
+    if (!body) {
       split.value = { state: "none" };
       return;
     }
-    const body = { aoi: area.value.geometry, grid: grid.value };
     let dropped = false;
     split.value = { state: "counting" };
     const timer = setTimeout(() => {
       post<Tiles>("tiles", body).then((found) => {
-        if (!dropped) split.value = { state: "ready", tiles: found.geometries, slivers: sliversIn(found) };
+        if (!dropped) split.value = { state: "ready", tiles: found.geometries, ids: found.ids, slivers: sliversIn(found) };
       }).catch((error: unknown) => {
         if (!dropped) split.value = { state: "failed", error };
       });
@@ -408,11 +417,62 @@ function SplitField({ draft, change, split }: { draft: Draft; change: (part: Par
         <label>{texts.split.grid}
           <select name="grid" value={draft.grid} onChange={(e) => change({ grid: e.currentTarget.value })}>
             {grids.value.map((g) => <option key={g.name} value={g.name}>{texts.split.cells(g.name, number(g.cell_width / 1000), number(g.cell_height / 1000))}</option>)}
+            <option value={ownCells}>{texts.split.own}</option>
           </select>
         </label>
+        {draft.grid === ownCells && <OwnCellsField draft={draft} change={change} />}
+        <TilingDetails draft={draft} change={change} />
         <SplitCount split={split} hasArea={draft.area !== null} />
       </>}
   </>;
+}
+
+// OwnCellsField takes the user's own grid from a file.
+function OwnCellsField({ draft: { cells }, change }: { draft: Draft; change: (part: Partial<Draft>) => void }) {
+  const fault = useSignal("");
+  const choose = async (file: File) => {
+    try {
+      change({ cells: await readCells(file) });
+      fault.value = "";
+    } catch (e) {
+      fault.value = texts.area.badFile(file.name, (e as Error).message);
+    }
+  };
+  return (
+    <label>{texts.split.ownFile}
+      <input type="file" name="cells" accept=".geojson,.json,application/geo+json" aria-invalid={fault.value !== "" || undefined} onChange={(e) => { const file = e.currentTarget.files?.[0]; if (file) void choose(file); }} />
+      <span class="help">{cells ? texts.split.ownCount(cells.file, cells.grid.features.length) : texts.split.ownHelp}</span>
+      {fault.value && <span class="fault" role="alert">{fault.value}</span>}
+    </label>
+  );
+}
+
+// TilingDetails has what few runs need. It is open at first if something of it is set.
+function TilingDetails({ draft, change }: { draft: Draft; change: (part: Partial<Draft>) => void }) {
+  const help = useId();
+  const { minArea = "", merge = false, buffer = "", fromCentre = false } = draft;
+  const open = useMemo(() => minArea !== "" || buffer !== "" || fromCentre, []);
+  return (
+    <details class="tiling" open={open}>
+      <summary>{texts.split.more}</summary>
+      <label>{texts.split.minArea}
+        <input type="number" name="min_area" min={0} step="any" value={minArea} onInput={(e) => change({ minArea: e.currentTarget.value })} />
+      </label>
+      <label class="check"><input type="checkbox" name="merge" checked={merge} disabled={minArea === ""} onChange={(e) => change({ merge: e.currentTarget.checked })} /> {texts.split.merge}</label>
+      {draft.grid !== ownCells && (
+        <label>{texts.split.buffer}
+          <input type="number" name="buffer" min={0} step="any" aria-describedby={help} value={buffer} onInput={(e) => change({ buffer: e.currentTarget.value })} />
+          <span class="help" id={help}>{texts.split.bufferHelp}</span>
+        </label>
+      )}
+      <label>{texts.split.order}
+        <select name="order" value={fromCentre ? "centre" : "row"} onChange={(e) => change({ fromCentre: e.currentTarget.value === "centre" })}>
+          <option value="row">{texts.split.byRow}</option>
+          <option value="centre">{texts.split.fromCentre}</option>
+        </select>
+      </label>
+    </details>
+  );
 }
 
 function SplitCount({ split, hasArea }: { split: Split; hasArea: boolean }) {
@@ -422,7 +482,7 @@ function SplitCount({ split, hasArea }: { split: Split; hasArea: boolean }) {
     <div aria-live="polite" data-tiles={split.state === "ready" ? count : undefined} data-slivers={split.state === "ready" ? split.slivers.length : undefined}>
       {!hasArea && <p class="soft">{texts.split.needsArea}</p>}
       {split.state === "counting" && <p class="soft">{texts.split.counting}</p>}
-      {split.state === "failed" && <Notice kind="error"><p>{errorText(split.error)}</p></Notice>}
+      {split.state === "failed" && <Notice kind="error"><p>{splitError(split.error)}</p></Notice>}
       {split.state === "ready" && tooMany(count) && <Notice kind="error"><p>{texts.split.over(count, limit ?? 0)}</p></Notice>}
       {split.state === "ready" && !tooMany(count) && <>
         <p><strong>{count > 0 ? texts.split.count(count) : texts.split.none}</strong></p>

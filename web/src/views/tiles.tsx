@@ -91,7 +91,7 @@ function TileRow({ job: j, place, shown, selected, select }: { job: Job; place: 
     <tr data-id={j.id} data-status={j.status}>
       <td><input type="checkbox" aria-label={texts.lists.select(t.tileOf(place))} checked={selected} onChange={(e) => select(e.currentTarget.checked)} /></td>
       <th scope="row" class="num">
-        <a href={to(["jobs", String(j.id)])}>{number(place)}</a>
+        <a href={to(["jobs", String(j.id)])}>{number(place)}</a>{j.name && <> <span class="tile-name">{j.name}</span></>}
         <button type="button" class="quiet small" aria-pressed={shown} onClick={() => setQuery({ tile: shown ? "" : String(j.id) })}>{t.showTile}<span class="visually-hidden"> {t.tile} {number(place)}</span></button>
       </th>
       <td><StatusWord status={j.status} />{j.status === "running" && j.progress !== undefined && <span class="soft num"> {share(j.progress / 100)}</span>}</td>
