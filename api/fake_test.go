@@ -30,12 +30,13 @@ var moment = time.Date(2026, 5, 1, 12, 30, 0, 0, time.FixedZone("", 2*3600))
 
 // world is a broker, a verifier and a database in memory that fail on demand.
 type world struct {
-	mu      sync.Mutex
-	jobs    map[dispatch.JobID]dispatch.Record
-	results map[dispatch.JobID]json.RawMessage
-	lacks   map[dispatch.JobID]error // why a job has no results
-	tasks   map[dispatch.TaskID]dispatch.TaskRecord
-	asked   []string // which lists
+	mu        sync.Mutex
+	jobs      map[dispatch.JobID]dispatch.Record
+	results   map[dispatch.JobID]json.RawMessage
+	lacks     map[dispatch.JobID]error // why a job has no results
+	tasks     map[dispatch.TaskID]dispatch.TaskRecord
+	platforms []dispatch.PlatformInfo // nil: one that is down
+	asked     []string                // which lists
 
 	policy    dispatch.Policy
 	discarded int // jobs and tasks that were to be removed from their platforms
@@ -657,6 +658,9 @@ func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, e
 func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.PlatformInfo, overall dispatch.AccountInfo, within dispatch.Quota, err error) {
 	if err := w.broken(); err != nil || u != anna {
 		return nil, overall, within, err
+	}
+	if w.platforms != nil {
+		return w.platforms, overall, within, nil
 	}
 	b := &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessUser,
 		Limits: dispatch.Limits{Jobs: 2, Pace: 100 * time.Millisecond}, Quota: dispatch.Quota{Live: 7}}

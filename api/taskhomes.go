@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -18,6 +19,11 @@ type PlatformProgress struct {
 	TaskHome
 	Counts  map[string]int `json:"counts" doc:"Number of jobs by status, without deleted jobs. A waiting job is where it would run if nothing changes"`
 	PerHour float64        `json:"per_hour" doc:"How many jobs finish there in an hour, from those that finished in the last hour, or since the task was accepted; of a task that has ended, before its end"`
+
+	State      string        `json:"state,omitempty" enum:"ok,unknown,unreachable,busy,sign_in_required,misconfigured,forbidden" doc:"What you can expect of the platform now, as in GET /platforms. Absent: the platform is no longer configured"`
+	LastAnswer *time.Time    `json:"last_answer,omitempty" doc:"When the platform last responded about a job of any user, accurate to some seconds. Absent: it has not"`
+	Failure    string        `json:"failure,omitempty" doc:"What went wrong at the last request, if that failed"`
+	Attention  *JobAttention `json:"attention,omitempty" doc:"Why none of your jobs is submitted there at present"`
 }
 
 const (
@@ -50,11 +56,19 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[TaskP
 	if len(homes) == 0 {
 		homes = []TaskHome{{Platform: t.Account.Platform(), Service: ServiceDetails(t.Request.Service)}}
 	}
+	states, _, _, err := a.Broker.Platforms(ctx, u)
+	if err != nil {
+		return nil, err
+	}
 	shown := TaskPlatforms{Platforms: []PlatformProgress{}}
 	for _, h := range homes {
 		one := PlatformProgress{TaskHome: h, Counts: map[string]int{}, PerHour: tally.perHour(h.Platform, t)}
 		for s, n := range tally.counts[h.Platform] {
 			one.Counts[string(a.shown(s))] += n
+		}
+		if i := slices.IndexFunc(states, func(p dispatch.PlatformInfo) bool { return p.Name == h.Platform }); i >= 0 {
+			is := a.platform(states[i])
+			one.State, one.LastAnswer, one.Failure, one.Attention = is.State, is.LastAnswer, is.Failure, is.Attention
 		}
 		shown.Platforms = append(shown.Platforms, one)
 	}

@@ -36,8 +36,12 @@ func TestTaskPlatforms(t *testing.T) {
 	home := func(platform, notice, link string) TaskHome {
 		return TaskHome{Platform: platform, Service: ServiceDetails{Endpoint: "https://" + platform + ".example", Application: "x"}, Notice: notice, Link: link}
 	}
-	want := []PlatformProgress{{home("a", "", ""), map[string]int{"finished": 3, "failed": 1, "running": 1}, 2},
-		{home("b", "Link it.", "https://broker.example/link/b"), map[string]int{"created": 1}, 0}}
+	answered := moment.Add(-time.Hour)
+	w.platforms = []dispatch.PlatformInfo{{Backend: &dispatch.Backend{Name: "b"}, State: dispatch.StateUnreachable,
+		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered, Failed: moment, Failure: "It is away."}}}
+	want := []PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[string]int{"finished": 3, "failed": 1, "running": 1}, PerHour: 2},
+		{TaskHome: home("b", "Link it.", "https://broker.example/link/b"), Counts: map[string]int{"created": 1}, State: "unreachable", LastAnswer: &answered, Failure: "It is away.",
+			Attention: &JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]}}}
 	if d := cmp.Diff(want, read()); d != "" {
 		t.Error(d)
 	}

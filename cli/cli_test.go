@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
@@ -328,9 +329,13 @@ func TestRequest_LeavesThePlatformOpen(t *testing.T) {
 
 func TestShow_ByPlatform(t *testing.T) {
 	environ := stub(t, map[string]string{"GET /upscale_tasks/7/platforms": `{"platforms":[{"platform":"a","service":{},"counts":{"finished":3,"running":1},"per_hour":12.5},` +
-		`{"platform":"b","service":{},"counts":{},"per_hour":0,"notice":"Link your account.","link":"https://broker.example/account"}]}`})
+		`{"platform":"b","service":{},"counts":{},"per_hour":0,"notice":"Link your account.","link":"https://broker.example/account"},` +
+		`{"platform":"c","service":{},"counts":{"created":2},"per_hour":0,"state":"unreachable","last_answer":"2026-11-25T10:00:00Z","failure":"connection refused"},` +
+		`{"platform":"d","service":{},"counts":{},"per_hour":0,"state":"sign_in_required","attention":{"code":"sign_in_required","message":"Sign in again."},"link":"https://broker.example/away"}]}`})
+	since := time.Date(2026, 11, 25, 10, 0, 0, 0, time.UTC).Local().Format(time.DateTime)
 	printed, err := execute(t, environ, "show", "task-7", "--by", "platform")
-	if err != nil || !strings.Contains(printed, "a         1 running, 3 finished  12.5      -\n") || !strings.Contains(printed, "Link your account. https://broker.example/account") {
+	if err != nil || !strings.Contains(printed, "a         1 running, 3 finished  12.5      -\n") || !strings.Contains(printed, "Link your account. https://broker.example/account") ||
+		!strings.Contains(printed, "2 created              0         unreachable since "+since+": connection refused\n") || !strings.Contains(printed, "sign in required: Sign in again. https://broker.example/away\n") {
 		t.Errorf("%v: %s", err, printed)
 	}
 }

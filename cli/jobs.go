@@ -328,13 +328,30 @@ func (a *app) showPlatforms(ctx context.Context, c *client.Client, t target) err
 	}
 	return a.table("PLATFORM\tJOBS\tPER HOUR\tNOTE", func(row func(...any)) {
 		for _, p := range all {
-			note := p.Notice
-			if p.Unused != "" {
-				note = "not used: " + p.Unused
-			}
-			row(p.Platform, first(countsOf(client.Task{Counts: p.Counts}), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64), first(strings.TrimSpace(note+" "+p.Link), "-"))
+			row(p.Platform, first(countsOf(client.Task{Counts: p.Counts}), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64), first(noteOf(p), "-"))
 		}
 	})
+}
+
+// noteOf says why no jobs run at a platform of a task, and since when, or what its owner has to do first; "" if there is nothing to say.
+func noteOf(p client.PlatformProgress) string {
+	switch {
+	case p.Unused != "":
+		return "not used: " + p.Unused
+	case p.State == "" || p.State == "ok" || p.State == "unknown":
+		return strings.TrimSpace(p.Notice + " " + p.Link)
+	}
+	note := strings.ReplaceAll(p.State, "_", " ")
+	if p.State == "unreachable" {
+		if note += ", no answer yet"; p.LastAnswer != nil {
+			note = strings.TrimSuffix(note, ", no answer yet") + " since " + moment(*p.LastAnswer)
+		}
+	}
+	why := p.Failure
+	if why == "" && p.Attention != nil {
+		why = p.Attention.Message
+	}
+	return strings.TrimSpace(note + ": " + oneLine(first(why, p.Notice, "no reason is known"), 200) + " " + p.Link)
 }
 
 // dimensionsOf returns the dimension of a task with a name or, for "all", each.

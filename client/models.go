@@ -218,6 +218,11 @@ type PlatformProgress struct {
 	TaskHome
 	Counts  map[Status]int `json:"counts"`
 	PerHour float64        `json:"per_hour"` // jobs that finish there in an hour
+
+	State      string     `json:"state,omitempty"`       // "": the platform is no longer configured
+	LastAnswer *time.Time `json:"last_answer,omitempty"` // about a job of any user; nil: none
+	Failure    string     `json:"failure,omitempty"`     // what went wrong at the last request, if that failed
+	Attention  *Attention `json:"attention,omitempty"`   // why none of your jobs is submitted there
 }
 
 // Forecast is when a job starts and ends, or a task ends.

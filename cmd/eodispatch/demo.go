@@ -177,8 +177,9 @@ func readAny(ctx context.Context, place string) ([]byte, error) {
 // demoServers holds everything that a demonstration runs on.
 type demoServers struct {
 	world     *simulator.World
-	broker    string // base URL
-	documents string // base URL of the served documents
+	neighbour *simulator.World // whose OGC server is a further platform, without a sign-in
+	broker    string           // base URL
+	documents string           // base URL of the served documents
 	folder    string
 	server    *http.Server // serves the documents
 	stop      context.CancelFunc
@@ -199,6 +200,9 @@ func newDemoServers(ctx context.Context, c console, documents map[string][]byte,
 	if s.world, err = simulator.Start(simulator.Options{Seed: uint64(os.Getpid()), Life: life}); err != nil {
 		return s, err
 	}
+	if s.neighbour, err = simulator.Start(simulator.Options{Seed: uint64(os.Getpid()), Life: life, Open: true}); err != nil {
+		return s, err
+	}
 	if err = s.serveDocuments(documents); err != nil {
 		return s, err
 	}
@@ -208,7 +212,7 @@ func newDemoServers(ctx context.Context, c console, documents map[string][]byte,
 	for _, line := range [][2]string{
 		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"page", pageAddress(s.broker)}, {"openEO API", s.broker + "/openeo"}, {"OGC API", s.broker + "/ogcapi"},
 		{"openEO back-end", s.world.OpenEOURL},
-		{"OGC server", s.world.OGCURL}, {"identity provider", s.world.IdPURL}, {"database and log", s.folder},
+		{"OGC server", s.world.OGCURL}, {"another OGC server", s.neighbour.OGCURL}, {"identity provider", s.world.IdPURL}, {"database and log", s.folder},
 	} {
 		fmt.Fprintf(c.out, "  %-18s %s\n", line[0], line[1])
 	}
@@ -272,7 +276,12 @@ platforms:
   access: user
   exchange: {driver: keycloak-requested-issuer, alias: %[6]s}
   issuer: %[7]s
-  limits: {min_poll: 250ms}
+  limits: {jobs: 4, min_poll: 250ms}
+- name: neighbour
+  protocol: ogc-api-processes
+  endpoint: %[11]s
+  access: open
+  limits: {jobs: 2, min_poll: 250ms}
 `
 
 // startBroker runs the broker in the same way as the command serve, until s is closed.
@@ -287,7 +296,7 @@ func (s *demoServers) startBroker(ctx context.Context) error {
 	}
 	file := filepath.Join(s.folder, "eodispatch.yaml")
 	text := fmt.Sprintf(settings, s.folder, known.Issuer, known.BrokerID, known.BrokerSecret,
-		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL, listener.Addr(), identity.NewKey(time.Now()).Reveal())
+		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL, listener.Addr(), identity.NewKey(time.Now()).Reveal(), s.neighbour.OGCURL)
 	settings, log, err := s.prepare(file, text)
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -325,7 +334,7 @@ func (s *demoServers) prepare(file, text string) (*config.Config, *os.File, erro
 
 // writeRecords writes the records of the catalogue, with the addresses of the simulated platforms, to the folder records.
 func (s *demoServers) writeRecords() error {
-	addresses := strings.NewReplacer("{openeo}", s.world.OpenEOURL, "{ogc}", s.world.OGCURL, "{documents}", s.documents)
+	addresses := strings.NewReplacer("{openeo}", s.world.OpenEOURL, "{ogc}", s.world.OGCURL, "{neighbour}", s.neighbour.OGCURL, "{documents}", s.documents)
 	records, err := algorithms.ReadDir("algorithms/records")
 	if err != nil {
 		return err
@@ -358,6 +367,9 @@ func (s *demoServers) close() error {
 	}
 	if s.world != nil {
 		errs = append(errs, s.world.Close())
+	}
+	if s.neighbour != nil {
+		errs = append(errs, s.neighbour.Close())
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
 }

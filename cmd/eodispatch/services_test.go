@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -51,7 +52,7 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 	c := client{s.broker, token}
 	labels := map[string]string{"openeo": "openeo", "ogcapi": "ogc_api_process"}
 	seen := map[string]bool{}
-	for _, summary := range awaitServices(t, c, 3).Services {
+	for _, summary := range awaitServices(t, c, 4).Services {
 		var service struct {
 			api.ServiceSummary
 			Parameters []json.RawMessage
@@ -79,6 +80,14 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 	}
 	if len(seen) != 2 {
 		t.Errorf("protocols %v", seen)
+	}
+	var lists struct {
+		Tasks []api.UpscalingTaskSummary `json:"upscaling_tasks"`
+	}
+	execution := []byte(`{"inputs": {"bbox": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "eodispatch:tiles": "mgrs-100km"}}`)
+	err = errors.Join(c.call(t.Context(), http.MethodPost, "/ogcapi/processes/ndvi_anywhere/execution", execution, new(json.RawMessage)), c.call(t.Context(), http.MethodGet, "/jobs_status", nil, &lists))
+	if err != nil || len(lists.Tasks) != 1 || len(lists.Tasks[0].Homes) != 2 {
+		t.Errorf("a task of OGC API - Processes with a service at two platforms: %+v, %v", lists.Tasks, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/cli"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/documents"
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
@@ -158,13 +159,18 @@ func TestUsers_ControlATask(t *testing.T) {
 	u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox)
 	u.refused(cli.ExitUsage, "job-29 is not part of a task", "retry", "job-29")
 
-	shows := func(want string) {
+	showsOf := func(task, want string, flags ...string) {
 		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); !strings.Contains(u.must("show", "task-3"), want); {
+		show := append([]string{"show", task}, flags...)
+		for end := time.Now().Add(2 * time.Minute); !strings.Contains(u.must(show...), want); {
 			if time.Now().After(end) {
-				t.Fatalf("not shown: %s\n%s", want, u.must("show", "task-3"))
+				t.Fatalf("not shown: %s\n%s", want, u.must(show...))
 			}
 		}
+	}
+	shows := func(want string) {
+		t.Helper()
+		showsOf("task-3", want)
 	}
 	tiled[1] = "simulated-openeo"
 	limited := append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--trial", "1", "--budget"}, tiled[2:]...)
@@ -183,6 +189,17 @@ func TestUsers_ControlATask(t *testing.T) {
 	said("cancel", "task-3")
 	u.holds(u.must(append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--estimate"}, tiled[2:]...)...), "jobs      14\n", "likely 28 credits, by 5 finished jobs")
 	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--estimate"), "jobs      1\n", "costs     not known")
+
+	s.neighbour.OGC.SetLife(simulator.Life{Run: time.Hour})
+	for line := range strings.Lines(documents.Block(t, "docs/upscaling.md", "## Several platforms", "sh")) {
+		u.must(strings.Fields(line)[1:]...)
+	}
+	showsOf("task-4", "12 finished", "--by", "platform")
+	showsOf("task-4", "20x20km", "--by", "bbox")
+	if err := s.neighbour.Close(); err != nil {
+		t.Fatal(err)
+	}
+	showsOf("task-4", "unreachable since ", "--by", "platform")
 }
 
 // splitsRegion splits a region with each option, and runs a task with several of them.
@@ -214,7 +231,7 @@ func (u *person) splitsRegion() {
 		u.refused(exitFailed, says, "tiles", region, "--grid", "20x20km", option)
 	}
 	made := u.must("request", "ndvi", "--platform", "simulated-ogc", "--area", region, "--grid", "mgrs-100km", "--min-area", "1e8", "--merge", "--order", "centre")
-	u.holds(made, `"dimension"`, `"bbox"`)
+	u.holds(made, `"dimension"`, `"bbox"`, `"names"`, `"31UFS"`)
 }
 
 // TestUsers_FromSignInToFiles goes the whole way on both protocols, with the real program in processes of their own.

@@ -28,6 +28,8 @@ type Broker interface {
 	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
 	// AcceptTask stores a task and its jobs.
 	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
+	// Policy returns what the operator's rules say of a service.
+	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
 	// Parameters returns the parameters of a service in the order of its document.
 	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
 	// Formats returns the output formats of a service; none if its platform does not list them.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 )
@@ -108,4 +109,33 @@ func FuzzExecution(f *testing.F) {
 			}
 		}
 	})
+}
+
+// policies is a broker that knows the rules of services by their endpoints.
+type policies struct {
+	Broker
+	of map[string]dispatch.Policy
+}
+
+func (p policies) Policy(s dispatch.Service, _ dispatch.Label) dispatch.Policy {
+	return p.of[s.Endpoint]
+}
+
+// TestHomes: a task runs at all platforms of its service, unless their inputs have other forms or a rule gives it a budget.
+func TestHomes(t *testing.T) {
+	at := func(label dispatch.Label, endpoint string) catalogue.Home {
+		return catalogue.Home{Label: label, Service: dispatch.Service{Endpoint: endpoint, Application: "x"}}
+	}
+	first := at(dispatch.OGCProcess, "a")
+	f := &Facade{Config: Config{Broker: policies{of: map[string]dispatch.Policy{"dear": {Budget: dispatch.Budget{Amount: 9}}}}}}
+	for want, also := range map[int][]catalogue.Home{0: nil, 2: {at(dispatch.OGCProcess, "b")}, 3: {at(dispatch.OGCProcess, "b"), at(dispatch.OGCProcess, "c")}} {
+		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: also}); len(got) != want || want > 0 && got[1].Service != also[0].Service {
+			t.Errorf("%d platforms: %+v", 1+len(also), got)
+		}
+	}
+	for _, other := range []catalogue.Home{at(dispatch.OpenEO, "b"), at(dispatch.OGCProcess, "dear")} {
+		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: []catalogue.Home{other}}); got != nil {
+			t.Errorf("with %+v: %+v", other, got)
+		}
+	}
 }

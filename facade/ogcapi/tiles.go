@@ -36,11 +36,27 @@ func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key d
 	if err != nil {
 		return nil, err
 	}
+	r.Homes = f.homes(s)
 	t, err := f.Broker.AcceptTask(in.Context(), in.user, r, d, key)
 	if err != nil {
 		return nil, submissionError(err)
 	}
 	return created(in, f.taskInfo(in, t), want), nil
+}
+
+// homes returns the homes of a task with a service that several platforms offer. nil: it runs at the first of them, because a rule gives it a budget, which
+// holds for one platform, or because the form of inputs differs between protocols.
+func (f *Facade) homes(s catalogue.Service) (homes []dispatch.Home) {
+	if len(s.Also) == 0 {
+		return nil
+	}
+	for _, h := range s.Homes() {
+		if h.Label != s.Label || f.Broker.Policy(h.Service, h.Label).Budget != (dispatch.Budget{}) {
+			return nil
+		}
+		homes = append(homes, dispatch.Home{Label: h.Label, Service: h.Service})
+	}
+	return homes
 }
 
 // split returns the dimension whose values are the tiles of an area as GeoJSON.

@@ -261,6 +261,7 @@ export const texts = {
     title: "By platform",
     rate: (n: number) => `${rounded(n)} per hour`,
     unused: "Not used.",
+    unreachable: (since: string | null) => (since ? `Does not respond. Its last answer was ${since}.` : "Has not responded yet."),
     resolve: "Resolve",
     where: "Where to run",
     open: "Where each job ends first",

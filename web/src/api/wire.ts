@@ -233,6 +233,10 @@ export interface PlatformProgress {
   link?: string; // where
   counts: Partial<Record<Status, number>>;
   per_hour: number; // jobs that finish there in an hour
+  state?: PlatformState;
+  last_answer?: string;
+  failure?: string;
+  attention?: Attention;
 }
 
 // What the jobs of a task may cost, and what they have cost.

@@ -5,6 +5,7 @@ import { get } from "../api/client";
 import type { LiveTask } from "../api/live";
 import type { PlatformProgress, Status } from "../api/wire";
 import { ProgressBar } from "../controls";
+import { since } from "../format";
 import { texts } from "../texts";
 
 const t = texts.platforms;
@@ -45,6 +46,8 @@ export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; 
               <div class="row between"><span>{p.platform}</span><span class="soft small num">{texts.several.done(done, all, own.failed ?? 0)}{p.per_hour > 0 && <> · {t.rate(p.per_hour)}</>}</span></div>
               <ProgressBar counts={own} label={`${p.platform}: ${texts.several.done(done, all, own.failed ?? 0)}`} />
               {p.unused && <p class="small warn">{t.unused} {p.unused}</p>}
+              {p.state === "unreachable" && <p class="small warn" data-down={p.platform}>{t.unreachable(p.last_answer ? since(p.last_answer) : null)} {p.failure}</p>}
+              {p.state !== "unreachable" && p.attention && <p class="small warn">{p.attention.message}</p>}
               {p.notice && <p class="small warn">{p.notice} {p.link && <a href={p.link}>{t.resolve}<span class="visually-hidden"> {p.platform}</span></a>}</p>}
             </li>
           );
