@@ -59,7 +59,7 @@ func TestEngine_OnSQLite(t *testing.T) {
 
 func TestEngine_OnPostgreSQL(t *testing.T) {
 	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
-		url := postgres.Database(t)
+		url := migrated.Database(t)
 		test(t, conformance.Cluster{
 			Slack: time.Minute,
 			Store: func() dispatch.Store { return open(t, url) },
@@ -67,6 +67,17 @@ func TestEngine_OnPostgreSQL(t *testing.T) {
 		})
 	})
 }
+
+// migrated is a database of this version.
+var migrated = postgres.Template{Prepare: func(t testing.TB, url string) {
+	s, err := store.Open(t.Context(), url, wall{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}}
 
 func open(t *testing.T, dsn string) *store.Store {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 // TestCancelJobs_StatusChangesMeanwhile: a job that leaves the wanted status while the choice is read is not canceled. On SQLite no other process
 // can write in between.
 func TestCancelJobs_StatusChangesMeanwhile(t *testing.T) {
-	dsn := postgres.Database(t)
+	dsn := migrated.Database(t)
 	s := open(t, dsn, nil)
 	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
 	jobs := drafts(2)

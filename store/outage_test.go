@@ -17,7 +17,7 @@ import (
 // TestDeadlines_SilentServer: existing connections forward nothing any more, while new ones work. Every call returns within the
 // limit of a statement, even if its context has none, and soon all calls work again.
 func TestDeadlines_SilentServer(t *testing.T) {
-	proxy := postgres.NewProxy(t, postgres.Database(t))
+	proxy := postgres.NewProxy(t, migrated.Database(t))
 	s := open(t, proxy.URL, nil)
 	lease := leased(t, s)
 	useAll(t, s)
@@ -72,7 +72,7 @@ func TestDeadlines_SilentServer(t *testing.T) {
 // a transaction that has locked an account. Another process leases the account within 20 s.
 func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 	t.Parallel()
-	dsn := postgres.Database(t)
+	dsn := migrated.Database(t)
 	proxy := postgres.NewProxy(t, dsn)
 	gone, s := open(t, proxy.URL, nil), open(t, dsn, nil)
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err != nil {
@@ -103,7 +103,7 @@ func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 // it would do so after 15 s.
 func TestDeadlines_ResumedProcessSeesItsTransactionEnded(t *testing.T) {
 	t.Parallel()
-	dsn := postgres.Database(t)
+	dsn := migrated.Database(t)
 	s := open(t, dsn, nil)
 	err := store.InVisit(t.Context(), s, "p/shared", func() {
 		postgres.Exec(t, dsn, `DO $$ BEGIN FOR tries IN 1..300 LOOP
@@ -157,7 +157,7 @@ func useAll(t *testing.T, s *store.Store) {
 
 // TestDeadlines_ServerAcceptsButNeverAnswers: also when a store is opened, the connection is given up within connect_timeout.
 func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
-	proxy := postgres.NewProxy(t, postgres.Database(t))
+	proxy := postgres.NewProxy(t, migrated.Database(t))
 	proxy.Silence(true)
 	began := time.Now()
 	_, err := store.Open(context.Background(), proxy.URL+"&connect_timeout=1", nil)
@@ -169,7 +169,7 @@ func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
 // TestDeadlines_ForeignLockBlocksOnlyItsWaiters: somebody holds the lock of one user's quota. That user's submits wait; reads,
 // visits, other users' submits and Ping do not.
 func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
-	dsn := postgres.Database(t)
+	dsn := migrated.Database(t)
 	s, other := open(t, dsn, nil), open(t, dsn, nil)
 	lease := leased(t, s)
 	unlock, err := other.Lock(t.Context(), "jobs of ann")
@@ -202,7 +202,7 @@ func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 
 // TestPools_VisitsDoNotQueueBehindClients: four clients submit tasks of 1,000 jobs on one connection, while agendas are read.
 func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
-	s := open(t, postgres.Database(t)+"&pool_max_conns=1", nil)
+	s := open(t, migrated.Database(t)+"&pool_max_conns=1", nil)
 	leased(t, s)
 	var clients sync.WaitGroup
 	var tasks atomic.Int64
@@ -256,7 +256,7 @@ func acceptTask(t *testing.T, s *store.Store) bool {
 
 // TestPools_LeaveAReadOnlyServer: its connections are dropped, and new ones are opened.
 func TestPools_LeaveAReadOnlyServer(t *testing.T) {
-	dsn := postgres.Database(t)
+	dsn := migrated.Database(t)
 	proxy := postgres.NewProxy(t, dsn)
 	s := open(t, proxy.URL, nil)
 	useAll(t, s)

@@ -9,12 +9,11 @@ import (
 
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/store/query"
-	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestTransaction_OfWhichAStatementFailed: the server rolls it back at the commit, which must not pass for a success.
 func TestTransaction_OfWhichAStatementFailed(t *testing.T) {
-	s := open(t, postgres.Database(t), nil)
+	s := open(t, migrated.Database(t), nil)
 	err := store.Transact(t.Context(), s, func(q query.DBTX) error {
 		if _, err := q.ExecContext(t.Context(), "SELECT 1/0"); err == nil {
 			t.Error("no error")
@@ -28,7 +27,7 @@ func TestTransaction_OfWhichAStatementFailed(t *testing.T) {
 
 // TestTransaction_ReturnsItsConnection: a transaction that ends in any way leaves no connection that is taken or within a transaction.
 func TestTransaction_ReturnsItsConnection(t *testing.T) {
-	s := open(t, postgres.Database(t), nil)
+	s := open(t, migrated.Database(t), nil)
 	refused := errors.New("refused")
 	for range 100 { // more than there are connections
 		if err := store.Transact(t.Context(), s, func(q query.DBTX) error { return refused }); !errors.Is(err, refused) {

@@ -83,17 +83,37 @@ func sqlite(t *testing.T) conformance.Database {
 	}
 }
 
-// postgresql gives the database a clock that stands still, which hides its own.
-func postgresql(t *testing.T) conformance.Database {
-	dsn := postgres.Database(t)
-	postgres.Exec(t, dsn, fmt.Sprintf(`CREATE SCHEMA clock;
+// stopped has a clock that stands still, which hides the server's own.
+var stopped = postgres.Template{Prepare: func(t testing.TB, url string) {
+	postgres.Exec(t, url, fmt.Sprintf(`CREATE SCHEMA clock;
 		CREATE TABLE clock.time (now TIMESTAMPTZ); INSERT INTO clock.time VALUES ('%s');
 		CREATE FUNCTION clock.clock_timestamp() RETURNS TIMESTAMPTZ LANGUAGE SQL AS 'SELECT now FROM clock.time'`,
 		start.Format(time.RFC3339Nano)))
-	slowed := dsn + "&search_path=clock,pg_catalog,public"
+	migrate(t, url+slowed)
+}}
+
+// slowed is the part of a URL that has the server use the clock of a copy of [stopped].
+const slowed = "&search_path=clock,pg_catalog,public"
+
+// migrated is a database of this version.
+var migrated = postgres.Template{Prepare: migrate}
+
+func migrate(t testing.TB, url string) {
+	t.Helper()
+	s, err := store.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func postgresql(t *testing.T) conformance.Database {
+	dsn := stopped.Database(t)
 	var all []*store.Store
 	more := func() dispatch.Store {
-		all = append(all, open(t, slowed, nil))
+		all = append(all, open(t, dsn+slowed, nil))
 		return all[len(all)-1]
 	}
 	return conformance.Database{

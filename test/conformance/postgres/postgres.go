@@ -5,7 +5,6 @@ package postgres
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +31,7 @@ const Variable = "EODISPATCH_TEST_POSTGRES"
 // Run runs the tests of a package and stops the server that was started for them. Call it from TestMain.
 func Run(m *testing.M) int {
 	code := m.Run()
+	dropTemplates()
 	ours.stop()
 	return code
 }
@@ -40,6 +40,12 @@ func Run(m *testing.M) int {
 // continuous integration (CI=true), and is skipped elsewhere.
 func Database(t testing.TB) string {
 	t.Helper()
+	return create(t, running(t), "")
+}
+
+// running returns the URL of the server.
+func running(t testing.TB) string {
+	t.Helper()
 	server, err := serverURL()
 	if errors.Is(err, errAbsent) && os.Getenv("CI") != "true" {
 		t.Skip(err)
@@ -47,9 +53,21 @@ func Database(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := "test_" + strings.ToLower(rand.Text())
-	Exec(t, server, "CREATE DATABASE "+name)
+	return server
+}
+
+// create creates a database with a clause of CREATE DATABASE.
+func create(t testing.TB, server, clause string) string {
+	t.Helper()
+	name := newName()
+	Exec(t, server, "CREATE DATABASE "+name+clause)
 	t.Cleanup(func() { Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return at(t, server, name)
+}
+
+// at returns the URL of a database of a server.
+func at(t testing.TB, server, name string) string {
+	t.Helper()
 	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
