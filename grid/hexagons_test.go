@@ -48,7 +48,7 @@ func TestHexagons_CoverTheEarth(t *testing.T) {
 // All cells that descend from a cell lie within its bounds, also around the corners of the icosahedron and with a buffer.
 func TestHexagons_LieInTheirBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 14))
-	for range 20_000 {
+	for range 20_000 / smaller {
 		h := baseCell(r.IntN(len(baseCells)/2), r.IntN(8), []float64{0, 5000}[r.IntN(2)])
 		path := []Box{h.bounds()}
 		for parts := h.branches(); len(parts) > 0; parts = h.branches() {

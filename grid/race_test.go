@@ -2,4 +2,11 @@
 
 package grid
 
-func init() { smaller = 4 }
+import "flag"
+
+func init() {
+	smaller = 20
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
+	}
+}

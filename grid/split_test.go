@@ -210,6 +210,7 @@ func TestParseCells_Faults(t *testing.T) {
 
 // Cells that each cover the globe touch all squares of one degree: what merging keeps of them is bounded.
 func TestSplit_MergeOfLargeCellsIsBounded(t *testing.T) {
+	fewerSteps(t)
 	const globe = `{"type":"Polygon","coordinates":[[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]]}`
 	features := make([]string, 100)
 	for i := range features {

@@ -1,0 +1,5 @@
+//go:build race
+
+package parameters_test
+
+func init() { smaller = 20 }
