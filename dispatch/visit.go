@@ -170,15 +170,13 @@ func (v *visit) release(ctx context.Context) error {
 
 // iterate saves the received responses, reloads the agenda, and starts as many steps as Limits.Requests allows.
 func (v *visit) iterate(ctx context.Context, ending bool) error {
-	var first *save
-	if v.hasRemaining(ending) {
-		first = v.beginSave(ctx, v.unsavedOutcomes())
+	well := v.allResponsesSucceeded()
+	if well && v.mayGoOn(ending) {
 		if err := v.sendRemaining(ctx); err != nil {
-			return firstOf(err, v.saveAll(ctx, first))
+			return err
 		}
 	}
-	well := v.allResponsesSucceeded()
-	if err := v.saveAll(ctx, first); err != nil {
+	if err := v.saveAll(ctx, nil); err != nil {
 		return err
 	}
 	for _, do := range []func(context.Context) error{v.renew, v.blockAccount} {
@@ -203,19 +201,31 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 		return err
 	}
 	v.pass = t
-	steps, err := v.steps(ctx, t)
-	return firstOf(v.begin(ctx, steps), err)
+	steps, err := v.steps(ctx, t, nil)
+	_, failed := v.begin(ctx, steps)
+	return firstOf(failed, err)
 }
 
-// hasRemaining reports whether steps of the last agenda may begin before the received responses are saved. None do after a response that was an error.
-func (v *visit) hasRemaining(ending bool) bool {
-	return !ending && v.allResponsesSucceeded() && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests && !v.queue.empty(v.maySend)
+// mayGoOn reports whether steps may begin before the received responses are saved, by the last agenda. None do after a response that was an error.
+func (v *visit) mayGoOn(ending bool) bool {
+	return !ending && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests
 }
 
-// sendRemaining starts steps of the last agenda while the received responses are saved, so that the platform does not wait for that.
+// sendRemaining starts jobs that were just created, and steps of the last agenda, while the other received responses are saved, so that the platform does
+// not wait for that.
 func (v *visit) sendRemaining(ctx context.Context) error {
-	steps, err := v.steps(ctx, v.pass)
-	return firstOf(v.begin(ctx, steps), err)
+	starts, others, err := v.splitCreated(ctx)
+	if err != nil {
+		return err
+	}
+	if len(starts) == 0 && v.queue.empty(v.maySend) {
+		return nil
+	}
+	steps, err := v.steps(ctx, v.pass, starts)
+	saved := v.beginSave(ctx, v.outcomesOf(v.unsaved[:others]), others)
+	intended, failed := v.begin(ctx, steps)
+	err = firstOf(failed, err, v.endCreated(ctx, others, intended))
+	return firstOf(err, v.saveAll(ctx, saved))
 }
 
 // allResponsesSucceeded reports whether there are new responses, and none is an error.

@@ -63,6 +63,7 @@ func inTwoSteps(created func()) (p *twoSteps, started *atomic.Int32) {
 	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		if s.Ref == (dispatch.Ref{}) {
 			created()
+			time.Sleep(agendaFresh)
 			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}}, nil
 		}
 		started.Add(1)
@@ -70,6 +71,9 @@ func inTwoSteps(created func()) (p *twoSteps, started *atomic.Int32) {
 	}
 	return p, started
 }
+
+// agendaFresh is for how long a visit acts by what it has read.
+const agendaFresh = 20 * time.Millisecond
 
 type twoSteps struct{ script }
 

@@ -10,7 +10,7 @@ import (
 // busy. If their save has begun already, it ends that, and leaves responses that were added since.
 func (v *visit) saveAll(ctx context.Context, begun *save) error {
 	if begun == nil {
-		begun = v.beginSave(ctx, v.unsavedOutcomes())
+		begun = v.beginSave(ctx, v.unsavedOutcomes(), len(v.unsaved))
 	}
 	responses := begun.responses
 	for len(begun.said) > 0 {
@@ -18,7 +18,7 @@ func (v *visit) saveAll(ctx context.Context, begun *save) error {
 		if err != nil {
 			return err
 		}
-		begun = v.beginSave(ctx, again)
+		begun = v.beginSave(ctx, again, responses)
 	}
 	over := v.unsaved[:responses]
 	v.unsaved, v.tried, v.saving = v.unsaved[responses:], nil, nil
@@ -51,10 +51,12 @@ type jobOutcomes struct {
 	missing  time.Time // since when the job is missing in the store; zero: it is not
 }
 
-// unsavedOutcomes groups the unsaved outcomes by job, in the order in which they arrived.
-func (v *visit) unsavedOutcomes() (all []jobOutcomes) {
+func (v *visit) unsavedOutcomes() []jobOutcomes { return v.outcomesOf(v.unsaved) }
+
+// outcomesOf groups the outcomes of responses by job, in the order in which they arrived.
+func (v *visit) outcomesOf(responses []platformResponse) (all []jobOutcomes) {
 	at := map[JobID]int{}
-	for _, f := range v.unsaved {
+	for _, f := range responses {
 		for _, a := range f.outcomes {
 			i, known := at[a.job.ID]
 			if !known {
@@ -130,7 +132,7 @@ func (t attempt) wasStoredAs(row Job) bool {
 
 // save is a Save that has begun.
 type save struct {
-	responses int // len of visit.unsaved when it began
+	responses int // how many of visit.unsaved it saves, from the first on
 	said      []jobOutcomes
 	jobs      []Job // with the outcomes
 	ended     chan struct{}
@@ -138,9 +140,10 @@ type save struct {
 	err       error
 }
 
-// beginSave applies outcomes to the jobs and begins to save them. The visit may commit intents of other jobs meanwhile: neither depends on the other.
-func (v *visit) beginSave(ctx context.Context, said []jobOutcomes) *save {
-	s := &save{responses: len(v.unsaved), said: said, jobs: make([]Job, len(said)), ended: make(chan struct{})}
+// beginSave applies outcomes of the first so many received responses to the jobs and begins to save them. The visit may commit intents of other jobs meanwhile:
+// neither depends on the other.
+func (v *visit) beginSave(ctx context.Context, said []jobOutcomes, responses int) *save {
+	s := &save{responses: responses, said: said, jobs: make([]Job, len(said)), ended: make(chan struct{})}
 	if len(said) == 0 {
 		return s
 	}

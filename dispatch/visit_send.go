@@ -12,6 +12,7 @@ type platformRequest struct {
 	refusals     int // visit.refusals when the step was taken
 	at, deadline time.Time
 	asked        time.Time     // when it is sent, in the store's time
+	created      bool          // starts a job whose creation is stored with the intent
 	drift        time.Duration // see visit.leaseDrift
 }
 
@@ -28,9 +29,8 @@ const sendTimeAhead = 2 * time.Second
 // that accounts get send times one after the other. It requests it before the present one has come, so that a single account misses none.
 const nextSendTimeBefore = 250 * time.Millisecond
 
-// steps takes the most urgent steps, as many as Limits.Requests and the platform's rate allow.
-func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
-	var steps []platformRequest
+// steps adds the most urgent steps, as many as Limits.Requests and the platform's rate allow.
+func (v *visit) steps(ctx context.Context, t Token, steps []platformRequest) ([]platformRequest, error) {
 	if v.broker.backlog.full() {
 		v.resume = later(v.resume, time.Now().Add(repair))
 	}
@@ -82,13 +82,13 @@ func (v *visit) reserveSendTime(ctx context.Context, p Purpose, due time.Time) (
 // maySend reports whether a send time may be available for a class of steps.
 func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSendBefore[c.purpose()]) }
 
-// begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease was lost.
-func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
-	requests, err := v.saveAsFailed(ctx, requests)
-	if err != nil {
-		return err
+// begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease was lost. It returns the jobs
+// whose intents were committed.
+func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended map[JobID]Job, err error) {
+	if requests, err = v.saveAsFailed(ctx, requests); err != nil {
+		return nil, err
 	}
-	intended, err := v.intend(ctx, requests)
+	intended, err = v.intend(ctx, requests)
 	for _, f := range requests {
 		j, ok := intended[f.jobs[0].ID]
 		f.asked = v.now().Add(max(0, time.Until(f.at)))
@@ -97,7 +97,9 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
 			continue
 		}
 		if Is(err, Conflict) || f.submits() && !ok {
-			v.setBusy(f.jobs, false)
+			if !f.created { // otherwise its response is not saved yet
+				v.setBusy(f.jobs, false)
+			}
 			continue
 		}
 		if f.submits() {
@@ -107,7 +109,7 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
 		v.pending++
 		go v.send(ctx, f)
 	}
-	return err
+	return intended, err
 }
 
 // saveAsFailed saves requests other than submissions as failed before they are sent, for an account whose visits keep ending in crashes. If one

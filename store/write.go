@@ -224,7 +224,7 @@ func seems(j dispatch.Job) changes {
 	switch {
 	case j.Phase == dispatch.Started && !j.Updated.Equal(j.Checked):
 		return reports
-	case j.Phase == dispatch.Creating || j.Phase == dispatch.Starting:
+	case j.Phase == dispatch.Creating: // with the intent to start a job, mostly its creation is stored too
 		return steps
 	default:
 		return shown
