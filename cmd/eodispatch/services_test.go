@@ -87,7 +87,11 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 	execution := []byte(`{"inputs": {"bbox": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "eodispatch:tiles": "mgrs-100km"}}`)
 	err = errors.Join(c.call(t.Context(), http.MethodPost, "/ogcapi/processes/ndvi_anywhere/execution", execution, new(json.RawMessage)), c.call(t.Context(), http.MethodGet, "/jobs_status", nil, &lists))
 	if err != nil || len(lists.Tasks) != 1 || len(lists.Tasks[0].Homes) != 2 {
-		t.Errorf("a task of OGC API - Processes with a service at two platforms: %+v, %v", lists.Tasks, err)
+		t.Fatalf("a task of OGC API - Processes with a service at two platforms: %+v, %v", lists.Tasks, err)
+	}
+	var task api.UpscalingTask
+	if err := c.call(t.Context(), http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", lists.Tasks[0].ID), nil, &task); err != nil || len(task.Jobs) != 2 || task.Jobs[0].Name != "31UFS" {
+		t.Errorf("its jobs are %+v, %v", task.Jobs, err)
 	}
 }
 
