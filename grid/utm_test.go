@@ -2,8 +2,10 @@ package grid
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -68,6 +70,41 @@ func TestUTM_World(t *testing.T) {
 	}
 	if n != g.Cells() || math.Abs(size/a.SquareMetres()-1) > 1e-12 {
 		t.Errorf("%d squares, want %d; their size is off by %g", n, g.Cells(), size/a.SquareMetres()-1)
+	}
+}
+
+// An edge that two squares have in common is computed once, and neither an edge nor a name differs from one that is computed for its square alone.
+func TestUTM_CommonEdges(t *testing.T) {
+	squares := 0
+	for _, size := range []float64{20_000, 100_000} {
+		for _, r := range zoneRegions()[60:66] {
+			s := newSquares(zoneBranch{&r, size, 0, squareName(size), map[edge][]Point{}})
+			s.south = max(s.south, s.north-9)
+			queue := []branch{s}
+			for len(queue) > 0 {
+				last := queue[len(queue)-1].(squareRange)
+				queue = append(queue[:len(queue)-1], last.branches()...)
+				if last.west+1 != last.east || last.south+1 != last.north {
+					continue
+				}
+				squares++
+				cell := last.cell()
+				last.edges = nil
+				if alone := last.outline(); !reflect.DeepEqual(cell.outline, alone) {
+					t.Fatalf("%s: %v, want %v", cell.ID, cell.outline, alone)
+				}
+				km, half, north := int(size/1000), 's', last.south*int(size/1000)+10_000
+				if r.north {
+					half, north = 'n', north-10_000
+				}
+				if want := fmt.Sprintf("utm-%dkm-%02d%c-e%04d-n%05d", km, r.zone, half, last.west*km, north); cell.ID != want {
+					t.Fatalf("%s, want %s", cell.ID, want)
+				}
+			}
+		}
+	}
+	if squares < 1_000 {
+		t.Errorf("only %d squares", squares)
 	}
 }
 
