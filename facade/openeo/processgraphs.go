@@ -42,6 +42,8 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 		return nil, refused(http.StatusBadRequest, "ProcessGraphMissing", "The process has no process_graph.")
 	case json.Unmarshal(members["process_graph"], &graph) != nil || len(graph) == 0:
 		return nil, refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process_graph must be an object of nodes.")
+	case !areParameters(members["parameters"]):
+		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of a process must be an array of objects, each with a name.")
 	}
 	if err := checkNodes(members["process_graph"]); err != nil {
 		return nil, err
@@ -59,6 +61,23 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 	}
 	err = f.Processes.SaveProcess(r.Context(), r.user, dispatch.StoredProcess{ID: id, Body: text}, processQuota)
 	return &answer{}, err
+}
+
+// areParameters reports whether the parameters of a process are absent, null, or objects with names.
+func areParameters(raw json.RawMessage) bool {
+	var all []struct{ Name string }
+	if len(raw) == 0 {
+		return true
+	}
+	if json.Unmarshal(raw, &all) != nil {
+		return false
+	}
+	for _, p := range all {
+		if p.Name == "" {
+			return false
+		}
+	}
+	return true
 }
 
 // checkNodes refuses a process graph whose nodes have the wrong form.

@@ -85,10 +85,16 @@ func TestProcessGraphs_InPages(t *testing.T) {
 	}
 }
 
+// withParameters returns a process whose parameters are a JSON value.
+func withParameters(value string) string {
+	return `{"parameters":` + value + `,"process_graph":{"one":{"process_id":"add","arguments":{},"result":true}}}`
+}
+
 func TestProcessGraphs_Refused(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	for body, code := range map[string]string{`{}`: "ProcessGraphMissing", `{"process_graph":[]}`: "ProcessGraphInvalid", `{"process_graph":{}}`: "ProcessGraphInvalid",
-		`[]`: "ContentTypeInvalid", `{"a":1,"a":2}`: "ProcessGraphInvalid"} {
+		`[]`: "ContentTypeInvalid", `{"a":1,"a":2}`: "ProcessGraphInvalid",
+		withParameters(`7`): "ProcessInvalid", withParameters(`["a"]`): "ProcessInvalid", withParameters(`[{"schema":{}}]`): "ProcessInvalid"} {
 		refusedWith(t, w.ask("PUT", graphs+"/p", body, "Authorization", anna), http.StatusBadRequest, code)
 	}
 	refusedWith(t, w.ask("PUT", graphs+"/save_result", sum, "Authorization", anna), http.StatusBadRequest, "PredefinedProcessExists")
