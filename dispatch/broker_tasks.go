@@ -1,6 +1,9 @@
 package dispatch
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // AcceptTask stores a task and a job for each value, or combination of values, of its dimensions, all or none, and does not wait for the platform. A key that was used
 // before returns the task stored then; Conflict if it was deleted since.
@@ -176,4 +179,32 @@ func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, e
 		within[i].Daily = 0
 	}
 	return within, err
+}
+
+const (
+	finishEvery = 5 * time.Second // how often changes of tasks are looked for that nobody continues
+	changeIdle  = 3 * time.Second // how long such a change has stood still
+)
+
+// FinishChanges finishes the changes of tasks that a process began and did not end, until ctx is done. Every process runs it.
+func (b *Broker) FinishChanges(ctx context.Context) {
+	every := time.NewTicker(finishEvery)
+	defer every.Stop()
+	for {
+		changes, err := b.Store.FinishChanges(ctx, changeIdle)
+		for _, c := range changes {
+			b.Log.InfoContext(ctx, "a change of a task was finished that had been interrupted", "action", c.Action, "user", string(c.Owner), "account", string(c.Account), "task", int64(c.Task))
+			b.queues.forget(c.Account)
+			b.wake(c.Account)
+			b.notifyUser(c.Owner)
+		}
+		if err != nil && ctx.Err() == nil {
+			b.Log.WarnContext(ctx, "finishing interrupted changes of tasks failed", "error", err)
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

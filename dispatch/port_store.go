@@ -153,6 +153,11 @@ type Changes interface {
 	// RetryTask resets the chosen failed jobs of a task to waiting, see [Job.Retry], and wakes the account. It returns the account and the number
 	// of those jobs. LimitReached as in Accept, Invalid as in CancelJobs.
 	RetryTask(ctx context.Context, u UserID, id TaskID, c Choice, within ...Quota) (Account, int, error)
+	// FinishChanges finishes what CancelTask, DiscardTask, PauseTask, ResumeTask, CancelJobs and RetryTask have begun and nobody has continued for idle,
+	// because their process died or their caller gave up. They change the jobs of a large task range by range, each in its own commit: from the first
+	// one on, Intend submits no waiting job of a task that is being canceled or paused, the jobs that a retry will add count in quotas, and the next
+	// change of the task comes after this one. It returns the changes.
+	FinishChanges(ctx context.Context, idle time.Duration) ([]FinishedChange, error)
 	// AnnotateJob changes the annotations of a job, and Job.Updated. Invalid, and nothing changed, if they would exceed their bounds.
 	AnnotateJob(ctx context.Context, u UserID, id JobID, c AnnotationChange) error
 	// AnnotateTask changes the annotations of a task, and Task.Edited, likewise.
@@ -165,6 +170,14 @@ type Changes interface {
 	MarkAwaited(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
 	// AnyAwaited reports whether a fresher status is awaited for any started job.
 	AnyAwaited(context.Context, UserID, Scope) (bool, error)
+}
+
+// FinishedChange is a change of the jobs of a task that somebody else has begun.
+type FinishedChange struct {
+	Task    TaskID
+	Owner   UserID
+	Account Account
+	Action  string
 }
 
 // Documents compares the documents that define services with those that waiting jobs were accepted with.

@@ -96,13 +96,18 @@ func (l accountReader) steps(ctx context.Context, n int, next query.GetAgendaRow
 	return err
 }
 
-// lines reads the lines that have due waiting jobs.
+// lines reads the lines that have due waiting jobs. If none has, those that are due belong to tasks that a change under way stops, and the end of the
+// change wakes the account.
 func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) error {
 	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) {
 		return nil
 	}
 	all, err := l.allLines(ctx)
+	g.NextWaiting = time.Time{}
 	for _, line := range all {
+		if g.NextWaiting.IsZero() || line.Due.Before(g.NextWaiting) {
+			g.NextWaiting = line.Due
+		}
 		if micros(line.Due) <= l.now {
 			line.Waiting = 0
 			g.Lines = append(g.Lines, line)

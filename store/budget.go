@@ -24,6 +24,9 @@ type budgeted struct {
 	room   int
 	why    dispatch.Attention // of there being no room
 	more   bool               // a job was kept back
+	stops  bool               // a change of the task that is under way keeps all back
+
+	changes bool // its jobs are yet to be paused or resumed, see finishChange
 }
 
 // lockBudgets locks the tasks with a budget of the jobs that count. A job without one costs no statement.
@@ -44,7 +47,11 @@ func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, coun
 		if err != nil {
 			return b, err
 		}
-		b.of[id] = &budgeted{LockBudgetRow: row, budget: dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}}
+		open, err := openChange(ctx, q, id)
+		if err != nil {
+			return b, err
+		}
+		b.of[id] = &budgeted{LockBudgetRow: row, budget: dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}, stops: open != nil && open.Stops}
 	}
 	return b, nil
 }
@@ -60,6 +67,9 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 		return jobs, nil
 	}
 	for id, t := range b.of {
+		if t.stops {
+			continue
+		}
 		if t.room, t.why, err = roomOf(ctx, b.q, id, t.budget); err != nil {
 			return nil, err
 		}
@@ -71,7 +81,7 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 			continue
 		}
 		if t.room == 0 {
-			t.more = true
+			t.more = !t.stops
 			continue
 		}
 		t.room--
@@ -81,7 +91,7 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 }
 
 // pause pauses the tasks of which jobs were kept back, and returns the jobs whose intents were stored, as they are then.
-func (b budgets) pause(ctx context.Context, kept []dispatch.Job) ([]dispatch.Job, error) {
+func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.Job, err error) {
 	for _, id := range b.tasks() {
 		t := b.of[id]
 		if !t.more {
@@ -94,7 +104,7 @@ func (b budgets) pause(ctx context.Context, kept []dispatch.Job) ([]dispatch.Job
 			}
 			t.why = why
 		}
-		if err := pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
+		if t.changes, err = pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
 			return nil, err
 		}
 		for i, j := range kept {
@@ -135,13 +145,27 @@ func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err e
 
 // goOn resumes a task that a budget paused. Of a task on trial only the first jobs go on.
 func (b budgets) goOn(ctx context.Context, id dispatch.TaskID, t *budgeted) error {
-	if t.Trial == 0 {
-		return markResumed(ctx, b.q, id, b.now)
+	mark := query.MarkTaskParams{Now: b.now, ID: id}
+	if t.Trial > 0 {
+		mark.Paused, mark.PausedFor = true, dispatch.Trial
 	}
-	if err := b.q.MarkTask(ctx, query.MarkTaskParams{Paused: true, PausedFor: dispatch.Trial, Now: b.now, ID: id}); err != nil {
+	if err := b.q.MarkTask(ctx, mark); err != nil {
 		return err
 	}
-	return b.q.ResumeTaskJobs(ctx, b.now, int64(id), t.Trial)
+	c, err := changeOfAll(ctx, b.q, id, changeResume)
+	if err != nil {
+		return err
+	}
+	if t.Trial > 0 {
+		c.Last = min(c.Last, t.Trial)
+	}
+	t.changes, err = c.begin(ctx, b.q, b.now)
+	return err
+}
+
+// changing returns the tasks whose jobs are yet to be paused or resumed.
+func (b budgets) changing() []dispatch.TaskID {
+	return slices.DeleteFunc(b.tasks(), func(id dispatch.TaskID) bool { return !b.of[id].changes })
 }
 
 func (b budgets) tasks() []dispatch.TaskID {

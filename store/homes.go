@@ -112,12 +112,16 @@ func loadOf(r query.ListSpreadRow, now int64) dispatch.HomeLoad {
 }
 
 // pauseSpread pauses the tasks with several homes, of which a job that waits at one may have been moved to another since, and may run there.
-func pauseSpread(ctx context.Context, q tx, now int64) error {
+// It returns those whose jobs are yet to be paused, see finishChange.
+func pauseSpread(ctx context.Context, q tx, now int64) (changing []dispatch.TaskID, err error) {
 	ids, err := q.ListSpreadTasks(ctx)
 	for _, id := range ids {
-		err = errors.Join(err, pauseTask(ctx, q, id, dispatch.None, now))
+		more, failed := pauseTask(ctx, q, id, dispatch.None, now)
+		if err = errors.Join(err, failed); more {
+			changing = append(changing, id)
+		}
 	}
-	return err
+	return changing, err
 }
 
 // errNothingMoved undoes a move that moved nothing.

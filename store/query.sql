@@ -271,9 +271,9 @@ UPDATE jobs SET removal_due = CAST(sqlc.arg(now) AS BIGINT), version = version +
 WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND attempt > 0 AND removal_due = 0 AND removal = '';
 
 -- name: PlanRemovals :exec
--- Likewise, of the jobs of a task.
+-- Likewise, of jobs of a task.
 UPDATE jobs SET removal_due = CAST(sqlc.arg(now) AS BIGINT), version = version + 1
-WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND attempt > 0 AND removal_due = 0 AND removal = '';
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND number > CAST(sqlc.arg(first) AS BIGINT) AND number <= CAST(sqlc.arg(last) AS BIGINT) AND attempt > 0 AND removal_due = 0 AND removal = '';
 
 -- name: ListRemovable :many
 -- Ended jobs, in order of id, that may be at their platforms.
@@ -456,7 +456,7 @@ ORDER BY jobs.moved, jobs.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 UPDATE tasks SET hidden = TRUE WHERE id = $1;
 
 -- name: CancelTaskJobs :execrows
--- Like CancelJob.
+-- Like CancelJob, of a range of numbers or, of these, only of those given between bars.
 UPDATE jobs SET desired = 'canceled', version = version + 1,
 	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST(sqlc.arg(margin) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 		WHEN send_by + CAST(sqlc.arg(margin) AS BIGINT) < due THEN send_by + CAST(sqlc.arg(margin) AS BIGINT) ELSE due END,
@@ -466,7 +466,8 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	updated = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
-WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND number > CAST(sqlc.arg(first) AS BIGINT) AND number <= CAST(sqlc.arg(last) AS BIGINT) AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+	AND (CAST(sqlc.arg(numbers) AS TEXT) = '' OR replace(CAST(sqlc.arg(numbers) AS TEXT), '|' || CAST(number AS TEXT) || '|', '') <> CAST(sqlc.arg(numbers) AS TEXT))
 	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT));
 
 -- name: MarkTask :exec
@@ -499,7 +500,7 @@ UPDATE jobs SET paused = TRUE,
 	attention = CASE WHEN phase = 'waiting' THEN 'paused' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	tries = CASE WHEN phase = 'waiting' THEN 0 ELSE tries END, refused = CASE WHEN phase = 'waiting' THEN 0 ELSE refused END,
 	due = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(never) AS BIGINT) ELSE due END
-WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND NOT paused AND (phase <> 'ended' OR status = 'failed');
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND number > CAST(sqlc.arg(first) AS BIGINT) AND number <= CAST(sqlc.arg(last) AS BIGINT) AND NOT hidden AND NOT paused AND (phase <> 'ended' OR status = 'failed');
 
 -- name: ResumeTaskJobs :exec
 UPDATE jobs SET paused = FALSE,
@@ -507,10 +508,10 @@ UPDATE jobs SET paused = FALSE,
 	updated = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	due = CASE WHEN phase = 'waiting' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE due END
-WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND paused AND (CAST(sqlc.arg(most) AS BIGINT) = 0 OR number <= CAST(sqlc.arg(most) AS BIGINT));
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND number > CAST(sqlc.arg(first) AS BIGINT) AND number <= CAST(sqlc.arg(last) AS BIGINT) AND paused;
 
 -- name: HideTaskJobs :exec
-UPDATE jobs SET hidden = TRUE WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
+UPDATE jobs SET hidden = TRUE WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND number > CAST(sqlc.arg(first) AS BIGINT) AND number <= CAST(sqlc.arg(last) AS BIGINT) AND NOT hidden;
 
 -- name: LockTask :one
 -- Locks the task: its other changes come before or after, not in between.
@@ -567,13 +568,43 @@ WHERE jobs.account = sqlc.arg(account) AND jobs.phase = 'waiting' AND jobs.desir
 
 -- name: ListFailed :many
 -- Skips jobs that another transaction is changing.
-SELECT * FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
+SELECT * FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND number > CAST(sqlc.arg(first) AS BIGINT) AND number <= CAST(sqlc.arg(last) AS BIGINT)
+	AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED;
+
+-- name: ListFailedNumbers :many
+-- Of the jobs that ListFailed would return.
+SELECT id, number, bytes FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
+ORDER BY number;
+
+-- name: LastNumber :one
+SELECT CAST(COALESCE((SELECT number FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 ORDER BY number DESC LIMIT 1), 0) AS BIGINT) AS last;
+
+-- name: LockAnyTask :one
+-- Like LockTask, whoever owns it, and also if its owner has deleted it.
+UPDATE tasks SET hidden = hidden WHERE id = $1 RETURNING owner, account, spread;
+
+-- name: GetTaskChange :one
+SELECT * FROM task_changes WHERE task = $1;
+
+-- name: WriteTaskChange :exec
+INSERT INTO task_changes (task, owner, account, action, stops, statuses, numbers, last, done, jobs, bytes, touched)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (task) DO UPDATE SET done = excluded.done, jobs = excluded.jobs, bytes = excluded.bytes, touched = excluded.touched;
+
+-- name: EndTaskChange :exec
+DELETE FROM task_changes WHERE task = $1;
+
+-- name: ListTaskChanges :many
+-- Those that nothing has continued since a time. One whose time is in the future was continued before the clock was set back.
+SELECT task, owner, account, action FROM task_changes WHERE touched <= CAST(sqlc.arg(before) AS BIGINT) OR touched > CAST(sqlc.arg(now) AS BIGINT) ORDER BY task;
 
 -- name: CountOwned :one
 -- Jobs created within the period in which the time lies are counted one by one.
 SELECT CAST(COALESCE((SELECT SUM(l.waiting + l.held) FROM owner_counts l WHERE l.owner = sqlc.arg(owner)
-		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT))), 0) AS BIGINT) AS live,
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT))), 0)
+	+ COALESCE((SELECT SUM(t.jobs) FROM task_changes t WHERE t.owner = sqlc.arg(owner)
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR t.account = CAST(sqlc.arg(account) AS TEXT))), 0) AS BIGINT) AS live,
 	CAST(COALESCE((SELECT SUM(p.jobs) FROM period_counts p WHERE p.owner = sqlc.arg(owner) AND p.period > CAST(sqlc.arg(period) AS BIGINT)
 		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR p.account = CAST(sqlc.arg(account) AS TEXT))), 0)
 	+ (SELECT count(*) FROM jobs d WHERE d.owner = sqlc.arg(owner) AND d.created > CAST(sqlc.arg(since) AS BIGINT) AND d.created < CAST(sqlc.arg(until) AS BIGINT)
@@ -589,6 +620,7 @@ WITH RECURSIVE hop (task) AS (
 	FROM hop WHERE hop.task IS NOT NULL
 )
 SELECT CAST(COALESCE((SELECT SUM(c.bytes) FROM owner_counts c WHERE c.owner = sqlc.arg(owner)), 0)
+	+ COALESCE((SELECT SUM(t.bytes) FROM task_changes t WHERE t.owner = sqlc.arg(owner)), 0)
 	+ COALESCE((SELECT SUM(octet_length(tasks.request) + tasks.sent) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
 	+ COALESCE((SELECT SUM(octet_length(r.request)) FROM sync_runs r
 		WHERE r.owner = sqlc.arg(owner) AND r.ended = 0 AND r.lapses > CAST(sqlc.arg(now) AS BIGINT)), 0) AS BIGINT);
@@ -738,6 +770,7 @@ SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('w
 	AND moved <= sqlc.arg(stalled);
 
 -- name: ListLines :many
+-- Without lines of tasks that a change under way stops.
 -- Hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs, or of lines that are empty. due
 -- and head belong to a line's first waiting job. A hop finds that job by one search of the index. Jobs that are due dispatch.Never are left out;
 -- the number is not a parameter because PostgreSQL would not use an index for jobs that are due before it.
@@ -754,7 +787,8 @@ SELECT CAST(hop.owner AS TEXT) AS owner, CAST(hop.task AS BIGINT) AS task, CAST(
 	CAST(COALESCE((SELECT SUM(h.held) FROM line_counts h WHERE h.account = sqlc.arg(account) AND h.owner = hop.owner AND h.task = hop.task), 0) AS BIGINT) AS held,
 	CAST(COALESCE((SELECT SUM(u.held) FROM owner_counts u WHERE u.owner = hop.owner AND u.account = sqlc.arg(account)), 0) AS BIGINT) AS owner_held
 FROM hop LEFT JOIN turns t ON t.account = sqlc.arg(account) AND t.line = hop.line
-	LEFT JOIN turns o ON o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789');
+	LEFT JOIN turns o ON o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789')
+WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = hop.task AND s.stops);
 
 -- name: CountOwner :one
 -- What an owner has at an account, without paused jobs.
@@ -1568,7 +1602,8 @@ DELETE FROM deliveries WHERE (hook, job, epoch, status) IN (SELECT d.hook, d.job
 	WHERE d.queued <= CAST(sqlc.arg(before) AS BIGINT) ORDER BY d.queued LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: ListMarkedTasks :many
-SELECT DISTINCT task FROM task_marks ORDER BY task LIMIT CAST(sqlc.arg(n) AS BIGINT);
+-- Those that a change under way stops come after it, as if it had changed all jobs at once.
+SELECT DISTINCT task FROM task_marks WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = task_marks.task AND s.stops) ORDER BY task LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: TakeMarks :execrows
 DELETE FROM task_marks WHERE task = CAST(sqlc.arg(task) AS BIGINT);

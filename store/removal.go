@@ -61,12 +61,7 @@ func (s *Store) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobI
 
 // DiscardTask cancels and hides a task with its jobs, and plans their removal from their platform.
 func (s *Store) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
-	return s.changeTask(ctx, "DiscardTask", u, id, func(q tx, now int64) error {
-		if err := cancelTask(ctx, q, id, true, now); err != nil {
-			return err
-		}
-		return q.PlanRemovals(ctx, now, int64(id))
-	})
+	return s.endTask(ctx, "DiscardTask", u, id, changeDiscard)
 }
 
 // discardedAfter is the age, in microseconds, at which jobs that their owners deleted are removed from their platforms if all aged jobs are. It lies

@@ -12,6 +12,7 @@ import (
 // MarkRestored marks the database as restored from a backup. It ends all sessions of browsers, because users may have signed out since the
 // backup.
 func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error) {
+	var paused []dispatch.TaskID
 	err = s.in(ctx, s.write, "MarkRestored", func(q tx, now int64) error {
 		if err := q.SkipIDs(ctx, dispatch.SkippedIDs); err != nil {
 			return err
@@ -22,7 +23,7 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 		if err := q.EndRetries(ctx); err != nil {
 			return err
 		}
-		if err := pauseSpread(ctx, q, now); err != nil {
+		if paused, err = pauseSpread(ctx, q, now); err != nil {
 			return err
 		}
 		n, err := q.MarkRestored(ctx, int64(r), now)
@@ -32,6 +33,7 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 	if err != nil {
 		return 0, err
 	}
+	s.finishAll(ctx, paused)
 	for _, b := range s.ids { // previously reserved ids are not used any more
 		b.forget()
 	}

@@ -36,6 +36,7 @@ var scans = map[string]string{
 	"listRevocations":      "a row for each grant that could not be revoked yet",
 	"listServed":           "a row for each platform",
 	"listSourceStates":     "a row for each source of the catalogue",
+	"listTaskChanges":      "a row for each change of a task under way",
 	"listTurnAccounts":     "the accounts of the turns, which have a row for each line; hourly, no transaction that writes",
 	"listUnrecognized":     "jobs at platforms that no restored job is",
 	"listWorking":          "a row for each account; when an operator asks",

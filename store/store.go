@@ -54,6 +54,9 @@ type Store struct {
 	schemaWas, schema int64 // versions: as it was found, and now
 	created           bool  // Open found an empty database and made its schema
 
+	changeRange int                   // see ChangeInRanges; 0: as many jobs as one transaction may change
+	beforeRange func(context.Context) // likewise; nil: nothing is called
+
 	trace   TraceFunc     // nil: nothing is traced
 	keyLife time.Duration // of idempotency keys
 	removed func(kind string, n int64)

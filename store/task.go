@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -314,43 +313,46 @@ func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch
 
 // CancelTask cancels all jobs of a task, and with hide hides them and the task.
 func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account, error) {
-	return s.changeTask(ctx, "CancelTask", u, id, func(q tx, now int64) error { return cancelTask(ctx, q, id, hide, now) })
+	action := changeCancel
+	if hide {
+		action = changeDelete
+	}
+	return s.endTask(ctx, "CancelTask", u, id, action)
 }
 
-func cancelTask(ctx context.Context, q tx, id dispatch.TaskID, hide bool, now int64) error {
-	if _, err := q.CancelTaskJobs(ctx, query.CancelTaskJobsParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, Task: int64(id)}); err != nil {
-		return err
-	}
-	if err := markResumed(ctx, q, id, now); err != nil || !hide {
-		return err
-	}
-	return errors.Join(q.HideTask(ctx, id), q.HideTaskJobs(ctx, int64(id)))
+// endTask cancels all jobs of a task. If they are hidden, the task is hidden first.
+func (s *Store) endTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, action string) (dispatch.Account, error) {
+	a, _, err := s.changeTask(ctx, op, u, id, func(q tx, now int64) (c *taskChange, err error) {
+		err = q.MarkTask(ctx, query.MarkTaskParams{Now: now, ID: id})
+		if err == nil && action != changeCancel {
+			err = q.HideTask(ctx, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return changeOfAll(ctx, q, id, action)
+	})
+	return a, err
 }
 
 // CancelJobs cancels the chosen jobs of a task.
 func (s *Store) CancelJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (a dispatch.Account, n int, err error) {
-	a, err = s.changeTask(ctx, "CancelJobs", u, id, func(q tx, now int64) error {
-		n = 0
-		if c.Jobs == nil && c.Statuses != nil && len(c.Statuses) == 0 { // the query takes no statuses for any
-			return nil
+	return s.changeTask(ctx, "CancelJobs", u, id, func(q tx, now int64) (*taskChange, error) {
+		change, err := changeOfAll(ctx, q, id, changeCancelSome)
+		if err != nil {
+			return nil, err
 		}
-		margin := dispatch.SettleMargin.Microseconds()
-		if c.Jobs == nil {
-			rows, err := q.CancelTaskJobs(ctx, query.CancelTaskJobsParams{Margin: margin, Now: now, Task: int64(id), Statuses: joinList(c.Statuses)})
-			n = int(rows)
-			return err
+		change.Statuses = joinList(c.Statuses)
+		if c.Jobs == nil && (c.Statuses == nil || len(c.Statuses) > 0) { // the query takes no statuses for any
+			return change, nil
 		}
 		jobs, err := chosen(ctx, q, u, id, c)
-		for _, j := range jobs {
-			_, failed := q.CancelJob(ctx, query.CancelJobParams{Margin: margin, Now: now, ID: j.ID, Owner: u, Statuses: joinList(c.Statuses)})
-			if failed == nil {
-				n++
-			}
-			err = errors.Join(err, missing(failed)) // missing: it has left its status meanwhile, has ended, or was canceled
+		numbers := make([]int64, len(jobs))
+		for i, j := range jobs {
+			numbers[i] = int64(j.Number)
 		}
-		return err
+		return change.only(numbers), err
 	})
-	return a, n, err
 }
 
 // chosen returns the chosen jobs of a task, by id.
@@ -377,102 +379,84 @@ func chosen(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, c 
 
 // PauseTask keeps the waiting jobs of a task from being submitted.
 func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
-	return s.changeTask(ctx, "PauseTask", u, id, func(q tx, now int64) error {
+	a, _, err := s.changeTask(ctx, "PauseTask", u, id, func(q tx, now int64) (*taskChange, error) {
 		switch is, err := q.LockBudget(ctx, id); {
 		case err != nil:
-			return err
+			return nil, err
 		case is.Paused && is.PausedFor != dispatch.Trial:
-			return nil
+			return &taskChange{}, nil
 		}
-		return pauseTask(ctx, q, id, dispatch.None, now)
+		return markPaused(ctx, q, id, dispatch.None, now)
 	})
+	return a, err
 }
 
-// pauseTask pauses a task for its owner, or for the reason that its attention shows.
-func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) error {
+// markPaused pauses a task for its owner, or for the reason that its attention shows, and returns the change of its jobs.
+func markPaused(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) (*taskChange, error) {
 	if err := q.MarkTask(ctx, query.MarkTaskParams{Paused: true, PausedFor: why, Now: now, ID: id}); err != nil {
-		return err
+		return nil, err
 	}
-	return q.PauseTaskJobs(ctx, now, micros(dispatch.Never), int64(id))
+	return changeOfAll(ctx, q, id, changePause)
+}
+
+// pauseTask pauses a task in the transaction of another change, see begin.
+func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) (more bool, err error) {
+	c, err := markPaused(ctx, q, id, why, now)
+	if err != nil {
+		return false, err
+	}
+	return c.begin(ctx, q, now)
 }
 
 // ResumeTask undoes PauseTask, and ends a trial.
 func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *float64) (dispatch.Account, error) {
-	return s.changeTask(ctx, "ResumeTask", u, id, func(q tx, now int64) error {
+	a, _, err := s.changeTask(ctx, "ResumeTask", u, id, func(q tx, now int64) (*taskChange, error) {
 		if err := setBudget(ctx, q, id, budget); err != nil {
-			return err
+			return nil, err
 		}
-		return markResumed(ctx, q, id, now)
-	})
-}
-
-func markResumed(ctx context.Context, q tx, id dispatch.TaskID, now int64) error {
-	if err := q.MarkTask(ctx, query.MarkTaskParams{Now: now, ID: id}); err != nil {
-		return err
-	}
-	return q.ResumeTaskJobs(ctx, now, int64(id), 0)
-}
-
-// changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after the other. The account's
-// row is written last, as in Save.
-func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, change func(q tx, now int64) error) (a dispatch.Account, err error) {
-	err = s.in(allow(ctx, listWithin), s.write, op, func(q tx, now int64) error {
-		is, err := q.LockTask(ctx, id, u)
-		if err != nil {
-			return err
+		if err := q.MarkTask(ctx, query.MarkTaskParams{Now: now, ID: id}); err != nil {
+			return nil, err
 		}
-		a = is.Account
-		if err := change(q, now); err != nil {
-			return err
-		}
-		return wakeTask(ctx, q, id, is, now)
+		return changeOfAll(ctx, q, id, changeResume)
 	})
 	return a, err
 }
 
 // RetryTask resets the chosen failed jobs of a task to waiting.
 func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
-	ctx = allow(ctx, listWithin)
-	end, err := s.lockCount(ctx, "RetryTask", u, within)
+	end, err := s.lockCount(allow(ctx, listWithin), "RetryTask", u, within)
 	if err != nil {
 		return "", 0, err
 	}
 	defer end()
-	err = s.in(ctx, s.write, "RetryTask", func(q tx, now int64) error {
-		is, err := q.LockTask(ctx, id, u)
-		if err != nil {
-			return err
-		}
-		a = is.Account
+	return s.changeTask(ctx, "RetryTask", u, id, func(q tx, now int64) (*taskChange, error) {
 		if _, err := chosen(ctx, q, u, id, c); err != nil {
-			return err
+			return nil, err
 		}
-		rows, err := q.ListFailed(ctx, int64(id))
+		rows, err := q.ListFailedNumbers(ctx, int64(id))
 		if err == nil && len(rows) == 0 {
 			err = refusePruned(ctx, q, id)
 		}
-		rows = slices.DeleteFunc(rows, func(r query.Job) bool { return !c.Contains(dispatch.Job{ID: r.ID, Status: r.Status}) })
-		jobs, err := jobsOf(rows, err)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		bytes, err := bytesOf(ctx, q, id, rows)
+		change := &taskChange{TaskChange: query.TaskChange{Task: int64(id), Action: changeRetry}}
+		var numbers []int64
+		for _, r := range rows {
+			if c.Contains(dispatch.Job{ID: r.ID, Status: dispatch.Failed}) {
+				numbers = append(numbers, int64(r.Number))
+				change.Jobs, change.Bytes = change.Jobs+1, change.Bytes+r.Bytes
+			}
+		}
+		if len(numbers) == 0 {
+			return nil, s.admit(ctx, q, u, 0, 0, within, now)
+		}
+		shared, err := q.CountShared(ctx, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := s.admit(ctx, q, u, len(jobs), bytes, within, now); err != nil {
-			return err
-		}
-		for i, j := range jobs {
-			jobs[i] = j.RetryAmong(is.Spread != notSpread, at(now))
-		}
-		kept, err := write(ctx, q, jobs, true)
-		if n = len(kept); err != nil || n == 0 {
-			return err
-		}
-		return wakeTask(ctx, q, id, is, now)
+		return change.only(numbers), s.admit(ctx, q, u, len(numbers), change.Bytes+shared, within, now)
 	})
-	return a, n, err
 }
 
 // refusePruned returns Conflict for a task whose failed jobs cannot run again, because their parameters were deleted.
@@ -483,16 +467,4 @@ func refusePruned(ctx context.Context, q tx, id dispatch.TaskID) error {
 	}
 	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.RetryTask",
 		Text: "The parameters of the failed jobs were deleted, because the jobs ended long ago. Submit the task again."}
-}
-
-// bytesOf returns how many bytes the user's live jobs grow by when these jobs of a task are live again.
-func bytesOf(ctx context.Context, q tx, id dispatch.TaskID, rows []query.Job) (n int64, err error) {
-	if len(rows) == 0 {
-		return 0, nil
-	}
-	n, err = q.CountShared(ctx, id)
-	for _, r := range rows {
-		n += r.Bytes
-	}
-	return n, err
 }

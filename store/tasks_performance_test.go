@@ -95,3 +95,64 @@ func leastOf(b *testing.B, s dispatch.Store, t dispatch.TaskRecord, read func(*t
 	}
 	return shortest.Round(time.Microsecond)
 }
+
+// BenchmarkPerformanceOfCancel measures how long another write waits while a task of 10,000 jobs that wait is changed.
+func BenchmarkPerformanceOfCancel(b *testing.B) {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintln(table, "10,000 jobs\ttakes\tlongest wait of another write")
+	for _, hooks := range []int{0, 20} {
+		eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+			for i := range hooks {
+				h := dispatch.Hook{ID: fmt.Sprint(i), Owner: "ann", Kind: dispatch.Webhook, URL: "https://r.example.org/", Sealed: dispatch.Sealed{Key: "k", Text: "sealed"},
+					Statuses: []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}}
+				if err := s.(dispatch.Hooks).AddHook(b.Context(), h, hooks); err != nil {
+					b.Fatal(err)
+				}
+			}
+			task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+			jobs := drafts(10_000)
+			for i := range jobs {
+				jobs[i].Number = i + 1
+			}
+			if _, err := s.Accept(b.Context(), dispatch.Key{}, task, jobs); err != nil {
+				b.Fatal(err)
+			}
+			analyze()
+			for _, c := range []struct {
+				name   string
+				change func() error
+			}{
+				{"pause", func() error { _, err := s.PauseTask(b.Context(), "ann", task.ID); return err }},
+				{"resume", func() error { _, err := s.ResumeTask(b.Context(), "ann", task.ID, nil); return err }},
+				{"cancel", func() error { _, err := s.CancelTask(b.Context(), "ann", task.ID, false); return err }},
+				{"delete", func() error { _, err := s.CancelTask(b.Context(), "ann", task.ID, true); return err }},
+			} {
+				took, waited := whileWriting(b, s, c.change)
+				fmt.Fprintf(table, "%s, %s, %d hooks\t%v\t%v\n", b.Name(), c.name, hooks, took, waited)
+			}
+		})
+	}
+}
+
+// whileWriting returns how long a change takes, and the longest of the small writes that are made meanwhile, one after the other.
+func whileWriting(b *testing.B, s dispatch.Store, change func() error) (took, waited time.Duration) {
+	done := make(chan error, 1)
+	began := time.Now()
+	go func() { done <- change() }()
+	for {
+		asked := time.Now()
+		if err := s.Wake(b.Context(), "p/shared"); err != nil {
+			b.Fatal(err)
+		}
+		waited = max(waited, time.Since(asked))
+		select {
+		case err := <-done:
+			if err != nil {
+				b.Fatal(err)
+			}
+			return time.Since(began).Round(time.Millisecond), waited.Round(time.Millisecond)
+		default:
+		}
+	}
+}

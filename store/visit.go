@@ -217,6 +217,7 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 	if slices.ContainsFunc(jobs, func(j dispatch.Job) bool { return j.Budgeted }) {
 		ctx = allow(ctx, listWithin)
 	}
+	var changing []dispatch.TaskID
 	err = s.inVisit(ctx, "Intend", len(jobs), func(q tx, now int64) error {
 		within, err := lockBudgets(ctx, q, jobs, now, isWaiting)
 		if err != nil {
@@ -236,11 +237,13 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 		if kept, err = within.pause(ctx, kept); err != nil {
 			return err
 		}
+		changing = within.changing()
 		return renewAndCount(ctx, q, l, now, limits.Lease(), served(jobs, kept))
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.finishAll(ctx, changing)
 	return kept, nil
 }
 
@@ -260,6 +263,7 @@ func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 
 // Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
 func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
+	var changing []dispatch.TaskID
 	err = s.inVisit(ctx, "Save", len(jobs), func(q tx, now int64) error {
 		within, err := lockBudgets(ctx, q, jobs, now, runsNoMore)
 		if err != nil {
@@ -272,6 +276,7 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.
 		if err != nil {
 			return err
 		}
+		changing = within.changing()
 		for _, a := range append(resumed, wake...) {
 			if err := q.Wake(ctx, a, now); err != nil {
 				return err
@@ -282,6 +287,7 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.
 	if err != nil {
 		return nil, err
 	}
+	s.finishAll(ctx, changing)
 	return saved, nil
 }
 

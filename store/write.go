@@ -97,7 +97,7 @@ var columns = []column{
 
 // update selects what a statement writes.
 type update struct {
-	wanted bool    // only jobs that their owner wants to run
+	wanted bool    // only jobs that their owner wants to run, and that no change of their task under way stops
 	upTo   changes // only jobs whose columns of other changes stay as they are, and only the columns of these changes
 }
 
@@ -113,7 +113,7 @@ func (u update) text(with, from string) string {
 		}
 	}
 	if u.wanted {
-		where.WriteString(" AND jobs.desired = 'run'")
+		where.WriteString(" AND jobs.desired = 'run' AND (jobs.phase <> 'waiting' OR NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = jobs.task AND s.stops))")
 	}
 	return with + "UPDATE jobs SET version = jobs.version + 1" + sets.String() + " FROM " + from +
 		" WHERE jobs.id = new.id AND jobs.version = new.version" + where.String() + " RETURNING jobs.id, jobs.desired, jobs.hidden, jobs.paused"

@@ -245,6 +245,9 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 		b.runGuarded(ctx, "spreading tasks", func() error { b.jobs.SpreadTasks(ctx); return nil })
 	})
 	all.Go(func() {
+		b.runGuarded(ctx, "finishing changes", func() error { b.jobs.FinishChanges(ctx); return nil })
+	})
+	all.Go(func() {
 		b.runGuarded(ctx, "counting for the metrics", func() error { b.seen.RunCensus(ctx, b.store, b.jobs.Backends, b.log); return nil })
 	})
 	all.Go(func() {

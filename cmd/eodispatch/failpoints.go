@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // EODISPATCH_DIE names the point at which the process kills itself as kill -9 does: "start sent", or for the third time that it
@@ -23,7 +24,8 @@ import (
 //
 // Points at a platform: create, start, execute, status, list and cancel, each with before, sent (the request is written, no
 // response was read) and after (the response arrived and was not yet processed). Points at the store, each with before and
-// after (committed): accept, want (an owner's cancel), "intend create", "intend start", "save PHASE", move, release. Points of messages to hooks:
+// after (committed): accept, want (an owner's cancel), "want task", pause, resume, "intend create", "intend start", "save PHASE", move, release, and range before (each
+// transaction but the first of a change of a task, of which each changes one job). Points of messages to hooks:
 // claim and settle, with before and after, and deliver, with before, sent and after, for receivers at a path /told.
 func init() {
 	d := &killPoint{at: os.Getenv("EODISPATCH_DIE"), times: 1}
@@ -32,7 +34,12 @@ func init() {
 			d.at, d.times = d.at[:i], n
 		}
 	}
-	seams.store = func(s dispatch.Store) dispatch.Store { return failpointStore{s, d} }
+	seams.store = func(s dispatch.Store) dispatch.Store {
+		if kept, ok := s.(*store.Store); ok {
+			kept.ChangeInRanges(1, func(context.Context) { d.pass("range", "before") })
+		}
+		return failpointStore{s, d}
+	}
 	seams.hooks = func(h dispatch.Hooks) dispatch.Hooks { return failpointHooks{h, d} }
 	seams.transport = newTransport(d)
 	seams.timing = quick

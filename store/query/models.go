@@ -188,6 +188,21 @@ type Source struct {
 	Due       int64
 }
 
+type TaskChange struct {
+	Task     int64
+	Owner    string
+	Account  string
+	Action   string
+	Stops    bool
+	Statuses string
+	Numbers  string
+	Last     int64
+	Done     int64
+	Jobs     int64
+	Bytes    int64
+	Touched  int64
+}
+
 type Unrecognized struct {
 	Account dispatch.Account
 	RefBase string

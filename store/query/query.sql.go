@@ -411,23 +411,30 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	updated = CASE WHEN phase = 'waiting' THEN $2 ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
-WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
-	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || status || '|', '') <> CAST($4 AS TEXT))
+WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND number > CAST($4 AS BIGINT) AND number <= CAST($5 AS BIGINT) AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || CAST(number AS TEXT) || '|', '') <> CAST($6 AS TEXT))
+	AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || status || '|', '') <> CAST($7 AS TEXT))
 `
 
 type CancelTaskJobsParams struct {
 	Margin   int64
 	Now      int64
 	Task     int64
+	First    int64
+	Last     int64
+	Numbers  string
 	Statuses string
 }
 
-// Like CancelJob.
+// Like CancelJob, of a range of numbers or, of these, only of those given between bars.
 func (q *Queries) CancelTaskJobs(ctx context.Context, arg CancelTaskJobsParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, cancelTaskJobs,
 		arg.Margin,
 		arg.Now,
 		arg.Task,
+		arg.First,
+		arg.Last,
+		arg.Numbers,
 		arg.Statuses,
 	)
 	if err != nil {
@@ -1093,6 +1100,7 @@ WITH RECURSIVE hop (task) AS (
 	FROM hop WHERE hop.task IS NOT NULL
 )
 SELECT CAST(COALESCE((SELECT SUM(c.bytes) FROM owner_counts c WHERE c.owner = $1), 0)
+	+ COALESCE((SELECT SUM(t.bytes) FROM task_changes t WHERE t.owner = $1), 0)
 	+ COALESCE((SELECT SUM(octet_length(tasks.request) + tasks.sent) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
 	+ COALESCE((SELECT SUM(octet_length(r.request)) FROM sync_runs r
 		WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > CAST($2 AS BIGINT)), 0) AS BIGINT)
@@ -1202,7 +1210,9 @@ func (q *Queries) CountOtherProcesses(ctx context.Context, owner dispatch.UserID
 
 const countOwned = `-- name: CountOwned :one
 SELECT CAST(COALESCE((SELECT SUM(l.waiting + l.held) FROM owner_counts l WHERE l.owner = $1
-		AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT))), 0) AS BIGINT) AS live,
+		AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT))), 0)
+	+ COALESCE((SELECT SUM(t.jobs) FROM task_changes t WHERE t.owner = $1
+		AND (CAST($2 AS TEXT) = '' OR t.account = CAST($2 AS TEXT))), 0) AS BIGINT) AS live,
 	CAST(COALESCE((SELECT SUM(p.jobs) FROM period_counts p WHERE p.owner = $1 AND p.period > CAST($3 AS BIGINT)
 		AND (CAST($2 AS TEXT) = '' OR p.account = CAST($2 AS TEXT))), 0)
 	+ (SELECT count(*) FROM jobs d WHERE d.owner = $1 AND d.created > CAST($4 AS BIGINT) AND d.created < CAST($5 AS BIGINT)
@@ -1993,6 +2003,15 @@ func (q *Queries) EndSyncRun(ctx context.Context, arg EndSyncRunParams) error {
 		arg.Now,
 		arg.ID,
 	)
+	return err
+}
+
+const endTaskChange = `-- name: EndTaskChange :exec
+DELETE FROM task_changes WHERE task = $1
+`
+
+func (q *Queries) EndTaskChange(ctx context.Context, task int64) error {
+	_, err := q.db.ExecContext(ctx, endTaskChange, task)
 	return err
 }
 
@@ -2879,6 +2898,30 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 	return i, err
 }
 
+const getTaskChange = `-- name: GetTaskChange :one
+SELECT task, owner, account, action, stops, statuses, numbers, last, done, jobs, bytes, touched FROM task_changes WHERE task = $1
+`
+
+func (q *Queries) GetTaskChange(ctx context.Context, task int64) (TaskChange, error) {
+	row := q.db.QueryRowContext(ctx, getTaskChange, task)
+	var i TaskChange
+	err := row.Scan(
+		&i.Task,
+		&i.Owner,
+		&i.Account,
+		&i.Action,
+		&i.Stops,
+		&i.Statuses,
+		&i.Numbers,
+		&i.Last,
+		&i.Done,
+		&i.Jobs,
+		&i.Bytes,
+		&i.Touched,
+	)
+	return i, err
+}
+
 const getTaskOrigin = `-- name: GetTaskOrigin :one
 SELECT owner, created FROM tasks WHERE id = $1
 `
@@ -3097,11 +3140,11 @@ func (q *Queries) HideTask(ctx context.Context, id dispatch.TaskID) error {
 }
 
 const hideTaskJobs = `-- name: HideTaskJobs :exec
-UPDATE jobs SET hidden = TRUE WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden
+UPDATE jobs SET hidden = TRUE WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND number > CAST($2 AS BIGINT) AND number <= CAST($3 AS BIGINT) AND NOT hidden
 `
 
-func (q *Queries) HideTaskJobs(ctx context.Context, task int64) error {
-	_, err := q.db.ExecContext(ctx, hideTaskJobs, task)
+func (q *Queries) HideTaskJobs(ctx context.Context, task int64, first int64, last int64) error {
+	_, err := q.db.ExecContext(ctx, hideTaskJobs, task, first, last)
 	return err
 }
 
@@ -3422,6 +3465,17 @@ SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id
 // Synchronous runs and unstarted jobs take their ids from the same sequence as jobs.
 func (q *Queries) LastJob(ctx context.Context) (int64, error) {
 	row := q.db.QueryRowContext(ctx, lastJob)
+	var last int64
+	err := row.Scan(&last)
+	return last, err
+}
+
+const lastNumber = `-- name: LastNumber :one
+SELECT CAST(COALESCE((SELECT number FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 ORDER BY number DESC LIMIT 1), 0) AS BIGINT) AS last
+`
+
+func (q *Queries) LastNumber(ctx context.Context, task int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, lastNumber, task)
 	var last int64
 	err := row.Scan(&last)
 	return last, err
@@ -4345,13 +4399,14 @@ func (q *Queries) ListEvents(ctx context.Context, job int64, n int64) ([]Event, 
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions, names FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash, paused, unit, spent, metered, unmetered, meter_due, pruned, annotations, traceparent, retries, retried, budgeted, removal_due, removal, versions, names FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND number > CAST($2 AS BIGINT) AND number <= CAST($3 AS BIGINT)
+	AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
 // Skips jobs that another transaction is changing.
-func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
-	rows, err := q.db.QueryContext(ctx, listFailed, task)
+func (q *Queries) ListFailed(ctx context.Context, task int64, first int64, last int64) ([]Job, error) {
+	rows, err := q.db.QueryContext(ctx, listFailed, task, first, last)
 	if err != nil {
 		return nil, err
 	}
@@ -4422,6 +4477,41 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Versions,
 			&i.Names,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listFailedNumbers = `-- name: ListFailedNumbers :many
+SELECT id, number, bytes FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
+ORDER BY number
+`
+
+type ListFailedNumbersRow struct {
+	ID     dispatch.JobID
+	Number int
+	Bytes  int64
+}
+
+// Of the jobs that ListFailed would return.
+func (q *Queries) ListFailedNumbers(ctx context.Context, task int64) ([]ListFailedNumbersRow, error) {
+	rows, err := q.db.QueryContext(ctx, listFailedNumbers, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListFailedNumbersRow
+	for rows.Next() {
+		var i ListFailedNumbersRow
+		if err := rows.Scan(&i.ID, &i.Number, &i.Bytes); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -5260,6 +5350,7 @@ SELECT CAST(hop.owner AS TEXT) AS owner, CAST(hop.task AS BIGINT) AS task, CAST(
 	CAST(COALESCE((SELECT SUM(u.held) FROM owner_counts u WHERE u.owner = hop.owner AND u.account = $1), 0) AS BIGINT) AS owner_held
 FROM hop LEFT JOIN turns t ON t.account = $1 AND t.line = hop.line
 	LEFT JOIN turns o ON o.account = $1 AND o.line = rtrim(hop.line, '0123456789')
+WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = hop.task AND s.stops)
 `
 
 type ListLinesRow struct {
@@ -5274,6 +5365,7 @@ type ListLinesRow struct {
 	OwnerHeld   int64
 }
 
+// Without lines of tasks that a change under way stops.
 // Hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs, or of lines that are empty. due
 // and head belong to a line's first waiting job. A hop finds that job by one search of the index. Jobs that are due dispatch.Never are left out;
 // the number is not a parameter because PostgreSQL would not use an index for jobs that are due before it.
@@ -5340,9 +5432,10 @@ func (q *Queries) ListLivePlatforms(ctx context.Context) ([]string, error) {
 }
 
 const listMarkedTasks = `-- name: ListMarkedTasks :many
-SELECT DISTINCT task FROM task_marks ORDER BY task LIMIT CAST($1 AS BIGINT)
+SELECT DISTINCT task FROM task_marks WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = task_marks.task AND s.stops) ORDER BY task LIMIT CAST($1 AS BIGINT)
 `
 
+// Those that a change under way stops come after it, as if it had changed all jobs at once.
 func (q *Queries) ListMarkedTasks(ctx context.Context, n int64) ([]int64, error) {
 	rows, err := q.db.QueryContext(ctx, listMarkedTasks, n)
 	if err != nil {
@@ -6711,6 +6804,46 @@ func (q *Queries) ListSyncUsage(ctx context.Context, now int64, since int64, own
 	return items, nil
 }
 
+const listTaskChanges = `-- name: ListTaskChanges :many
+SELECT task, owner, account, action FROM task_changes WHERE touched <= CAST($1 AS BIGINT) OR touched > CAST($2 AS BIGINT) ORDER BY task
+`
+
+type ListTaskChangesRow struct {
+	Task    int64
+	Owner   string
+	Account string
+	Action  string
+}
+
+// Those that nothing has continued since a time. One whose time is in the future was continued before the clock was set back.
+func (q *Queries) ListTaskChanges(ctx context.Context, before int64, now int64) ([]ListTaskChangesRow, error) {
+	rows, err := q.db.QueryContext(ctx, listTaskChanges, before, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListTaskChangesRow
+	for rows.Next() {
+		var i ListTaskChangesRow
+		if err := rows.Scan(
+			&i.Task,
+			&i.Owner,
+			&i.Account,
+			&i.Action,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listTaskHooks = `-- name: ListTaskHooks :many
 SELECT h.id, h.owner, h.url, h.statuses, h.key, h.sealed, h.gone, h.hold, h.failures, h.ran, h.created, h.kind, h.job, h.task FROM tasks t JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
 WHERE t.id = CAST($1 AS BIGINT) AND NOT t.hidden AND NOT h.gone
@@ -7896,6 +8029,24 @@ func (q *Queries) LockAgedTask(ctx context.Context, id dispatch.TaskID) (string,
 	return request, err
 }
 
+const lockAnyTask = `-- name: LockAnyTask :one
+UPDATE tasks SET hidden = hidden WHERE id = $1 RETURNING owner, account, spread
+`
+
+type LockAnyTaskRow struct {
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Spread  int64
+}
+
+// Like LockTask, whoever owns it, and also if its owner has deleted it.
+func (q *Queries) LockAnyTask(ctx context.Context, id dispatch.TaskID) (LockAnyTaskRow, error) {
+	row := q.db.QueryRowContext(ctx, lockAnyTask, id)
+	var i LockAnyTaskRow
+	err := row.Scan(&i.Owner, &i.Account, &i.Spread)
+	return i, err
+}
+
 const lockBudget = `-- name: LockBudget :one
 UPDATE tasks SET hidden = hidden WHERE id = $1 RETURNING account, paused, paused_for, budget, budget_unit, trial
 `
@@ -8248,12 +8399,26 @@ UPDATE jobs SET paused = TRUE,
 	attention = CASE WHEN phase = 'waiting' THEN 'paused' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	tries = CASE WHEN phase = 'waiting' THEN 0 ELSE tries END, refused = CASE WHEN phase = 'waiting' THEN 0 ELSE refused END,
 	due = CASE WHEN phase = 'waiting' THEN CAST($2 AS BIGINT) ELSE due END
-WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND NOT hidden AND NOT paused AND (phase <> 'ended' OR status = 'failed')
+WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND number > CAST($4 AS BIGINT) AND number <= CAST($5 AS BIGINT) AND NOT hidden AND NOT paused AND (phase <> 'ended' OR status = 'failed')
 `
 
+type PauseTaskJobsParams struct {
+	Now   int64
+	Never int64
+	Task  int64
+	First int64
+	Last  int64
+}
+
 // See dispatch.Job.idlePaused. Versions change where a visit may be about to submit the job, or to find that it waits again.
-func (q *Queries) PauseTaskJobs(ctx context.Context, now int64, never int64, task int64) error {
-	_, err := q.db.ExecContext(ctx, pauseTaskJobs, now, never, task)
+func (q *Queries) PauseTaskJobs(ctx context.Context, arg PauseTaskJobsParams) error {
+	_, err := q.db.ExecContext(ctx, pauseTaskJobs,
+		arg.Now,
+		arg.Never,
+		arg.Task,
+		arg.First,
+		arg.Last,
+	)
 	return err
 }
 
@@ -8312,12 +8477,24 @@ func (q *Queries) PlanRemoval(ctx context.Context, now int64, iD dispatch.JobID,
 
 const planRemovals = `-- name: PlanRemovals :exec
 UPDATE jobs SET removal_due = CAST($1 AS BIGINT), version = version + 1
-WHERE task = CAST($2 AS BIGINT) AND task <> 0 AND attempt > 0 AND removal_due = 0 AND removal = ''
+WHERE task = CAST($2 AS BIGINT) AND task <> 0 AND number > CAST($3 AS BIGINT) AND number <= CAST($4 AS BIGINT) AND attempt > 0 AND removal_due = 0 AND removal = ''
 `
 
-// Likewise, of the jobs of a task.
-func (q *Queries) PlanRemovals(ctx context.Context, now int64, task int64) error {
-	_, err := q.db.ExecContext(ctx, planRemovals, now, task)
+type PlanRemovalsParams struct {
+	Now   int64
+	Task  int64
+	First int64
+	Last  int64
+}
+
+// Likewise, of jobs of a task.
+func (q *Queries) PlanRemovals(ctx context.Context, arg PlanRemovalsParams) error {
+	_, err := q.db.ExecContext(ctx, planRemovals,
+		arg.Now,
+		arg.Task,
+		arg.First,
+		arg.Last,
+	)
 	return err
 }
 
@@ -8779,11 +8956,23 @@ UPDATE jobs SET paused = FALSE,
 	updated = CASE WHEN phase = 'waiting' THEN CAST($1 AS BIGINT) ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	due = CASE WHEN phase = 'waiting' THEN CAST($1 AS BIGINT) ELSE due END
-WHERE task = CAST($2 AS BIGINT) AND task <> 0 AND paused AND (CAST($3 AS BIGINT) = 0 OR number <= CAST($3 AS BIGINT))
+WHERE task = CAST($2 AS BIGINT) AND task <> 0 AND number > CAST($3 AS BIGINT) AND number <= CAST($4 AS BIGINT) AND paused
 `
 
-func (q *Queries) ResumeTaskJobs(ctx context.Context, now int64, task int64, most int64) error {
-	_, err := q.db.ExecContext(ctx, resumeTaskJobs, now, task, most)
+type ResumeTaskJobsParams struct {
+	Now   int64
+	Task  int64
+	First int64
+	Last  int64
+}
+
+func (q *Queries) ResumeTaskJobs(ctx context.Context, arg ResumeTaskJobsParams) error {
+	_, err := q.db.ExecContext(ctx, resumeTaskJobs,
+		arg.Now,
+		arg.Task,
+		arg.First,
+		arg.Last,
+	)
 	return err
 }
 
@@ -9353,6 +9542,45 @@ INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE 
 
 func (q *Queries) WriteSetting(ctx context.Context, name string, value string) error {
 	_, err := q.db.ExecContext(ctx, writeSetting, name, value)
+	return err
+}
+
+const writeTaskChange = `-- name: WriteTaskChange :exec
+INSERT INTO task_changes (task, owner, account, action, stops, statuses, numbers, last, done, jobs, bytes, touched)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (task) DO UPDATE SET done = excluded.done, jobs = excluded.jobs, bytes = excluded.bytes, touched = excluded.touched
+`
+
+type WriteTaskChangeParams struct {
+	Task     int64
+	Owner    string
+	Account  string
+	Action   string
+	Stops    bool
+	Statuses string
+	Numbers  string
+	Last     int64
+	Done     int64
+	Jobs     int64
+	Bytes    int64
+	Touched  int64
+}
+
+func (q *Queries) WriteTaskChange(ctx context.Context, arg WriteTaskChangeParams) error {
+	_, err := q.db.ExecContext(ctx, writeTaskChange,
+		arg.Task,
+		arg.Owner,
+		arg.Account,
+		arg.Action,
+		arg.Stops,
+		arg.Statuses,
+		arg.Numbers,
+		arg.Last,
+		arg.Done,
+		arg.Jobs,
+		arg.Bytes,
+		arg.Touched,
+	)
 	return err
 }
 

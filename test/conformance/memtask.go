@@ -152,6 +152,11 @@ func (s *MemStore) DiscardTask(ctx context.Context, u dispatch.UserID, id dispat
 	return a, nil
 }
 
+// FinishChanges finds nothing: changes are made at once.
+func (s *MemStore) FinishChanges(context.Context, time.Duration) ([]dispatch.FinishedChange, error) {
+	return nil, nil
+}
+
 func (s *MemStore) CancelJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.Account, int, error) {
 	now, unlock := s.lock()
 	defer unlock()

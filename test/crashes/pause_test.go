@@ -134,12 +134,20 @@ func TestPauseTask_OfAKilledBroker(t *testing.T) {
 	}
 }
 
-// TestCancelTask_OfAKilledBroker kills the program after it stored that the task is canceled: the job that ran is stopped, no other is
-// started, and the task is kept.
+// TestCancelTask_OfAKilledBroker kills the program when it has canceled the first of three jobs, and the next one after the second: the last one cancels
+// the third. The client does not ask again. The job that ran is stopped, no other is started, and the task is kept.
 func TestCancelTask_OfAKilledBroker(t *testing.T) {
 	t.Parallel()
-	o := newTaskOwner(t, "sqlite:"+filepath.Join(t.TempDir(), "cancel.db"), "want task after")
-	o.changeKilled("cancel", "")
+	o := newTaskOwner(t, "sqlite:"+filepath.Join(t.TempDir(), "cancel.db"), "range before")
+	if err := o.p.ask(t.Context(), http.MethodPost, fmt.Sprintf("/upscale_tasks/%d/cancel", o.id), "", nil, nil); err == nil {
+		t.Error("the cancel was answered before the kill")
+	}
+	for _, dies := range []string{"range before 2", ""} {
+		if !o.p.dies(t, 3*time.Minute) {
+			t.Fatal("the program was not killed during the cancel")
+		}
+		o.launch(dies)
+	}
 	o.until("all jobs are canceled", func() bool { return o.statuses()[dispatch.Canceled] == 3 })
 	if sum := o.scene.oracle.Sum(); sum.Runs != 1 || sum.Cancels != 1 {
 		t.Errorf("%+v, want one run and its cancel", sum)
