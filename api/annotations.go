@@ -49,11 +49,7 @@ func (a *api) annotationChange(in *request) (c dispatch.AnnotationChange, err er
 	if f == nil {
 		return c, invalid(faults)
 	}
-	for name := range f.members {
-		if name != "labels" && name != "note" {
-			f.fault(name, "extra_forbidden", "Extra inputs are not permitted")
-		}
-	}
+	f.only("labels", "note")
 	c.Labels, c.Replace = f.labelChange()
 	if f.members["note"] != nil {
 		c.Note = new(string)

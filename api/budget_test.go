@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestTask_Limits(t *testing.T) {
 	}
 	for options, at := range map[string]string{
 		`{"budget": "5"}`: "budget", `{"budget": 0}`: "budget", `{"budget": {"unit": "credits"}}`: "budget", `{"budget": 1e13}`: "budget",
-		`{"budget": {"amount": 1, "unit": "` + strings.Repeat("x", 41) + `"}}`: "budget", `{"trial": 0}`: "trial", `{"trial": 1.5}`: "trial", `{"trial": "2"}`: "trial",
+		`{"budget": {"amount": 1, "unit": "` + strings.Repeat("x", 41) + `"}}`: "budget", `{"budget": {"amount": 1, "unit": "a\nb"}}`: "budget", `{"trial": 0}`: "trial", `{"trial": 1.5}`: "trial", `{"trial": "2"}`: "trial",
 	} {
 		if e := failed(t, ask(h, "POST", "/upscale_tasks", with(goodTask, options)), 422, "VALIDATION_ERROR"); !strings.Contains(fmt.Sprint(e), at) {
 			t.Errorf("%s: %v", options, e)
@@ -34,18 +35,13 @@ func TestTask_Limits(t *testing.T) {
 	if is.Budget == nil || *is.Budget != (TaskBudget{5, "€", 3, 1.5}) || is.Trial != 1 || is.Attention.Code != "budget_reached" || !strings.Contains(is.Attention.Message, "higher budget") {
 		t.Errorf("%+v", is)
 	}
-	for _, c := range []struct{ body, amount string }{{"", ""}, {`{"budget": 8}`, "8"}, {`{"budget": null}`, "0"}} {
-		decode[any](t, ask(h, "POST", "/upscale_tasks/1/resume", c.body), 200)
-		if got := ""; w.amount != nil {
-			got = fmt.Sprint(*w.amount)
-			if got != c.amount {
-				t.Errorf("%s: amount %s", c.body, got)
-			}
-		} else if c.amount != "" {
-			t.Errorf("%s: no amount", c.body)
+	for body, want := range map[string]*dispatch.Budget{"": nil, `{"budget": 8}`: {Amount: 8}, `{"budget": null}`: {}, `{"budget": {"amount": 8, "unit": "credits"}}`: {Amount: 8, Unit: "credits"}} {
+		decode[any](t, ask(h, "POST", "/upscale_tasks/1/resume", body), 200)
+		if !reflect.DeepEqual(w.budget, want) {
+			t.Errorf("%s: %+v, not %+v", body, w.budget, want)
 		}
 	}
-	for _, wrong := range []string{`{}`, `[]`, `{"budget": -1}`, `{"budget": "8"}`, `{"budget": {"amount": 8, "unit": "$"}}`, `{"amount": 8}`} {
+	for _, wrong := range []string{`{}`, `[]`, `{"budget": -1}`, `{"budget": "8"}`, `{"budget": {"amount": 8, "unit": "\u0007"}}`, `{"budget": {"unit": "credits"}}`, `{"amount": 8}`} {
 		failed(t, ask(h, "POST", "/upscale_tasks/1/resume", wrong), 422, "VALIDATION_ERROR")
 	}
 }

@@ -41,7 +41,7 @@ type world struct {
 	policy    dispatch.Policy
 	discarded int // jobs and tasks that were to be removed from their platforms
 
-	amount *float64 // of the budget with which a task was resumed last
+	budget *dispatch.Budget // with which a task was resumed last
 
 	parameters map[string][]dispatch.Parameter // by application
 	formats    []dispatch.OutputFormat
@@ -375,8 +375,8 @@ func (w *world) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	return w.pause(ctx, u, id, true)
 }
 
-func (w *world) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, amount *float64) (dispatch.TaskRecord, error) {
-	w.amount = amount
+func (w *world) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.TaskRecord, error) {
+	w.budget = budget
 	return w.pause(ctx, u, id, false)
 }
 

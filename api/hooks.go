@@ -124,6 +124,7 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	if f == nil {
 		return nil, invalid(faults)
 	}
+	f.only("url", "events", "shares")
 	asked := []dispatch.Notify{noticeTo(f.text("url", a.Limits.Text), f.events())}
 	verifyMailboxes(ctx, asked)
 	wanted := asked[0]

@@ -34,7 +34,8 @@ func TestHooks_BadRequests(t *testing.T) {
 		`{"url": "https://a", "events": "finished"}`:          `"events"`,
 		`{"url": "https://a", "events": ["failed", null, 3]}`: `"events",1`,
 		`{"url": "https://a", "shares": [10]}`:                `"shares"`,
-		`[]`:                                                  `"body"`,
+		`{"url": "https://a", "event": ["failed"]}`:           `"event"`,
+		`[]`: `"body"`,
 	} {
 		a := ask(h, "POST", "/hooks", body)
 		failed(t, a, 422, "VALIDATION_ERROR")

@@ -152,7 +152,7 @@ func (a *api) taskRoutes() {
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.PauseTask))
 	register(a, huma.Operation{OperationID: "resume_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/resume", Tags: []string{"tasks"},
 		Summary: "Resume a paused task", Description: "Jobs that wait are submitted as the platform's limits allow; a trial is over. A task that is not paused is not changed, except that a body sets its budget. " +
-			"Without room in the budget for another job the response is 409: resume the task with a higher budget, or with {\"budget\": null} to end it.",
+			"Without room in the budget for another job the response is 409: resume the task with a higher budget, with one in the platform's unit, such as {\"budget\": {\"amount\": 8, \"unit\": \"credits\"}}, or with {\"budget\": null} to end it.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 408, 409, 413, 415, 422, 503)}, a.resumeTask)
 	register(a, huma.Operation{OperationID: "retry_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: []string{"tasks"},
 		Summary: "Retry the failed jobs of a task",

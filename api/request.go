@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -397,8 +398,8 @@ func (f *form) budget() {
 	switch {
 	case !ok:
 		f.fault("budget", "value_error", fmt.Sprintf("Input should be a number above 0 and at most %g, or an object with such an amount and a unit", dispatch.HighestCosts))
-	case utf8.RuneCountInString(b.Unit) > longestUnit || strings.ContainsRune(b.Unit, 0):
-		f.fault("budget", "string_too_long", fmt.Sprintf("The unit should have at most %d characters, and no NUL character", longestUnit))
+	case utf8.RuneCountInString(b.Unit) > longestUnit || strings.ContainsFunc(b.Unit, func(r rune) bool { return !unicode.IsGraphic(r) }):
+		f.fault("budget", "string_too_long", fmt.Sprintf("The unit should have at most %d characters, and no control characters", longestUnit))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -35,8 +36,8 @@ type taskBroker interface {
 	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 	// PauseTask stops submitting the jobs of a task that wait.
 	PauseTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// ResumeTask submits the jobs of a paused task that wait, within a new budget if amount is not nil.
-	ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, amount *float64) (dispatch.TaskRecord, error)
+	// ResumeTask submits the jobs of a paused task that wait, within a new budget if it is not nil.
+	ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.TaskRecord, error)
 	// RetryTask submits the chosen failed jobs of a task again.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 }
@@ -179,12 +180,17 @@ func (a *api) optionalBody(in *request, names ...string) (*form, []dispatch.Faul
 	if len(f.members) == 0 {
 		f.faultAt("too_short", "Dictionary should have at least 1 item")
 	}
-	for name := range f.members {
+	f.only(names...)
+	return f, faults, nil
+}
+
+// only faults the members that have none of the names.
+func (f *form) only(names ...string) {
+	for _, name := range slices.Sorted(maps.Keys(f.members)) {
 		if !slices.Contains(names, name) {
 			f.fault(name, "extra_forbidden", "Extra inputs are not permitted")
 		}
 	}
-	return f, faults, nil
 }
 
 // resumeTask ends the pause of a task, within a new budget if the request has one.
@@ -193,15 +199,15 @@ func (a *api) resumeTask(ctx context.Context, in *request) (*status[UpscalingTas
 	if err != nil {
 		return nil, err
 	}
-	var amount *float64
+	var budget *dispatch.Budget
 	if f != nil {
-		amount = f.newBudget()
+		budget = f.newBudget()
 		if faults = append(faults, *f.faults...); len(faults) > 0 {
 			return nil, invalid(faults)
 		}
 	}
 	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-		return b.ResumeTask(ctx, u, id, amount)
+		return b.ResumeTask(ctx, u, id, budget)
 	})(ctx, in)
 }
 
@@ -214,21 +220,18 @@ func (f *form) limits(options json.RawMessage) {
 	}
 }
 
-// newBudget returns the amount of the member budget: 0 for null; nil if it is absent or wrong.
-func (f *form) newBudget() *float64 {
+// newBudget returns the member budget: the zero value for null; nil if it is absent.
+func (f *form) newBudget() *dispatch.Budget {
 	raw := f.members["budget"]
 	switch {
 	case raw == nil:
 		return nil
 	case raw[0] == 'n':
-		return new(float64)
+		return &dispatch.Budget{}
 	}
 	f.budget()
 	b, _ := dispatch.ParseBudget(raw)
-	if b.Unit != "" {
-		f.fault("budget", "value_error", "The unit of a budget cannot be changed. Give the amount alone")
-	}
-	return &b.Amount
+	return &b
 }
 
 // jobs returns the ids in the member jobs.

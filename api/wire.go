@@ -266,7 +266,7 @@ type TaskBudget struct {
 
 // Resumption is what changes when a task is resumed.
 type Resumption struct {
-	Budget *float64 `json:"budget" nullable:"true" exclusiveMinimum:"0" doc:"The new amount of the budget of the task; null ends the budget"`
+	Budget any `json:"budget" doc:"The new budget of the task: its amount, above 0, or an object with amount and unit, which corrects a unit that the platform does not charge in; null ends the budget"`
 }
 
 // UpscalingTask is one task with its jobs.
@@ -403,7 +403,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.Paused:             "The task is paused. Jobs that wait are submitted after you resume it; jobs that were submitted go on.",
 	dispatch.BudgetReached:      "Another job would exceed the budget of this task. It is paused; jobs that were submitted go on. Resume it with a higher budget, or cancel it.",
 	dispatch.CostsAwaited:       "The task has a budget, and the platform has not reported yet what its first jobs cost. The others are submitted as soon as it has. You need not do anything.",
-	dispatch.BudgetUnusable:     "The platform reports no costs for the jobs of this task, or costs in another unit than that of its budget, so that the budget cannot be kept. Resume the task without a budget, or cancel it.",
+	dispatch.BudgetUnusable:     "The platform reports no costs for the jobs of this task, or costs in another unit than that of its budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its costs, or without one, or cancel it.",
 	dispatch.Trial:              "The first jobs of this task run on trial. The others are submitted after you resume it.",
 	dispatch.TrialEnded:         "The first jobs of this task, which ran on trial, have ended. Look at their results and costs, then resume the task to run the others, or cancel it.",
 	dispatch.Stalled:            "The platform has reported no progress of this job for hours. It may hang there. It continues unless you cancel it.",

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,17 +115,17 @@ func (a *app) resumeCommand() *cobra.Command {
 		case "none":
 			return c.ResumeWithin(ctx, id, 0)
 		}
-		amount, err := strconv.ParseFloat(budget, 64)
-		if err != nil || !(amount > 0) {
-			return client.Task{}, usage("--budget %q: write an amount above 0, or none", budget)
+		amount, unit, err := parseBudget(budget)
+		if err != nil {
+			return client.Task{}, err
 		}
-		return c.ResumeWithin(ctx, id, amount)
+		return c.ResumeWithin(ctx, id, amount, unit...)
 	}, &cobra.Command{
 		Short: "End the pause of a task, or its trial",
-		Long: "End the pause of a task, or its trial: its waiting jobs are submitted when it is their turn. A task that reached its budget needs a higher one, or none.\n\n" +
+		Long: "End the pause of a task, or its trial: its waiting jobs are submitted when it is their turn. A task that reached its budget needs a higher one, or none; one in a unit that the platform does not charge in needs its unit, or none.\n\n" +
 			idHelp,
 		Example: "  eodispatch resume task-7\n  eodispatch resume task-7 --budget 80\n  eodispatch resume task-7 --budget none"})
-	command.Flags().StringVar(&budget, "budget", "", "the new budget of the task, in the platform's unit, or none")
+	command.Flags().StringVar(&budget, "budget", "", "the new budget of the task: an amount, with its unit if that was wrong (\"80 credits\"), or none")
 	return command
 }
 

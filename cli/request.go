@@ -179,7 +179,7 @@ func (r *request) spread(d *document, f found, name string) error {
 func (r *request) allOptions() (json.RawMessage, error) {
 	all := slices.Clone(r.options)
 	if r.budget != "" {
-		b, err := parseBudget(r.budget)
+		b, err := budgetOption(r.budget)
 		if err != nil {
 			return nil, err
 		}
@@ -194,18 +194,27 @@ func (r *request) allOptions() (json.RawMessage, error) {
 	return objectFrom(all)
 }
 
-// parseBudget returns a budget in JSON for a text such as "50" or "50 credits".
-func parseBudget(text string) (string, error) {
-	number, unit, named := strings.Cut(strings.TrimSpace(text), " ")
-	amount, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(amount > 0) || math.IsInf(amount, 0) {
-		return "", usage("--budget %q: write an amount above 0 and, if you like, its unit: 50, or \"50 credits\"", text)
+// budgetOption returns a budget in JSON for a text such as "50" or "50 credits".
+func budgetOption(text string) (string, error) {
+	amount, unit, err := parseBudget(text)
+	if err != nil || unit == nil {
+		return fmt.Sprint(amount), err
 	}
-	if !named {
-		return fmt.Sprint(amount), nil
-	}
-	b, err := json.Marshal(map[string]any{"amount": amount, "unit": strings.TrimSpace(unit)})
+	b, err := json.Marshal(map[string]any{"amount": amount, "unit": unit[0]})
 	return string(b), err
+}
+
+// parseBudget reads a text such as "50" or "50 credits". unit is nil if there is none.
+func parseBudget(text string) (amount float64, unit []string, err error) {
+	number, name, named := strings.Cut(strings.TrimSpace(text), " ")
+	amount, err = strconv.ParseFloat(number, 64)
+	if err != nil || !(amount > 0) || math.IsInf(amount, 0) {
+		return 0, nil, usage("--budget %q: write an amount above 0 and, if you like, its unit: 50, or \"50 credits\"", text)
+	}
+	if named {
+		unit = []string{strings.TrimSpace(name)}
+	}
+	return amount, unit, nil
 }
 
 func first(texts ...string) string {

@@ -180,11 +180,14 @@ func (c *Client) Resume(ctx context.Context, id int64) (Task, error) {
 	return c.change(ctx, id, "resume", nil)
 }
 
-// ResumeWithin ends the pause of a task that was submitted with a budget, and gives the budget a new amount; 0 ends the budget.
-func (c *Client) ResumeWithin(ctx context.Context, id int64, amount float64) (Task, error) {
-	within := map[string]*float64{"budget": nil}
-	if amount != 0 {
-		within["budget"] = &amount
+// ResumeWithin ends the pause of a task that was submitted with a budget, and gives the budget a new amount, in its unit or in another one; 0 ends the budget.
+func (c *Client) ResumeWithin(ctx context.Context, id int64, amount float64, unit ...string) (Task, error) {
+	within := map[string]any{"budget": nil}
+	switch {
+	case amount != 0 && len(unit) > 0:
+		within["budget"] = map[string]any{"amount": amount, "unit": unit[0]}
+	case amount != 0:
+		within["budget"] = amount
 	}
 	return c.change(ctx, id, "resume", within)
 }

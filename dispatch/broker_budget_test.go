@@ -86,7 +86,7 @@ func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 			if is := h.stands(t, id); is != "6 of 20 budget_reached, 12 of 13" || p.submits.Load() != 6 {
 				t.Fatalf("%s, %d submitted", is, p.submits.Load())
 			}
-			low, high := 13.5, 17.
+			low, high := dispatch.Budget{Amount: 13.5}, dispatch.Budget{Amount: 17}
 			_, err := h.ResumeTask(t.Context(), "ann", id, &low)
 			wantKind(t, err, dispatch.Conflict)
 			if _, err := h.ResumeTask(t.Context(), "ann", id, &high); err != nil {
@@ -96,7 +96,7 @@ func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 			if is := h.stands(t, id); is != "8 of 20 budget_reached, 16 of 17" {
 				t.Errorf("%s", is)
 			}
-			if _, err := h.ResumeTask(t.Context(), "ann", id, new(float64)); err != nil {
+			if _, err := h.ResumeTask(t.Context(), "ann", id, &dispatch.Budget{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(24 * time.Hour)

@@ -108,16 +108,16 @@ func (b *Broker) PauseTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 	return b.changedTask(ctx, u, id, err)
 }
 
-// ResumeTask submits the jobs of a paused task that wait. If amount is not nil, it is the new budget of a task that was submitted with one; 0 ends
-// the budget. Conflict if the budget has no room for another job.
-func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID, amount *float64) (TaskRecord, error) {
+// ResumeTask submits the jobs of a paused task that wait. If budget is not nil, it replaces that of a task that was submitted with one, see
+// [Budget.Replaced]; the zero value ends the budget. Conflict if the budget has no room for another job.
+func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID, budget *Budget) (TaskRecord, error) {
 	err := b.changeTask(ctx, u, id, "resume", func() (Account, error) {
-		if amount != nil && *amount > 0 {
+		if budget != nil && budget.Amount > 0 {
 			if t, err := b.Store.Task(ctx, u, id); err != nil || t.Request.Budget() == (Budget{}) {
 				return "", firstOf(err, InvalidBody("dispatch.ResumeTask", "The task was submitted without a budget, and cannot get one.", "budget"))
 			}
 		}
-		return b.Store.ResumeTask(ctx, u, id, amount)
+		return b.Store.ResumeTask(ctx, u, id, budget)
 	})
 	return b.changedTask(ctx, u, id, err)
 }

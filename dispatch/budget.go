@@ -117,7 +117,7 @@ const rounding = 1e-9
 func NoRoom(op string, why Attention) error {
 	text := map[Attention]string{
 		BudgetReached:  "Another job would exceed the budget of this task. Resume it with a higher budget.",
-		BudgetUnusable: "The platform reports no costs for jobs of this task, or costs in another unit than that of its budget, so that the budget cannot be kept. Resume the task without a budget.",
+		BudgetUnusable: "The platform reports no costs for jobs of this task, or costs in another unit than that of its budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its costs, or without one.",
 	}[why]
 	return &Error{Kind: Conflict, Op: op, Text: text}
 }
@@ -153,6 +153,14 @@ func (b Budget) Use(s Spending) TaskBudget {
 		use.Expected = max(use.Expected, b.expected(s)*float64(s.Running+s.Unmetered))
 	}
 	return use
+}
+
+// Replaced returns the budget that replaces b. One without a unit keeps that of b.
+func (b Budget) Replaced(by Budget) Budget {
+	if by.Amount > 0 && by.Unit == "" {
+		by.Unit = b.Unit
+	}
+	return by
 }
 
 // ParseBudget reads a budget: a number, or an object with amount and unit; false if it is neither, or not above 0.

@@ -144,9 +144,9 @@ type Changes interface {
 	// wait are due [Never], and get the attention [Paused]. It returns the account, which it wakes. A paused task does not change.
 	PauseTask(context.Context, UserID, TaskID) (Account, error)
 	// ResumeTask undoes PauseTask, and any other pause: its jobs that wait are due now, and a trial is over. A task that is not paused does not
-	// change. If amount is not nil, it replaces that of the task's budget; 0 ends the budget. Conflict, and nothing changed, if the budget has no
+	// change. If budget is not nil, it replaces that of the task, see [Budget.Replaced]; the zero value ends it. Conflict, and nothing changed, if the budget has no
 	// room for another job.
-	ResumeTask(ctx context.Context, u UserID, id TaskID, amount *float64) (Account, error)
+	ResumeTask(ctx context.Context, u UserID, id TaskID, budget *Budget) (Account, error)
 	// CancelJobs cancels the chosen jobs of a task that have not ended. It returns the account, which it wakes, and the number of those jobs.
 	// Invalid, and nothing changed, if the task has no job that the choice names.
 	CancelJobs(ctx context.Context, u UserID, id TaskID, c Choice) (Account, int, error)

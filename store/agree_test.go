@@ -71,8 +71,8 @@ func (i *interrupted) PauseTask(ctx context.Context, u dispatch.UserID, id dispa
 	return a, err
 }
 
-func (i *interrupted) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, amount *float64) (a dispatch.Account, err error) {
-	err = i.change(ctx, func(ctx context.Context) error { a, err = i.Store.ResumeTask(ctx, u, id, amount); return err })
+func (i *interrupted) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (a dispatch.Account, err error) {
+	err = i.change(ctx, func(ctx context.Context) error { a, err = i.Store.ResumeTask(ctx, u, id, budget); return err })
 	return a, err
 }
 

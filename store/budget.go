@@ -234,18 +234,16 @@ func earlier(ctx context.Context, q *query.Queries, id dispatch.TaskID) (dispatc
 	return dispatch.SumRuns(runs), err
 }
 
-// setBudget replaces the budget of a task, unless amount is nil, and returns Conflict if a paused task has no room for another job. One whose first
+// setBudget replaces the budget of a task, unless replacement is nil, and returns Conflict if a paused task has no room for another job. One whose first
 // costs are awaited is paused for that again when a job is about to be submitted, and then goes on by itself.
-func setBudget(ctx context.Context, q tx, id dispatch.TaskID, amount *float64) error {
+func setBudget(ctx context.Context, q tx, id dispatch.TaskID, replacement *dispatch.Budget) error {
 	row, err := q.LockBudget(ctx, id)
-	if err != nil || amount == nil && (row.Budget == 0 || !row.Paused) {
+	if err != nil || replacement == nil && (row.Budget == 0 || !row.Paused) {
 		return err
 	}
 	b := dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}
-	if amount != nil {
-		if b.Amount = *amount; b.Amount == 0 {
-			b.Unit = ""
-		}
+	if replacement != nil {
+		b = b.Replaced(*replacement)
 		if err := q.SetBudget(ctx, b.Amount, b.Unit, id); err != nil {
 			return err
 		}

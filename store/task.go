@@ -409,7 +409,7 @@ func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Atten
 }
 
 // ResumeTask undoes PauseTask, and ends a trial.
-func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *float64) (dispatch.Account, error) {
+func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.Account, error) {
 	a, _, err := s.changeTask(ctx, "ResumeTask", u, id, func(q tx, now int64) (*taskChange, error) {
 		if err := setBudget(ctx, q, id, budget); err != nil {
 			return nil, err

@@ -376,7 +376,7 @@ func TestTaskEvents_Budget(t *testing.T) {
 		t.equal(t.events("limited"), []string{"attention_budget_reached"})
 		_, err = t.s.PauseTask(t.Context(), "ann", id)
 		t.must(err)
-		more := 6.
+		more := dispatch.Budget{Amount: 6}
 		_, err = t.s.ResumeTask(t.Context(), "ann", id, &more)
 		t.must(err)
 		_, err = t.s.PauseTask(t.Context(), "ann", id)

@@ -197,7 +197,7 @@ func (s failpointStore) PauseTask(ctx context.Context, u dispatch.UserID, id dis
 	return a, err
 }
 
-func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *float64) (a dispatch.Account, err error) {
+func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (a dispatch.Account, err error) {
 	s.around("resume", func() { a, err = s.Store.ResumeTask(ctx, u, id, budget) })
 	return a, err
 }

@@ -202,12 +202,12 @@ func (p *pair) choice(r *rapid.T) (c dispatch.Choice) {
 
 func (p *pair) pauseTask(r *rapid.T) {
 	u, id, pause := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "pause")
-	amount := rapid.SampledFrom([]*float64{nil, nil, amountOf(0), amountOf(6)}).Draw(r, "amount")
+	budget := rapid.SampledFrom([]*dispatch.Budget{nil, nil, {}, {Amount: 6}, {Amount: 6, Unit: "credits"}}).Draw(r, "budget")
 	both(p, r, func(s dispatch.Store) (dispatch.Account, error) {
 		if pause {
 			return s.PauseTask(p.Context(), u, id)
 		}
-		return s.ResumeTask(p.Context(), u, id, amount)
+		return s.ResumeTask(p.Context(), u, id, budget)
 	})
 }
 

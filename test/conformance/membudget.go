@@ -125,16 +125,14 @@ func (s *MemStore) tried(t dispatch.Task) dispatch.Task {
 	return t
 }
 
-// setBudget replaces the amount of a task's budget, unless it is nil, and returns Conflict if a paused task has no room for another job.
-func (s *MemStore) setBudget(t dispatch.Task, amount *float64) error {
+// setBudget replaces the budget of a task, unless by is nil, and returns Conflict if a paused task has no room for another job.
+func (s *MemStore) setBudget(t dispatch.Task, by *dispatch.Budget) error {
 	was := maps.Clone(s.tasks)
-	if amount == nil && (t.Budget == (dispatch.Budget{}) || !t.Paused) {
+	if by == nil && (t.Budget == (dispatch.Budget{}) || !t.Paused) {
 		return nil
 	}
-	if amount != nil {
-		if t.Budget.Amount = *amount; *amount == 0 {
-			t.Budget = dispatch.Budget{}
-		}
+	if by != nil {
+		t.Budget = t.Budget.Replaced(*by)
 		s.tasks[t.ID] = t
 	}
 	n, why := s.roomOf(t.ID)

@@ -199,14 +199,14 @@ func (s *MemStore) PauseTask(_ context.Context, u dispatch.UserID, id dispatch.T
 	return t.Account, nil
 }
 
-func (s *MemStore) ResumeTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, amount *float64) (dispatch.Account, error) {
+func (s *MemStore) ResumeTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.Account, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.task(u, id)
 	if err != nil {
 		return "", err
 	}
-	if err := s.setBudget(t, amount); err != nil {
+	if err := s.setBudget(t, budget); err != nil {
 		return "", err
 	}
 	s.mark(id, false, dispatch.None, now)

@@ -102,8 +102,8 @@ func (t storeTest) budgets() {
 	t.shows(task.ID, "true budget_reached 2 + 8 of 10 credits")
 	t.equal(t.intendAll(l, jobs), []int(nil))
 	t.refused(task.ID, nil)
-	t.refused(task.ID, amountOf(11))
-	t.resumes(task.ID, amountOf(12.5))
+	t.refused(task.ID, &dispatch.Budget{Amount: 11})
+	t.resumes(task.ID, &dispatch.Budget{Amount: 12.5})
 	t.shows(task.ID, "false  2 + 8 of 12.5 credits")
 	t.equal(t.intendAll(l, jobs), []int{6})
 	t.end(jobs[3].ID, dispatch.Failed, costs(1, "credits"))
@@ -111,7 +111,7 @@ func (t storeTest) budgets() {
 	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
 	t.must(err)
 	t.equal(n, 1)
-	t.resumes(task.ID, amountOf(0))
+	t.resumes(task.ID, &dispatch.Budget{})
 	t.shows(task.ID, "false ")
 	t.equal(t.intendAll(l, jobs), []int{4, 7, 8, 9, 10, 11, 12})
 }
@@ -134,7 +134,7 @@ func (t storeTest) guessedBudgets() {
 	t.equal(t.intendAll(l, jobs), []int(nil))
 	t.shows(none.ID, "true budget_reached 0 + 0 of 3 ")
 	t.refused(none.ID, nil)
-	t.resumes(none.ID, amountOf(4))
+	t.resumes(none.ID, &dispatch.Budget{Amount: 4})
 	t.equal(t.intendAll(l, jobs), []int{1})
 }
 
@@ -149,8 +149,16 @@ func (t storeTest) oddBudgets() {
 	t.shows(task.ID, "true costs_awaited 0 + 0 of 10 €")
 	t.end(jobs[0].ID, dispatch.Finished, costs(1, "credits"))
 	t.shows(task.ID, "true budget_unusable 0 + 0 of 10 €")
-	t.refused(task.ID, amountOf(100))
-	t.resumes(task.ID, amountOf(0))
+	t.refused(task.ID, &dispatch.Budget{Amount: 100})
+	t.resumes(task.ID, &dispatch.Budget{})
+
+	wrong, jobs := t.acceptLimited(2, dispatch.Budget{Amount: 10, Unit: "€"}, 0)
+	t.equal(t.intendAll(l, jobs[:1]), []int{1})
+	t.end(jobs[0].ID, dispatch.Finished, costs(1, "credits"))
+	t.equal(t.intendAll(l, jobs[1:]), []int(nil))
+	t.refused(wrong.ID, &dispatch.Budget{Amount: 100})
+	t.resumes(wrong.ID, &dispatch.Budget{Amount: 10, Unit: "credits"})
+	t.shows(wrong.ID, "false  1 + 0 of 10 credits")
 
 	silent, jobs := t.acceptLimited(9, dispatch.Budget{Amount: 10}, 0)
 	for i := range 3 {
@@ -249,19 +257,19 @@ func (t storeTest) parallelBudgets() {
 	t.equal(fmt.Sprint(is.Counts, is.Budget.Use(*is.Spending)), "map[created:28 finished:12] {{12 credits} 12 0}")
 }
 
-func (t storeTest) refused(id dispatch.TaskID, amount *float64) {
+func (t storeTest) refused(id dispatch.TaskID, budget *dispatch.Budget) {
 	t.Helper()
 	before, err := t.s.Task(t.Context(), ann, id)
 	t.must(err)
-	_, err = t.s.ResumeTask(t.Context(), ann, id, amount)
+	_, err = t.s.ResumeTask(t.Context(), ann, id, budget)
 	t.kind(err, dispatch.Conflict)
 	after, err := t.s.Task(t.Context(), ann, id)
 	t.must(err)
 	t.equal(after, before)
 }
 
-func (t storeTest) resumes(id dispatch.TaskID, amount *float64) {
+func (t storeTest) resumes(id dispatch.TaskID, budget *dispatch.Budget) {
 	t.Helper()
-	_, err := t.s.ResumeTask(t.Context(), ann, id, amount)
+	_, err := t.s.ResumeTask(t.Context(), ann, id, budget)
 	t.must(err)
 }

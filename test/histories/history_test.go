@@ -488,7 +488,7 @@ func (h *history) resumeAll(p *process) {
 	})
 	for _, id := range slices.Sorted(maps.Keys(owners)) {
 		for {
-			_, err := p.ResumeTask(context.Background(), owners[id], id, new(float64))
+			_, err := p.ResumeTask(context.Background(), owners[id], id, &dispatch.Budget{})
 			if err == nil || dispatch.Is(err, dispatch.NotFound) {
 				break
 			}

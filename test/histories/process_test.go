@@ -276,8 +276,8 @@ func (s *storeOf) PauseTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (di
 	return s.changeTask("pause", id, func() (dispatch.Account, error) { return s.Store.PauseTask(ctx, u, id) })
 }
 
-func (s *storeOf) ResumeTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, amount *float64) (dispatch.Account, error) {
-	return s.changeTask("resume", id, func() (dispatch.Account, error) { return s.Store.ResumeTask(ctx, u, id, amount) })
+func (s *storeOf) ResumeTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.Account, error) {
+	return s.changeTask("resume", id, func() (dispatch.Account, error) { return s.Store.ResumeTask(ctx, u, id, budget) })
 }
 
 // changeTask records what a change of a task made of its jobs.
