@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -213,7 +214,7 @@ func (t Task) RequestHeadFor(j Job) Request {
 }
 
 func (t Task) titleOf(j Job) string {
-	title := fmt.Sprintf("%s - Processing Job %d", t.Request.Title, j.Number)
+	title := t.Request.Title + " - Processing Job " + strconv.Itoa(j.Number)
 	if name := j.Name(); name != "" {
 		title += " (" + name + ")"
 	}

@@ -2,20 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-func annotationsOf(text string, into *dispatch.Annotations) error {
-	if text == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), into)
-}
-
-// annotationsText is the inverse of annotationsOf.
+// annotationsText is the inverse of decoded.
 func annotationsText(a dispatch.Annotations) string {
 	if a.Empty() {
 		return ""
@@ -25,8 +17,9 @@ func annotationsText(a dispatch.Annotations) string {
 }
 
 // annotate returns what a change makes of stored annotations.
-func annotate(stored string, c dispatch.AnnotationChange) (a dispatch.Annotations, err error) {
-	if err := annotationsOf(stored, &a); err != nil {
+func annotate(stored string, c dispatch.AnnotationChange) (dispatch.Annotations, error) {
+	a, err := decoded[dispatch.Annotations](stored)
+	if err != nil {
 		return a, err
 	}
 	return c.Apply(a)

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
@@ -40,21 +41,39 @@ func (o oldestFirst) QueryContext(ctx context.Context, q string, args ...any) (*
 }
 
 // reversed replaces the order of such a query, and what selects the entries behind a place.
-var reversed = strings.NewReplacer("created <= CAST(", "created >= CAST(", "created < CAST(", "created > CAST(", "id < CAST(", "id > CAST(",
+var reversed = newRewriting("created <= CAST(", "created >= CAST(", "created < CAST(", "created > CAST(", "id < CAST(", "id > CAST(",
 	"l.job < CAST(", "l.job > CAST(", "l.task < CAST(", "l.task > CAST(",
 	"created DESC", "created", "id DESC", "id", "l.job DESC", "l.job", "l.task DESC", "l.task")
 
-// parts reads the first n jobs of a list that consists of several parts. R is a row of the list.
-type parts[R any] struct {
+// rewriting replaces parts of generated queries. It keeps each result, because to make it takes as long as many a query runs.
+type rewriting struct {
+	replacer *strings.Replacer
+	made     sync.Map // of texts by texts
+}
+
+func newRewriting(oldnew ...string) *rewriting {
+	return &rewriting{replacer: strings.NewReplacer(oldnew...)}
+}
+
+func (r *rewriting) Replace(q string) string {
+	made, known := r.made.Load(q)
+	if !known {
+		made, _ = r.made.LoadOrStore(q, r.replacer.Replace(q))
+	}
+	return made.(string)
+}
+
+// parts reads the first n jobs of a list that consists of several parts.
+type parts struct {
 	of        []part
 	n         int64
-	positions func(part, int64) ([]position, error) // of the first n jobs of a part
-	rows      func(part, int64) ([]R, error)        // the first n jobs of a part
-	position  func(R) position
+	positions func(part, int64) ([]position, error)        // of the first n jobs of a part
+	records   func(part, int64) ([]dispatch.Record, error) // the first n jobs of a part
+	position  func(*dispatch.Record) position
 }
 
 // read reads no requests of other jobs: where there are several parts, it first reads how many of each belong to the page.
-func (l parts[R]) read() (all []R, err error) {
+func (l parts) read() (all []dispatch.Record, err error) {
 	shares, err := l.shares()
 	if err != nil {
 		return nil, err
@@ -63,18 +82,25 @@ func (l parts[R]) read() (all []R, err error) {
 		if shares[i] == 0 {
 			continue
 		}
-		rows, err := l.rows(p, shares[i])
+		records, err := l.records(p, shares[i])
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, rows...)
+		if all == nil {
+			all = records
+			continue
+		}
+		all = append(all, records...)
 	}
-	slices.SortFunc(all, func(a, b R) int { return l.position(a).compare(l.position(b)) })
+	sort := func(a, b dispatch.Record) int { return l.position(&a).compare(l.position(&b)) }
+	if !slices.IsSortedFunc(all, sort) { // as those of one part are
+		slices.SortFunc(all, sort)
+	}
 	return all, nil
 }
 
 // shares returns how many jobs of each part are among the first n of all.
-func (l parts[R]) shares() ([]int64, error) {
+func (l parts) shares() ([]int64, error) {
 	shares := make([]int64, len(l.of))
 	if len(l.of) == 1 || l.n == most(0) {
 		for i := range shares {
@@ -114,28 +140,38 @@ func statuses(filter []dispatch.Status) []dispatch.Status {
 
 // listRecords reads a page of an owner's jobs. Jobs with a label are found by that, jobs that changed since a time by when they changed, others by the
 // other filters.
-func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([]query.ListRecordsRow, error) {
+func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page, now int64) ([]dispatch.Record, error) {
 	created, before := beginOf(p)
 	if p.Oldest {
-		q.Queries = query.New(oldestFirst{q.DBTX})
+		q.DBTX = oldestFirst{q.DBTX}
+		q.Queries = query.New(q.DBTX)
 	}
+	record := func(row *query.ListRecordsRow) (dispatch.Record, error) { return listedOf(row, p.Most, now) }
 	switch {
 	case p.Label != (dispatch.LabelMatch{}):
-		rows, err := q.ListLabeledRecords(ctx, query.ListLabeledRecordsParams{Owner: u, Name: p.Label.Key, Value: p.Label.Value, Created: created, Before: before,
-			Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
-		return rowsAs(rows, func(r query.ListLabeledRecordsRow) query.ListRecordsRow { return query.ListRecordsRow(r) }), err
+		return collect(ctx, q, func(q *query.Queries) ([]query.ListLabeledRecordsRow, error) {
+			return q.ListLabeledRecords(ctx, query.ListLabeledRecordsParams{Owner: u, Name: p.Label.Key, Value: p.Label.Value, Created: created, Before: before,
+				Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+		}, func(row *query.ListLabeledRecordsRow) (dispatch.Record, error) {
+			return record((*query.ListRecordsRow)(row))
+		})
 	case !p.Since.IsZero():
-		rows, err := q.ListChangedRecords(ctx, query.ListChangedRecordsParams{Owner: u, Since: micros(p.Since), Created: created, Before: before,
-			Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
-		return rowsAs(rows, func(r query.ListChangedRecordsRow) query.ListRecordsRow { return query.ListRecordsRow(r) }), err
+		return collect(ctx, q, func(q *query.Queries) ([]query.ListChangedRecordsRow, error) {
+			return q.ListChangedRecords(ctx, query.ListChangedRecordsParams{Owner: u, Since: micros(p.Since), Created: created, Before: before,
+				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+		}, func(row *query.ListChangedRecordsRow) (dispatch.Record, error) {
+			return record((*query.ListRecordsRow)(row))
+		})
 	case len(p.Statuses)+len(p.Accounts) == 0:
-		return q.ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before, Most: int64(p.Most), N: most(p.Limit)})
+		return collect(ctx, q, func(q *query.Queries) ([]query.ListRecordsRow, error) {
+			return q.ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before, Most: int64(p.Most), N: most(p.Limit)})
+		}, record)
 	}
 	accounts, err := usedAccounts(ctx, q, u, p.Accounts)
 	if err != nil {
 		return nil, err
 	}
-	l := parts[query.ListRecordsRow]{n: most(p.Limit), position: func(r query.ListRecordsRow) position { return placed(p, r.Job.Created, int64(r.Job.ID)) }}
+	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position { return placed(p, micros(r.Created), int64(r.ID)) }}
 	for _, a := range accounts {
 		for _, status := range statuses(p.Statuses) {
 			l.of = append(l.of, part{a, status})
@@ -145,10 +181,13 @@ func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) 
 		places, err := q.ListPlacesOf(ctx, query.ListPlacesOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before, N: n})
 		return rowsAs(places, func(r query.ListPlacesOfRow) position { return placed(p, r.Created, int64(r.ID)) }), err
 	}
-	l.rows = func(of part, n int64) ([]query.ListRecordsRow, error) {
-		rows, err := q.ListRecordsOf(ctx, query.ListRecordsOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before,
-			Most: int64(p.Most), N: n})
-		return rowsAs(rows, func(r query.ListRecordsOfRow) query.ListRecordsRow { return query.ListRecordsRow(r) }), err
+	l.records = func(of part, n int64) ([]dispatch.Record, error) {
+		return collect(ctx, q, func(q *query.Queries) ([]query.ListRecordsOfRow, error) {
+			return q.ListRecordsOf(ctx, query.ListRecordsOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before,
+				Most: int64(p.Most), N: n})
+		}, func(row *query.ListRecordsOfRow) (dispatch.Record, error) {
+			return record((*query.ListRecordsRow)(row))
+		})
 	}
 	return l.read()
 }
@@ -165,19 +204,24 @@ func usedAccounts(ctx context.Context, q tx, u dispatch.UserID, filter []dispatc
 }
 
 // listTaskJobs reads a page by number, or if only changes are wanted, by when the jobs changed. All jobs of a task are at one account.
-func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page) ([]query.ListTaskJobsRow, error) {
+func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, record func(*query.ListTaskJobsRow) (dispatch.Record, error)) ([]dispatch.Record, error) {
 	id := int64(t.ID)
 	switch {
 	case len(p.Accounts) > 0 && !slices.Contains(p.Accounts, t.Account):
 		return nil, nil
 	case !p.Since.IsZero():
-		rows, err := q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
-			Statuses: joinList(p.Statuses), Most: int64(p.Most), N: most(p.Limit)})
-		return rowsAs(rows, func(r query.ListChangedJobsRow) query.ListTaskJobsRow { return query.ListTaskJobsRow(r) }), err
+		return collect(ctx, q, func(q *query.Queries) ([]query.ListChangedJobsRow, error) {
+			return q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
+				Statuses: joinList(p.Statuses), Most: int64(p.Most), N: most(p.Limit)})
+		}, func(row *query.ListChangedJobsRow) (dispatch.Record, error) {
+			return record((*query.ListTaskJobsRow)(row))
+		})
 	case len(p.Statuses) == 0:
-		return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, Most: int64(p.Most), N: most(p.Limit)})
+		return collect(ctx, q, func(q *query.Queries) ([]query.ListTaskJobsRow, error) {
+			return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, Most: int64(p.Most), N: most(p.Limit)})
+		}, record)
 	}
-	l := parts[query.ListTaskJobsRow]{n: most(p.Limit), position: func(r query.ListTaskJobsRow) position { return position{first: int64(r.Job.Number)} }}
+	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position { return position{first: int64(r.Number)} }}
 	for _, status := range statuses(p.Statuses) {
 		l.of = append(l.of, part{status: status})
 	}
@@ -185,9 +229,12 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page) (
 		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: string(of.status), After: p.After.ID, N: n})
 		return rowsAs(numbers, func(number int) position { return position{first: int64(number)} }), err
 	}
-	l.rows = func(of part, n int64) ([]query.ListTaskJobsRow, error) {
-		rows, err := q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status), After: p.After.ID, Most: int64(p.Most), N: n})
-		return rowsAs(rows, func(r query.ListTaskJobsOfRow) query.ListTaskJobsRow { return query.ListTaskJobsRow(r) }), err
+	l.records = func(of part, n int64) ([]dispatch.Record, error) {
+		return collect(ctx, q, func(q *query.Queries) ([]query.ListTaskJobsOfRow, error) {
+			return q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status), After: p.After.ID, Most: int64(p.Most), N: n})
+		}, func(row *query.ListTaskJobsOfRow) (dispatch.Record, error) {
+			return record((*query.ListTaskJobsRow)(row))
+		})
 	}
 	return l.read()
 }

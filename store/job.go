@@ -24,17 +24,30 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
 	j.Unit, j.Spent, j.Traceparent = r.Unit, r.Spent, r.Traceparent
 	j.Retries, j.Retried = r.Retries, r.Retried
-	return j, errors.Join(removalOf(r.RemovalDue, r.Removal, &j.Removal), annotationsOf(r.Annotations, &j.Annotations), namesOf(r.Names, &j.Names), meteredOf(r.Metered, &j.Metered), unmeteredOf(r.Unmetered, &j.Unmetered), refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past), versionsOf(r.Versions, &j.Versions))
+	var errs [8]error
+	j.Removal, errs[0] = removalOf(r.RemovalDue, r.Removal)
+	j.Annotations, errs[1] = decoded[dispatch.Annotations](r.Annotations)
+	j.Metered, errs[2] = decoded[dispatch.Metered](r.Metered)
+	j.Unmetered, errs[3] = unmeteredOf(r.Unmetered)
+	j.Orphans, errs[4] = decoded[[]dispatch.Ref](r.Strays)
+	j.Past, errs[5] = decoded[[]dispatch.Ref](r.Past)
+	j.Versions, errs[6] = decoded[dispatch.Versions](r.Versions)
+	j.Names, errs[7] = decoded[[]string](r.Names)
+	return j, errors.Join(errs[:]...)
 }
 
-func versionsOf(text string, into *dispatch.Versions) error {
+// decoded returns a part of a job, which most jobs lack: then the text is empty. It takes no pointer to the part, by which the decoder would force
+// every job to the heap.
+func decoded[T any](text string) (part T, err error) {
 	if text == "" {
-		return nil
+		return part, nil
 	}
-	return json.Unmarshal([]byte(text), into)
+	into := new(T)
+	err = json.Unmarshal([]byte(text), into)
+	return *into, err
 }
 
-// versionsText is the inverse of versionsOf.
+// versionsText is the inverse of decoded.
 func versionsText(v dispatch.Versions) string {
 	if v == (dispatch.Versions{}) {
 		return ""
@@ -43,14 +56,7 @@ func versionsText(v dispatch.Versions) string {
 	return text
 }
 
-func namesOf(text string, into *[]string) error {
-	if text == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), into)
-}
-
-// namesText is the inverse of namesOf.
+// namesText is the inverse of decoded.
 func namesText(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -59,14 +65,7 @@ func namesText(names []string) string {
 	return text
 }
 
-func refs(text string, into *[]dispatch.Ref) error {
-	if text == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), into)
-}
-
-// textOf is the inverse of refs.
+// textOf is the inverse of decoded.
 func textOf(refs []dispatch.Ref) string {
 	if len(refs) == 0 {
 		return ""

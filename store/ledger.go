@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -156,30 +155,19 @@ func unmeteredText(all []dispatch.Unmetered) string {
 }
 
 // unmeteredOf is the inverse of unmeteredText.
-func unmeteredOf(text string, into *[]dispatch.Unmetered) error {
-	if text == "" {
-		return nil
-	}
-	var kept []unmetered
-	err := json.Unmarshal([]byte(text), &kept)
+func unmeteredOf(text string) (all []dispatch.Unmetered, err error) {
+	kept, err := decoded[[]unmetered](text)
 	for _, u := range kept {
-		*into = append(*into, dispatch.Unmetered{Ref: dispatch.Ref{Base: u.Base, ID: u.ID}, Ended: at(u.Ended), Due: at(u.Due), Priced: u.Priced})
+		all = append(all, dispatch.Unmetered{Ref: dispatch.Ref{Base: u.Base, ID: u.ID}, Ended: at(u.Ended), Due: at(u.Due), Priced: u.Priced})
 	}
-	return err
+	return all, err
 }
 
+// meteredText is the inverse of decoded.
 func meteredText(m dispatch.Metered) string {
 	if m == (dispatch.Metered{}) {
 		return ""
 	}
 	text, _ := encode(m) // cannot fail: adapters report finite numbers only
 	return text
-}
-
-// meteredOf is the inverse of meteredText.
-func meteredOf(text string, into *dispatch.Metered) error {
-	if text == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), into)
 }

@@ -63,11 +63,7 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page)
 		read = s.inSnapshot
 	}
 	err = read(allow(ctx, listWithin), s.read, "Records", func(q tx, now int64) error {
-		rows, err := listRecords(ctx, q, u, p)
-		records = make([]dispatch.Record, len(rows))
-		for i := 0; err == nil && i < len(rows); i++ {
-			records[i], err = listedOf(rows[i], p.Most, now)
-		}
+		records, err = listRecords(ctx, q, u, p, now)
 		return err
 	})
 	if err != nil {
@@ -77,7 +73,7 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page)
 }
 
 // listedOf returns a job of a page. most is the number of bytes of a request that the page reads.
-func listedOf(row query.ListRecordsRow, most int, now int64) (dispatch.Record, error) {
+func listedOf(row *query.ListRecordsRow, most int, now int64) (dispatch.Record, error) {
 	if most == 0 || row.Size <= int64(most) {
 		r, err := recordOf(query.GetRecordRow{Job: row.Job, Body: row.Body, Hold: row.Hold,
 			HoldAttention: row.HoldAttention, HoldNotice: row.HoldNotice, Changed: row.Changed}, now)

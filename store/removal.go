@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -27,15 +26,9 @@ func removalText(r dispatch.Removal) string {
 }
 
 // removalOf is the inverse of removalText.
-func removalOf(due int64, text string, into *dispatch.Removal) error {
-	into.Due = at(due)
-	if text == "" {
-		return nil
-	}
-	var kept removal
-	err := json.Unmarshal([]byte(text), &kept)
-	into.Since, into.Tries, into.Removed = at(kept.Since), kept.Tries, at(kept.Removed)
-	return err
+func removalOf(due int64, text string) (dispatch.Removal, error) {
+	kept, err := decoded[removal](text)
+	return dispatch.Removal{Due: at(due), Since: at(kept.Since), Tries: kept.Tries, Removed: at(kept.Removed)}, err
 }
 
 // Discard cancels and hides a job, and plans its removal from its platform.

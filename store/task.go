@@ -204,7 +204,8 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 	if row.Changed {
 		r.Attention = dispatch.ServiceChanged
 	}
-	if err := annotationsOf(row.Annotations, &r.Annotations); err != nil {
+	var err error
+	if r.Annotations, err = decoded[dispatch.Annotations](row.Annotations); err != nil {
 		return r, err
 	}
 	live := int64(0)
@@ -244,14 +245,9 @@ func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.Task
 	if err != nil {
 		return nil, err
 	}
-	rows, err := listTaskJobs(ctx, q, shared.Task, p)
-	records := make([]dispatch.Record, len(rows))
-	for i, row := range rows {
-		if records[i], err = jobOfTask(shared, row, changed, p.Most, now); err != nil {
-			return nil, err
-		}
-	}
-	return records, err
+	return listTaskJobs(ctx, q, shared.Task, p, func(row *query.ListTaskJobsRow) (dispatch.Record, error) {
+		return jobOfTask(&shared, row, changed, p.Most, now)
+	})
 }
 
 // changedAt returns the accounts of a task where the document of its service has changed.
@@ -266,7 +262,7 @@ func changedAt(ctx context.Context, q tx, t dispatch.TaskRecord) ([]dispatch.Acc
 }
 
 // jobOfTask returns a job of a task. changed is what changedAt returns.
-func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, changed []dispatch.Account, most int, now int64) (dispatch.Record, error) {
+func jobOfTask(t *dispatch.TaskRecord, row *query.ListTaskJobsRow, changed []dispatch.Account, most int, now int64) (dispatch.Record, error) {
 	j, err := jobOf(row.Job)
 	if err != nil {
 		return dispatch.Record{}, err
@@ -294,19 +290,14 @@ func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch
 		if err != nil {
 			return err
 		}
-		rows, err := q.ListFinished(ctx, query.ListFinishedParams{Task: int64(id), Moved: micros(after.At), After: int64(after.Job), N: int64(n)})
-		if err != nil {
-			return err
+		finished := func(q *query.Queries) ([]query.ListFinishedRow, error) {
+			return q.ListFinished(ctx, query.ListFinishedParams{Task: int64(id), Moved: micros(after.At), After: int64(after.Job), N: int64(n)})
 		}
-		records = make([]dispatch.Record, len(rows))
-		for i, row := range rows {
+		records, err = collect(ctx, q, finished, func(row *query.ListFinishedRow) (dispatch.Record, error) {
 			j, err := jobOf(row.Job)
-			if err != nil {
-				return err
-			}
-			records[i] = dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}
-		}
-		return nil
+			return dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}, err
+		})
+		return err
 	})
 	return records, err
 }

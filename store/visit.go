@@ -199,7 +199,7 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Reques
 		return dispatch.Request{}, fail("Request", err)
 	}
 	j := dispatch.Job{Task: row.Task, Number: row.Number, Account: row.Account}
-	if err := namesOf(row.Names, &j.Names); err != nil {
+	if j.Names, err = decoded[[]string](row.Names); err != nil {
 		return dispatch.Request{}, fail("Request", err)
 	}
 	r, err := requestOf(j, row.Body, row.Shared, row.Dimension)
