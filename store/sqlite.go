@@ -178,14 +178,14 @@ func (w oneWriter) ExecContext(ctx context.Context, q string, args ...any) (sql.
 }
 
 func (w oneWriter) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
-	ctx, q = uninterrupted(ctx), inSQLite.Replace(q)
+	ctx = uninterrupted(ctx)
 	if s := w.statement(ctx, q); s != nil {
 		return s.QueryContext(ctx, args...)
 	}
-	return w.on.QueryContext(ctx, q, args...)
+	return w.on.QueryContext(ctx, inSQLite.Replace(q), args...)
 }
 
-// inSQLite replaces what SQLite lacks or names differently.
+// inSQLite replaces what SQLite lacks or names differently. A statement that is prepared has it replaced already.
 var inSQLite = strings.NewReplacer("FOR UPDATE SKIP LOCKED", "", "strpos(", "instr(")
 
 func (w oneWriter) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
@@ -247,7 +247,7 @@ func (s *statements) fill(ctx context.Context) {
 	s.mu.Unlock()
 	slices.Sort(missing)
 	for _, q := range slices.Compact(missing) {
-		if prepared, err := s.db.PrepareContext(ctx, q); err == nil {
+		if prepared, err := s.db.PrepareContext(ctx, inSQLite.Replace(q)); err == nil {
 			s.keep(q, prepared)
 		}
 	}
