@@ -159,6 +159,9 @@ func cancelJob(ctx context.Context, q tx, u dispatch.UserID, id dispatch.JobID, 
 // MarkAwaited makes the owner's statuses that are older than fresh due now, and plans the others for when they will be. Repeated
 // reads are at least gap apart.
 func (s *Store) MarkAwaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (woken []dispatch.Account, err error) {
+	if live, err := s.anyLive(ctx, u); err != nil || !live {
+		return nil, err
+	}
 	err = s.in(ctx, s.write, "MarkAwaited", func(q tx, now int64) error {
 		p := query.AwaitAllParams{Now: now, Gap: gap.Microseconds(), Owner: u, Stale: now - fresh.Microseconds(), Fresh: max(fresh, gap).Microseconds(),
 			Alone: scope.Alone, Tasks: scope.Tasks, Task: int64(scope.Task)}
@@ -170,6 +173,12 @@ func (s *Store) MarkAwaited(ctx context.Context, u dispatch.UserID, scope dispat
 		return err
 	})
 	return woken, err
+}
+
+// anyLive reports whether a job of the owner has not ended. It spares readers of ended jobs the wait for a writer.
+func (s *Store) anyLive(ctx context.Context, u dispatch.UserID) (bool, error) {
+	rows, err := s.queries(s.read).ListUsage(ctx, u)
+	return slices.ContainsFunc(rows, func(r query.ListUsageRow) bool { return r.Live > 0 }), fail("MarkAwaited", err)
 }
 
 func awaited(ctx context.Context, q tx, id dispatch.JobID, p query.AwaitAllParams) (rows []query.AwaitAllRow, err error) {

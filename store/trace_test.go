@@ -56,6 +56,32 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 	}
 }
 
+// TestMarkAwaited_WritesForLiveJobsOnly: a list of which all jobs have ended is read without a transaction of the writer.
+func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
+	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), &clock{now: start})
+	var told []string
+	s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
+		told = append(told, name)
+		return ctx, func(error) {}
+	})
+	job := drafts(1)
+	job[0].Phase, job[0].Status = dispatch.Ended, dispatch.Finished
+	for _, writes := range []bool{false, true} {
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, job); err != nil {
+			t.Fatal(err)
+		}
+		told = nil
+		if _, err := s.MarkAwaited(t.Context(), job[0].Owner, dispatch.Scope{Alone: true}, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(told, "AwaitAll") != writes {
+			t.Errorf("with a live job %v: %v", writes, told)
+		}
+		job = drafts(1)
+		job[0].Phase, job[0].Status = dispatch.Started, dispatch.Running
+	}
+}
+
 // TestSpread_NoStatementForOnePlatform: a task at one platform has no statement about homes, when it is accepted, run, paused, resumed, retried and read; a task
 // at two platforms has.
 func TestSpread_NoStatementForOnePlatform(t *testing.T) {
