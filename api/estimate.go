@@ -24,10 +24,12 @@ type Estimate struct {
 	Jobs        int     `json:"jobs" doc:"Number of jobs of the request"`
 	Costs       *Spread `json:"costs" doc:"What all jobs together are expected to cost, in cost_unit. null: fewer than three of your finished jobs of the service had costs, and its provider states none for each run"`
 	CostUnit    string  `json:"cost_unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none"`
-	CostBasis   string  `json:"cost_basis,omitempty" enum:"runs,catalogue" doc:"What the costs are estimated from: your finished jobs, or what the provider of the service states, for each run. Absent: there is no estimate"`
+	CostBasis   string  `json:"cost_basis,omitempty" enum:"area,runs,catalogue" doc:"What the costs are estimated from: your finished jobs over an area of half to twice the size (area), or all of them (runs), or what the provider of the service states for each run (catalogue). Absent: there is no estimate"`
 	CostRuns    int     `json:"cost_runs" doc:"Number of your finished jobs that costs are estimated from: of the latest 100, those over a similar area if they are enough"`
 	Seconds     *Spread `json:"seconds" doc:"How long one job is expected to run at the platform, in seconds, without its wait. null: fewer than three of your finished jobs had a run time"`
 	SecondsRuns int     `json:"seconds_runs" doc:"Number of your finished jobs that the run time is estimated from"`
+
+	SecondsBasis string `json:"seconds_basis,omitempty" enum:"area,runs" doc:"Of which of your finished jobs, as in cost_basis. Absent: there is no estimate"`
 }
 
 // Spread is the range in which an amount is expected.
@@ -76,11 +78,22 @@ func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
 	}
 	shown := Estimate{Jobs: e.Jobs, Costs: (*Spread)(e.Costs.Rounded()), CostUnit: e.Unit, CostRuns: e.Charged, Seconds: (*Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
 	if e.Costs != nil {
-		shown.CostBasis = "runs"
+		shown.CostBasis = basisOf(e.CostBasis)
 	} else {
 		a.estimateByNote(&shown, body)
 	}
+	if e.Seconds != nil {
+		shown.SecondsBasis = basisOf(e.TimeBasis)
+	}
 	return &estimated{shown}, nil
+}
+
+// basisOf returns what an estimate says of the jobs that it is made from.
+func basisOf(b dispatch.Basis) string {
+	if b == dispatch.OfArea {
+		return "area"
+	}
+	return "runs"
 }
 
 // estimateByNote fills in what the provider of a service of the catalogue states that each run costs. A price for something else, such as an area, or

@@ -236,7 +236,7 @@ type Forecast struct {
 	Start *TimeRange `json:"start,omitempty" doc:"When a job that waits is submitted. Absent: it was submitted, or this is a task"`
 	End   TimeRange  `json:"end" doc:"When the job, or the last job of the task, ends"`
 	Runs  int        `json:"runs" doc:"Number of your finished jobs of the same service on the same platform that it is made from"`
-	Basis string     `json:"basis" enum:"task,service" doc:"task: these are jobs of the same task; service: of any, those over a similar area if they are enough"`
+	Basis string     `json:"basis" enum:"task,area,service" doc:"task: these are jobs of the same task; area: of any, over an area of half to twice the size; service: of any, whatever their parameters"`
 }
 
 // TimeRange is when something is expected.
@@ -308,7 +308,7 @@ func forecastOf(f *dispatch.Forecast) *Forecast {
 	if f == nil {
 		return nil
 	}
-	shown := &Forecast{End: timeRange(f.End), Runs: f.Runs, Basis: basisOf(f.Same)}
+	shown := &Forecast{End: timeRange(f.End), Runs: f.Runs, Basis: string(f.Basis)}
 	if f.Start != nil {
 		start := timeRange(*f.Start)
 		shown.Start = &start
@@ -318,19 +318,12 @@ func forecastOf(f *dispatch.Forecast) *Forecast {
 
 func timeRange(r dispatch.TimeRange) TimeRange { return TimeRange{r.Early.UTC(), r.Late.UTC()} }
 
-func basisOf(sameTask bool) string {
-	if sameTask {
-		return "task"
-	}
-	return "service"
-}
-
 // restOf returns what is left of a task as it is shown; nil if that is not known.
 func restOf(r *dispatch.Rest) *TaskRest {
 	if r == nil {
 		return nil
 	}
-	return &TaskRest{r.Jobs, (*Spread)(r.Costs), r.Unit, r.Charged, (*Spread)(r.Took), r.Timed, basisOf(r.Same)}
+	return &TaskRest{r.Jobs, (*Spread)(r.Costs), r.Unit, r.Charged, (*Spread)(r.Took), r.Timed, string(r.Basis)}
 }
 
 // budgetOf returns the budget of a task; nil if it has none.

@@ -444,8 +444,11 @@ func between(r client.TimeRange) string {
 }
 
 func basisOf(basis string) string {
-	if basis == "task" {
+	switch basis {
+	case "task":
 		return " of this task"
+	case "area":
+		return " over areas of this size"
 	}
 	return " of the service"
 }

@@ -119,7 +119,7 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 	if err != nil || r.json {
 		return errors.Join(err, r.printUnless(err, e))
 	}
-	shown := func(s *client.Spread, unit string, runs int) string {
+	shown := func(s *client.Spread, unit string, runs int, basis string) string {
 		if s == nil {
 			return fmt.Sprintf("not known: %d of your finished jobs show it", runs)
 		}
@@ -127,9 +127,9 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 		if runs == 0 {
 			return text + ", as the provider states"
 		}
-		return text + fmt.Sprintf(", by %d finished jobs", runs)
+		return text + fmt.Sprintf(", by %d finished jobs", runs) + map[string]string{"area": " over areas of this size"}[basis]
 	}
-	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs, shown(e.Costs, e.CostUnit, e.CostRuns), shown(e.Seconds, "s each", e.SecondsRuns))
+	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs, shown(e.Costs, e.CostUnit, e.CostRuns, e.CostBasis), shown(e.Seconds, "s each", e.SecondsRuns, e.SecondsBasis))
 	return nil
 }
 

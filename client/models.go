@@ -155,10 +155,12 @@ type Estimate struct {
 	Jobs        int     `json:"jobs"`
 	Costs       *Spread `json:"costs"` // of all jobs together; nil: not known
 	CostUnit    string  `json:"cost_unit"`
-	CostBasis   string  `json:"cost_basis,omitempty"` // "runs" of the user, or the "catalogue"; "": no estimate
+	CostBasis   string  `json:"cost_basis,omitempty"` // "runs" of the user, those over a similar "area", or the "catalogue"; "": no estimate
 	CostRuns    int     `json:"cost_runs"`            // that the costs are estimated from
 	Seconds     *Spread `json:"seconds"`              // of one job; nil: not known
 	SecondsRuns int     `json:"seconds_runs"`
+
+	SecondsBasis string `json:"seconds_basis,omitempty"` // "runs" of the user, or those over a similar "area"
 }
 
 // Spread is the range in which an amount is expected.
@@ -230,7 +232,7 @@ type Forecast struct {
 	Start *TimeRange `json:"start,omitempty"` // of a job that waits; nil otherwise
 	End   TimeRange  `json:"end"`
 	Runs  int        `json:"runs"`  // finished jobs that it is made from
-	Basis string     `json:"basis"` // "task": jobs of the same task; "service": of any
+	Basis string     `json:"basis"` // "task": jobs of the same task; "area": of any, over a similar area; "service": of any
 }
 
 // TimeRange is when something is expected: in one of ten cases before Early, and in one after Late.

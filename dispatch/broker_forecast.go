@@ -68,7 +68,7 @@ func (b *Broker) runsFor(ctx context.Context, j Job, least int, send time.Durati
 // forecastOf returns when a task ends; nil if it is not known.
 func (b *Broker) forecastOf(ctx context.Context, runs []FinishedRun, w work, t TaskRecord, send time.Duration) (*Forecast, error) {
 	of := Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.hash(), Task: t.ID}
-	times, same, err := b.timesLike(ctx, runs, of, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
+	times, basis, err := b.timesLike(ctx, runs, of, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
 	if err != nil || len(times) < leastForecast || w.waiting > 0 && w.slots == 0 {
 		return nil, err
 	}
@@ -81,16 +81,16 @@ func (b *Broker) forecastOf(ctx context.Context, runs []FinishedRun, w work, t T
 		w.ages = append(w.ages, max(0, now.Sub(sendBy.Add(-send))))
 	}
 	f := w.futures(lawOf(times, w.ages), seedOf(int64(t.ID)))
-	return &Forecast{End: rangeFrom(now, f.ends), Runs: len(times), Same: same}, nil
+	return &Forecast{End: rangeFrom(now, f.ends), Runs: len(times), Basis: basis}, nil
 }
 
 // restOf returns what the waiting jobs of a task are expected to cost, and how long they take. Fewer than three runs give no range: the mean is the
 // whole of it.
 func restOf(runs []FinishedRun, w work, id TaskID, send time.Duration) *Rest {
 	own := runsOf(runs, id)
-	r := &Rest{Same: len(own) > 0}
-	if r.Same {
-		runs = own
+	r := &Rest{Basis: OfService}
+	if len(own) > 0 {
+		runs, r.Basis = own, OfTask
 	}
 	r.Estimate = estimate(runs, w.waiting)
 	if costs, _ := pricesOf(runs); r.Costs == nil && len(costs) > 0 {
@@ -158,12 +158,12 @@ func (b *Broker) ForecastJob(ctx context.Context, r Record) (Record, error) {
 		return r, err
 	}
 	area := func() (float64, error) { return b.areaOfParameters(r.Request.Parameters), nil }
-	times, same, err := b.timesLike(ctx, runs, r.Job, area, limits.Send)
+	times, basis, err := b.timesLike(ctx, runs, r.Job, area, limits.Send)
 	if err != nil || len(times) < leastForecast {
 		return r, err
 	}
 	now := time.Now()
-	r.Forecast = &Forecast{Runs: len(times), Same: same}
+	r.Forecast = &Forecast{Runs: len(times), Basis: basis}
 	if !waits {
 		w := work{ages: []time.Duration{max(0, now.Sub(r.SendBy.Add(-limits.Send)))}}
 		r.Forecast.End = rangeFrom(now, w.futures(lawOf(times, nil), seedOf(int64(r.ID))).ends)

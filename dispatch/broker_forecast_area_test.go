@@ -60,7 +60,7 @@ func TestForecast_ByArea(t *testing.T) {
 			task := upscale(tilesOf(km2, 3))
 			began := time.Now()
 			f := h.forecast(t, task.ID).Forecast
-			if f == nil || f.Runs != want.runs && (want.runs > 0 || f.Runs < 20) || f.Same || f.End.Late.Sub(began) > want.within {
+			if f == nil || f.Runs != want.runs && (want.runs > 0 || f.Runs < 20) || f.Basis != map[bool]dispatch.Basis{true: dispatch.OfArea, false: dispatch.OfService}[want.runs > 0] || f.End.Late.Sub(began) > want.within {
 				t.Errorf("a task over tiles of %s km², at %v: %+v", km2, began, f)
 			}
 			h.untilEnded(t, task.ID, 3)

@@ -76,7 +76,7 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 			}
 			h.untilEnded(t, id, 9)
 			f := h.forecast(t, id).Forecast
-			if f == nil || !f.Same || f.Runs < 9 || f.Start != nil {
+			if f == nil || f.Basis != dispatch.OfTask || f.Runs < 9 || f.Start != nil {
 				t.Fatalf("task %d: %+v", i, f)
 			}
 			h.untilEnded(t, id, jobs)
@@ -142,7 +142,7 @@ func TestForecastTask_RestIsMadeFromOwnJobs(t *testing.T) {
 		time.Sleep(time.Hour)
 		h.limitedTask(t, dispatch.EstimatedFrom, `{}`)
 		time.Sleep(2 * time.Hour)
-		if r := h.forecast(t, id).Rest; r == nil || r.Charged != 4 || r.Timed != 4 || !r.Same {
+		if r := h.forecast(t, id).Rest; r == nil || r.Charged != 4 || r.Timed != 4 || r.Basis != dispatch.OfTask {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -157,7 +157,7 @@ func TestForecastTask_TellsTheRestAfterATrial(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			r := h.forecast(t, id).Rest
-			if r == nil || r.Jobs != 20 || r.Charged != trial || r.Timed != trial || !r.Same || *r.Costs != (dispatch.Spread{Low: 40, Likely: 40, High: 40}) || r.Unit != "credits" {
+			if r == nil || r.Jobs != 20 || r.Charged != trial || r.Timed != trial || r.Basis != dispatch.OfTask || *r.Costs != (dispatch.Spread{Low: 40, Likely: 40, High: 40}) || r.Unit != "credits" {
 				t.Fatalf("from %s: %+v", from, r)
 			}
 			if took := r.Took; took.Likely < 5*180 || took.Likely > 7*180 || took.Low > took.Likely || took.Likely > took.High {

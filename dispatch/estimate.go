@@ -37,6 +37,8 @@ type Estimate struct {
 	Unit    string
 	Timed   int     // runs that Seconds are taken from
 	Seconds *Spread // of one job, once it runs; nil: there are too few runs
+
+	CostBasis, TimeBasis Basis
 }
 
 // Estimate estimates a request for a number of jobs. added is what each job of a task adds to its parameters, or as much of it as is known. It sends no
@@ -65,7 +67,7 @@ func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int, ad
 
 // estimate estimates jobs from runs, the latest first. Costs in another unit than that of the latest run with costs are left out.
 func estimate(runs []FinishedRun, jobs int) Estimate {
-	e := Estimate{Jobs: jobs}
+	e := Estimate{Jobs: jobs, CostBasis: OfService, TimeBasis: OfService}
 	costs, unit := pricesOf(runs)
 	var seconds []float64
 	for _, r := range runs {

@@ -122,32 +122,35 @@ func growthOf(runs []FinishedRun, send time.Duration) float64 {
 
 // timesLike returns the run times that a forecast for a job or a task is made from: those of its own task if they are enough, otherwise those of runs over
 // an area like its own if these are, otherwise all. area is called only if its result counts.
-func (b *Broker) timesLike(ctx context.Context, runs []FinishedRun, j Job, area func() (float64, error), send time.Duration) (times []time.Duration, same bool, err error) {
-	times, same = timesFor(runs, j.Task, leastForecast, send)
-	if same || len(times) < leastForecast || b.AreaOf == nil {
-		return times, same, nil
+func (b *Broker) timesLike(ctx context.Context, runs []FinishedRun, j Job, area func() (float64, error), send time.Duration) (times []time.Duration, basis Basis, err error) {
+	times, same := timesFor(runs, j.Task, leastForecast, send)
+	if same {
+		return times, OfTask, nil
+	}
+	if len(times) < leastForecast || b.AreaOf == nil {
+		return times, OfService, nil
 	}
 	km2, err := area()
 	if err != nil || km2 <= 0 {
-		return times, false, err
+		return times, OfService, err
 	}
 	if runs, err = b.runsWithAreas(ctx, j.Owner, j.Account, j.Service); err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	if near := timesNear(runs, km2, send); len(near) >= leastForecast {
-		times = near
+		return near, OfArea, nil
 	}
-	return times, false, nil
+	return times, OfService, nil
 }
 
 // nearer replaces what an estimate says of costs and of run times by what runs over areas like km2 say, where these are enough.
 func (e Estimate) nearer(runs []FinishedRun, km2 float64) Estimate {
 	near := estimate(slices.DeleteFunc(slices.Clone(runs), func(r FinishedRun) bool { return !r.near(km2) }), e.Jobs)
 	if near.Charged >= leastForecast {
-		e.Charged, e.Costs, e.Unit = near.Charged, near.Costs, near.Unit
+		e.Charged, e.Costs, e.Unit, e.CostBasis = near.Charged, near.Costs, near.Unit, OfArea
 	}
 	if near.Timed >= leastForecast {
-		e.Timed, e.Seconds = near.Timed, near.Seconds
+		e.Timed, e.Seconds, e.TimeBasis = near.Timed, near.Seconds, OfArea
 	}
 	return e
 }

@@ -10,7 +10,8 @@ const named = (titles: string[]): string =>
   titles.slice(0, 3).map((title) => `“${title}”`).join(", ") + (titles.length > 3 ? ` and ${count(titles.length - 3, "other", "others")}` : "");
 
 // basedOn says what an estimate is made from.
-const basedOn = (runs: number, basis: string) => `${count(runs, "finished job", "finished jobs")} of ${basis === "task" ? "this task" : "the service"}`;
+const bases: Record<string, string> = { task: "of this task", area: "over areas of this size" };
+const basedOn = (runs: number, basis: string) => `${count(runs, "finished job", "finished jobs")} ${bases[basis] ?? "of the service"}`;
 
 // losses says what is lost when jobs are deleted.
 function losses(all: number, finished: number, alive: number): string {

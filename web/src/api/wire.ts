@@ -154,7 +154,7 @@ export interface Forecast {
   start?: TimeRange; // of a job that waits
   end: TimeRange;
   runs: number;
-  basis: "task" | "service";
+  basis: "task" | "area" | "service";
 }
 
 export interface Spread {
@@ -171,7 +171,7 @@ export interface TaskRest {
   cost_runs: number;
   seconds: Spread | null;
   seconds_runs: number;
-  basis: "task" | "service";
+  basis: "task" | "area" | "service";
 }
 
 // What its owner wrote on a job or task.
