@@ -91,7 +91,7 @@ func (a *api) jobRoutes() {
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withDocument(a.errors(401, 404, 422, 503))}, a.readDocument)
 	register(a, huma.Operation{OperationID: "get_unit_job_provenance", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/provenance", Tags: []string{"jobs"},
 		Summary: "Get the provenance of a job",
-		Description: "Returns PROV-JSON (W3C): the service with the SHA-256 of its document, the parameters, the platform, the job with its times and costs, and the results that it generated. " +
+		Description: "Returns PROV-JSON (W3C): the service with the SHA-256 of its document and at what time it was that, the parameters, the platform, the job with its times and costs, and the results that it generated. " +
 			"It does not name you, so that it can be published beside the results.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.readProvenance)
 	a.huma.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch.RequestBody = body[AnnotationsPatch](a)

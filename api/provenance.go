@@ -107,7 +107,7 @@ func qualified(name string) map[string]string {
 	return map[string]string{"$": name, "type": "prov:QUALIFIED_NAME"}
 }
 
-// servicePlan describes a service and the document that defined it when the job was accepted.
+// servicePlan describes a service, and what is known of the document that defined it.
 func (a *api) servicePlan(r dispatch.Record, d *dispatch.Document) map[string]any {
 	s := r.Request.Service
 	plan := map[string]any{"prov:type": qualified("prov:Plan"), "job:label": string(r.Request.Label), "schema:identifier": s.Application}
@@ -117,10 +117,32 @@ func (a *api) servicePlan(r dispatch.Record, d *dispatch.Document) map[string]an
 	if r.Versions.Process != "" {
 		plan["schema:version"] = r.Versions.Process
 	}
-	if d != nil {
-		plan["schema:sha256"], plan["schema:contentUrl"] = d.Hash(), fmt.Sprintf("%s/unit_jobs/%d/document", a.PublicURL, r.ID)
-	}
+	a.describeDefinition(plan, r, d)
 	return plan
+}
+
+// describeDefinition adds to a plan the hash of the definition that a job runs, as far as it is known, and when it was that. d is the definition at the
+// acceptance, which is stored; nil: none is.
+func (a *api) describeDefinition(plan map[string]any, r dispatch.Record, d *dispatch.Document) {
+	accepted, hash := "", r.Versions.Definition
+	if d != nil {
+		accepted = d.Hash()
+	}
+	switch {
+	case d != nil && (r.Request.PinnedToDocument() || r.Request.Service.Inline()):
+		hash, plan["schema:description"] = accepted, "The definition that the job runs."
+	case hash != "":
+		plan["schema:description"] = "The definition as the broker knew it when it submitted the job. A platform that reads definitions itself may have read a later one."
+	case d != nil:
+		hash, plan["schema:description"] = accepted, fmt.Sprintf("The definition at the acceptance of the job, %s. Whether it had changed before the platform ran the job is not known.",
+			r.Created.UTC().Format(time.RFC3339))
+	default:
+		return
+	}
+	plan["schema:sha256"] = hash
+	if hash == accepted {
+		plan["schema:contentUrl"] = fmt.Sprintf("%s/unit_jobs/%d/document", a.PublicURL, r.ID)
+	}
 }
 
 // parametersEntity holds parameters byte for byte, and their hash.

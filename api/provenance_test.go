@@ -59,6 +59,32 @@ func TestProvenance_OfAFinishedJob(t *testing.T) {
 	failed(t, ask(h, "GET", "/unit_jobs/x/provenance", ""), 422, "VALIDATION_ERROR")
 }
 
+// The hash of the definition is that with which the job ran. Where that is not known, the document says as of when it is.
+func TestProvenance_OfTheDefinition(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	w.document = []byte(`{"id": "ndvi"}`)
+	accepted, later := (dispatch.Document{Body: w.document}).Hash(), strings.Repeat("ab", 32)
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	for name, c := range map[string]struct{ pin, submitted, says, hash string }{
+		"not submitted":        {says: "at the acceptance of the job, 2026-05-01T12:00:00Z", hash: accepted},
+		"pinned":               {pin: accepted, says: "that the job runs", hash: accepted},
+		"submitted unchanged":  {submitted: accepted, says: "when it submitted the job", hash: accepted},
+		"changed while it was": {submitted: later, says: "when it submitted the job", hash: later},
+	} {
+		w.set(1, func(r *dispatch.Record) {
+			r.Created, r.Request.Pin, r.Versions.Definition = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), c.pin, c.submitted
+		})
+		plan := decode[Provenance](t, ask(h, "GET", "/unit_jobs/1/provenance", ""), 200).Entity["broker:unit_jobs/1#service"]
+		if says, _ := plan["schema:description"].(string); plan["schema:sha256"] != c.hash || !strings.Contains(says, c.says) {
+			t.Errorf("%s: %v", name, plan)
+		}
+		if (plan["schema:contentUrl"] != nil) != (c.hash == accepted) { // the stored document is that of the acceptance
+			t.Errorf("%s: %v", name, plan)
+		}
+	}
+}
+
 // A job that runs has generated nothing, and one whose parameters were deleted names none.
 func TestProvenance_SaysOnlyWhatIsKnown(t *testing.T) {
 	w := newWorld()

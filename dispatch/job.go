@@ -223,7 +223,7 @@ type Job struct {
 	// Traceparent is the trace context of the request that accepted the job, see [Tracer]; "": it was not traced. It never changes.
 	Traceparent string
 
-	// Versions says which software runs the job, as far as its platform told it when the job was submitted; zero if that request's response was
+	// Versions says which software and definition run the job, as far as they were known when the job was submitted; zero if that request's response was
 	// lost. It is of the present attempt.
 	Versions Versions
 

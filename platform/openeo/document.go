@@ -78,6 +78,7 @@ func (p *Platform) fetch(where, id string) func(context.Context, process) (proce
 		}
 		found := d.process()
 		found.document, found.etag = a.Body, a.Header.Get("ETag")
+		found.hash = dispatch.Document{Body: a.Body}.Hash()
 		found.measureGraph(d.Graph)
 		return found, nil
 	}

@@ -19,6 +19,7 @@ type order struct {
 	process json.RawMessage // the whole process, if the request brought it; then graph and options are not set
 	graph   map[string]any
 	options json.RawMessage // job options of the definition, if the back-end does not read the definition itself
+	defined string          // see dispatch.Versions.Definition
 }
 
 // order builds the process graph for a request: a node that calls the process with the parameters as its arguments, followed by
@@ -57,6 +58,7 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, s
 			return order{}, err
 		}
 	}
+	o.defined = proc.hash
 	if proc.saves {
 		return o, nil
 	}

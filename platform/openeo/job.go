@@ -59,7 +59,9 @@ func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	if id == "" {
 		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: op, Text: "The platform did not return the job's identifier.", Err: err}
 	}
-	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: id}, Versions: f.versions}, nil
+	versions := f.versions
+	versions.Definition = o.defined
+	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: id}, Versions: versions}, nil
 }
 
 var jobLocation = regexp.MustCompile(`/jobs/([^/]+)/?$`)

@@ -54,8 +54,18 @@ func TestSubmit_NotesTheVersions(t *testing.T) {
 	for told, want := range map[string]dispatch.Versions{`"0.31.0"`: {Version: "0.31.0", API: "1.2.0"}, `7`: {API: "1.2.0"}, `"<b>1</b>\n2"`: {Version: "1 2", API: "1.2.0"}} {
 		b := newBackend(t)
 		b.json("GET /", 200, `{"api_version":"1.2.0","backend_version":`+told+`,"conformsTo":[`+classes+`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]}]}`)
-		if got, err := b.platform().Submit(t.Context(), token, b.submission()); err != nil || got.Versions != want {
+		s := b.submission()
+		document, err := b.platform().Document(t.Context(), s.Service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Definition = dispatch.Document{Body: document}.Hash() // as the broker knows it now
+		if got, err := b.platform().Submit(t.Context(), token, s); err != nil || got.Versions != want {
 			t.Errorf("%s: %+v, %v", told, got.Versions, err)
+		}
+		s.Definition, want.Definition = []byte(keptDefinition), "" // the job is pinned to it
+		if got, err := b.platform().Submit(t.Context(), token, s); err != nil || got.Versions != want {
+			t.Errorf("pinned, %s: %+v, %v", told, got.Versions, err)
 		}
 	}
 }

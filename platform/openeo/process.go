@@ -23,6 +23,7 @@ type process struct {
 	id           string
 	saves        bool   // its own graph ends in save_result
 	document     []byte // the definition itself, if it is at a URL
+	hash         string // of the definition at a URL; "" if a request is pinned to it
 	etag         string
 	parameters   []dispatch.Parameter
 	set          *parameters.Set  // nil: the definition does not list parameters

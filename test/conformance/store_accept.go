@@ -63,7 +63,7 @@ func fill(v reflect.Value, name string, n int, base time.Time) {
 	case *dispatch.Ref:
 		*x = dispatch.Ref{Base: "base é", ID: "id"}
 	case *dispatch.Versions:
-		*x = dispatch.Versions{Software: "a \"b\"", Version: "1.2", API: "1.0", Process: "7"}
+		*x = dispatch.Versions{Software: "a \"b\"", Version: "1.2", API: "1.0", Process: "7", Definition: "ab01"}
 	default:
 		switch v.Kind() {
 		case reflect.String:
