@@ -30,8 +30,8 @@ func hexagons(resolution int) *Grid {
 		Name: fmt.Sprintf("h3-%d", resolution), Width: side, Height: side,
 		Description: fmt.Sprintf("Hexagons of H3 of resolution %d, %s on average, and twelve pentagons. Cells at the corners of H3's icosahedron are half as large as those in the middle "+
 			"of its faces. An id is H3's own, such as 85194e6ffffffff.", resolution, squareSize(side)),
-		// The largest cells are 1.22 times as large as the mean. With straight borders in longitude and latitude, that around a pole is larger still.
-		tree: &tree{cells: cells, south: -90, north: 90, uneven: 1.4, root: func(buffer float64) branch {
+		// The largest cells are 1.22 times as large as the mean.
+		tree: &tree{cells: cells, south: -90, north: 90, uneven: 1.25, root: func(buffer float64) branch {
 			all := make([]branch, 0, len(baseCells)/2)
 			for n := range len(baseCells) / 2 {
 				all = append(all, baseCell(n, resolution, buffer))
@@ -182,7 +182,7 @@ func (h hexagon) cell() Cell {
 			ring = append(ring, at)
 		}
 	}
-	return Cell{ID: fmt.Sprintf("%x", h.index|uint64(h.resolution)<<52), outline: onGlobe(append(ring, ring[0]))}
+	return Cell{ID: fmt.Sprintf("%x", h.index|uint64(h.resolution)<<52), outline: onGlobe(append(ring, ring[0]).alongArcs())}
 }
 
 // onGlobe returns a ring that may cross the antimeridian or surround a pole.

@@ -1,8 +1,10 @@
 package grid
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -43,6 +45,77 @@ func TestHexagons_CoverTheEarth(t *testing.T) {
 			t.Errorf("%s: %d of %d cells with %g of the Earth", name, len(ids), g.Cells(), sum/globe.SquareMetres())
 		}
 	}
+}
+
+// Every point of a border lies within 100 m of the great circles between the corners: of all cells of resolution 0, and of those of finer ones near a
+// pole, where straight lines in longitude and latitude are furthest from great circles.
+func TestHexagons_BordersFollowGreatCircles(t *testing.T) {
+	for resolution := range 8 {
+		g := hexagonGrid(t, fmt.Sprintf("h3-%d", resolution))
+		area := earth(t)
+		if resolution > 0 {
+			polar, err := Box{-180, 90 - 3*min(10, g.Width/111e3), 180, 90}.Area()
+			if err != nil {
+				t.Fatal(err)
+			}
+			area = polar
+		}
+		n, worst := 0, 0.0
+		for c := range g.Tiles(area) {
+			n++
+			worst = max(worst, furthest(t, c))
+		}
+		if n < 10 || worst > 100 {
+			t.Errorf("resolution %d: of %d cells, a border is %g m from its great circle", resolution, n, worst)
+		}
+	}
+}
+
+// furthest returns how many metres the border of a cell is from the nearest edge between its corners.
+func furthest(t *testing.T, c Cell) (worst float64) {
+	index, err := strconv.ParseUint(c.ID, 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolution := int(index >> 52 & 15)
+	h := baseCell(int(index>>45&127), resolution, 0)
+	for n := 1; n <= resolution; n++ {
+		digit, parts := int(index>>(45-3*n)&7), h.branches()
+		if len(parts) == 6 && digit > missing {
+			digit--
+		}
+		h = parts[digit].(hexagon)
+	}
+	faces, corners := icosahedron(), []vector{}
+	for _, p := range h.vertices() {
+		corners = append(corners, faces[p.face].vector(p.at))
+	}
+	for _, polygon := range c.Outline() {
+		for i := 1; i < len(polygon[0]); i++ {
+			a, b := polygon[0][i-1], polygon[0][i]
+			if math.Abs(a[0]) == 180 && a[0] == b[0] || math.Abs(a[1]) == 90 && a[1] == b[1] {
+				continue // the cell is divided at the antimeridian, and closed around a pole
+			}
+			for part := range 5 {
+				at := vectorAt(Point{a[0] + float64(part)/5*(b[0]-a[0]), a[1] + float64(part)/5*(b[1]-a[1])})
+				near := math.Inf(1)
+				for k := range corners {
+					near = min(near, fromArc(at, corners[k], corners[(k+1)%len(corners)]))
+				}
+				worst = max(worst, near*semiMajor)
+			}
+		}
+	}
+	return worst
+}
+
+// fromArc returns the angle between a point and the great circle between two others.
+func fromArc(p, a, b vector) float64 {
+	pole := a.cross(b).unit()
+	if foot := p.plus(pole, -p.dot(pole)).unit(); a.cross(foot).dot(pole) >= 0 && foot.cross(b).dot(pole) >= 0 {
+		return math.Asin(math.Abs(p.dot(pole)))
+	}
+	return math.Acos(min(1, max(p.dot(a), p.dot(b))))
 }
 
 // All cells that descend from a cell lie within its bounds, also around the corners of the icosahedron and with a buffer.

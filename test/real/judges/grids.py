@@ -57,17 +57,46 @@ def points_in(name, piece):
                 yield shapely.Point(corner)
 
 
+def vector(p):
+    lon, lat = (math.radians(v) for v in p)
+    return (math.cos(lat) * math.cos(lon), math.cos(lat) * math.sin(lon), math.sin(lat))
+
+
+def dot(a, b):
+    return sum(x * y for x, y in zip(a, b))
+
+
+def cross(a, b):
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def metres(p, a, b):
+    """From a point to the great circle between two others, all as vectors."""
+    pole = cross(a, b)
+    length = math.sqrt(dot(pole, pole))
+    if length > 0 and dot(cross(a, p), pole) >= 0 and dot(cross(p, b), pole) >= 0:
+        return math.asin(min(1, abs(dot(p, pole)) / length)) * 6371007
+    return min(math.dist(p, a), math.dist(p, b)) * 6371007
+
+
 def beside(outline, name):
-    """The corners of the cell that the outline lacks, and those that the cell lacks, up to 2e-7 degrees of latitude."""
-    ours = [p for part in shapely.get_parts(shape(outline)) for p in part.exterior.coords]
+    """The corners of the cell that the outline lacks, up to 2e-7 degrees of latitude, and points of the outline that are more than 101 m beside the border of the cell."""
+    lines = [list(part.exterior.coords) for part in shapely.get_parts(shape(outline))]
+    ours = [p for line in lines for p in line]
     theirs = [(lon, lat) for lat, lon in h3.cell_to_boundary(name)]
+    corners = [vector(p) for p in theirs]
 
     def lacks(all, p):
         wide = 2e-7 / max(1e-9, math.cos(math.radians(p[1])))
         return not any(abs(q[1] - p[1]) < 2e-7 and min(abs(q[0] - p[0]), 360 - abs(q[0] - p[0])) < wide for q in all)
 
-    added = [p for p in ours if abs(p[0]) < 180 and abs(p[1]) < 90]
-    return [p for p in theirs if lacks(ours, p)] + [p for p in added if lacks(theirs, p)]
+    def far(p):
+        return min(metres(vector(p), a, b) for a, b in zip(corners, corners[1:] + corners[:1])) > 101
+
+    # The outline is divided at the antimeridian, and closed around a pole.
+    edges = [(p, q) for line in lines for p, q in zip(line, line[1:]) if not (abs(p[0]) == 180 and p[0] == q[0] or abs(p[1]) == 90 and p[1] == q[1])]
+    along = [((p[0] * (2 - n) + q[0] * n) / 2, (p[1] * (2 - n) + q[1] * n) / 2) for p, q in edges for n in (0, 1)]
+    return [p for p in theirs if lacks(ours, p)] + [p for p in along if far(p)]
 
 
 def main():
