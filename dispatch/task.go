@@ -59,6 +59,7 @@ func (c Choice) NoSuchJob(i int) error {
 type TaskRecord struct {
 	Task
 	Counts    Counts
+	Ended     time.Time // when the last of its jobs ended; zero while one has not, and if it has none left
 	Progress  float64   // percent, the mean of its jobs; a job that has ended counts as 100, however it ended
 	Attention Attention // the TaskAttention of its jobs; ServiceChanged: its document changed while some of them waited
 	Spending  *Spending // nil if the task has no budget
@@ -138,11 +139,20 @@ func (c Counts) Progress(live float64) float64 {
 	return min(100, (100*float64(c.ended())+live)/float64(c.Jobs()))
 }
 
+// End returns when a task ended of which the last job that has ended did so at a time; zero: some have not.
+func (c Counts) End(last time.Time) time.Time {
+	if !c.Status().Final() {
+		return time.Time{}
+	}
+	return last
+}
+
 // Tally counts the jobs of a task while they are read, so that the task is shown consistently with its jobs.
 type Tally struct {
 	counts  Counts
 	live    float64
 	updated time.Time
+	ended   time.Time
 }
 
 // Add counts a job.
@@ -152,19 +162,22 @@ func (y *Tally) Add(j Job) {
 	}
 	y.counts[j.Status]++
 	y.updated = later(y.updated, j.Updated)
+	if j.Status.Final() {
+		y.ended = later(y.ended, j.Moved)
+	}
 	if !j.Status.Final() && j.Progress != nil {
 		y.live += *j.Progress
 	}
 }
 
-// CountsFor returns t with the counts of the jobs, and with the progress and the time of the last change that follow from them.
+// CountsFor returns t with the counts of the jobs, and with the progress and the times of the last change and of the end that follow from them.
 func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	t.Counts = y.counts
 	if t.Counts == nil {
 		t.Counts = Counts{}
 	}
 	t.Updated = later(later(t.Created, t.Edited), y.updated)
-	t.Progress = t.Counts.Progress(y.live)
+	t.Progress, t.Ended = t.Counts.Progress(y.live), t.Counts.End(y.ended)
 	return t
 }
 

@@ -329,6 +329,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status = 'finished' AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS finished,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status IN ('failed', 'canceled') AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS stopped,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
 		OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE) AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
@@ -348,6 +350,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status = 'finished' AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS finished,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status IN ('failed', 'canceled') AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS stopped,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
 		OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE) AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
@@ -367,6 +371,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status = 'finished' AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS finished,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status IN ('failed', 'canceled') AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS stopped,
 	CAST(EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '')
 		OR tasks.spread > 0 AND EXISTS (SELECT 1 FROM task_homes h WHERE h.task = tasks.id AND h.told <> '') AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention

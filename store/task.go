@@ -216,6 +216,7 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 		}
 	}
 	r.Progress, r.Updated = r.Counts.Progress(float64(live)/1e6), at(max(row.Created, row.Edited, row.Updated))
+	r.Ended = r.Counts.End(at(max(row.Finished, row.Stopped)))
 	if most != 0 && row.Size > int64(most) {
 		r.Request = dispatch.ParseRequestHead(row.Request)
 		return r, nil

@@ -3,6 +3,7 @@ package ogcapi
 import (
 	"encoding/json"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,35 @@ func TestHomes(t *testing.T) {
 	for _, other := range []catalogue.Home{at(dispatch.OpenEO, "b"), at(dispatch.OGCProcess, "dear")} {
 		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: []catalogue.Home{other}}); got != nil {
 			t.Errorf("with %+v: %+v", other, got)
+		}
+	}
+}
+
+// TestTaskInfo_FinishedIsWhenTheLastJobEnded: costs that a platform reports late change a job, and so its task, but not when the task was done. A filter by
+// duration reads the same time.
+func TestTaskInfo_FinishedIsWhenTheLastJobEnded(t *testing.T) {
+	f := New(Config{Services: unlisted{}})
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	after := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	for name, c := range map[string]struct {
+		jobs     []dispatch.Job
+		finished *time.Time
+	}{
+		"costs came late":    {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(90)}, {Status: dispatch.Finished, Moved: after(7), Updated: after(7)}}, new(after(7))},
+		"the last one fails": {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(90)}, {Status: dispatch.Failed, Moved: after(8), Updated: after(8)}}, new(after(8))},
+		"one runs":           {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(5)}, {Status: dispatch.Running, Moved: after(6), Updated: after(9)}}, nil},
+		"without jobs":       {nil, new(began)},
+	} {
+		var tally dispatch.Tally
+		for _, j := range c.jobs {
+			tally.Add(j)
+		}
+		info := f.taskInfo(&request{}, tally.CountsFor(dispatch.TaskRecord{Task: dispatch.Task{ID: 3, Created: began}}))
+		if !reflect.DeepEqual(info.Finished, c.finished) {
+			t.Errorf("%s: finished %v, want %v", name, info.Finished, c.finished)
+		}
+		if short := (jobFilter{maxDuration: new(600.0)}); c.finished != nil && !short.selects(info) {
+			t.Errorf("%s: it took more than ten minutes", name)
 		}
 	}
 }

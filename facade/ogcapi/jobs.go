@@ -82,7 +82,7 @@ func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
 	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed, %d canceled", t.Counts.Jobs(), t.Counts[dispatch.Finished], t.Counts[dispatch.Failed],
 		t.Counts[dispatch.Canceled])
 	if status.Final() {
-		info.Finished = &info.Updated
+		info.Finished = new(cmp.Or(t.Ended.UTC(), info.Updated))
 	}
 	return info.complete()
 }

@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -245,11 +246,14 @@ func (f *Facade) batchJob(r *request, is entry) batchJob {
 		j.Title, j.Created, j.Updated = is.unstarted.Title, is.unstarted.Created, is.unstarted.Updated
 		j.describe(is.unstarted.Body)
 	case is.task != nil:
-		j.Title, j.Created, j.Updated = is.task.Request.Title, is.task.Created, is.task.Updated
+		j.Title, j.Created, j.Updated = is.task.Request.Title, is.task.Created, cmp.Or(is.task.Ended, is.task.Updated)
 		j.Progress = progress(j.Status, &is.task.Progress)
 		j.describe(is.task.Request.Options, is.task.Request.Facade)
 	default:
 		j.Title, j.Created, j.Updated = is.job.Request.Title, is.job.Created, is.job.Updated
+		if is.job.Status.Final() {
+			j.Updated = is.job.Moved // costs and notes may come later
+		}
 		j.Progress, j.Costs = progress(j.Status, is.job.Progress), is.job.AllCosts()
 		j.Usage = usageOf(is.job.Job)
 		j.describe(is.job.Request.Options, is.job.Request.Facade)

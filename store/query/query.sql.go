@@ -2841,6 +2841,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status = 'finished' AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS finished,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status IN ('failed', 'canceled') AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS stopped,
 	CAST(EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '')
 		OR tasks.spread > 0 AND EXISTS (SELECT 1 FROM task_homes h WHERE h.task = tasks.id AND h.told <> '') AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
@@ -2865,6 +2867,8 @@ type GetTaskRow struct {
 	Request       string
 	Size          int64
 	Updated       int64
+	Finished      int64
+	Stopped       int64
 	Changed       bool
 	Hold          int64
 	HoldAttention dispatch.Attention
@@ -2891,6 +2895,8 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 		&i.Request,
 		&i.Size,
 		&i.Updated,
+		&i.Finished,
+		&i.Stopped,
 		&i.Changed,
 		&i.Hold,
 		&i.HoldAttention,
@@ -5191,6 +5197,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status = 'finished' AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS finished,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status IN ('failed', 'canceled') AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS stopped,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
 		OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE) AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
@@ -5233,6 +5241,8 @@ type ListLabeledTasksRow struct {
 	Request       string
 	Size          int64
 	Updated       int64
+	Finished      int64
+	Stopped       int64
 	Changed       bool
 	Hold          int64
 	HoldAttention dispatch.Attention
@@ -5276,6 +5286,8 @@ func (q *Queries) ListLabeledTasks(ctx context.Context, arg ListLabeledTasksPara
 			&i.Request,
 			&i.Size,
 			&i.Updated,
+			&i.Finished,
+			&i.Stopped,
 			&i.Changed,
 			&i.Hold,
 			&i.HoldAttention,
@@ -7139,6 +7151,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status = 'finished' AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS finished,
+	CAST(COALESCE((SELECT j.moved FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.status IN ('failed', 'canceled') AND NOT j.hidden ORDER BY j.moved DESC LIMIT 1), 0) AS BIGINT) AS stopped,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
 		OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE) AS BOOLEAN) AS changed,
 	accounts.hold, accounts.hold_attention
@@ -7178,6 +7192,8 @@ type ListTasksRow struct {
 	Request       string
 	Size          int64
 	Updated       int64
+	Finished      int64
+	Stopped       int64
 	Changed       bool
 	Hold          int64
 	HoldAttention dispatch.Attention
@@ -7218,6 +7234,8 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 			&i.Request,
 			&i.Size,
 			&i.Updated,
+			&i.Finished,
+			&i.Stopped,
 			&i.Changed,
 			&i.Hold,
 			&i.HoldAttention,

@@ -55,9 +55,13 @@ func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID
 func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 	counts, live := dispatch.Counts{}, 0.0
 	var attentions []dispatch.Attention
+	var ended time.Time
 	for _, r := range s.jobs {
 		if r.Task != t.ID || r.Hidden {
 			continue
+		}
+		if r.Status.Final() {
+			ended = latest(ended, r.Moved)
 		}
 		attentions = append(attentions, r.Attention)
 		counts[r.Status]++
@@ -66,7 +70,7 @@ func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 			live += *r.Progress
 		}
 	}
-	r := dispatch.TaskRecord{Task: s.tried(t), Counts: counts, Progress: counts.Progress(live)}
+	r := dispatch.TaskRecord{Task: s.tried(t), Counts: counts, Ended: counts.End(ended), Progress: counts.Progress(live)}
 	if t.Budget != (dispatch.Budget{}) {
 		spending := s.spending(t.ID)
 		r.Spending = &spending

@@ -96,6 +96,37 @@ func (t storeTest) tasks() {
 	t.attentions(dispatch.None, first.ID)
 	t.noTask(ann, hers.ID)
 	t.noTask(ann, hers.ID+1e6)
+	t.endOfTask()
+}
+
+// endOfTask checks that a task ended when the last of its jobs did, whatever is reported of them later.
+func (t storeTest) endOfTask() {
+	task, jobs := t.acceptTask(ann, 3)
+	ended := func(want time.Time) {
+		t.Helper()
+		one, err := t.s.Task(t.Context(), ann, task.ID)
+		t.must(err)
+		list, err := t.s.Tasks(t.Context(), ann, dispatch.Page{Limit: 1})
+		t.must(err)
+		t.equal([]time.Time{one.Ended, list[0].Ended}, []time.Time{want, want})
+	}
+	end := func(i int, s dispatch.Status) time.Time {
+		t.db.Pass(time.Minute)
+		return t.end(jobs[i].ID, s, func(j *dispatch.Job) { j.Moved = t.look().Now; j.Updated = j.Moved }).Moved
+	}
+	first := end(0, dispatch.Finished)
+	end(1, dispatch.Canceled)
+	ended(time.Time{})
+	last := end(2, dispatch.Failed)
+	ended(last)
+	t.db.Pass(time.Hour)
+	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Costs, j.Updated = new(2.5), t.look().Now })
+	ended(last)
+	for _, j := range jobs[1:] { // their owner deletes them
+		_, err := t.s.Cancel(t.Context(), ann, j.ID, true)
+		t.must(err)
+	}
+	ended(first)
 }
 
 // attentions checks what tasks show as their attention, alone and in a list.
