@@ -102,7 +102,7 @@ type ProcessingJobSummary struct {
 	Platform      string        `json:"platform,omitempty" doc:"Name of the platform"`
 	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"Id of the job on the platform"`
 	Format        string        `json:"format,omitempty" doc:"The requested format of the result"`
-	Costs         *float64      `json:"costs,omitempty" doc:"What the platform charged for the job, with attempts before a retry, in cost_unit. Platforms may report it hours after the end; the broker asks for it for a day"`
+	Costs         *float64      `json:"costs,omitempty" doc:"What the platform charged for the job, with attempts before a retry there, in cost_unit. Platforms may report it hours after the end; the broker asks for it for a day"`
 	CostUnit      string        `json:"cost_unit,omitempty" doc:"The unit in which the platform charges, in its own words. Costs in different units cannot be added"`
 	Usage         *JobUsage     `json:"usage,omitempty" doc:"What the last attempt used, as far as the platform reported it"`
 	Retries       *JobRetries   `json:"retries,omitempty" doc:"Absent if the job is not retried by itself, see options.retries"`

@@ -21,8 +21,10 @@ type site struct {
 
 	mu    sync.Mutex
 	down  bool
-	bars  bool                 // it refuses all jobs
-	fails string               // the message with which jobs fail; "": they finish
+	bars  bool     // it refuses all jobs
+	fails string   // the message with which jobs fail; "": they finish
+	costs *float64 // what each job costs, in unit; nil: it does not charge
+	unit  string
 	began map[string]time.Time // by the tag
 	tiles map[string]int       // how often a job with these parameters was started
 	most  int                  // jobs that ran at once
@@ -71,9 +73,9 @@ func (s *site) Status(_ context.Context, _ dispatch.Token, ref dispatch.Ref) (di
 	case time.Since(at) < s.run:
 		return dispatch.Report{Status: dispatch.Running}, nil
 	case s.fails != "":
-		return dispatch.Report{Status: dispatch.Failed, Message: s.fails}, nil
+		return dispatch.Report{Status: dispatch.Failed, Message: s.fails, Costs: s.costs, Unit: s.unit}, nil
 	}
-	return dispatch.Report{Status: dispatch.Finished}, nil
+	return dispatch.Report{Status: dispatch.Finished, Costs: s.costs, Unit: s.unit}, nil
 }
 
 func (*site) Results(context.Context, dispatch.Token, dispatch.Ref) (json.RawMessage, error) {
@@ -267,11 +269,14 @@ func TestSpread_PlatformDown(t *testing.T) {
 	})
 }
 
-// TestSpread_RetriedElsewhere: a job that failed because of its platform is retried at another one, and one that failed because of its request is not.
+// TestSpread_RetriedElsewhere: a job that failed because of its platform is retried at another one, also if that run cost something, and one that failed
+// because of its request is not. Each platform charges in its own unit.
 func TestSpread_RetriedElsewhere(t *testing.T) {
 	for message, want := range map[string]dispatch.Status{"ExecutorLost: node is gone": dispatch.Finished, "invalid parameter": dispatch.Failed} {
 		ill, well := newSite(time.Minute), newSite(time.Minute)
 		ill.fails = message
+		lost, paid := 2.5, 4.0
+		ill.costs, ill.unit, well.costs, well.unit = &lost, "credits", &paid, "€"
 		spread(t, ill, well, 1, func(t *testing.T, h *testBroker) {
 			r := spreadRequest()
 			r.Options = json.RawMessage(`{"retries":1}`)
@@ -281,6 +286,19 @@ func TestSpread_RetriedElsewhere(t *testing.T) {
 			}
 			if elsewhere := well.jobs(t) == 1; elsewhere != (want == dispatch.Finished) {
 				t.Errorf("%s: ran at the other platform: %v", message, elsewhere)
+			}
+			charges, wanted := "", "a: 2.5 credits "
+			if want == dispatch.Finished {
+				wanted += "b: 4 € "
+			}
+			usage, err := h.Store.Usage(t.Context(), "ann", time.Hour)
+			for _, u := range usage {
+				for _, c := range u.Charges {
+					charges += fmt.Sprintf("%s: %g %s ", u.Account.Platform(), c.Costs, c.Unit)
+				}
+			}
+			if charges != wanted || err != nil {
+				t.Errorf("%s: charged %s, %v", message, charges, err)
 			}
 		})
 	}

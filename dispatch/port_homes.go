@@ -65,19 +65,20 @@ type JobMove struct {
 	Retrying bool // only jobs with the attention Retrying, or only others
 }
 
-// movable reports whether nothing of a job can be at a platform, and a move forgets nothing that must be known at its present one. The query
-// MoveToHome (store/query.sql) implements the same rule.
+// movable reports whether nothing of a job can be at a platform, and nothing is still to be read at its present one. The query MoveToHome (store/query.sql) implements the same rule.
 func (j Job) movable() bool {
-	return j.Phase == Waiting && j.Desired == WantRun && !j.Hidden && !j.Paused && j.Begun == 0 && len(j.Orphans) == 0 && len(j.Unmetered) == 0 && j.Spent == 0
+	return j.Phase == Waiting && j.Desired == WantRun && !j.Hidden && !j.Paused && j.Begun == 0 && len(j.Orphans) == 0 && len(j.Unmetered) == 0
 }
 
-// MovedTo returns a job as it waits at another home; false if it must stay where it is.
+// MovedTo returns a job as it waits at another home; false if it must stay where it is. What runs at the present home cost is booked there, in its
+// unit, and is no longer part of the job.
 func (j Job) MovedTo(h Home, now time.Time) (Job, bool) {
 	if !j.movable() {
 		return j, false
 	}
 	j.Account, j.Base, j.Service = h.Account, h.Base, h.Hash
 	j.Epoch, j.Tries, j.Past, j.Seen, j.Updated = j.Epoch+1, 0, nil, "", now
+	j.Spent, j.Unit = 0, ""
 	j.Due = earlier(j.Due, now)
 	return j.withAttention(None, ""), true
 }

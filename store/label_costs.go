@@ -36,19 +36,28 @@ func bookLabels(month, labels string) string {
 	ON CONFLICT (owner, name, month, account, unit, value, shard) DO UPDATE SET costs = c.costs + excluded.costs, runs = c.runs + excluded.runs;`
 }
 
-var sqliteLabelCosts = []string{`
-CREATE TRIGGER book_label_costs AFTER UPDATE OF costs, spent ON jobs WHEN ` + labelable + ` BEGIN` +
-	bookLabels(sqliteMonth, `SELECT key, value FROM json_each(COALESCE(NULLIF(%s, ''), '{}'), '$.labels')`) + `
-END`}
+var sqliteLabelCosts = []string{sqliteLabelCostsWhen(labelable)}
+
+func sqliteLabelCostsWhen(condition string) string {
+	return `
+CREATE TRIGGER book_label_costs AFTER UPDATE OF costs, spent ON jobs WHEN ` + condition + ` BEGIN` +
+		bookLabels(sqliteMonth, `SELECT key, value FROM json_each(COALESCE(NULLIF(%s, ''), '{}'), '$.labels')`) + `
+END`
+}
 
 var postgresLabelCosts = []string{
 	fmt.Sprintf("SET LOCAL lock_timeout = %d", migrationWaits.Milliseconds()),
-	"ALTER TABLE label_costs ALTER COLUMN shard SET DEFAULT pg_backend_pid()", `
-CREATE FUNCTION book_label_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN` +
+	"ALTER TABLE label_costs ALTER COLUMN shard SET DEFAULT pg_backend_pid()",
+	"CREATE " + postgresLabelCostsFunction(""), `
+CREATE TRIGGER book_label_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW WHEN (` + labelable + `) EXECUTE FUNCTION book_label_costs()`,
+}
+
+// postgresLabelCostsFunction is like postgresLedgerFunction.
+func postgresLabelCostsFunction(guard string) string {
+	return `FUNCTION book_label_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN` + guard +
 		bookLabels(postgresMonth, `SELECT key, value FROM jsonb_each_text(CAST(NULLIF(%s, '') AS jsonb) -> 'labels')`) + `
 	RETURN NULL;
-END $body$`, `
-CREATE TRIGGER book_label_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW WHEN (` + labelable + `) EXECUTE FUNCTION book_label_costs()`,
+END $body$`
 }
 
 // LabelCharges returns what an owner's runs cost in each month, by the value that a label of their jobs had when the costs were reported.

@@ -61,14 +61,18 @@ const booked = `(NEW.costs IS NOT NULL AND NEW.costs IS DISTINCT FROM OLD.costs 
 const booking = `CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END - CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
 	CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END`
 
-var sqliteLedger = []string{`
-CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs WHEN ` + booked + ` BEGIN
+var sqliteLedger = []string{sqliteLedgerWhen(booked)}
+
+func sqliteLedgerWhen(condition string) string {
+	return `
+CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs WHEN ` + condition + ` BEGIN
 	INSERT INTO ledger (owner, account, month, unit, costs, runs)
 	VALUES (NEW.owner, NEW.account, ` + strings.ReplaceAll(sqliteMonth, "updated", "NEW.updated") + `, NEW.unit, ` + booking + `)
 	ON CONFLICT (owner, account, month, unit, shard) DO UPDATE SET costs = costs + excluded.costs, runs = runs + excluded.runs;
 	INSERT INTO task_costs (task, unit, costs, runs) SELECT NEW.task, NEW.unit, ` + booking + ` WHERE NEW.task <> 0
 	ON CONFLICT (task, unit, shard) DO UPDATE SET costs = costs + excluded.costs, runs = runs + excluded.runs;
-END`}
+END`
+}
 
 // postgresLedger also removes what an interrupted migration left.
 var postgresLedger = []string{
@@ -77,16 +81,41 @@ var postgresLedger = []string{
 	"DELETE FROM ledger",
 	"DELETE FROM task_costs",
 	"ALTER TABLE ledger ALTER COLUMN shard SET DEFAULT pg_backend_pid()",
-	"ALTER TABLE task_costs ALTER COLUMN shard SET DEFAULT pg_backend_pid()", `
-CREATE FUNCTION book_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN
+	"ALTER TABLE task_costs ALTER COLUMN shard SET DEFAULT pg_backend_pid()",
+	"CREATE " + postgresLedgerFunction(""), `
+CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW WHEN ` + booked + ` EXECUTE FUNCTION book_costs()`,
+}
+
+// postgresLedgerFunction returns the function of the trigger, which begins with a guard.
+func postgresLedgerFunction(guard string) string {
+	return `FUNCTION book_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN` + guard + `
 	INSERT INTO ledger AS c (owner, account, month, unit, costs, runs)
 	VALUES (NEW.owner, NEW.account, ` + strings.ReplaceAll(postgresMonth, "updated", "NEW.updated") + `, NEW.unit, ` + booking + `)
 	ON CONFLICT (owner, account, month, unit, shard) DO UPDATE SET costs = c.costs + excluded.costs, runs = c.runs + excluded.runs;
 	INSERT INTO task_costs AS c (task, unit, costs, runs) SELECT NEW.task, NEW.unit, ` + booking + ` WHERE NEW.task <> 0
 	ON CONFLICT (task, unit, shard) DO UPDATE SET costs = c.costs + excluded.costs, runs = c.runs + excluded.runs;
 	RETURN NULL;
-END $body$`, `
-CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW WHEN ` + booked + ` EXECUTE FUNCTION book_costs()`,
+END $body$`
+}
+
+// stays is the condition under which a booked update does not move the job to another account. A move leaves at the former account what runs there
+// cost, and the job forgets it: then spent is 0 again, and nothing is to be booked.
+const stays = `NEW.account = OLD.account`
+
+// unlessMoved is that condition in a function of PostgreSQL, which can be replaced without a lock on jobs.
+const unlessMoved = `
+	IF NOT (` + stays + `) THEN RETURN NULL; END IF;`
+
+// movedCostsMigration keeps the triggers of the ledger, and those of costs by label, from booking moves.
+func movedCostsMigration(dialect goose.Dialect) *goose.Migration {
+	statements := []string{
+		"DROP TRIGGER book_costs", sqliteLedgerWhen(booked + " AND " + stays),
+		"DROP TRIGGER book_label_costs", sqliteLabelCostsWhen(labelable + " AND " + stays),
+	}
+	if dialect == goose.DialectPostgres {
+		statements = []string{"CREATE OR REPLACE " + postgresLedgerFunction(unlessMoved), "CREATE OR REPLACE " + postgresLabelCostsFunction(unlessMoved)}
+	}
+	return goose.NewGoMigration(189, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error { return execAll(ctx, tx, statements) }}, nil)
 }
 
 const sqliteMonth = `strftime('%Y-%m', updated / 1000000, 'unixepoch')`

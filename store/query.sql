@@ -553,7 +553,7 @@ SELECT tasks.id, tasks.owner, tasks.spread, h.account, h.base, h.service_hash,
 	CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = h.account), 0) AS BIGINT) AS held,
 	CAST(COALESCE((SELECT SUM(l.waiting) FROM line_counts l WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0) AS BIGINT) AS waiting,
 	CAST((SELECT count(*) FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden AND j.account = h.account
-		AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0 AND j.spent = 0) AS BIGINT) AS retrying,
+		AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0) AS BIGINT) AS retrying,
 	CAST((SELECT count(*) FROM (SELECT 1 FROM jobs f WHERE f.task = tasks.id AND f.task <> 0 AND f.status = 'failed' AND NOT f.hidden AND f.account = h.account
 		AND f.moved > COALESCE((SELECT g.moved FROM jobs g WHERE g.owner = tasks.owner AND g.account = h.account AND g.service_hash = h.service_hash AND g.status = 'finished'
 			ORDER BY g.moved DESC LIMIT 1), 0) LIMIT 3) AS few) AS BIGINT) AS failures,
@@ -562,12 +562,12 @@ FROM tasks JOIN task_homes h ON h.task = tasks.id LEFT JOIN accounts a ON a.id =
 
 -- name: MoveToHome :execrows
 -- The conditions stand twice: another transaction may change a job after it was chosen. See dispatch.Job.MovedTo.
-UPDATE jobs SET account = sqlc.arg(new_account), base = sqlc.arg(base), service_hash = sqlc.arg(service_hash), turn = turn + 1, tries = 0, past = '', seen = '',
+UPDATE jobs SET account = sqlc.arg(new_account), base = sqlc.arg(base), service_hash = sqlc.arg(service_hash), turn = turn + 1, tries = 0, past = '', seen = '', spent = 0, unit = '',
 	attention = '', notice = '', updated = sqlc.arg(now), version = version + 1,
 	due = CASE WHEN due > CAST(sqlc.arg(now) AS BIGINT) THEN CAST(sqlc.arg(now) AS BIGINT) ELSE due END
 WHERE jobs.account = sqlc.arg(account) AND jobs.phase = 'waiting' AND jobs.desired = 'run' AND NOT jobs.hidden AND NOT jobs.paused AND jobs.begun = 0 AND jobs.strays = ''
-	AND jobs.meter_due = 0 AND jobs.spent = 0 AND jobs.id IN (SELECT j.id FROM jobs j WHERE j.account = sqlc.arg(account) AND j.line = CAST(sqlc.arg(line) AS TEXT) AND j.phase = 'waiting' AND j.due < 253370764800000000
-		AND j.desired = 'run' AND NOT j.hidden AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0 AND j.spent = 0
+	AND jobs.meter_due = 0 AND jobs.id IN (SELECT j.id FROM jobs j WHERE j.account = sqlc.arg(account) AND j.line = CAST(sqlc.arg(line) AS TEXT) AND j.phase = 'waiting' AND j.due < 253370764800000000
+		AND j.desired = 'run' AND NOT j.hidden AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0
 		AND (j.attention = 'retrying') = CAST(sqlc.arg(retrying) AS BOOLEAN)
 		ORDER BY j.due, j.id LIMIT CAST(sqlc.arg(n) AS BIGINT) OFFSET CAST(sqlc.arg(skip) AS BIGINT))
 	AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = CAST(sqlc.arg(account) AS TEXT) AND a.restored <> 0);

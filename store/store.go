@@ -98,7 +98,7 @@ func provider(dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(dialect, db, files, append(options, goose.WithGoMigrations(slices.Concat(countMigrations(dialect), indexMigrations(dialect), hookMigrations(dialect), []*goose.Migration{ledgerMigration(dialect), labelCostsMigration(dialect)})...))...)
+	return goose.NewProvider(dialect, db, files, append(options, goose.WithGoMigrations(slices.Concat(countMigrations(dialect), indexMigrations(dialect), hookMigrations(dialect), []*goose.Migration{ledgerMigration(dialect), labelCostsMigration(dialect), movedCostsMigration(dialect)})...))...)
 }
 
 // prepare migrates the schema and reads the settings that never change.

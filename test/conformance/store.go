@@ -120,6 +120,7 @@ var storeTests = []struct {
 	{"a task is retried", storeTest.retryTask},
 	{"await a task", storeTest.awaitTask},
 	{"jobs of a task move", storeTest.homes},
+	{"costs of a job that moves stay where they were", storeTest.homesCosts},
 	{"jobs of a task move within limits", storeTest.homesHeld},
 	{"homes of a task at which jobs fail", storeTest.homesFailing},
 	{"homes of a task and a restore", storeTest.homesRestored},

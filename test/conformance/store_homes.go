@@ -117,7 +117,9 @@ func (t storeTest) homes() {
 			j.Due, j.Attention, j.Notice, j.Past, j.Tries, j.Retried = j.Due.Add(time.Minute), dispatch.Retrying, "why", []dispatch.Ref{{ID: "old"}}, 2, 1
 		},
 		4: func(j *dispatch.Job) { j.Begun = 1 },
-		5: func(j *dispatch.Job) { j.Spent = 3 },
+		5: func(j *dispatch.Job) {
+			j.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "y"}, Ended: j.Due, Due: j.Due}}
+		},
 	} {
 		j := t.load(jobs[i].ID)
 		change(&j)
@@ -159,6 +161,41 @@ func (t storeTest) homes() {
 	listed, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{Most: 1000})
 	t.must(err)
 	t.equal(fmt.Sprint(listed[0].Request.Service.Application, listed[3].Request.Service.Application, listed[6].Request.Service.Application), "abb")
+}
+
+// homesCosts checks that what a job cost at one home stays booked there, once and in the unit of that platform, when it is retried at another one.
+func (t storeTest) homesCosts() {
+	ctx := t.Context()
+	task, jobs := t.acceptSpread(2)
+	t.must(t.s.AnnotateTask(ctx, ann, task.ID, setting("project", "x")))
+	id := jobs[0].ID
+	end := func(s dispatch.Status, costs float64, unit string) {
+		t.end(id, s, func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &costs, unit, t.look().Now })
+	}
+	end(dispatch.Failed, 2.5, "credits")
+	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
+	t.must(err)
+	t.equal(t.spreadOf().Homes[0].Retrying, 1)
+	was := t.load(id)
+	n, err := t.move(0, 1, true)
+	t.equal(fmt.Sprint(n, err), "1 <nil>")
+	moved := t.load(id)
+	t.equal(fmt.Sprint(was.Spent, was.Unit, moved.Account, moved.Spent, moved.Unit), fmt.Sprint(2.5, "credits", elsewhere, 0, ""))
+	end(dispatch.Finished, 4, "€")
+	month := t.look().Now.UTC().Format("2006-01")
+	here, there := dispatch.Charge{Month: month, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: month, Unit: "€", Costs: 4, Runs: 1}
+	usage, err := t.s.Usage(ctx, ann, time.Hour)
+	t.must(err)
+	charges := map[dispatch.Account][]dispatch.Charge{}
+	for _, u := range usage {
+		charges[u.Account] = u.Charges
+	}
+	t.equal(charges, map[dispatch.Account][]dispatch.Charge{shared: {here}, elsewhere: {there}})
+	labeled, err := t.s.LabelCharges(ctx, ann, "project", 10)
+	t.must(err)
+	label := "x"
+	here.Label, there.Label = &label, &label
+	t.equal(labeled, []dispatch.AccountCharge{{Account: elsewhere, Charge: there}, {Account: shared, Charge: here}})
 }
 
 // homesHeld checks that a home says why it submits nothing, that a quota limits what moves there, and that the task shows the hold that ends first.
