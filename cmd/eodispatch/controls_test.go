@@ -46,7 +46,7 @@ type controlTest struct {
 }
 
 // TestControls_AllAtOnce: clients cancel, pause, resume, retry and delete tasks, chosen jobs and single jobs at once. Each request is answered, no job
-// is started twice, nothing of a canceled or deleted task is submitted afterwards, all jobs end, and the counts agree with them.
+// is started twice, nothing of a canceled or deleted task is left to run or submitted afterwards, all jobs end, and the counts agree with them.
 func TestControls_AllAtOnce(t *testing.T) {
 	for name, replicas := range map[string]int{"SQLite": 1, "PostgreSQL": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func newControls(t *testing.T, dsn string, replicas int) *controlTest {
 	c := &controlTest{T: t, w: startWorld(t)}
 	c.w.OpenEO.SetLife(simulator.Life{Run: 60 * time.Millisecond, Spread: 0.9, Fail: 0.3})
 	known := c.w.Credentials
-	platform := fmt.Sprintf(`[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared", "limits": {"jobs": 12, "min_poll": "100ms"},
+	platform := fmt.Sprintf(`[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared", "limits": {"jobs": 4, "min_poll": "100ms"},
 		"service_account": {"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}}]`, c.w.OpenEOURL, known.Platform, known.ServiceID, known.ServiceSecret)
 	for range replicas {
 		p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID,
@@ -115,10 +115,11 @@ func newControls(t *testing.T, dsn string, replicas int) *controlTest {
 	return c
 }
 
-// change sends the requests of one client. Clients 0 to 2 cancel and delete the last three tasks in the middle of it.
+// change sends the requests of one client. Clients 0 to 2 cancel and delete the last three tasks meanwhile, the first of them
+// before all of its jobs are canceled one by one.
 func (c *controlTest) change(r *rand.Rand, at client, client int) {
 	for i := range controlsEach {
-		if i == controlsEach/2 && client < 3 {
+		if i == 2+6*client && client < 3 {
 			c.end(at, controlled-3+client)
 		}
 		n := r.IntN(controlled)
@@ -154,6 +155,11 @@ func (c *controlTest) end(at client, n int) {
 		c.send(at, n, http.MethodPost, path+"/cancel", "")
 	}
 	was, starts := c.rows(), c.starts()
+	for id, is := range was {
+		if is.task == c.tasks[n].ID && n != canceledWhileRetried && is.desired == dispatch.WantRun && !is.status.Final() {
+			c.Errorf("job %d of the ended task %d is left: %+v", id, n, is)
+		}
+	}
 	c.Cleanup(func() {
 		for id, is := range c.rows() {
 			before := was[id]
@@ -264,6 +270,7 @@ func (c *controlTest) check() {
 // controlledJob is the part of a job's row that the test needs.
 type controlledJob struct {
 	task    int64
+	desired dispatch.Desired
 	phase   dispatch.Phase
 	status  dispatch.Status
 	hidden  bool
@@ -273,7 +280,7 @@ type controlledJob struct {
 
 // rows returns all jobs by id.
 func (c *controlTest) rows() map[int64]controlledJob {
-	found, err := c.db.Query(`SELECT id, task, phase, status, hidden, attempt, strays FROM jobs`)
+	found, err := c.db.Query(`SELECT id, task, desired, phase, status, hidden, attempt, strays FROM jobs`)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -282,7 +289,7 @@ func (c *controlTest) rows() map[int64]controlledJob {
 	for found.Next() {
 		var id int64
 		var r controlledJob
-		if err := found.Scan(&id, &r.task, &r.phase, &r.status, &r.hidden, &r.attempt, &r.strays); err != nil {
+		if err := found.Scan(&id, &r.task, &r.desired, &r.phase, &r.status, &r.hidden, &r.attempt, &r.strays); err != nil {
 			c.Fatal(err)
 		}
 		rows[id] = r
