@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -213,6 +214,23 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 	return c, nil
 }
 
+// titled returns an asset whose title begins with the name of its tile; as it is if the tile has none.
+func titled(asset json.RawMessage, tile, name string) json.RawMessage {
+	var a stac.Object
+	if tile == "" || json.Unmarshal(asset, &a) != nil || a == nil {
+		return asset
+	}
+	title, err := dispatch.Encode(tile + ": " + cmp.Or(stac.Text(a["title"]), name))
+	if err != nil {
+		return asset
+	}
+	a["title"] = title
+	if whole, err := dispatch.Encode(a); err == nil {
+		return whole
+	}
+	return asset
+}
+
 // addTile adds the assets of a job to those of its task, and widens the extent. It returns the size of the assets in bytes.
 func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j dispatch.JobResult, expires time.Time) (size int64, err error) {
 	var own stac.Object
@@ -223,6 +241,7 @@ func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j 
 	}
 	_ = json.Unmarshal(c["assets"], &own)
 	for name, a := range own {
+		a = titled(a, j.Name(), name)
 		assets[fmt.Sprintf("tile-%d/%s", j.Number, name)] = a
 		size += int64(len(name) + len(a))
 	}

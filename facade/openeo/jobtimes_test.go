@@ -1,10 +1,12 @@
 package openeo
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/stac"
 )
 
 // TestBatchJob_UpdatedIsTheLastChangeOfTheStatus: what a platform reports after the end, such as costs, is no change of the status.
@@ -25,6 +27,24 @@ func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 	} {
 		if got := New(Config{}).batchJob(&request{}, c.is).Updated; !got.Equal(c.want) {
 			t.Errorf("%s: updated %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestAddTile_TitlesHaveTheNamesOfTiles: the keys of assets stay as they are; their titles say which cell of a grid each is.
+func TestAddTile_TitlesHaveTheNamesOfTiles(t *testing.T) {
+	f, assets := New(Config{}), stac.Object{}
+	for i, names := range [][]string{{"31UFS"}, nil} {
+		j := dispatch.JobResult{Record: dispatch.Record{Job: dispatch.Job{Number: i + 1, Names: names}},
+			Collection: []byte(`{"assets": {"a": {"href": "https://p/a", "title": "NDVI"}, "b": {"href": "https://p/b"}}}`)}
+		if _, err := f.addTile(&request{}, assets, &stac.Extent{}, j, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, want := range map[string]string{"tile-1/a": "31UFS: NDVI", "tile-1/b": "31UFS: b", "tile-2/a": "NDVI", "tile-2/b": ""} {
+		var a stac.Object
+		if err := json.Unmarshal(assets[key], &a); err != nil || stac.Text(a["title"]) != want || stac.Text(a["href"]) == "" {
+			t.Errorf("%s: %s, %v; want the title %q", key, assets[key], err, want)
 		}
 	}
 }
