@@ -591,7 +591,7 @@ SELECT CAST(COALESCE((SELECT number FROM jobs WHERE task = CAST(sqlc.arg(task) A
 UPDATE tasks SET hidden = hidden WHERE id = $1 RETURNING owner, account, spread;
 
 -- name: GetTaskChange :one
-SELECT * FROM task_changes WHERE task = $1;
+SELECT * FROM task_changes WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 
 -- name: WriteTaskChange :exec
 INSERT INTO task_changes (task, owner, account, action, stops, statuses, numbers, last, done, jobs, bytes, touched)
@@ -599,7 +599,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (task) DO UPDATE SET done = excluded.done, jobs = excluded.jobs, bytes = excluded.bytes, touched = excluded.touched;
 
 -- name: EndTaskChange :exec
-DELETE FROM task_changes WHERE task = $1;
+DELETE FROM task_changes WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 
 -- name: ListTaskChanges :many
 -- Those that nothing has continued since a time. One whose time is in the future was continued before the clock was set back.

@@ -2007,7 +2007,7 @@ func (q *Queries) EndSyncRun(ctx context.Context, arg EndSyncRunParams) error {
 }
 
 const endTaskChange = `-- name: EndTaskChange :exec
-DELETE FROM task_changes WHERE task = $1
+DELETE FROM task_changes WHERE task = CAST($1 AS BIGINT)
 `
 
 func (q *Queries) EndTaskChange(ctx context.Context, task int64) error {
@@ -2905,7 +2905,7 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 }
 
 const getTaskChange = `-- name: GetTaskChange :one
-SELECT task, owner, account, action, stops, statuses, numbers, last, done, jobs, bytes, touched FROM task_changes WHERE task = $1
+SELECT task, owner, account, action, stops, statuses, numbers, last, done, jobs, bytes, touched FROM task_changes WHERE task = CAST($1 AS BIGINT)
 `
 
 func (q *Queries) GetTaskChange(ctx context.Context, task int64) (TaskChange, error) {
