@@ -224,7 +224,7 @@ func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 	}
 	w.OpenEO.SetLife(simulator.Life{Run: 100 * time.Millisecond})
 	task, err := w.RetryTask(t.Context(), upscaler, id, dispatch.Choice{})
-	if err != nil || task.Counts[dispatch.Accepted] != 3 {
+	if err != nil || task.Counts.Jobs() != 3 || task.Counts[dispatch.Failed] > 0 { // some may have been submitted by now
 		t.Fatalf("%v, %v", task.Counts, err)
 	}
 	for i, j := range w.drained(t, id, drainedWithin) {
