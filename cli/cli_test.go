@@ -155,6 +155,17 @@ func TestRequest_TakesAnAreaBesideTheValuesOfAnotherParameter(t *testing.T) {
 	if err != nil || !strings.Contains(printed, `"west": 4`) {
 		t.Errorf("%v: %s", err, printed)
 	}
+	features := filepath.Join(t.TempDir(), "features.json") // ids that cannot be names are left out
+	point := `"geometry":{"type":"Point","coordinates":[5,51]}}`
+	text := `{"features":[{"id":"31UFS",` + point + `,{"id":12,` + point + `,{` + point + `,{"id":"two\nlines",` + point + `,{"id":"` + strings.Repeat("x", 101) + `",` + point + `]}`
+	if err := os.WriteFile(features, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed, err = execute(t, environ, "request", "s", "--values", features, "--dimension", "where")
+	var named struct{ Dimension struct{ Names []string } }
+	if err != nil || json.Unmarshal([]byte(printed), &named) != nil || !slices.Equal(named.Dimension.Names, []string{"31UFS", "12", "", "", ""}) {
+		t.Errorf("%v: %s", err, printed)
+	}
 	if said := command(t, environ, "request", "s", "--values", dates, "--area", "4,50,5,51"); !strings.Contains(said, "--values gives the areas") {
 		t.Error(said)
 	}
@@ -529,6 +540,13 @@ func TestShow_ByDimension(t *testing.T) {
 		if printed, err = execute(t, environ, "list", "--task", "task-7", "--where", text); err != nil || !strings.Contains(printed, "job-2") || strings.Contains(printed, "job-1") {
 			t.Errorf("%s: %v: %s", text, err, printed)
 		}
+	}
+	twice := stub(t, map[string]string{
+		"GET /upscale_tasks/7/dimensions": `{"dimensions":[{"name":"where","values":[{"name":"a","jobs":[1]},{"name":"a","jobs":[2]},{"name":"b","jobs":[3]}]}]}`,
+		"GET /upscale_tasks/7":            `{"id":7,"jobs":[{"id":1,"title":"one"},{"id":2,"title":"two"},{"id":3,"title":"three"}]}`,
+	})
+	if printed, err = execute(t, twice, "list", "--task", "task-7", "--where", "where=a"); err != nil || !strings.Contains(printed, "job-1") || !strings.Contains(printed, "job-2") || strings.Contains(printed, "job-3") {
+		t.Errorf("two values of one name: %v: %s", err, printed)
 	}
 	for says, args := range map[string][]string{
 		"it has: where, when": {"show", "task-7", "--by", "who"}, "tasks have dimensions": {"show", "job-1", "--by", "when"},

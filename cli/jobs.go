@@ -132,10 +132,14 @@ func (s inTask) jobs(ctx context.Context, c *client.Client, f client.Filter) (it
 	if err != nil {
 		return nil, err
 	}
+	var ids []int64 // of all values that match: neither names nor values need to differ
 	for _, v := range found[0].Values {
 		if v.Name != "" && v.Name == text || isValue(v.Value, text) {
-			return only(c.TaskJobs(ctx, t.id, f), v.Jobs), nil
+			ids = append(ids, v.Jobs...)
 		}
+	}
+	if ids != nil {
+		return only(c.TaskJobs(ctx, t.id, f), ids), nil
 	}
 	return nil, usage("--where %s: no job has this value; eodispatch show %s --by %s lists them", s.where, t, name)
 }

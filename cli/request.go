@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -524,8 +526,10 @@ func (r *request) split(ctx context.Context, c *client.Client, f found, values m
 	return d, err
 }
 
+const mostName = 100 // characters of the name of a value
+
 // readValues reads the values of a dimension: a JSON array, the geometries of GeoJSON features, whose ids are their names, or a value in each line.
-// names is nil if no value has one.
+// An id that cannot be a name is left out, since it need not be meant as one. names is nil if no value has one.
 func readValues(file string) (values []json.RawMessage, names []string, err error) {
 	text, err := readFile(file)
 	if err != nil {
@@ -544,6 +548,9 @@ func readValues(file string) (values []json.RawMessage, names []string, err erro
 			name := ""
 			if json.Unmarshal(f.ID, &name) != nil {
 				name = string(f.ID) // a number
+			}
+			if utf8.RuneCountInString(name) > mostName || strings.ContainsFunc(name, unicode.IsControl) {
+				name = ""
 			}
 			values, names = append(values, f.Geometry), append(names, name)
 		}
