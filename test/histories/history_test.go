@@ -49,11 +49,13 @@ type history struct {
 	intended map[dispatch.JobID]time.Time    // times of the last intents
 	lives    map[dispatch.JobID][]int        // attempts at which each job was retried
 
-	ownRetries int                     // of jobs that were retried by themselves
-	moves      int                     // of jobs to another home
-	left       map[dispatch.Ref]bool   // runs of attempts that failed before their job moved
-	unsure     map[dispatch.JobID]bool // jobs that were retried although they may have run
-	turns      []turn                  // in the order in which slots were assigned
+	ownRetries int                          // of jobs that were retried by themselves
+	moves      int                          // of jobs to another home
+	movedAt    map[dispatch.JobID]time.Time // when a job came to its account
+	leftCosts  map[dispatch.UserID]float64  // of runs of jobs that moved, booked where they ran
+	left       map[dispatch.Ref]bool        // runs of attempts that failed before their job moved
+	unsure     map[dispatch.JobID]bool      // jobs that were retried although they may have run
+	turns      []turn                       // in the order in which slots were assigned
 	digest     uint64
 	lines      []string
 	wrong      []string
@@ -130,7 +132,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, seed: seed, rand: r, costs: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), clock: &clock{},
 		jobs: map[dispatch.JobID]dispatch.Job{}, byKey: map[string]dispatch.JobID{},
-		left: map[dispatch.Ref]bool{}, lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
+		leftCosts: map[dispatch.UserID]float64{}, movedAt: map[dispatch.JobID]time.Time{}, left: map[dispatch.Ref]bool{}, lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
 		settled: map[dispatch.JobID]time.Time{}, intended: map[dispatch.JobID]time.Time{},
 		limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 1 + r.IntN(4), Pace: time.Duration(50+r.IntN(400)) * time.Millisecond, Send: 30 * time.Second},
 		jumps:  r.IntN(4) == 0,
