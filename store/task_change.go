@@ -203,7 +203,7 @@ func (c *taskChange) begin(ctx context.Context, q tx, now int64) (more bool, err
 				return false, err
 			}
 		}
-		if err := errors.Join(q.EndTaskChange(ctx, c.Task), wakeTask(ctx, q, id, query.LockTaskRow{Account: is.Account, Spread: is.Spread}, now)); err != nil {
+		if err := endChange(ctx, q, id, is, now); err != nil {
 			return false, err
 		}
 	}
@@ -272,7 +272,12 @@ func continueChange(ctx context.Context, q tx, id dispatch.TaskID, length, now i
 	if !c.ended() {
 		return false, n, c.keep(ctx, q, now)
 	}
-	return true, n, errors.Join(q.EndTaskChange(ctx, int64(id)), wakeTask(ctx, q, id, query.LockTaskRow{Account: is.Account, Spread: is.Spread}, now))
+	return true, n, endChange(ctx, q, id, is, now)
+}
+
+// endChange ends the change of a task, and wakes its accounts, which may have passed over its jobs meanwhile.
+func endChange(ctx context.Context, q tx, id dispatch.TaskID, is query.LockAnyTaskRow, now int64) error {
+	return errors.Join(q.EndTaskChange(ctx, int64(id)), wakeTask(ctx, q, id, query.LockTaskRow{Account: is.Account, Spread: is.Spread}, now))
 }
 
 // atOnce returns how many jobs a transaction of a change may write at most: n, or what ChangeInRanges has set.
