@@ -14,6 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
@@ -67,17 +68,6 @@ func TestEngine_OnPostgreSQL(t *testing.T) {
 		})
 	})
 }
-
-// migrated is a database of this version.
-var migrated = postgres.Template{Prepare: func(t testing.TB, url string) {
-	s, err := store.Open(t.Context(), url, wall{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-}}
 
 func open(t *testing.T, dsn string) *store.Store {
 	t.Helper()

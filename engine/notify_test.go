@@ -14,6 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // process receives, on a channel, what other processes send. It is listening when process returns.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestCancelJobs_StatusChangesMeanwhile: a job that leaves the wanted status while the choice is read is not canceled. On SQLite no other process

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestLock_ExcludesOtherProcesses, here other stores, from one name and from no other.

@@ -12,6 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestDeadlines_SilentServer: existing connections forward nothing any more, while new ones work. Every call returns within the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/store/query"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestTransaction_OfWhichAStatementFailed: the server rolls it back at the commit, which must not pass for a success.

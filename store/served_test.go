@@ -14,6 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // instant is a platform that answers a submission with the result, and records the order of jobs. At some of them it stops

@@ -12,6 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
@@ -89,25 +90,11 @@ var stopped = postgres.Template{Prepare: func(t testing.TB, url string) {
 		CREATE TABLE clock.time (now TIMESTAMPTZ); INSERT INTO clock.time VALUES ('%s');
 		CREATE FUNCTION clock.clock_timestamp() RETURNS TIMESTAMPTZ LANGUAGE SQL AS 'SELECT now FROM clock.time'`,
 		start.Format(time.RFC3339Nano)))
-	migrate(t, url+slowed)
+	migrated.Migrate(t, url+slowed)
 }}
 
 // slowed is the part of a URL that has the server use the clock of a copy of [stopped].
 const slowed = "&search_path=clock,pg_catalog,public"
-
-// migrated is a database of this version.
-var migrated = postgres.Template{Prepare: migrate}
-
-func migrate(t testing.TB, url string) {
-	t.Helper()
-	s, err := store.Open(t.Context(), url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func postgresql(t *testing.T) conformance.Database {
 	dsn := stopped.Database(t)

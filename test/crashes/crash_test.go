@@ -14,6 +14,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // crash is one sequence of crash points with the expected outcome. A minute lasts a second in the program, so 15 minutes of its

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // told is a receiver that keeps the ids of what it is told.

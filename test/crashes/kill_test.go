@@ -15,6 +15,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // atRandom is a broker that is killed at random moments of its work, and its owner, who repeats requests until they are answered.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // taskOwner owns a task of three jobs at a platform that runs one at once, and sends its requests until a broker confirms them.

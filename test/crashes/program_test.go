@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/executable"
 )
@@ -84,17 +83,6 @@ func (p *program) stop(t testing.TB) {
 
 // world starts the identity provider that all tests of this package share.
 var world = sync.OnceValues(func() (*simulator.World, error) { return simulator.Start(simulator.Options{}) })
-
-// migrated is a database of this version on the server that the tests of this package share.
-var migrated = postgres.Template{Prepare: func(t testing.TB, url string) {
-	s, err := store.Open(t.Context(), url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-}}
 
 // environment returns the environment of a broker. In development mode, its platforms may have private addresses.
 func environment(t testing.TB, dsn string, platforms []map[string]any) []string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestSpread_Crashes kills the program while it moves the tiles of a task between two platforms and submits them. No tile is lost, and none runs twice at
