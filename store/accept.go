@@ -17,12 +17,18 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
 	}
-	ctx = allow(ctx, callWithin+time.Duration(len(jobs))*perJob)
-	a := acceptance{key: k, task: t, jobs: jobs}
+	if s.remote && t == nil && len(jobs) == 1 && jobs[0].Bytes() <= togetherBytes {
+		return s.acceptOne(ctx, k, jobs, within)
+	}
+	return s.acceptAll(ctx, acceptance{keys: []dispatch.Key{k}, task: t, jobs: jobs}, within)
+}
+
+func (s *Store) acceptAll(ctx context.Context, a acceptance, within []dispatch.Quota) (r dispatch.KeyTarget, err error) {
+	ctx = allow(ctx, callWithin+time.Duration(len(a.jobs))*perJob)
 	if err := a.measure(); err != nil {
 		return r, fail("Accept", err)
 	}
-	end, err := s.lockCount(ctx, "Accept", jobs[0].Owner, within)
+	end, err := s.lockCount(ctx, "Accept", a.jobs[0].Owner, within)
 	if err != nil {
 		return r, err
 	}
@@ -39,7 +45,7 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 		return r, fail("Accept", err)
 	}
 	err = s.inClient(ctx, "Accept", len(a.jobs), func(q tx, now int64) error {
-		if r, err = s.useKey(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
+		if r, err = s.useKeys(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}
 		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {
@@ -55,7 +61,7 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 
 // acceptance holds what Accept stores, and under which ids. The caller's task and drafts change only after the commit.
 type acceptance struct {
-	key   dispatch.Key
+	keys  []dispatch.Key // of the task, or of each job
 	task  *dispatch.Task
 	jobs  []dispatch.Draft
 	id    dispatch.TaskID
@@ -117,18 +123,23 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 	return err
 }
 
-// useKey stores what the idempotency key stands for, or returns what it already stands for.
-func (s *Store) useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
-	if a.key == (dispatch.Key{}) {
-		return r, nil
-	}
+// useKeys stores what the idempotency keys stand for, or returns what the first that is in use already stands for.
+func (s *Store) useKeys(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
 	owner := a.jobs[0].Owner
-	used, err := q.UseKey(ctx, query.UseKeyParams{Owner: owner, Name: a.key.Text, Fingerprint: a.key.Fingerprint,
-		Task: a.id, Job: a.first, Now: now, Expired: now - s.keyLife.Microseconds()})
-	if err != nil || used == 1 {
-		return r, err
+	for i, k := range a.keys {
+		if k == (dispatch.Key{}) {
+			continue
+		}
+		used, err := q.UseKey(ctx, query.UseKeyParams{Owner: owner, Name: k.Text, Fingerprint: k.Fingerprint,
+			Task: a.id, Job: a.first + dispatch.JobID(i), Now: now, Expired: now - s.keyLife.Microseconds()})
+		if err != nil {
+			return r, err
+		}
+		if used != 1 {
+			return s.usedKey(ctx, q, owner, k, now)
+		}
 	}
-	return s.usedKey(ctx, q, owner, a.key, now)
+	return r, nil
 }
 
 // FindKey returns what was accepted when a key was first used.

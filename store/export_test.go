@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -219,4 +220,13 @@ func Joining(s *Store) int {
 // Join runs f as a small transaction of a client.
 func Join(ctx context.Context, s *Store, f func(query.DBTX) error) error {
 	return s.inClient(ctx, "Join", 1, func(q tx, _ int64) error { return f(q) })
+}
+
+// AwaitTogether waits until so many jobs of a user at an account wait to be accepted together.
+func AwaitTogether(s *Store, u dispatch.UserID, a dispatch.Account, n int) {
+	for waiting := -1; waiting != n; runtime.Gosched() {
+		s.together.mu.Lock()
+		waiting = len(s.together.waiting[acceptedAt{u, a}])
+		s.together.mu.Unlock()
+	}
 }

@@ -41,7 +41,8 @@ type Store struct {
 	remote bool // the database is a server, which may not respond
 	turns  lockQueues
 
-	joined *joined // small transactions of SQLite; nil: each is committed by itself
+	joined   *joined  // small transactions of SQLite; nil: each is committed by itself
+	together together // acceptances of PostgreSQL
 
 	parameter  func(n int) string // see tx
 	updateJobs func(context.Context, tx, []dispatch.Job, bool) ([]dispatch.Job, error)
