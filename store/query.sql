@@ -778,23 +778,30 @@ SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('w
 -- name: ListLines :many
 -- Without lines of tasks that a change under way stops.
 -- Hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs, or of lines that are empty. due
--- and head belong to a line's first waiting job. A hop finds that job by one search of the index. Jobs that are due dispatch.Never are left out;
--- the number is not a parameter because PostgreSQL would not use an index for jobs that are due before it.
-WITH RECURSIVE hop (line, owner, task, due, head) AS (
-	SELECT a.line, a.owner, a.task, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
-		WHERE c.account = sqlc.arg(account) AND c.phase = 'waiting' AND c.due < 253370764800000000 ORDER BY c.line, c.due, c.id LIMIT 1)
+-- and head belong to a line's first waiting job. Jobs that are due dispatch.Never are left out; the number is not a parameter because PostgreSQL would
+-- not use an index for jobs that are due before it. Each value is a subquery, which is one search of an index, and no join: PostgreSQL, which expects
+-- a hundred lines, would read all jobs for a join.
+WITH RECURSIVE hop (line) AS (
+	SELECT (SELECT c.line FROM jobs c WHERE c.account = sqlc.arg(account) AND c.phase = 'waiting' AND c.due < 253370764800000000 ORDER BY c.line, c.due, c.id LIMIT 1)
 	UNION ALL
-	SELECT b.line, b.owner, b.task, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
-		WHERE d.account = sqlc.arg(account) AND d.phase = 'waiting' AND d.due < 253370764800000000 AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
+	SELECT (SELECT d.line FROM jobs d WHERE d.account = sqlc.arg(account) AND d.phase = 'waiting' AND d.due < 253370764800000000 AND d.line > hop.line
+		ORDER BY d.line, d.due, d.id LIMIT 1) FROM hop WHERE hop.line IS NOT NULL
+), lines (line, own, owner, task) AS (
+	SELECT hop.line, rtrim(hop.line, '0123456789'), substr(hop.line, 1, length(rtrim(hop.line, '0123456789')) - 1),
+		CAST(substr(hop.line, length(rtrim(hop.line, '0123456789')) + 1) AS BIGINT) FROM hop WHERE hop.line IS NOT NULL
 )
-SELECT CAST(hop.owner AS TEXT) AS owner, CAST(hop.task AS BIGINT) AS task, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
-	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served,
-	CAST(COALESCE((SELECT SUM(w.waiting) FROM line_counts w WHERE w.account = sqlc.arg(account) AND w.owner = hop.owner AND w.task = hop.task), 0) AS BIGINT) AS waiting,
-	CAST(COALESCE((SELECT SUM(h.held) FROM line_counts h WHERE h.account = sqlc.arg(account) AND h.owner = hop.owner AND h.task = hop.task), 0) AS BIGINT) AS held,
-	CAST(COALESCE((SELECT SUM(u.held) FROM owner_counts u WHERE u.owner = hop.owner AND u.account = sqlc.arg(account)), 0) AS BIGINT) AS owner_held
-FROM hop LEFT JOIN turns t ON t.account = sqlc.arg(account) AND t.line = hop.line
-	LEFT JOIN turns o ON o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789')
-WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = hop.task AND s.stops);
+SELECT CAST(l.owner AS TEXT) AS owner, CAST(l.task AS BIGINT) AS task,
+	CAST(COALESCE((SELECT e.due FROM jobs e WHERE e.account = sqlc.arg(account) AND e.phase = 'waiting' AND e.due < 253370764800000000 AND e.line = l.line
+		ORDER BY e.due, e.id LIMIT 1), 0) AS BIGINT) AS due,
+	CAST(COALESCE((SELECT f.id FROM jobs f WHERE f.account = sqlc.arg(account) AND f.phase = 'waiting' AND f.due < 253370764800000000 AND f.line = l.line
+		ORDER BY f.due, f.id LIMIT 1), 0) AS BIGINT) AS head,
+	CAST(COALESCE((SELECT t.served FROM turns t WHERE t.account = sqlc.arg(account) AND t.line = l.line), 0) AS BIGINT) AS served,
+	CAST(COALESCE((SELECT o.served FROM turns o WHERE o.account = sqlc.arg(account) AND o.line = l.own), 0) AS BIGINT) AS owner_served,
+	CAST(COALESCE((SELECT SUM(w.waiting) FROM line_counts w WHERE w.account = sqlc.arg(account) AND w.owner = l.owner AND w.task = l.task), 0) AS BIGINT) AS waiting,
+	CAST(COALESCE((SELECT SUM(h.held) FROM line_counts h WHERE h.account = sqlc.arg(account) AND h.owner = l.owner AND h.task = l.task), 0) AS BIGINT) AS held,
+	CAST(COALESCE((SELECT SUM(u.held) FROM owner_counts u WHERE u.owner = l.owner AND u.account = sqlc.arg(account)), 0) AS BIGINT) AS owner_held
+FROM lines l
+WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = l.task AND s.stops);
 
 -- name: CountOwner :one
 -- What an owner has at an account, without paused jobs.
