@@ -48,6 +48,7 @@ type renderer struct {
 	bare    bool                 // leave out parameters
 	weighed bool                 // the memory for large requests is already taken
 	items   int                  // written to the current array
+	line    []byte               // reused for each job
 	turn    heavyTurn
 }
 
@@ -159,21 +160,32 @@ func (r *renderer) withWholeRequest(j dispatch.Record) (_ dispatch.Record, err e
 	return j, err
 }
 
-// summarized writes a job. It writes large parameters as the database stores them, because an encoder would check them
-// again and keep a buffer of their size.
+// summarized writes a job. It does not copy large parameters.
 func (r *renderer) summarized(j ProcessingJobSummary) error {
-	const none = `"parameters":{}`
 	parameters := j.Parameters.RawMessage
-	if len(parameters) <= largeText {
-		return r.element(j)
+	large := len(parameters) > largeText
+	if large {
+		j.Parameters = Object{json.RawMessage("{}")}
 	}
-	j.Parameters = Object{json.RawMessage("{}")}
-	text, err := dispatch.Encode(j)
-	if err != nil {
+	r.line = r.line[:0]
+	if r.items++; r.items > 1 {
+		r.line = append(r.line, ',')
+	}
+	var err error
+	if r.line, err = appendSummary(r.line, &j); err != nil {
 		return err
 	}
-	before, after, _ := bytes.Cut(text, []byte(none)) // within a JSON string the quotes would be escaped
-	return r.separated(before, []byte(none[:len(none)-2]), parameters, after)
+	if !large {
+		return r.write(r.line)
+	}
+	const none = `"parameters":{}`
+	before, after, _ := bytes.Cut(r.line, []byte(none)) // within a JSON string the quotes would be escaped
+	for _, t := range [][]byte{before, []byte(none[:len(none)-2]), parameters, after} {
+		if err := r.write(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // body returns a function that writes a response in pieces. It cuts the connection if the client receives too slowly,

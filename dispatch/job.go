@@ -237,6 +237,15 @@ func (j Job) Name() string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(j.Names), func(name string) bool { return name == "" }), ", ")
 }
 
+// Listed returns the job as lists of records have it: without what no list shows and only visits use.
+func (j Job) Listed() Job {
+	j.Base, j.Service, j.Desired, j.Hidden, j.Paused, j.Budgeted = "", 0, "", false, false, false
+	j.Epoch, j.Attempt, j.Nonces, j.SendBy, j.Begun, j.IntentLease = 0, 0, "", time.Time{}, 0, 0
+	j.Ref.Base, j.Orphans, j.Past, j.Seen, j.Refused, j.Unmoved = "", nil, nil, "", time.Time{}, 0
+	j.MaxDuration, j.Deadline, j.Unmetered, j.Removal, j.Traceparent = 0, time.Time{}, nil, Removal{}, ""
+	return j
+}
+
 // Intend returns the job as it must be committed before its next request is sent.
 func (j Job) Intend(sendBy time.Time) Job {
 	switch j.Phase {

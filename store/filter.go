@@ -149,21 +149,21 @@ func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page, 
 	record := func(row *query.ListRecordsRow) (dispatch.Record, error) { return listedOf(row, p.Most, now) }
 	switch {
 	case p.Label != (dispatch.LabelMatch{}):
-		return collect(ctx, q, func(q *query.Queries) ([]query.ListLabeledRecordsRow, error) {
+		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListLabeledRecordsRow, error) {
 			return q.ListLabeledRecords(ctx, query.ListLabeledRecordsParams{Owner: u, Name: p.Label.Key, Value: p.Label.Value, Created: created, Before: before,
 				Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 		}, func(row *query.ListLabeledRecordsRow) (dispatch.Record, error) {
 			return record((*query.ListRecordsRow)(row))
 		})
 	case !p.Since.IsZero():
-		return collect(ctx, q, func(q *query.Queries) ([]query.ListChangedRecordsRow, error) {
+		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListChangedRecordsRow, error) {
 			return q.ListChangedRecords(ctx, query.ListChangedRecordsParams{Owner: u, Since: micros(p.Since), Created: created, Before: before,
 				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 		}, func(row *query.ListChangedRecordsRow) (dispatch.Record, error) {
 			return record((*query.ListRecordsRow)(row))
 		})
 	case len(p.Statuses)+len(p.Accounts) == 0:
-		return collect(ctx, q, func(q *query.Queries) ([]query.ListRecordsRow, error) {
+		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListRecordsRow, error) {
 			return q.ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before, Most: int64(p.Most), N: most(p.Limit)})
 		}, record)
 	}
@@ -182,7 +182,7 @@ func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page, 
 		return rowsAs(places, func(r query.ListPlacesOfRow) position { return placed(p, r.Created, int64(r.ID)) }), err
 	}
 	l.records = func(of part, n int64) ([]dispatch.Record, error) {
-		return collect(ctx, q, func(q *query.Queries) ([]query.ListRecordsOfRow, error) {
+		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListRecordsOfRow, error) {
 			return q.ListRecordsOf(ctx, query.ListRecordsOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before,
 				Most: int64(p.Most), N: n})
 		}, func(row *query.ListRecordsOfRow) (dispatch.Record, error) {
@@ -210,14 +210,14 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, r
 	case len(p.Accounts) > 0 && !slices.Contains(p.Accounts, t.Account):
 		return nil, nil
 	case !p.Since.IsZero():
-		return collect(ctx, q, func(q *query.Queries) ([]query.ListChangedJobsRow, error) {
+		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListChangedJobsRow, error) {
 			return q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
 				Statuses: joinList(p.Statuses), Most: int64(p.Most), N: most(p.Limit)})
 		}, func(row *query.ListChangedJobsRow) (dispatch.Record, error) {
 			return record((*query.ListTaskJobsRow)(row))
 		})
 	case len(p.Statuses) == 0:
-		return collect(ctx, q, func(q *query.Queries) ([]query.ListTaskJobsRow, error) {
+		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsRow, error) {
 			return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, Most: int64(p.Most), N: most(p.Limit)})
 		}, record)
 	}
@@ -230,7 +230,7 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, r
 		return rowsAs(numbers, func(number int) position { return position{first: int64(number)} }), err
 	}
 	l.records = func(of part, n int64) ([]dispatch.Record, error) {
-		return collect(ctx, q, func(q *query.Queries) ([]query.ListTaskJobsOfRow, error) {
+		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsOfRow, error) {
 			return q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status), After: p.After.ID, Most: int64(p.Most), N: n})
 		}, func(row *query.ListTaskJobsOfRow) (dispatch.Record, error) {
 			return record((*query.ListTaskJobsRow)(row))

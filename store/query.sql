@@ -422,16 +422,16 @@ WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created >= CA
 -- name: ListTaskJobs :many
 -- A value longer than most bytes, unless most is 0, is left out.
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
-	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
-FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+	CAST(octet_length(requests.body) AS BIGINT) AS size
+FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListTaskJobsOf :many
 -- Like ListTaskJobs, of one status.
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
-	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
-FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+	CAST(octet_length(requests.body) AS BIGINT) AS size
+FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.status = CAST(sqlc.arg(status) AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
 	AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
@@ -445,8 +445,8 @@ ORDER BY number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 -- name: ListChangedJobs :many
 -- Like ListTaskJobs. The plus keeps databases from reading all jobs by number instead of those that changed.
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
-	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
-FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+	CAST(octet_length(requests.body) AS BIGINT) AS size
+FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)
 	AND +jobs.number > CAST(sqlc.arg(after) AS BIGINT)
 	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))

@@ -246,9 +246,34 @@ func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.Task
 	if err != nil {
 		return nil, err
 	}
-	return listTaskJobs(ctx, q, shared.Task, p, func(row *query.ListTaskJobsRow) (dispatch.Record, error) {
-		return jobOfTask(&shared, row, changed, p.Most, now)
+	records, err := listTaskJobs(ctx, q, shared.Task, p, func(row *query.ListTaskJobsRow) (dispatch.Record, error) {
+		return jobOfTask(&shared, row, p.Most, now)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return records, showAccounts(ctx, q, records, changed, now)
+}
+
+// showAccounts sets on jobs that were not started what holds their accounts, and that the document of the service has changed. changed is what changedAt
+// returns.
+func showAccounts(ctx context.Context, q tx, records []dispatch.Record, changed []dispatch.Account, now int64) (err error) {
+	holds := map[dispatch.Account]query.GetHoldRow{}
+	for i := range records {
+		j := &records[i].Job
+		if !j.Phase.Inert() {
+			continue
+		}
+		hold, known := holds[j.Account]
+		if !known {
+			if hold, err = q.GetHold(ctx, j.Account); err != nil {
+				return err
+			}
+			holds[j.Account] = hold
+		}
+		*j = redefined(showHold(*j, hold.Hold, hold.HoldAttention, hold.HoldNotice, now), slices.Contains(changed, j.Account))
+	}
+	return nil
 }
 
 // changedAt returns the accounts of a task where the document of its service has changed.
@@ -262,13 +287,12 @@ func changedAt(ctx context.Context, q tx, t dispatch.TaskRecord) ([]dispatch.Acc
 	return q.ListChangedHomes(ctx, int64(t.ID))
 }
 
-// jobOfTask returns a job of a task. changed is what changedAt returns.
-func jobOfTask(t *dispatch.TaskRecord, row *query.ListTaskJobsRow, changed []dispatch.Account, most int, now int64) (dispatch.Record, error) {
+// jobOfTask returns a job of a task, without what its account shows on it.
+func jobOfTask(t *dispatch.TaskRecord, row *query.ListTaskJobsRow, most int, now int64) (dispatch.Record, error) {
 	j, err := jobOf(row.Job)
 	if err != nil {
 		return dispatch.Record{}, err
 	}
-	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), slices.Contains(changed, j.Account))
 	if most != 0 {
 		r := dispatch.Record{Job: j, Request: t.RequestHeadFor(j), Pruned: row.Job.Pruned, Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
 		if !r.Cut {
@@ -294,7 +318,7 @@ func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch
 		finished := func(q *query.Queries) ([]query.ListFinishedRow, error) {
 			return q.ListFinished(ctx, query.ListFinishedParams{Task: int64(id), Moved: micros(after.At), After: int64(after.Job), N: int64(n)})
 		}
-		records, err = collect(ctx, q, finished, func(row *query.ListFinishedRow) (dispatch.Record, error) {
+		records, err = collect(ctx, q, ofWholeJobs, finished, func(row *query.ListFinishedRow) (dispatch.Record, error) {
 			j, err := jobOf(row.Job)
 			return dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}, err
 		})

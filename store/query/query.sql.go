@@ -3765,8 +3765,8 @@ func (q *Queries) ListChangedHomes(ctx context.Context, task int64) ([]dispatch.
 
 const listChangedJobs = `-- name: ListChangedJobs :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, jobs.names, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
-	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
-FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+	CAST(octet_length(requests.body) AS BIGINT) AS size
+FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
 	AND +jobs.number > CAST($4 AS BIGINT)
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
@@ -3783,12 +3783,9 @@ type ListChangedJobsParams struct {
 }
 
 type ListChangedJobsRow struct {
-	Job           Job
-	Body          string
-	Size          int64
-	Hold          int64
-	HoldAttention dispatch.Attention
-	HoldNotice    string
+	Job  Job
+	Body string
+	Size int64
 }
 
 // Like ListTaskJobs. The plus keeps databases from reading all jobs by number instead of those that changed.
@@ -3872,9 +3869,6 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Names,
 			&i.Body,
 			&i.Size,
-			&i.Hold,
-			&i.HoldAttention,
-			&i.HoldNotice,
 		); err != nil {
 			return nil, err
 		}
@@ -6909,8 +6903,8 @@ func (q *Queries) ListTaskHooks(ctx context.Context, task int64) ([]Hook, error)
 
 const listTaskJobs = `-- name: ListTaskJobs :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, jobs.names, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
-	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
-FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+	CAST(octet_length(requests.body) AS BIGINT) AS size
+FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
 ORDER BY jobs.number LIMIT CAST($4 AS BIGINT)
 `
@@ -6923,12 +6917,9 @@ type ListTaskJobsParams struct {
 }
 
 type ListTaskJobsRow struct {
-	Job           Job
-	Body          string
-	Size          int64
-	Hold          int64
-	HoldAttention dispatch.Attention
-	HoldNotice    string
+	Job  Job
+	Body string
+	Size int64
 }
 
 // A value longer than most bytes, unless most is 0, is left out.
@@ -7010,9 +7001,6 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Names,
 			&i.Body,
 			&i.Size,
-			&i.Hold,
-			&i.HoldAttention,
-			&i.HoldNotice,
 		); err != nil {
 			return nil, err
 		}
@@ -7029,8 +7017,8 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 
 const listTaskJobsOf = `-- name: ListTaskJobsOf :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, jobs.names, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
-	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
-FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+	CAST(octet_length(requests.body) AS BIGINT) AS size
+FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = CAST($3 AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
 	AND jobs.number > CAST($4 AS BIGINT)
 ORDER BY jobs.number LIMIT CAST($5 AS BIGINT)
@@ -7045,12 +7033,9 @@ type ListTaskJobsOfParams struct {
 }
 
 type ListTaskJobsOfRow struct {
-	Job           Job
-	Body          string
-	Size          int64
-	Hold          int64
-	HoldAttention dispatch.Attention
-	HoldNotice    string
+	Job  Job
+	Body string
+	Size int64
 }
 
 // Like ListTaskJobs, of one status.
@@ -7133,9 +7118,6 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 			&i.Job.Names,
 			&i.Body,
 			&i.Size,
-			&i.Hold,
-			&i.HoldAttention,
-			&i.HoldNotice,
 		); err != nil {
 			return nil, err
 		}

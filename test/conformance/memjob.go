@@ -187,6 +187,7 @@ func (s *MemStore) bounded(record dispatch.Record, r *row, p dispatch.Page) disp
 	if p.Most == 0 {
 		return record
 	}
+	record.Job = record.Job.Listed()
 	record.Size, record.Cut = len(r.body), len(r.body) > p.Most
 	switch {
 	case r.Task != 0:

@@ -109,8 +109,14 @@ func (s *MemStore) taskJobs(u dispatch.UserID, id dispatch.TaskID, p dispatch.Pa
 	return limited(records, p), nil
 }
 
-func (s *MemStore) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
-	records, err := s.TaskJobs(ctx, u, id, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished}, Most: math.MaxInt32})
+func (s *MemStore) FinishedJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	records, err := s.taskJobs(u, id, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished}, Most: math.MaxInt32}, now)
+	for i := range records {
+		whole, _ := s.find(records[i].ID) // it is there
+		records[i].Job = whole.job()
+	}
 	slices.SortFunc(records, func(a, b dispatch.Record) int { return a.ResultPosition().Compare(b.ResultPosition()) })
 	records = slices.DeleteFunc(records, func(r dispatch.Record) bool { return r.ResultPosition().Compare(after) <= 0 })
 	return records[:min(n, len(records))], err

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+)
+
+// BenchmarkStateOfATask builds the whole state of a task of 10,000 jobs, as a new stream is sent it.
+func BenchmarkStateOfATask(b *testing.B) {
+	for name, database := range map[string]func() string{
+		"SQLite":     func() string { return "sqlite:" + filepath.Join(b.TempDir(), "d.db") },
+		"PostgreSQL": func() string { return postgres.Database(b) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			a, topic := bigTask(b, database())
+			b.ReportAllocs()
+			before := cpuTime(b)
+			for b.Loop() {
+				p, err := a.buildRevised(b.Context(), topic)
+				if err != nil || len(p.message) < 10_000*elementSize/2 {
+					b.Fatalf("%d bytes, %v", len(p.message), err)
+				}
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N)/1000, "cpu-ms/op")
+		})
+	}
+}
+
+// bigTask returns an API over a database with a task of 10,000 jobs, half of which have ended.
+func bigTask(b *testing.B, database string) (*api, topic) {
+	s, err := store.Open(b.Context(), database, conformance.WallClock{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := &platform{}
+	broker := conformance.NewBroker(s, p, &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org",
+		Access: dispatch.AccessOpen, Platform: p, Limits: dispatch.Limits{Jobs: 5, Requests: 2, Send: 5 * time.Second}})
+	b.Cleanup(func() { s.Close() })
+	task := &dispatch.Task{Owner: "anna", Account: "cdse/open", Dimension: "spatial_extent", Request: dispatch.Request{Title: "NDVI of Belgium", Label: dispatch.OpenEO,
+		Service: dispatch.Service{Endpoint: "https://openeo.example.org", Application: "ndvi"}, Format: "gtiff", Parameters: []byte(`{"year":2025}`)}}
+	drafts := make([]dispatch.Draft, 10_000)
+	for i := range drafts {
+		j := dispatch.Job{Number: i + 1, Owner: task.Owner, Account: task.Account, Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}
+		if i%2 == 0 {
+			j.Phase, j.Status = dispatch.Ended, dispatch.Finished
+		}
+		drafts[i] = dispatch.Draft{Job: j, Body: fmt.Appendf(nil, `{"type":"Polygon","coordinates":[[[%d,2],[3,4],[5,6],[1,2]]]}`, i)}
+	}
+	if _, err := s.Accept(b.Context(), dispatch.Key{}, task, drafts); err != nil {
+		b.Fatal(err)
+	}
+	c := newWorld().config()
+	c.Broker = broker
+	return New(c).(*api), topic{user: task.Owner, task: 1}
+}
+
+// cpuTime returns the processor time of this process, which other programs lengthen less than the time of the clock.
+func cpuTime(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
