@@ -45,7 +45,11 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 		return r, fail("Accept", err)
 	}
 	err = s.inClient(ctx, "Accept", len(a.jobs), func(q tx, now int64) error {
-		if r, err = s.useKeys(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
+		r, err = s.useKeys(ctx, q, a, now)
+		if err == nil && r != (dispatch.KeyTarget{}) && len(a.keys) > 1 {
+			return errAlone // rolls back: keys before that one would stand for jobs that are not stored
+		}
+		if err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}
 		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {

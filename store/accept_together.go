@@ -148,7 +148,7 @@ func (s *Store) acceptSome(some []*accepting) (got accepted) {
 	}
 	got.first, got.err = s.acceptAll(context.WithoutCancel(some[0].ctx), a, some[0].within)
 	concernsAll := len(some) == 1 || dispatch.DatabaseError(got.err) != nil // what was not confirmed may be stored
-	if !concernsAll && (got.err != nil || got.first != (dispatch.KeyTarget{})) {
+	if !concernsAll && got.err != nil {
 		return accepted{err: errAlone}
 	}
 	for i, t := range some {

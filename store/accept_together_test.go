@@ -88,16 +88,17 @@ func TestAcceptTogether_AllThatWait(t *testing.T) {
 				t.Errorf("given up: %v", err)
 			}
 		})
-		c.accept(t, t.Context(), key, func(_ dispatch.Draft, first dispatch.KeyTarget, err error) {
-			if err != nil || first.Job != keyed {
-				t.Errorf("the key stands for %d, not %d: %v", first.Job, keyed, err)
+		for i := range 3 {
+			var k dispatch.Key // or a new one, which stands before the one that is repeated
+			if i == 0 {
+				k = dispatch.Key{Text: "new", Fingerprint: "f"}
 			}
-		})
-		for range 3 {
-			c.accept(t, t.Context(), dispatch.Key{}, func(_ dispatch.Draft, _ dispatch.KeyTarget, err error) {
+			c.accept(t, t.Context(), k, func(_ dispatch.Draft, first dispatch.KeyTarget, err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
+				case first != (dispatch.KeyTarget{}):
+					t.Errorf("key %q stands for %d, which was not stored", k.Text, first.Job)
 				case err == nil:
 					stored++
 				case dispatch.Is(err, dispatch.LimitReached):
@@ -107,6 +108,12 @@ func TestAcceptTogether_AllThatWait(t *testing.T) {
 				}
 			})
 		}
+		store.AwaitTogether(c.Store, "ann", "p/shared", 4)
+		c.accept(t, t.Context(), key, func(_ dispatch.Draft, first dispatch.KeyTarget, err error) {
+			if err != nil || first.Job != keyed {
+				t.Errorf("the key stands for %d, not %d: %v", first.Job, keyed, err)
+			}
+		})
 		store.AwaitTogether(c.Store, "ann", "p/shared", 5)
 		cancel()
 	})
