@@ -241,6 +241,7 @@ func (t storeTest) finishedPages() {
 	t.must(err)
 	page, err := t.s.FinishedJobs(ctx, ann, task.ID, whole[0].ResultPosition(), 9)
 	t.must(err)
+	whole[1].Job = t.load(whole[1].ID) // of which TaskJobs reads a part
 	t.equal(page, whole[1:2])
 	_, err = t.s.FinishedJobs(ctx, bob, task.ID, dispatch.ResultPosition{}, 1)
 	t.kind(err, dispatch.NotFound)
