@@ -13,7 +13,10 @@ test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
 	$(STATIC) go vet -trimpath ./...
 	$(STATIC) go build -trimpath -o /dev/null ./cmd/eodispatch
-	@$(SCRATCH); go test $(RACE) -shuffle=on -timeout 40m -p $$(($$(nproc) * 2)) $(LONGEST) ./...
+	@$(SCRATCH); \
+	go test $(RACE) -shuffle=on -timeout 40m -p $$(nproc) $(LONGEST) $$(go list ./... | grep -vE '/test/(real|crashes|page)(/|$$)') & raced=$$!; \
+	$(STATIC) go test -trimpath -shuffle=on -timeout 40m -p $$(nproc) $(PLAIN) && plain=0 || plain=1; \
+	wait $$raced && exit $$plain
 
 # STATIC compiles without C, and -trimpath as a release is built: the same packages serve check, build, and the programs that tests start.
 STATIC = CGO_ENABLED=0
@@ -26,10 +29,13 @@ SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp}; \
 	fi
 
 # RACE compiles the tests with the race detector, except SQLite as translated into Go, and its C library: their memory is not Go's, which is all
-# that the detector watches, and they take half of the time with it. Twice as many packages as there are cores run at once, as tests wait
-# for databases, browsers and clocks for almost half of their time. Those that take longest begin first, so that none is left alone at the end.
+# that the detector watches, and they take half of the time with it. Beside it run, without the detector, PLAIN: packages that start programs,
+# which are compiled without it anyway, and those whose long simulations it makes five times as slow: with it, they play a part (test/detector). Twice as many
+# packages as there are cores run at once, as tests wait for databases, browsers and clocks for almost half of their time. Those that take
+# longest begin first, so that none is left alone at the end.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
-LONGEST = ./cmd/eodispatch ./store ./test/real/... ./test/crashes ./test/page ./test/deviations ./test/histories ./api ./dispatch ./facade/openeo
+LONGEST = ./store ./api ./facade/openeo ./test/histories ./dispatch
+PLAIN = ./cmd/eodispatch ./test/real/... ./test/crashes ./test/page ./test/histories ./dispatch ./test/deviations
 
 # test-quick runs what needs Go alone, without the race detector: four minutes of CPU time with what it compiles, so about two minutes on two
 # idle cores. The packages that take longest come first, so that both cores are busy until the end.
@@ -106,9 +112,11 @@ bench:
 year:
 	go test -count=1 -v -run TestYear ./dispatch -year
 
-# fire kills, freezes and restarts the program at every point, on both databases; make test plays a part of it.
+# fire kills, freezes and restarts the program at every point, on both databases, and plays twenty times as many random histories; make test plays a
+# part of it.
 fire: ready
 	CI=true go test -count=1 -timeout 25m -v ./test/crashes -full
+	go test -count=1 -timeout 25m ./test/histories -histories 1000
 
 # soak has thousands watch replicas that work, fail and recover, for some minutes; make test plays half a minute of it.
 soak: ready

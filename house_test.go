@@ -292,3 +292,29 @@ func hasTestLike(folder, word string) bool {
 		return err == nil && test.Match(code)
 	})
 }
+
+// Tests that are left out under the race detector run without it: their packages are in PLAIN.
+func TestMakefile_RunsWhatTheRaceDetectorLeavesOut(t *testing.T) {
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`(?m)^PLAIN = (.+)$`).FindSubmatch(text)
+	if list == nil {
+		t.Fatal("the Makefile has no line PLAIN")
+	}
+	plain := strings.Fields(string(list[1]))
+	found := 0
+	eachFile(t, func(folder, path string, f *ast.File) {
+		for _, spec := range f.Imports {
+			if spec.Path.Value == strconv.Quote(module+"/test/detector") {
+				if found++; !slices.Contains(plain, "./"+folder) {
+					t.Errorf("%s uses test/detector, and PLAIN in the Makefile has no ./%s", path, folder)
+				}
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("nothing uses test/detector")
+	}
+}

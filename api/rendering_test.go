@@ -85,12 +85,12 @@ func TestRendering_LargeListsOfOneUserWait(t *testing.T) {
 		w := newWorld()
 		p := &pages{world: w}
 		c := w.config()
-		c.Broker, c.Limits.UserRequests = p, 30
+		c.Broker, c.Limits.UserRequests = p, 2*listsOfUser
 		h := New(c)
 		defer h.Close()
 		w.jobs[1] = largeRecord(1, anna, heldBytes+1)
 		var all sync.WaitGroup
-		for range 30 {
+		for range 2 * listsOfUser {
 			all.Go(func() {
 				if got := ask(h, "GET", "/jobs_status", ""); got.Code != http.StatusOK || got.Body.Len() < heldBytes {
 					t.Errorf("%d with %d bytes", got.Code, got.Body.Len())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // The tests of this file run in a bubble of testing/synctest, see with.
@@ -66,6 +67,7 @@ func (h *testBroker) untilEnded(t *testing.T, id dispatch.TaskID, n int) {
 // The forecast of a task is hidden until eight of its user's jobs of the service have finished. From then on the task ends in it, or not far from it. A
 // job that waits starts before it ends. There is no forecast for another user, and none for a task that is paused or has several homes.
 func TestForecastTask_ContainsTheEnd(t *testing.T) {
+	detector.Skip(t)
 	with(t, dispatch.AccessShared, newVaried(.3), func(t *testing.T, h *testBroker) {
 		const tasks, jobs = 3, 16
 		for i := range tasks {
@@ -137,6 +139,7 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 // After a trial the task tells what its rest costs, and how long it takes on the slots of the account.
 // A trial is judged by its own jobs, also when its owner looks after many jobs of other tasks have finished.
 func TestForecastTask_RestIsMadeFromOwnJobs(t *testing.T) {
+	detector.Skip(t)
 	with(t, dispatch.AccessShared, newBiller(2, 0), func(t *testing.T, h *testBroker) {
 		id := h.limitedTask(t, 24, `{"trial":4}`)
 		time.Sleep(time.Hour)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // mortalPlatform is a platform that can list, and that may be dead: then it answers nothing.
@@ -387,6 +388,7 @@ func TestWatch_SignalsChanges(t *testing.T) {
 
 // Each job that was given a time and takes longer is canceled at the platform, and says why; one without runs on.
 func TestMaxDuration_OverdueJobIsCanceled(t *testing.T) {
+	detector.Skip(t)
 	p := &script{}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		free := h.accept(t)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // The tests of this file run in a bubble of testing/synctest, see with.
@@ -81,6 +82,7 @@ func TestPauseTask_NothingNewStarts(t *testing.T) {
 
 // A submission that is turned away while its task is paused is not repeated until the task is resumed, however long that takes.
 func TestPauseTask_TurnedAwayJobWaits(t *testing.T) {
+	detector.Skip(t)
 	var heal atomic.Bool
 	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		time.Sleep(10 * time.Second)

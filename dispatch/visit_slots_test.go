@@ -11,6 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // slowPlatform answers a submission after three seconds, runs each job for a fixed time, and counts the jobs that it has at once: from
@@ -89,6 +90,7 @@ func inModel(t *testing.T, test func(*testing.T, dispatch.Store)) {
 // The platform never has more jobs of an account than limits.jobs, however long jobs have waited or run, by two replicas together;
 // and no slot stays unused.
 func TestSlots_LimitHoldsForDays(t *testing.T) {
+	detector.Skip(t)
 	for _, c := range []struct {
 		runs, stalled, watched time.Duration
 		jobs, taken            int
@@ -120,6 +122,7 @@ func TestSlots_LimitHoldsForDays(t *testing.T) {
 // A job that its platform calls queued for ever keeps its slot, and its owner is told; limits.free_stalled gives the slot to
 // the next job. A job that runs keeps its slot even so.
 func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
+	detector.Skip(t)
 	for _, c := range []struct {
 		name  string
 		says  dispatch.Status
@@ -160,6 +163,7 @@ func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 // limits.free_stalled frees each stalled job's slot once, whatever process counts: two replicas, later ones, and after the
 // switch was off, when all slots count again.
 func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
+	detector.Skip(t)
 	inBoth(t, func(t *testing.T, s dispatch.Store) {
 		p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Queued}, nil }}
 		var jobs []dispatch.Record

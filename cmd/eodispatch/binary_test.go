@@ -17,6 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/detector"
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
@@ -26,9 +27,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startProgram starts the command serve with only the given environment and waits until it serves.
+// startProgram starts the command serve with only the given environment and waits until it serves. It ends tests that run under the race detector,
+// without which the program is compiled.
 func startProgram(t testing.TB, environ ...string) *executable.Program {
 	t.Helper()
+	detector.Skip(t)
 	p := executable.Start(t, executable.Released, environ...)
 	if p.Address == "" {
 		t.Fatalf("it does not serve:\n%s", p.Log)

@@ -126,7 +126,7 @@ func (r *restoring) checkShown(known map[string]bool) {
 // jobs lost by the restore are neither adopted, canceled nor started, and that the active ones are reported.
 func TestRestored_RandomHistories(t *testing.T) {
 	lost := 0
-	for s := range uint64(60) {
+	for s := range share(60) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &restoring{history: newHistory(t, s+1)}
 			r.choose(3)
@@ -152,7 +152,7 @@ func TestRestored_RandomHistories(t *testing.T) {
 			return
 		}
 	}
-	if lost == 0 {
+	if *n >= 50 && lost == 0 {
 		t.Error("no job ran before any restore")
 	}
 }

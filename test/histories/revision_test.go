@@ -41,7 +41,7 @@ func shownOf(t *testing.T, p *process, u dispatch.UserID, id dispatch.TaskID) (t
 // TestRevisions_InRandomHistories checks that equal revisions of a task always have equal views.
 func TestRevisions_InRandomHistories(t *testing.T) {
 	equal, different := 0, 0
-	for s := range uint64(30) {
+	for s := range share(30) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &restoring{history: newHistory(t, s+1)}
 			r.choose(3)

@@ -38,7 +38,7 @@ func knowing(lag time.Duration) func(*history) {
 // TestStarts_LearnedBoundInRandomHistories checks that no job is started twice while the lag stays below two minutes or four times the
 // longest lag observed.
 func TestStarts_LearnedBoundInRandomHistories(t *testing.T) {
-	for s := range uint64(90) {
+	for s := range share(90) {
 		lag := []time.Duration{0, 20 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}[s%5]
 		if !report(t, play(t, s+1, inMemory, starting(max(2*time.Minute, 4*lag)), knowing(lag))) {
 			return
@@ -49,7 +49,7 @@ func TestStarts_LearnedBoundInRandomHistories(t *testing.T) {
 // TestStarts_ConfiguredBoundInRandomHistories checks that no job is started twice while the lag stays below the platform's
 // start_settles_after.
 func TestStarts_ConfiguredBoundInRandomHistories(t *testing.T) {
-	for s := range uint64(60) {
+	for s := range share(60) {
 		settles := []time.Duration{90 * time.Second, 5 * time.Minute, time.Hour}[s%3]
 		byHand := func(h *history) { h.settles = settles }
 		if !report(t, play(t, s+1, inMemory, starting(settles), byHand)) {
