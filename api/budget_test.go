@@ -18,6 +18,7 @@ func TestTask_Limits(t *testing.T) {
 	}
 	for options, at := range map[string]string{
 		`{"budget": "5"}`: "budget", `{"budget": 0}`: "budget", `{"budget": {"unit": "credits"}}`: "budget", `{"budget": 1e13}`: "budget",
+		`{"budget": {"amount": 5, "units": "credits"}}`: "[body options budget units]", `{"budget": {"Amount": 5}}`: "[body options budget Amount]",
 		`{"budget": {"amount": 1, "unit": "` + strings.Repeat("x", 41) + `"}}`: "budget", `{"budget": {"amount": 1, "unit": "a\nb"}}`: "budget", `{"trial": 0}`: "trial", `{"trial": 1.5}`: "trial", `{"trial": "2"}`: "trial",
 	} {
 		if e := failed(t, ask(h, "POST", "/upscale_tasks", with(goodTask, options)), 422, "VALIDATION_ERROR"); !strings.Contains(fmt.Sprint(e), at) {
@@ -41,7 +42,7 @@ func TestTask_Limits(t *testing.T) {
 			t.Errorf("%s: %+v, not %+v", body, w.budget, want)
 		}
 	}
-	for _, wrong := range []string{`{}`, `[]`, `{"budget": -1}`, `{"budget": "8"}`, `{"budget": {"amount": 8, "unit": "\u0007"}}`, `{"budget": {"unit": "credits"}}`, `{"amount": 8}`} {
+	for _, wrong := range []string{`{}`, `[]`, `{"budget": -1}`, `{"budget": "8"}`, `{"budget": {"amount": 8, "unit": "\u0007"}}`, `{"budget": {"unit": "credits"}}`, `{"budget": {"amount": 8, "units": "credits"}}`, `{"amount": 8}`} {
 		failed(t, ask(h, "POST", "/upscale_tasks/1/resume", wrong), 422, "VALIDATION_ERROR")
 	}
 }

@@ -394,6 +394,10 @@ func (f *form) budget() {
 	if raw == nil || raw[0] == 'n' {
 		return
 	}
+	in := &form{at: append(append([]any{}, f.at...), "budget"), faults: f.faults}
+	if json.Unmarshal(raw, &in.members) == nil {
+		in.only("amount", "unit")
+	}
 	b, ok := dispatch.ParseBudget(raw)
 	switch {
 	case !ok:
