@@ -9,7 +9,8 @@ import (
 const (
 	longest     = 5 * time.Minute       // maximum duration of a visit; no step begins later
 	nearby      = time.Second           // if the next step is due within this time, the visit waits for it instead of ending
-	agendaFresh = 20 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
+	agendaFresh = 50 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
+	shortWait   = 20 * time.Millisecond // shortest wait for the next status read
 	repair      = time.Second           // pause before a failed statement is repeated
 	renewed     = 10 * time.Second
 	lingering   = 50 * time.Millisecond // how long a visit that has submitted jobs waits for further ones before it ends
@@ -395,7 +396,7 @@ func (v *visit) timeToNextRead() time.Duration {
 	if next.IsZero() {
 		return repair
 	}
-	return max(next.Sub(v.now()), agendaFresh)
+	return max(next.Sub(v.now()), shortWait)
 }
 
 // receive takes a response and all others that have arrived, so that one iteration handles them together.

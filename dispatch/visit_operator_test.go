@@ -73,7 +73,7 @@ func inTwoSteps(created func()) (p *twoSteps, started *atomic.Int32) {
 }
 
 // agendaFresh is for how long a visit acts by what it has read.
-const agendaFresh = 20 * time.Millisecond
+const agendaFresh = 50 * time.Millisecond
 
 type twoSteps struct{ script }
 

@@ -31,7 +31,41 @@ const (
 type step struct {
 	kind   stepKind
 	jobs   []Job
-	others int // stepSubmit: jobs of the account that run at the platform
+	others int          // stepSubmit: jobs of the account that run at the platform
+	read   *requestRead // stepSubmit that creates a job: what its owner submitted; set before the step is sent
+}
+
+// requestRead is what the owner of a job submitted, once it is read.
+type requestRead struct {
+	ended   chan struct{}
+	request Request
+	err     error
+}
+
+// readRequests begins to read the requests of the jobs that are to be created. It takes as long as the commit of their intents, and depends on nothing in it.
+func (v *visit) readRequests(ctx context.Context, requests []platformRequest) {
+	for i, f := range requests {
+		if !f.submits() || f.jobs[0].Ref != (Ref{}) { // a start needs no more than the ref
+			continue
+		}
+		r := &requestRead{ended: make(chan struct{})}
+		requests[i].read = r
+		go func() {
+			defer close(r.ended)
+			defer RecoverAsError(ctx, v.broker.Log, "dispatch.visit: read a request", &r.err)
+			r.request, r.err = v.broker.Store.Request(ctx, f.jobs[0].ID)
+		}()
+	}
+}
+
+// await waits for the end of the read.
+func (r *requestRead) await(ctx context.Context) (Request, error) {
+	select {
+	case <-r.ended:
+		return r.request, r.err
+	case <-ctx.Done():
+		return Request{}, ctx.Err()
+	}
 }
 
 func one(kind stepKind, j Job) step { return step{kind: kind, jobs: []Job{j}} }
@@ -104,7 +138,7 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 	case stepList:
 		return v.list(ctx, t, j.Base, s.jobs)
 	case stepSubmit:
-		o = v.submit(ctx, t, j)
+		o = v.submit(ctx, t, s)
 		o.Others = s.others
 	case stepStatus:
 		o = v.status(ctx, t, j)
@@ -173,11 +207,12 @@ func (s step) op() string {
 }
 
 // submit creates or starts a job at the platform.
-func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
+func (v *visit) submit(ctx context.Context, t Token, step step) Outcome {
+	j := step.jobs[0]
 	var r Request
 	var err error
-	if j.Ref == (Ref{}) { // a start needs no more than the ref
-		r, err = v.broker.Store.Request(ctx, j.ID)
+	if step.read != nil {
+		r, err = step.read.await(ctx)
 	}
 	if err != nil {
 		return Outcome{Asked: AskSubmit, Unsent: true, Err: &Error{Kind: Unavailable, Op: "dispatch.submit", Text: "The request could not be read from the database.", Err: err}}

@@ -88,6 +88,7 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended
 	if requests, err = v.saveAsFailed(ctx, requests); err != nil {
 		return nil, err
 	}
+	v.readRequests(ctx, requests)
 	intended, err = v.intend(ctx, requests)
 	for _, f := range requests {
 		j, ok := intended[f.jobs[0].ID]

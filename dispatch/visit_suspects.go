@@ -103,7 +103,7 @@ func (v *visit) maySubmit(j Job) bool {
 func (v *visit) suspectsWaitTime() time.Duration {
 	d := time.Until(v.suspectsAt)
 	if next := earlier(v.agenda.Next, v.after(v.agenda.NextPoll, v.noSendBefore[Reading])); !next.IsZero() {
-		d = min(d, max(next.Sub(v.now()), agendaFresh))
+		d = min(d, max(next.Sub(v.now()), shortWait))
 	}
 	return d
 }
