@@ -148,8 +148,8 @@ func (a *api) taskRoutes() {
 	register(a, huma.Operation{OperationID: "pause_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/pause", Tags: []string{"tasks"},
 		Summary: "Pause a task",
 		Description: "Jobs that wait are not submitted until the task is resumed, and get the attention paused. Jobs that were submitted go on. " +
-			"Paused jobs count for your limit of unfinished jobs. Repeating the request has no further effect.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.taskChange(taskBroker.PauseTask))
+			"Paused jobs count for your limit of unfinished jobs. Repeating the request has no further effect. If all jobs have ended the response is 409.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 409, 422, 503)}, a.taskChange(taskBroker.PauseTask))
 	register(a, huma.Operation{OperationID: "resume_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/resume", Tags: []string{"tasks"},
 		Summary: "Resume a paused task", Description: "Jobs that wait are submitted as the platform's limits allow; a trial is over. A task that is not paused is not changed, except that a body sets its budget. " +
 			"Without room in the budget for another job the response is 409: resume the task with a higher budget, with one in the platform's unit, such as {\"budget\": {\"amount\": 8, \"unit\": \"credits\"}}, or with {\"budget\": null} to end it.",

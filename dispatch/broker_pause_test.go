@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,6 +78,11 @@ func TestPauseTask_NothingNewStarts(t *testing.T) {
 		}
 		_, err := h.PauseTask(t.Context(), "bob", id)
 		wantKind(t, err, dispatch.NotFound)
+		_, err = h.PauseTask(t.Context(), "ann", id)
+		wantKind(t, err, dispatch.Conflict)
+		if r := h.taskRecord(t, id); r.Paused || !strings.Contains(err.Error(), "is finished") {
+			t.Errorf("an ended task: paused %v, %v", r.Paused, err)
+		}
 	})
 }
 
