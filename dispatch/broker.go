@@ -42,7 +42,7 @@ type Broker struct {
 
 	Wall func() time.Time // the wall clock, which continues while the machine is suspended; nil: time.Now
 
-	saved     signals[JobID]   // a response about the job was saved
+	saved     savedJobs        // jobs about which a response was saved
 	changed   signals[UserID]  // likewise for any job of the user, or the user changed a job; signaled before shown
 	shown     signals[UserID]  // one of the user's jobs may look different to the user
 	shownJob  signals[JobID]   // the job may look different to its owner
@@ -84,7 +84,7 @@ func (b *Broker) Cancel(ctx context.Context, u UserID, id JobID) (Record, error)
 	if err != nil {
 		return Record{}, err
 	}
-	load := func() (Record, error) { return b.Store.Record(ctx, u, id) }
+	load := func(Job) (Record, error) { return b.Store.Record(ctx, u, id) }
 	return b.await(ctx, j.ID, readWithin, load, func(j Job) bool {
 		return j.Phase == Ended || j.Attention == CancelUnsupported
 	})

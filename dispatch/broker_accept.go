@@ -13,7 +13,7 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 	if err != nil {
 		return b.RepeatedJob(ctx, u, k, err)
 	}
-	drafts := []Draft{d}
+	drafts, before := []Draft{d}, b.saved.now()
 	first, err := b.storeSubmission(ctx, u, k, nil, drafts)
 	switch {
 	case err != nil:
@@ -23,7 +23,8 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 	case first.Job != 0:
 		return b.repeatedJob(ctx, u, first.Job)
 	}
-	return b.awaitDecision(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r})
+	r.Process, r.Annotations, r.Notify = nil, Annotations{}, nil // which a store does not return
+	return b.awaitDecision(ctx, u, drafts[0].ID, &committed{Record{Job: drafts[0].Job, Request: r, Read: drafts[0].Created}, before})
 }
 
 // RepeatedJob returns the job that was stored under a key, for a request that is refused now; refused if there is none.
@@ -186,15 +187,43 @@ func (r Request) complete() Request {
 	return r
 }
 
-// awaitDecision waits for the platform's response to a job that was just accepted, or for the reason why there is none yet. committed is the
+// committed is a job that was stored just now.
+type committed struct {
+	Record
+	before int // jobs that were saved before it was stored, see savedJobs.now
+}
+
+// after returns the record after the job was saved; false: it must be read.
+func (c *committed) after(saved Job) (Record, bool) {
+	if saved.Version == 0 || saved.Phase.Inert() { // then a hold of the account would show
+		return Record{}, false
+	}
+	r := c.Record
+	r.Job, r.Read = saved, saved.Updated
+	return r, true
+}
+
+// awaitDecision waits for the platform's response to a job that was just accepted, or for the reason why there is none yet. is the
 // record that was stored just now, nil if it was stored before. It is returned if the store stops answering, or answers from a server that
-// lacks the commit: the job is accepted, and the response to its owner must show that.
-func (b *Broker) awaitDecision(ctx context.Context, u UserID, id JobID, committed *Record) (Record, error) {
-	lacking := false
-	load := func() (Record, error) {
+// lacks the commit: the job is accepted, and the response to its owner must show that. The store is read only if neither this record nor a visit of this
+// process shows the job as it is.
+func (b *Broker) awaitDecision(ctx context.Context, u UserID, id JobID, is *committed) (Record, error) {
+	lacking, first := false, is != nil
+	load := func(saved Job) (Record, error) {
+		unchanged := first && !b.saved.since(is.before, id)
+		first = false
+		if unchanged {
+			return is.Record, nil
+		}
+		if is != nil {
+			if r, shown := is.after(saved); shown {
+				lacking = false
+				return r, nil
+			}
+		}
 		r, err := b.Store.RecordIncludingHidden(ctx, u, id)
-		if lacking = committed != nil && (Is(err, NotFound) || Is(err, Unavailable)); lacking {
-			return *committed, nil
+		if lacking = is != nil && (Is(err, NotFound) || Is(err, Unavailable)); lacking {
+			return is.Record, nil
 		}
 		return r, err
 	}
@@ -204,7 +233,7 @@ func (b *Broker) awaitDecision(ctx context.Context, u UserID, id JobID, committe
 	}
 	if ctx.Err() != nil || !r.refused() {
 		shown, err := b.completeRecord(ctx, r)
-		if committed != nil && Is(err, Unavailable) {
+		if is != nil && Is(err, Unavailable) {
 			return r, nil
 		}
 		return shown, err

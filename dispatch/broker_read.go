@@ -22,7 +22,7 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	case err != nil:
 		return r, err
 	}
-	r, err = b.await(ctx, id, readWithin, load, func(j Job) bool { return !j.awaited() })
+	r, err = b.await(ctx, id, readWithin, func(Job) (Record, error) { return load() }, func(j Job) bool { return !j.awaited() })
 	if err != nil {
 		return r, err
 	}
@@ -55,7 +55,10 @@ func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Dura
 	}
 	for end := time.Now().Add(readWithin); err == nil; {
 		var awaited bool
-		if awaited, err = b.Store.AnyAwaited(ctx, u, s); !awaited || !awaitChange(ctx, changed, end) {
+		if awaited, err = b.Store.AnyAwaited(ctx, u, s); !awaited {
+			break
+		}
+		if _, again := awaitChange(ctx, changed, end); !again {
 			break
 		}
 	}
@@ -134,32 +137,38 @@ func (b *Broker) largestReadInterval() time.Duration {
 	return most
 }
 
-// await returns a job as soon as done holds, or as it is after d.
-func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func() (Record, error), done func(Job) bool) (Record, error) {
-	saved, stop := b.saved.watch(id)
+// await returns a job as soon as done holds, or as it is after d. It calls load with the job as it was saved, if that is known.
+func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func(saved Job) (Record, error), done func(Job) bool) (Record, error) {
+	changed, stop := b.saved.watch(id)
 	defer stop()
+	var saved Job
 	for end := time.Now().Add(d); ; {
-		r, err := load()
-		if err != nil || done(r.Job) || !awaitChange(ctx, saved, end) {
+		r, err := load(saved)
+		if err != nil || done(r.Job) {
 			return r, err
+		}
+		again := false
+		if saved, again = awaitChange(ctx, changed, end); !again {
+			return r, nil
 		}
 	}
 }
 
-// awaitChange waits for a change, one second at most. It reports whether to read again: false once end has passed or ctx is done.
-func awaitChange(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
+// awaitChange waits for a change, one second at most, and returns what the change passes on. It reports whether to read again: false once end
+// has passed or ctx is done.
+func awaitChange[T any](ctx context.Context, changed <-chan T, end time.Time) (passed T, again bool) {
 	left := time.Until(end)
 	if left <= 0 || ctx.Err() != nil {
-		return false
+		return passed, false
 	}
 	defer idle(ctx)()
 	timer := time.NewTimer(min(elsewhere, left))
 	defer timer.Stop()
 	select {
-	case <-changed:
+	case passed = <-changed:
 	case <-timer.C:
 	case <-ctx.Done():
-		return false
+		return passed, false
 	}
-	return true
+	return passed, true
 }

@@ -27,7 +27,7 @@ func (b *Broker) WatchSaves(u UserID) (saved <-chan struct{}, stop func()) { ret
 // notifySaved signals the commit of a response to waiters in this process and in others.
 func (b *Broker) notifySaved(ctx context.Context, was, j Job, err error) {
 	b.observer().JobSaved(was, j)
-	b.saved.signal(j.ID)
+	b.saved.signal(j)
 	b.changed.signal(j.Owner)
 	var owners []UserID
 	if !was.Updated.Equal(j.Updated) {
@@ -69,7 +69,7 @@ func (b *Broker) HandleBroadcast(saved []JobID, shown []UserID) {
 		b.shownJob.all()
 	}
 	for _, id := range saved {
-		b.saved.signal(id)
+		b.saved.signal(Job{ID: id})
 		b.shownJob.signal(id)
 	}
 	for _, u := range shown {
@@ -138,4 +138,86 @@ func signalEach(watchers []chan struct{}) {
 		default: // a signal is pending
 		}
 	}
+}
+
+// savedJobs passes jobs that were saved to those who wait for them, and knows which were saved last. The zero value is ready.
+type savedJobs struct {
+	mu    sync.Mutex
+	m     map[JobID][]chan Job
+	count int
+	last  [256]JobID // that were saved, the nth at n modulo the length; 0: any may have been
+}
+
+// watch returns a channel that passes on the job whenever it was saved: only its latest state, and one without a version if another process
+// saved it.
+func (s *savedJobs) watch(id JobID) (saved <-chan Job, stop func()) {
+	c := make(chan Job, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	setInMap(&s.m, id, append(s.m[id], c))
+	return c, func() { s.unwatch(id, c) }
+}
+
+func (s *savedJobs) unwatch(id JobID, c chan Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m[id] = slices.DeleteFunc(s.m[id], func(is chan Job) bool { return is == c }); len(s.m[id]) == 0 {
+		delete(s.m, id)
+	}
+}
+
+// signal passes on a job that was saved. One of another process has only its id.
+func (s *savedJobs) signal(j Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note(j.ID)
+	passOn(s.m[j.ID], j)
+}
+
+// all tells all who wait that their jobs may have been saved.
+func (s *savedJobs) all() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note(0)
+	for _, waiting := range s.m {
+		passOn(waiting, Job{})
+	}
+}
+
+// passOn replaces what the channels hold. Only their receivers take from them meanwhile.
+func passOn(channels []chan Job, j Job) {
+	for _, c := range channels {
+		select {
+		case <-c:
+		default:
+		}
+		c <- j
+	}
+}
+
+func (s *savedJobs) note(id JobID) {
+	s.last[s.count%len(s.last)] = id
+	s.count++
+}
+
+// now returns how many jobs were saved until now.
+func (s *savedJobs) now() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
+}
+
+// since reports whether a job may have been saved after the first n.
+func (s *savedJobs) since(n int, id JobID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count-n > len(s.last) {
+		return true
+	}
+	for ; n < s.count; n++ {
+		if saved := s.last[n%len(s.last)]; saved == id || saved == 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -38,7 +38,7 @@ type Store interface {
 // Submissions stores what users submit.
 type Submissions interface {
 	// Accept stores the task, if not nil, and the jobs, all or none, with the documents that define their services. It fills in their ids and
-	// times, and wakes their account. All jobs are of one account. A text that is not UTF-8 or contains a NUL is Invalid. If the
+	// times, and as their attention and notice why their account submits nothing, as Record shows it. It wakes their account. All jobs are of one account. A text that is not UTF-8 or contains a NUL is Invalid. If the
 	// owner used the key within [KeyLife] for the same fingerprint, nothing is stored and the id of the task, or of the first job, stored
 	// then is returned as the KeyTarget; for another fingerprint: Conflict. LimitReached, and nothing stored, if the owner would exceed a
 	// quota, however many requests and processes accept at once.

@@ -71,6 +71,7 @@ type acceptance struct {
 	id    dispatch.TaskID
 	first dispatch.JobID
 	now   int64
+	hold  query.WakeToAcceptRow // of the account
 
 	shared string // the task's request, encoded
 	sent   int64  // bytes of the process that was sent with the task's request
@@ -203,7 +204,9 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	if err := a.insertLabels(ctx, q); err != nil {
 		return err
 	}
-	return q.Wake(ctx, a.jobs[0].Account, now)
+	var err error
+	a.hold, err = q.WakeToAccept(ctx, a.jobs[0].Account, now)
+	return err
 }
 
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
@@ -291,7 +294,7 @@ func (a *acceptance) insertHooks(ctx context.Context, q tx) error {
 	return nil
 }
 
-// fillIn sets ids and times in the caller's task and drafts.
+// fillIn sets ids and times in the caller's task and drafts, and why their account submits nothing.
 func (a *acceptance) fillIn() {
 	now := at(a.now)
 	if a.task != nil {
@@ -301,5 +304,6 @@ func (a *acceptance) fillIn() {
 		j := &a.jobs[i].Job
 		j.ID, j.Task, j.Version = a.first+dispatch.JobID(i), a.id, 1
 		j.Due, j.Created, j.Updated, j.Moved = at(a.dueOf(*j)), now, now, now
+		*j = showHold(*j, a.hold.Hold, a.hold.HoldAttention, a.hold.HoldNotice, a.now)
 	}
 }

@@ -155,6 +155,13 @@ INSERT INTO accounts (id, wakes, due) VALUES (sqlc.arg(id), 1, sqlc.arg(now))
 ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
 	due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END;
 
+-- name: WakeToAccept :one
+-- Like Wake. Returns for how long the account submits nothing, and why.
+INSERT INTO accounts (id, wakes, due) VALUES (sqlc.arg(id), 1, sqlc.arg(now))
+ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
+	due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END
+RETURNING hold, hold_attention, hold_notice;
+
 -- name: WakeToRead :execrows
 -- Skips accounts with a booked status read whose visit is planned for that time at the latest, and soon.
 UPDATE accounts SET wakes = wakes + 1,

@@ -9478,6 +9478,27 @@ func (q *Queries) WakeHeld(ctx context.Context, now int64, scope string) error {
 	return err
 }
 
+const wakeToAccept = `-- name: WakeToAccept :one
+INSERT INTO accounts (id, wakes, due) VALUES ($1, 1, $2)
+ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
+	due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END
+RETURNING hold, hold_attention, hold_notice
+`
+
+type WakeToAcceptRow struct {
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+}
+
+// Like Wake. Returns for how long the account submits nothing, and why.
+func (q *Queries) WakeToAccept(ctx context.Context, iD dispatch.Account, now int64) (WakeToAcceptRow, error) {
+	row := q.db.QueryRowContext(ctx, wakeToAccept, iD, now)
+	var i WakeToAcceptRow
+	err := row.Scan(&i.Hold, &i.HoldAttention, &i.HoldNotice)
+	return i, err
+}
+
 const wakeToRead = `-- name: WakeToRead :execrows
 UPDATE accounts SET wakes = wakes + 1,
 	due = CASE WHEN due BETWEEN 1 AND CAST($1 AS BIGINT) THEN due ELSE CAST($1 AS BIGINT) END

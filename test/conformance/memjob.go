@@ -66,6 +66,9 @@ func (s *MemStore) insert(t *dispatch.Task, jobs []dispatch.Draft, task dispatch
 		}
 	}
 	s.wake(jobs[0].Account, now)
+	for i := range jobs {
+		jobs[i].Job = s.showHold(jobs[i].Job, now)
+	}
 }
 
 func acceptable(jobs []dispatch.Draft) error {
@@ -143,18 +146,23 @@ func (s *MemStore) RecordIncludingHidden(_ context.Context, u dispatch.UserID, i
 	return s.record(r, now)
 }
 
-// record returns a job with the reason why its account submits nothing, if the job was not started and is not paused.
+// record returns a job as its owner sees it.
 func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
-	j := r.job()
-	if acc := s.of(j.Account); j.Phase.Inert() && acc.hold.After(now) && j.Attention != dispatch.Paused {
-		j.Attention, j.Notice = acc.why, acc.notice
-	}
+	j := s.showHold(r.job(), now)
 	changed := j.Task != 0 && s.changedAt(s.tasks[j.Task], j.Account)
 	if d := s.defined[owned{job: j.ID}]; (changed || d != nil && d.told != "") && j.Phase == dispatch.Waiting && j.Attention == dispatch.None {
 		j.Attention = dispatch.ServiceChanged
 	}
 	request, err := s.request(r)
 	return dispatch.Record{Job: j, Request: request, Read: now}, err
+}
+
+// showHold returns a job with the reason why its account submits nothing, if the job was not started and is not paused.
+func (s *MemStore) showHold(j dispatch.Job, now time.Time) dispatch.Job {
+	if acc := s.of(j.Account); j.Phase.Inert() && acc.hold.After(now) && j.Attention != dispatch.Paused {
+		j.Attention, j.Notice = acc.why, acc.notice
+	}
+	return j
 }
 
 func (s *MemStore) request(r *row) (q dispatch.Request, err error) {

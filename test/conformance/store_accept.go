@@ -191,6 +191,12 @@ func (t storeTest) texts() {
 		t.Errorf("saved %+v", saved)
 	}
 	t.must(t.s.Hold(t.Context(), shared, time.Minute, dispatch.NotTaken, "x\x00\xff"))
+	held := t.accept()
+	record, err := t.s.Record(t.Context(), ann, held.ID)
+	t.must(err)
+	if t.equal(record.Job, held); held.Attention != dispatch.NotTaken {
+		t.Errorf("a job of an account that submits nothing: %+v", held)
+	}
 }
 
 func (t storeTest) keys() {
