@@ -180,7 +180,7 @@ type UpscalingTaskRequest struct {
 type Dimension struct {
 	Name     string    `json:"name" example:"spatial_extent" doc:"A parameter of the process that is not in parameters"`
 	Values   []any     `json:"values,omitempty" nullable:"true" minItems:"1" doc:"A job is created for each value, in this order. The values are passed on and returned byte for byte. Required unless interval is given"`
-	Names    *[]string `json:"names,omitempty" nullable:"true" minItems:"1" example:"[\"31UFS\",\"31UGS\"]" doc:"A name for each value, such as ids of POST /tiles: one line of at most 100 characters; an empty text is no name. The name of a value is part of the title of its jobs and is shown with them. Not with interval"`
+	Names    *[]string `json:"names,omitempty" nullable:"true" minItems:"1" example:"[\"31UFS\",\"31UGS\"]" doc:"A name for each value, such as ids of POST /tiles: one line of at most 100 characters, none of them invisible; an empty text is no name. The name of a value is part of the title of its jobs and is shown with them. Not with interval"`
 	Interval *[]string `json:"interval,omitempty" nullable:"true" minItems:"2" maxItems:"2" doc:"Two dates or times (RFC 3339) whose parts are the values, in place of them. Each part ends where the next begins, as intervals of openEO do"`
 	Split    string    `json:"split,omitempty" example:"month" doc:"How to split the interval. day, week, month, quarter or year: at the borders of the calendar in UTC, weeks on Mondays. A number of days or weeks as in ISO 8601, such as P10D: from the beginning of the interval"`
 }

@@ -549,7 +549,7 @@ func readValues(file string) (values []json.RawMessage, names []string, err erro
 			if json.Unmarshal(f.ID, &name) != nil {
 				name = string(f.ID) // a number
 			}
-			if utf8.RuneCountInString(name) > mostName || strings.ContainsFunc(name, unicode.IsControl) {
+			if utf8.RuneCountInString(name) > mostName || strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }) {
 				name = ""
 			}
 			values, names = append(values, f.Geometry), append(names, name)

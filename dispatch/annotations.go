@@ -33,6 +33,12 @@ type Annotations struct {
 // Empty reports whether there are neither labels nor a note.
 func (a Annotations) Empty() bool { return len(a.Labels) == 0 && a.Note == "" }
 
+// shownInFull reports whether a text is one line in which every character is seen, in the order in which it is written. Characters without width and marks of
+// direction, all of category Cf, would let two names look alike, or show the text beside a name in another order.
+func shownInFull(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) })
+}
+
 // Check returns Invalid for annotations that exceed the bounds, or that cannot be shown in one line.
 func (a Annotations) Check() error {
 	const op = "dispatch.Annotations"
@@ -45,8 +51,8 @@ func (a Annotations) Check() error {
 			return InvalidBody(op, badLabelKey, "labels", short(key))
 		case utf8.RuneCountInString(value) > LongestLabel:
 			return InvalidBody(op, fmt.Sprintf("The value of a label has at most %d characters.", LongestLabel), "labels", key)
-		case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-			return InvalidBody(op, "The value of a label is one line of text.", "labels", key)
+		case !shownInFull(value):
+			return InvalidBody(op, "The value of a label is one line of text without invisible characters.", "labels", key)
 		}
 	}
 	switch {

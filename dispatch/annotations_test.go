@@ -28,6 +28,8 @@ func TestAnnotations_Bounds(t *testing.T) {
 		"labels": {Labels: tooMany}, "labels a": {Labels: map[string]string{"a": longer}}, "labels b": {Labels: map[string]string{"b": "two\nlines"}},
 		"labels c": {Labels: map[string]string{"c": "\xff"}}, "labels ": {Labels: map[string]string{"": ""}}, "labels a=b": {Labels: map[string]string{"a=b": ""}},
 		"labels -a": {Labels: map[string]string{"-a": ""}}, "labels é": {Labels: map[string]string{"é": ""}}, "labels d": {Labels: map[string]string{"d": strings.Repeat("x", 10<<10)}},
+		"labels e":                          {Labels: map[string]string{"e": "a\u200bb"}},
+		"labels f":                          {Labels: map[string]string{"f": "\u2066a"}},
 		"labels " + strings.Repeat("k", 64): {Labels: map[string]string{strings.Repeat("k", 64): ""}},
 		"note":                              {Note: strings.Repeat("x", LongestNote+1)}, "note ": {Note: "\x00"},
 	} {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -228,7 +226,7 @@ func checkDimensions(r Request, d *Dimension) error {
 		}
 		for k, name := range one.Names {
 			if !nameable(name) {
-				return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("A name of a value is one line of at most %d characters.", mostName), d.Place(i, "names", k)...)
+				return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("A name of a value is one line of at most %d characters, none of them invisible.", mostName), d.Place(i, "names", k)...)
 			}
 		}
 		used[one.Name] = true
@@ -241,7 +239,7 @@ const mostName = 100
 
 // nameable reports whether a text can be the name of a value.
 func nameable(name string) bool {
-	return utf8.ValidString(name) && utf8.RuneCountInString(name) <= mostName && !strings.ContainsFunc(name, unicode.IsControl)
+	return utf8.RuneCountInString(name) <= mostName && shownInFull(name)
 }
 
 // checkValues returns Invalid if values are no JSON, or if the requests of all jobs would be too large.

@@ -226,6 +226,8 @@ func TestCheckDimensions_Several(t *testing.T) {
 		"few names":  {Dimension{Name: "a", Values: values(3), Names: []string{"31UFS", "31UGS"}}, "[body dimension names]", "3 values and 2 names"},
 		"long name":  {Dimension{Name: "a", Values: values(2), Names: []string{"", strings.Repeat("é", 101)}}, "[body dimension names 1]", "at most 100 characters"},
 		"two lines":  {Dimension{Name: "a", Values: values(1), With: []Dimension{{Name: "b", Values: values(1), Names: []string{"a\nb"}}}}, "[body dimensions 1 names 0]", "one line"},
+		"bidi":       {Dimension{Name: "a", Values: values(1), Names: []string{"31UFS\u202e"}}, "[body dimension names 0]", "invisible"},
+		"zero width": {Dimension{Name: "a", Values: values(2), Names: []string{"31UFS", "31U\u200bFS"}}, "[body dimension names 1]", "invisible"},
 		"no UTF-8":   {Dimension{Name: "a", Values: values(1), Names: []string{"a\xff"}}, "[body dimension names 0]", "one line"},
 		"listed one": {Dimension{Name: "s", Values: values(3), With: []Dimension{}}, "[body dimensions 0 name]", "among the parameters"},
 	} {
