@@ -88,6 +88,7 @@ func New(c Config) *Client {
 // Call is a request to a server that the operator configured.
 type Call struct {
 	Op     string // the operation, for errors: "openeo.create"
+	Server string // what texts of errors call the server: "platform cdse"; default "server"
 	Method string
 	URL    string
 	Token  dispatch.Secret // text after "Bearer "; only sent if URL has the origin of Origin
@@ -187,7 +188,7 @@ func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	for hops := 0; ; hops++ {
 		resp, sent, err := c.send(ctx, by, call.Op, call.request(u, token))
 		if err != nil {
-			return nil, failure(call.Op, err, sent, call.Effect)
+			return nil, named(call.Server, failure(call.Op, err, sent, call.Effect))
 		}
 		next := redirect(resp, u)
 		if next == nil || token != "" || call.Effect || hops == maxHops || !SameOrigin(next.String(), u.String()) {
@@ -284,13 +285,17 @@ func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) 
 	a.Body = body
 	switch {
 	case a.Status >= 300:
-		return a, statusError(call.Op, a, call.Effect)
+		err := statusError(call.Op, a, call.Effect)
+		if Text(Message(a)) == "" {
+			err = named(call.Server, err)
+		}
+		return a, err
 	case errors.Is(err, errTooLong):
 		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.BadUpstream), Op: call.Op, Text: "The server's response is too long.", Err: err}
 	case errors.Is(err, errNoPlace):
 		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Busy), Op: call.Op, Text: "Too many large responses of the server are being read. Try again later.", Err: err}
 	case err != nil:
-		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Unavailable), Op: call.Op, Text: textCutOff, Err: err}
+		return a, named(call.Server, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Unavailable), Op: call.Op, Text: textCutOff, Err: err})
 	}
 	return a, nil
 }

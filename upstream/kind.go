@@ -48,6 +48,14 @@ func failure(op string, err error, sent, effect bool) error {
 	return e
 }
 
+// named has a text of this package, not one of a server, name the server of a call; "" leaves it as it is.
+func named(server string, err error) error {
+	if e, ok := errors.AsType[*dispatch.Error](err); ok && server != "" {
+		e.Text = strings.NewReplacer("The server", "The "+server, "to the server", "to the "+server, "The connection", "The connection to the "+server).Replace(e.Text)
+	}
+	return err
+}
+
 // beforeSending reports whether err itself proves that no connection was made.
 func beforeSending(err error) bool {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {

@@ -137,7 +137,7 @@ func (p *Platform) call(ctx context.Context, op, method, path string, bearer dis
 
 func (p *Platform) request(op, method, url string, bearer dispatch.Secret, body []byte) upstream.Call {
 	return upstream.Call{
-		Op: op, Method: method, URL: url, Token: bearer, Origin: p.endpoint, Body: body, Effect: method != http.MethodGet,
+		Op: op, Server: "platform " + p.name, Method: method, URL: url, Token: bearer, Origin: p.endpoint, Body: body, Effect: method != http.MethodGet,
 		Header: http.Header{"Accept": {"application/json"}},
 	}
 }
