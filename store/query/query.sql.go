@@ -5342,20 +5342,19 @@ func (q *Queries) ListLedger(ctx context.Context, owner dispatch.UserID, n int64
 }
 
 const listLines = `-- name: ListLines :many
-WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT c.line FROM jobs c WHERE c.account = $1 AND c.phase = 'waiting' AND c.due < 253370764800000000 ORDER BY c.line, c.due, c.id LIMIT 1)
+WITH RECURSIVE hop (head) AS (
+	SELECT (SELECT c.id FROM jobs c WHERE c.account = $1 AND c.phase = 'waiting' AND c.due < 253370764800000000 ORDER BY c.line, c.due, c.id LIMIT 1)
 	UNION ALL
-	SELECT (SELECT d.line FROM jobs d WHERE d.account = $1 AND d.phase = 'waiting' AND d.due < 253370764800000000 AND d.line > hop.line
-		ORDER BY d.line, d.due, d.id LIMIT 1) FROM hop WHERE hop.line IS NOT NULL
-), lines (line, own, owner, task) AS (
-	SELECT hop.line, rtrim(hop.line, '0123456789'), substr(hop.line, 1, length(rtrim(hop.line, '0123456789')) - 1),
-		CAST(substr(hop.line, length(rtrim(hop.line, '0123456789')) + 1) AS BIGINT) FROM hop WHERE hop.line IS NOT NULL
+	SELECT (SELECT d.id FROM jobs d WHERE d.account = $1 AND d.phase = 'waiting' AND d.due < 253370764800000000
+		AND d.line > (SELECT e.line FROM jobs e WHERE e.id = hop.head) ORDER BY d.line, d.due, d.id LIMIT 1) FROM hop WHERE hop.head IS NOT NULL
+), heads (head, line) AS MATERIALIZED (
+	SELECT hop.head, (SELECT f.line FROM jobs f WHERE f.id = hop.head) FROM hop WHERE hop.head IS NOT NULL
+), lines (head, line, own, owner, task) AS MATERIALIZED (
+	SELECT h.head, h.line, rtrim(h.line, '0123456789'), substr(h.line, 1, length(rtrim(h.line, '0123456789')) - 1),
+		CAST(substr(h.line, length(rtrim(h.line, '0123456789')) + 1) AS BIGINT) FROM heads h
 )
-SELECT CAST(l.owner AS TEXT) AS owner, CAST(l.task AS BIGINT) AS task,
-	CAST(COALESCE((SELECT e.due FROM jobs e WHERE e.account = $1 AND e.phase = 'waiting' AND e.due < 253370764800000000 AND e.line = l.line
-		ORDER BY e.due, e.id LIMIT 1), 0) AS BIGINT) AS due,
-	CAST(COALESCE((SELECT f.id FROM jobs f WHERE f.account = $1 AND f.phase = 'waiting' AND f.due < 253370764800000000 AND f.line = l.line
-		ORDER BY f.due, f.id LIMIT 1), 0) AS BIGINT) AS head,
+SELECT CAST(l.owner AS TEXT) AS owner, CAST(l.task AS BIGINT) AS task, CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.id = l.head), 0) AS BIGINT) AS due,
+	CAST(l.head AS BIGINT) AS head,
 	CAST(COALESCE((SELECT t.served FROM turns t WHERE t.account = $1 AND t.line = l.line), 0) AS BIGINT) AS served,
 	CAST(COALESCE((SELECT o.served FROM turns o WHERE o.account = $1 AND o.line = l.own), 0) AS BIGINT) AS owner_served,
 	CAST(COALESCE((SELECT SUM(w.waiting) FROM line_counts w WHERE w.account = $1 AND w.owner = l.owner AND w.task = l.task), 0) AS BIGINT) AS waiting,
