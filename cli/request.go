@@ -549,7 +549,7 @@ func readValues(file string) (values []json.RawMessage, names []string, err erro
 			if json.Unmarshal(f.ID, &name) != nil {
 				name = string(f.ID) // a number
 			}
-			if utf8.RuneCountInString(name) > mostName || strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }) {
+			if utf8.RuneCountInString(name) > mostName || strings.ContainsFunc(name, hides) {
 				name = ""
 			}
 			values, names = append(values, f.Geometry), append(names, name)
@@ -572,6 +572,11 @@ func readValues(file string) (values []json.RawMessage, names []string, err erro
 		return nil, nil, usage("--values: %s has no values", file)
 	}
 	return values, names, nil
+}
+
+// hides reports whether a character is not shown or changes how others are, which the broker refuses in names. Joiners, which Persian and emoji need, are not.
+func hides(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d'
 }
 
 func (a *app) requestCommand() *cobra.Command {

@@ -34,9 +34,12 @@ type Annotations struct {
 func (a Annotations) Empty() bool { return len(a.Labels) == 0 && a.Note == "" }
 
 // shownInFull reports whether a text is one line in which every character is seen, in the order in which it is written. Characters without width and marks of
-// direction, all of category Cf, would let two names look alike, or show the text beside a name in another order.
+// direction, of category Cf, would let two names look alike, or show the text beside a name in another order. The two joiners are allowed: Persian
+// and emoji are written with them.
 func shownInFull(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) })
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d'
+	})
 }
 
 // Check returns Invalid for annotations that exceed the bounds, or that cannot be shown in one line.

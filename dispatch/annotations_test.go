@@ -15,7 +15,7 @@ func TestAnnotations_Bounds(t *testing.T) {
 	}
 	long, longer := strings.Repeat("é", LongestLabel), strings.Repeat("é", LongestLabel+1)
 	for _, good := range []Annotations{{}, {Labels: many, Note: strings.Repeat("é", LongestNote)}, {Labels: map[string]string{"a": long, "eo4.eu/project-1_b": "=|,-"}},
-		{Labels: map[string]string{strings.Repeat("k", 63): ""}, Note: "two\nlines"}} {
+		{Labels: map[string]string{strings.Repeat("k", 63): "", "joined": "می\u200cخواهم 👩\u200d🌾"}, Note: "two\nlines"}} {
 		if err := good.Check(); err != nil {
 			t.Errorf("%v: %v", good, err)
 		}
