@@ -239,9 +239,9 @@ func (j Job) Name() string {
 
 // Listed returns the job as lists of records have it: without what no list shows and only visits use.
 func (j Job) Listed() Job {
-	j.Base, j.Service, j.Desired, j.Hidden, j.Paused, j.Budgeted = "", 0, "", false, false, false
+	j.Base, j.Service, j.Hidden, j.Paused, j.Budgeted = "", 0, false, false, false
 	j.Epoch, j.Attempt, j.Nonces, j.SendBy, j.Begun, j.IntentLease = 0, 0, "", time.Time{}, 0, 0
-	j.Ref.Base, j.Orphans, j.Past, j.Seen, j.Refused, j.Unmoved = "", nil, nil, "", time.Time{}, 0
+	j.Ref.Base, j.Orphans, j.Past, j.Refused, j.Unmoved = "", nil, nil, time.Time{}, 0
 	j.MaxDuration, j.Deadline, j.Unmetered, j.Removal, j.Traceparent = 0, time.Time{}, nil, Removal{}, ""
 	return j
 }

@@ -79,7 +79,7 @@ var ofQueries = []string{"Line", "Step", "Bytes", "Counted", "MeterDue"}
 // ofWholeJobs leaves out what no job is made of, ofListed also what lists do not have, see [dispatch.Job.Listed].
 var (
 	ofWholeJobs = newUnread(ofQueries...)
-	ofListed    = newUnread(append([]string{"Base", "Desired", "Hidden", "Turn", "Attempt", "SendBy", "RefBase", "Strays", "Seen", "Past", "Refused", "MaxDuration",
+	ofListed    = newUnread(append([]string{"Base", "Hidden", "Turn", "Attempt", "SendBy", "RefBase", "Strays", "Past", "Refused", "MaxDuration",
 		"Deadline", "IntentLease", "Nonces", "Unmoved", "Begun", "ServiceHash", "Paused", "Unmetered", "Traceparent", "Budgeted", "RemovalDue", "Removal"}, ofQueries...)...)
 )
 

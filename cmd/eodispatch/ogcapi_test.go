@@ -21,6 +21,7 @@ import (
 type ogcServer struct {
 	*testing.T
 	base, token string
+	platforms   *simulator.World
 }
 
 // reply is a response.
@@ -43,7 +44,7 @@ func startOGC(t *testing.T, life simulator.Life) ogcServer {
 	t.Cleanup(func() { w.Close() })
 	p := startProgram(t, "EODISPATCH_CONFIG="+configuration(t, w), "EODISPATCH_OGCAPI_ECHO=true", "EODISPATCH_FRESHNESS=500ms",
 		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(), "EODISPATCH_SERVICES="+ogcServices)
-	return ogcServer{t, p.Address + "/ogcapi", signedIn(t, w, p.Address).token}
+	return ogcServer{t, p.Address + "/ogcapi", signedIn(t, w, p.Address).token, w}
 }
 
 func (s ogcServer) do(method, path, body string, headers ...string) reply {
@@ -620,6 +621,15 @@ func TestOGCAPI_Dismiss(t *testing.T) {
 	_, j := s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}}`, "Prefer", "wait=1")
 	if j.Status != "accepted" && j.Status != "running" {
 		t.Errorf("after a wait of a second: %+v", j)
+	}
+
+	// a job that its platform does not cancel is dismissed all the same, also in the list
+	s.platforms.OGC.Faults.Set(simulator.Fault{Route: "DELETE /jobs/{id}", Status: http.StatusServiceUnavailable})
+	s.dismissed(j.JobID)
+	var list struct{ Jobs []ogcJob }
+	s.get("/jobs", &list)
+	if at := slices.IndexFunc(list.Jobs, func(o ogcJob) bool { return o.JobID == j.JobID }); at < 0 || list.Jobs[at].Status != "dismissed" {
+		t.Errorf("the list says %+v", list.Jobs)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
@@ -20,6 +21,7 @@ type spreadTask struct {
 	Jobs   []struct {
 		Status, Platform string
 		PlatformJobID    string `json:"platform_job_id"`
+		Attention        struct{ Code dispatch.Attention }
 	}
 }
 
@@ -68,14 +70,14 @@ func (c talker) until(t *testing.T, id int64, wanted func(spreadTask) bool) (tas
 	}
 }
 
-// at counts the jobs at a platform, of which some wait.
+// at counts the jobs at a platform, of which some wait: one that the platform may have accepted does not.
 func (s spreadTask) at(platform string) (all, waiting int) {
 	for _, j := range s.Jobs {
 		if j.Platform != platform {
 			continue
 		}
 		all++
-		if j.PlatformJobID == "" {
+		if j.PlatformJobID == "" && j.Attention.Code != dispatch.InDoubt {
 			waiting++
 		}
 	}
