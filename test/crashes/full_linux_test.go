@@ -231,7 +231,7 @@ func fillInMidWork(t *testing.T, d fillable) {
 	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "once", one, nil); !refusedAsFull(err) && (d.exact() || err != nil) {
 		t.Errorf("while the disk is full a job is answered: %v", err)
 	}
-	saved, more := rowsOf(t, db), 0 // a transaction that had begun to commit before the disk was full has ended: it excluded the one that was refused
+	saved, more := rowsOf(t, db), 0
 	answer()
 	for _, path := range []string{"/upscale_tasks/1", "/jobs_status"} { // stored jobs can be read
 		if err := p.ask(t.Context(), http.MethodGet, path, "", nil, nil); err != nil {
@@ -243,7 +243,7 @@ func fillInMidWork(t *testing.T, d fillable) {
 	}
 	<-rest
 	known, given := refs(rowsOf(t, db)), openEO.oracle.Sum().Creates+ogc.oracle.Sum().Creates
-	if d.exact() && (known != refs(saved) || given <= known) {
+	if d.exact() && (known < refs(saved) || given <= known) { // a small transaction may still fit into what a larger one left of the log
 		t.Errorf("%d platform ids are saved, %d before the disk was full, of %d that the platforms assigned", known, refs(saved), given)
 	}
 	t.Logf("the platforms assigned %d ids, of which %d are saved", given, known)
