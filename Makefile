@@ -10,7 +10,7 @@ PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/nu
 .PHONY: test test-quick build image release page demo check fuzz bench year fire soak import upgrade failover charts standards generate ready
 
 test: ready page
-	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
+	@echo "all tests, with the race detector: about 25 minutes on two cores"
 	$(STATIC) go vet -trimpath ./...
 	$(STATIC) go build -trimpath -o /dev/null ./cmd/eodispatch
 	@$(SCRATCH); \
@@ -115,7 +115,7 @@ year:
 # fire kills, freezes and restarts the program at every point, on both databases, and plays twenty times as many random histories; make test plays a
 # part of it.
 fire: ready
-	CI=true go test -count=1 -timeout 25m -v ./test/crashes -full
+	CI=true go test -count=1 -timeout 60m -v ./test/crashes -full
 	go test -count=1 -timeout 25m ./test/histories -histories 1000
 
 # soak has thousands watch replicas that work, fail and recover, for some minutes; make test plays half a minute of it.
