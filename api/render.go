@@ -108,9 +108,13 @@ func (r *renderer) element(v any) error {
 	return r.separated(text)
 }
 
+var comma = []byte(",")
+
 func (r *renderer) separated(texts ...[]byte) error {
 	if r.items++; r.items > 1 {
-		texts = slices.Insert(texts, 0, []byte(","))
+		if err := r.write(comma); err != nil {
+			return err
+		}
 	}
 	for _, t := range texts {
 		if err := r.write(t); err != nil {
@@ -167,25 +171,16 @@ func (r *renderer) summarized(j ProcessingJobSummary) error {
 	if large {
 		j.Parameters = Object{json.RawMessage("{}")}
 	}
-	r.line = r.line[:0]
-	if r.items++; r.items > 1 {
-		r.line = append(r.line, ',')
-	}
-	var err error
-	if r.line, err = appendSummary(r.line, &j); err != nil {
+	line, err := appendSummary(r.line[:0], &j)
+	if err != nil {
 		return err
 	}
-	if !large {
-		return r.write(r.line)
+	if r.line = line; !large {
+		return r.separated(line)
 	}
 	const none = `"parameters":{}`
-	before, after, _ := bytes.Cut(r.line, []byte(none)) // within a JSON string the quotes would be escaped
-	for _, t := range [][]byte{before, []byte(none[:len(none)-2]), parameters, after} {
-		if err := r.write(t); err != nil {
-			return err
-		}
-	}
-	return nil
+	before, after, _ := bytes.Cut(line, []byte(none)) // within a JSON string the quotes would be escaped
+	return r.separated(before, []byte(none[:len(none)-2]), parameters, after)
 }
 
 // body returns a function that writes a response in pieces. It cuts the connection if the client receives too slowly,

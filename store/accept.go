@@ -45,11 +45,7 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 		return r, fail("Accept", err)
 	}
 	err = s.inClient(ctx, "Accept", len(a.jobs), func(q tx, now int64) error {
-		r, err = s.useKeys(ctx, q, a, now)
-		if err == nil && r != (dispatch.KeyTarget{}) && len(a.keys) > 1 {
-			return errAlone // rolls back: keys before that one would stand for jobs that are not stored
-		}
-		if err != nil || r != (dispatch.KeyTarget{}) {
+		if r, err = s.useKeys(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}
 		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {
@@ -128,7 +124,8 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 	return err
 }
 
-// useKeys stores what the idempotency keys stand for, or returns what the first that is in use already stands for.
+// useKeys stores what the idempotency keys stand for, or returns what a key that is in use already stands for; errAlone if there are several keys, since
+// those before it would stand for jobs that are not stored.
 func (s *Store) useKeys(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
 	owner := a.jobs[0].Owner
 	for i, k := range a.keys {
@@ -140,7 +137,11 @@ func (s *Store) useKeys(ctx context.Context, q tx, a acceptance, now int64) (r d
 		if err != nil {
 			return r, err
 		}
-		if used != 1 {
+		switch {
+		case used == 1:
+		case len(a.keys) > 1:
+			return r, errAlone
+		default:
 			return s.usedKey(ctx, q, owner, k, now)
 		}
 	}
