@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,14 +21,14 @@ func BenchmarkStateOfATask(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			a, topic := bigTask(b, database())
 			b.ReportAllocs()
-			before := cpuTime(b)
+			before := conformance.CPU(b)
 			for b.Loop() {
 				p, err := a.buildRevised(b.Context(), topic)
 				if err != nil || len(p.message) < 10_000*elementSize/2 {
 					b.Fatalf("%d bytes, %v", len(p.message), err)
 				}
 			}
-			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N)/1000, "cpu-ms/op")
+			b.ReportMetric(float64((conformance.CPU(b)-before).Microseconds())/float64(b.N)/1000, "cpu-ms/op")
 		})
 	}
 }
@@ -60,13 +59,4 @@ func bigTask(b *testing.B, database string) (*api, topic) {
 	c := newWorld().config()
 	c.Broker = broker
 	return New(c).(*api), topic{user: task.Owner, task: 1}
-}
-
-// cpuTime returns the processor time of this process, which other programs lengthen less than the time of the clock.
-func cpuTime(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

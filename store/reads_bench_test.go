@@ -3,11 +3,10 @@ package store_test
 import (
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // BenchmarkReads reads ended jobs of a user from SQLite: one, a page of 100, and a page of a task.
@@ -32,13 +31,13 @@ func BenchmarkReads(b *testing.B) {
 	read := func(what string, f func() error) {
 		b.Run(what, func(b *testing.B) {
 			b.ReportAllocs()
-			before := cpuTime(b)
+			before := conformance.CPU(b)
 			for b.Loop() {
 				if err := f(); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64((conformance.CPU(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 		})
 	}
 	read("one", func() error { _, err := s.Record(b.Context(), owner, records[0].ID); return err })
@@ -52,15 +51,6 @@ func BenchmarkReads(b *testing.B) {
 		}
 		return nil
 	})
-}
-
-// cpuTime returns the processor time of this process, which other programs lengthen less than the time of the clock.
-func cpuTime(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func enough(records []dispatch.Record, err error) error {

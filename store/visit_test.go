@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -57,21 +56,12 @@ func (p *prompt) Results(context.Context, dispatch.Token, dispatch.Ref) (json.Ra
 func BenchmarkPerformanceOfVisits(b *testing.B) {
 	for _, requests := range []int{8, 32} {
 		for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "v.db"), "PostgreSQL": postgres.Database(b)} {
-			before := cpu(b)
+			before := conformance.CPU(b)
 			queries, transactions := perJob(b, dsn, requests, 1000)
 			fmt.Fprintf(os.Stdout, "%s, requests: %d: %.1f statements, %.2f transactions, %v of CPU without the server's, per started job (two requests, as in openEO)\n",
-				name, requests, queries, transactions, ((cpu(b) - before) / 1000).Round(10*time.Microsecond))
+				name, requests, queries, transactions, ((conformance.CPU(b) - before) / 1000).Round(10*time.Microsecond))
 		}
 	}
-}
-
-// cpu returns the CPU time that this process has used.
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestVisit_QueriesPerJob limits the statements and transactions per started job, which grow if turns do unnecessary work.
@@ -128,7 +118,7 @@ func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 		br := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Label: dispatch.OGCProcess, Endpoint: "https://p.example", Access: dispatch.AccessOpen, Platform: p, Limits: limits})
 		stop := conformance.RunBroker(br)
 		var times []time.Duration
-		before := cpu(b)
+		before := conformance.CPU(b)
 		for range jobs {
 			begin := time.Now()
 			_, err := br.Accept(b.Context(), "ann", dispatch.Request{Title: "t", Label: dispatch.OGCProcess, Format: "json",
@@ -138,7 +128,7 @@ func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 			}
 			times = append(times, time.Since(begin))
 		}
-		used := cpu(b) - before
+		used := conformance.CPU(b) - before
 		stop()
 		slices.Sort(times)
 		fmt.Fprintf(os.Stdout, "%s, consecutive jobs: %v (median), %v of CPU without the server's, %.1f statements, %.2f transactions for each\n", name,
