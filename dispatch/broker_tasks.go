@@ -104,16 +104,7 @@ func (b *Broker) CancelTask(ctx context.Context, u UserID, id TaskID, c Choice) 
 
 // PauseTask stops submitting the jobs of a task that wait. Those that were submitted go on.
 func (b *Broker) PauseTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
-	err := b.changeTask(ctx, u, id, "pause", func() (Account, error) {
-		t, err := b.Store.Task(ctx, u, id)
-		if is := t.Counts.Status(); err == nil && is.Final() {
-			err = &Error{Kind: Conflict, Op: "dispatch.PauseTask", Text: "The task has ended: it is " + string(is) + ". No job of it waits."}
-		}
-		if err != nil {
-			return "", err
-		}
-		return b.Store.PauseTask(ctx, u, id)
-	})
+	err := b.changeTask(ctx, u, id, "pause", func() (Account, error) { return b.Store.PauseTask(ctx, u, id) })
 	return b.changedTask(ctx, u, id, err)
 }
 

@@ -122,6 +122,14 @@ func (c Counts) Status() Status {
 	return Canceled
 }
 
+// Pausable returns nil if a task may be paused, and Conflict if it has ended.
+func (c Counts) Pausable(op string) error {
+	if is := c.Status(); is.Final() {
+		return &Error{Kind: Conflict, Op: op, Text: "The task has ended: it is " + string(is) + ". No job of it waits."}
+	}
+	return nil
+}
+
 // AsOneJob returns the status of a task for clients to which it is one job: as Status, but a task of which jobs were canceled is not finished,
 // because its results are not whole.
 func (c Counts) AsOneJob() Status {

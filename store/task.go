@@ -193,9 +193,17 @@ func (s *Store) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.
 	return c, err
 }
 
+func countsOf(rows []query.CountTaskRow) dispatch.Counts {
+	counts := dispatch.Counts{}
+	for _, c := range rows {
+		counts[c.Status] = int(c.N)
+	}
+	return counts
+}
+
 // taskOf returns a task of a page. most is the number of bytes of a request that the page reads.
 func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
-	r := dispatch.TaskRecord{Counts: dispatch.Counts{}, Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
+	r := dispatch.TaskRecord{Counts: countsOf(counts), Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
 		Dimension: row.Dimension, Created: at(row.Created), Edited: at(row.Edited), Paused: row.Paused, PausedFor: row.PausedFor, Hidden: row.Hidden,
 		Budget: dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}, Trial: int(row.Trial)}}
 	if r.PausedFor == dispatch.Trial && !row.Trying {
@@ -210,7 +218,6 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 	}
 	live := int64(0)
 	for _, c := range counts {
-		r.Counts[c.Status] = int(c.N)
 		if !c.Status.Final() {
 			live += c.Progress
 		}
@@ -396,6 +403,13 @@ func chosen(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, c 
 // PauseTask keeps the waiting jobs of a task from being submitted.
 func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
 	a, _, err := s.changeTask(ctx, "PauseTask", u, id, func(q tx, now int64) (*taskChange, error) {
+		counts, err := q.CountTask(ctx, int64(id))
+		if err == nil {
+			err = countsOf(counts).Pausable("store.PauseTask")
+		}
+		if err != nil {
+			return nil, err
+		}
 		switch is, err := q.LockBudget(ctx, id); {
 		case err != nil:
 			return nil, err

@@ -124,15 +124,13 @@ func progressOf(ctx context.Context, q tx, task, taken int64) (p taskProgress, e
 	if err != nil {
 		return p, err
 	}
-	have := dispatch.Counts{}
 	for _, c := range counts {
-		have[c.Status] = int(c.N)
 		p.jobs += c.N
 		if c.Status.Final() {
 			p.ended += c.N
 		}
 	}
-	p.status = have.AsOneJob()
+	p.status = countsOf(counts).AsOneJob()
 	sums, err := q.SumTask(ctx, task)
 	if err != nil {
 		return p, err

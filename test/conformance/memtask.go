@@ -199,6 +199,9 @@ func (s *MemStore) PauseTask(_ context.Context, u dispatch.UserID, id dispatch.T
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.task(u, id)
+	if err == nil {
+		err = s.counted(t, now).Counts.Pausable("conformance.PauseTask")
+	}
 	if err != nil {
 		return "", err
 	}

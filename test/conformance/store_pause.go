@@ -95,6 +95,29 @@ func (t storeTest) pauses() {
 	t.equal(fmt.Sprint(is.Paused, is.Edited, len(t.look().Lines)), fmt.Sprint(false, now, 2))
 }
 
+// pauseAfterEnd checks that a task that has ended is not paused, until a job of it is retried.
+func (t storeTest) pauseAfterEnd() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 2)
+	t.end(jobs[0].ID, dispatch.Finished, nil)
+	_, err := t.s.PauseTask(ctx, ann, task.ID)
+	t.must(err)
+	_, err = t.s.ResumeTask(ctx, ann, task.ID, nil)
+	t.must(err)
+	t.end(jobs[1].ID, dispatch.Failed, nil)
+	before, err := t.s.Task(ctx, ann, task.ID)
+	t.must(err)
+	_, err = t.s.PauseTask(ctx, ann, task.ID)
+	t.kind(err, dispatch.Conflict)
+	after, err := t.s.Task(ctx, ann, task.ID)
+	t.must(err)
+	t.equal(after, before)
+	_, _, err = t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
+	t.must(err)
+	_, err = t.s.PauseTask(ctx, ann, task.ID)
+	t.must(err)
+}
+
 // pausedTask checks what is shown of a paused task, and that its jobs count for a quota and nowhere else as waiting.
 func (t storeTest) pausedTask(task, other dispatch.Task) {
 	t.Helper()
@@ -195,7 +218,13 @@ func (t storeTest) parallelPauses() {
 	var all sync.WaitGroup
 	for i, s := range handles {
 		for _, change := range []func() error{
-			func() error { _, err := s.PauseTask(ctx, ann, task.ID); return err },
+			func() error {
+				_, err := s.PauseTask(ctx, ann, task.ID)
+				if dispatch.Is(err, dispatch.Conflict) { // all jobs have failed
+					return nil
+				}
+				return err
+			},
 			func() error { _, err := s.ResumeTask(ctx, ann, task.ID, nil); return err },
 			func() error { _, _, err := s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}); return err },
 			func() error { return t.failSome(s, jobs[5*i:5*i+5]) },
