@@ -10,7 +10,7 @@ import (
 // indexMigrations create indexes on large tables. They are in Go because PostgreSQL creates an index without keeping others from writing to the
 // table only outside of a transaction, and SQLite has no such form.
 func indexMigrations(dialect goose.Dialect) []*goose.Migration {
-	return []*goose.Migration{
+	migrations := []*goose.Migration{
 		// Waiting jobs that are due at some time, which paused ones are not: their time is that of dispatch.Never. Visits read the lines of an account
 		// by it, and pass over no paused line. With phase in it SQLite, which has not counted its rows, takes it rather than jobs_line.
 		indexMigration(dialect, 52, "jobs_queue", "ON jobs (account, phase, line, due, id) WHERE phase = 'waiting' AND due < 253370764800000000"),
@@ -37,6 +37,11 @@ func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 			{"accounts_held", "ON accounts (hold) WHERE hold > 0"},
 		}),
 	}
+	if dialect == goose.DialectPostgres {
+		// PostgreSQL does not search by a column that the condition of an index sets, so by jobs_queue it reads all waiting jobs of an account for each line.
+		migrations = append(migrations, indexMigration(dialect, 200, "jobs_next", "ON jobs (account, line, due, id) WHERE phase = 'waiting' AND due < 253370764800000000", "jobs_queue"))
+	}
+	return migrations
 }
 
 // index is an index that a migration creates.
