@@ -3764,13 +3764,16 @@ func (q *Queries) ListChangedHomes(ctx context.Context, task int64) ([]dispatch.
 }
 
 const listChangedJobs = `-- name: ListChangedJobs :many
+WITH changed AS (
+	SELECT j.id FROM jobs j WHERE j.task = CAST($2 AS BIGINT) AND j.task <> 0 AND NOT j.hidden AND j.updated > CAST($3 AS BIGINT)
+		AND +j.number > CAST($4 AS BIGINT)
+		AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || j.status || '|', '') <> CAST($5 AS TEXT))
+	ORDER BY +j.number LIMIT CAST($6 AS BIGINT)
+)
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, jobs.names, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size
-FROM jobs JOIN requests ON requests.job = jobs.id
-WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
-	AND +jobs.number > CAST($4 AS BIGINT)
-	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
-ORDER BY +jobs.number LIMIT CAST($6 AS BIGINT)
+FROM changed JOIN jobs ON jobs.id = changed.id JOIN requests ON requests.job = jobs.id
+ORDER BY jobs.number
 `
 
 type ListChangedJobsParams struct {
@@ -3788,7 +3791,8 @@ type ListChangedJobsRow struct {
 	Size int64
 }
 
-// Like ListTaskJobs. The plus keeps databases from reading all jobs by number instead of those that changed.
+// Like ListTaskJobs. The plus keeps databases from reading all jobs by number instead of those that changed. Requests are joined to a page of them:
+// PostgreSQL, which expects a third of a task, would read the requests of all jobs.
 func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams) ([]ListChangedJobsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listChangedJobs,
 		arg.Most,
