@@ -49,7 +49,8 @@ func TestUpgrade_UnderLoad(t *testing.T) {
 	}
 	db, want := database(t, dsn), 3*(*tasks+1)
 	var live, finished int
-	if !until(5*time.Minute, func() bool {
+	within := time.Minute + time.Duration(want)*time.Second/2 // five slots end ten jobs a second
+	if !until(within, func() bool {
 		err := db.QueryRowContext(t.Context(), "SELECT count(*) FILTER (WHERE phase <> 'ended'), count(*) FILTER (WHERE status = 'finished') FROM jobs WHERE id < $1", firstOld).Scan(&live, &finished)
 		if err != nil {
 			t.Fatal(err)
