@@ -131,7 +131,7 @@ func (s *Store) BehindPooler() (pooled, direct bool) { return s.pooled, s.direct
 // whose machine vanished. Otherwise their locks could keep all other processes from an account for hours. And the server plans each statement
 // once for each connection, for any values: those plans are the ones that tests look at, and to plan a statement for its values, five times
 // at least, takes longer than most statements. As such a plan does not know how short a page is, it expects a tenth of a list, for which the
-// server would compile the statement or start further processes: a page of a list of 500,000 took 110 ms in place of 5. It is a statement because poolers refuse most settings in the startup message.
+// server would compile the statement or start further processes: a page of a list of 500,000 took 110 ms in place of 6. It is a statement because poolers refuse most settings in the startup message.
 func setUpSession(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d;
 		SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;

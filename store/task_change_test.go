@@ -175,7 +175,9 @@ func TestTaskChange_OfManyAtOnce(t *testing.T) {
 				var err error
 				switch i % 4 {
 				case 0:
-					_, err = c.s.PauseTask(c.Context(), "ann", c.task.ID)
+					if _, err = c.s.PauseTask(c.Context(), "ann", c.task.ID); dispatch.Is(err, dispatch.Conflict) {
+						err = nil // a cancel came before
+					}
 				case 1:
 					_, err = c.s.ResumeTask(c.Context(), "ann", c.task.ID, nil)
 				case 2:
@@ -187,9 +189,7 @@ func TestTaskChange_OfManyAtOnce(t *testing.T) {
 			}()
 		}
 		for range cap(errs) {
-			if err := <-errs; !dispatch.Is(err, dispatch.Conflict) { // a pause after the cancel
-				c.must(err)
-			}
+			c.must(<-errs)
 		}
 		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled})
 		if store.Rows(c, c.s, "task_changes") != 0 {
