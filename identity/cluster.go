@@ -31,9 +31,14 @@ type exchange struct {
 	tokens TokenStore // nil: there is no other process
 }
 
-// obtain exchanges the user's token, unless another process has just done so.
+// obtain exchanges the user's token, unless another process has just done so. For a user who has just linked their account it is
+// exchanged even if the gate is closed: no link is at risk, as the provider has just received the token that it stores.
 func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
-	release, err := x.gate.enter(ctx)
+	enter, run := x.gate.enter, x.gate.run
+	if w.justLinked {
+		enter, run = x.gate.wait, x.gate.pass
+	}
+	release, err := enter(ctx)
 	if err != nil {
 		return issued{}, err
 	}
@@ -45,13 +50,15 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 		}
 		defer unlock()
 	}
-	if got, err := x.obtainedElsewhere(ctx, w); err != nil || got.token != "" {
-		return got, err
+	if !w.justLinked {
+		if got, err := x.obtainedElsewhere(ctx, w); err != nil || got.token != "" {
+			return got, err
+		}
 	}
 	if err := x.closeGateOnAlarm(ctx); err != nil {
 		return issued{}, err
 	}
-	got, err := x.gate.run(ctx, func() (issued, error) { return x.exchange(ctx, w.subject) })
+	got, err := run(ctx, func() (issued, error) { return x.exchange(ctx, w.subject) })
 	switch {
 	case err == nil:
 		x.share(ctx, x.name+" "+string(w.id), got.token, got.expires)

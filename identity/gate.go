@@ -45,6 +45,11 @@ func (g *gate) enter(ctx context.Context) (release func(), err error) {
 	if err := g.checkOpen(); err != nil {
 		return nil, err
 	}
+	return g.wait(ctx)
+}
+
+// wait waits for a lane, which release frees, even if the gate is closed.
+func (g *gate) wait(ctx context.Context) (release func(), err error) {
 	select {
 	case g.lanes <- struct{}{}:
 		return func() { <-g.lanes }, nil
@@ -66,6 +71,13 @@ func (g *gate) run(ctx context.Context, exchange func() (issued, error)) (issued
 	}
 	got, err := exchange()
 	g.recordOutcome(err, risk)
+	return got, err
+}
+
+// pass runs an exchange even if the gate is closed. Its success opens the gate. The caller must be in a lane.
+func (g *gate) pass(_ context.Context, exchange func() (issued, error)) (issued, error) {
+	got, err := exchange()
+	g.recordOutcome(err, false)
 	return got, err
 }
 

@@ -428,3 +428,65 @@ func TestToken_WrongLifetimes(t *testing.T) {
 		})
 	}
 }
+
+// A user who has linked their account again is told that it is linked, whatever became of exchanges that began before: one of theirs
+// that still runs and fails, another user's that checks whether links can be renewed, or a token that another process still has.
+func TestGate_LinkedAgain(t *testing.T) {
+	lost := func() *http.Response {
+		time.Sleep(2 * time.Second)
+		return reply(400, `{"error":"token_expired","error_description":"linked token is expired"}`)
+	}
+	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
+	share := func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared }
+	for name, c := range map[string]struct {
+		change func(*TokensConfig)
+		before func(*testing.T, *network, *Tokens)
+	}{
+		"their own exchange runs": {nil, func(t *testing.T, n *network, tokens *Tokens) {
+			n.strikeBy(lost)
+			go func() { _, _ = tokens.Token(t.Context(), "P/user0") }()
+			time.Sleep(time.Second)
+			n.strikeBy(nil)
+		}},
+		"another user's is the one that is tried": {nil, func(t *testing.T, n *network, tokens *Tokens) {
+			n.idp.Spoil("user0")
+			_, _ = tokens.Token(t.Context(), "P/user0")
+			n.idp.SetLinkBehavior(simulator.LinkBehavior{Slow: 2 * time.Second})
+			go func() { _, _ = tokens.Token(t.Context(), "P/user1") }()
+			time.Sleep(time.Second)
+			n.idp.SetLinkBehavior(simulator.LinkBehavior{})
+		}},
+		"several links have ended": {nil, func(t *testing.T, n *network, tokens *Tokens) {
+			for _, user := range []string{"user0", "user1"} {
+				n.idp.Spoil(user)
+				_, _ = tokens.Token(t.Context(), dispatch.Account("P/"+user))
+			}
+		}},
+		"another process has an earlier token": {share, func(t *testing.T, n *network, tokens *Tokens) {
+			other := replica(t, n, "keycloak-broker", share)
+			other.StoreUserToken("user0", tokens.subjects.of("user0"), time.Now().Add(time.Hour))
+			if _, err := other.Token(t.Context(), "P/user0"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, tokens := world(t, "keycloak-broker", 2, c.change)
+				c.before(t, n, tokens)
+				n.idp.Link("user0", "user0-p")
+				before := n.count()
+				if err := tokens.tryLink(t.Context(), "P", "user0"); err != nil {
+					t.Error(err)
+				}
+				if n.count() == before {
+					t.Error("nothing was exchanged")
+				}
+				if _, err := tokens.Token(t.Context(), "P/user0"); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute) // until what began before has ended
+			})
+		})
+	}
+}

@@ -387,7 +387,7 @@ func (s *SignIns) carryOut(ctx context.Context, arrived Arrival, a answer) error
 		return misconfigured(errors.New("the token is another user's"))
 	}
 	s.tokens.subjects.store(arrived.User, subject{got.token, got.expires})
-	err = s.tokens.tryExchange(ctx, arrived.Platform, arrived.User)
+	err = s.tokens.tryLink(ctx, arrived.Platform, arrived.User)
 	s.tokens.log.InfoContext(ctx, "audit", "action", "link", "user", string(arrived.User), "platform", arrived.Platform, "ok", err == nil, "error", err)
 	return err
 }

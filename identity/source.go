@@ -39,6 +39,7 @@ type wanted struct {
 	id            dispatch.UserID
 	subject       dispatch.Secret // the user's own token
 	held, refused dispatch.Secret // the tokens that the new one must replace
+	justLinked    bool            // the user has linked their account since any other attempt, so that none shows how this one ends
 }
 
 // holding is the cached token of one identity, or the last failure.
@@ -112,18 +113,50 @@ func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now 
 	if h.failure != nil && h.subject == subject && now.Before(h.pause) {
 		return nil, h.failure
 	}
+	return s.start(ctx, wanted{id: id, subject: subject, held: h.token, refused: h.refused}), nil
+}
+
+// start starts a request. s.mu is held.
+func (s *source) start(ctx context.Context, w wanted) <-chan struct{} {
 	done := make(chan struct{})
-	s.pending[id] = done
-	w := wanted{id, subject, h.token, h.refused}
+	s.pending[w.id] = done
 	go func() {
 		// The request continues if its caller goes: others wait for it, and an interrupted refresh may cost the link.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), obtainTimeout)
 		defer cancel()
 		got, err := s.obtainSafely(ctx, w)
-		s.receive(id, subject, got, err)
+		s.receive(w.id, w.subject, got, err)
 		close(done)
 	}()
-	return done, nil
+	return done
+}
+
+// linked obtains the token of a user who has just linked their account, whatever is cached and whatever became of earlier attempts.
+func (s *source) linked(ctx context.Context, id dispatch.UserID) (issued, error) {
+	for {
+		done, begun := s.beginLinked(ctx, id)
+		if err := await(ctx, done); err != nil {
+			return issued{}, err
+		}
+		if begun {
+			return s.token(ctx, id)
+		}
+	}
+}
+
+// beginLinked starts a request for a user who has just linked their account, unless one runs, which began before.
+func (s *source) beginLinked(ctx context.Context, id dispatch.UserID) (done <-chan struct{}, begun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if earlier, ok := s.pending[id]; ok {
+		return earlier, false
+	}
+	w := wanted{id: id, subject: s.subjects.of(id), justLinked: true}
+	if h, ok := s.held.get(id); ok {
+		w.held, w.refused = h.token, h.token
+		*h = holding{refused: h.token}
+	}
+	return s.start(ctx, w), true
 }
 
 // obtainSafely is obtainFor with a panic turned into an error, so that waiting callers are answered.

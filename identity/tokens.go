@@ -382,12 +382,10 @@ func (t *Tokens) linkAction(p Purpose) (action string, err error) {
 	return "idp_link:" + at.Exchange.Alias, nil
 }
 
-// tryExchange exchanges a user's token without using cached tokens.
-func (t *Tokens) tryExchange(ctx context.Context, platform string, u dispatch.UserID) error {
+// tryLink exchanges the token of a user who has just linked their account.
+func (t *Tokens) tryLink(ctx context.Context, platform string, u dispatch.UserID) error {
 	p := t.platforms[platform]
-	p.source.forget(u)
-	_, err := p.source.token(ctx, u)
-	if err != nil {
+	if _, err := p.source.linked(ctx, u); err != nil {
 		return p.explain(err)
 	}
 	return nil

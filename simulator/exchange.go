@@ -179,9 +179,9 @@ func (idp *IdP) linked(c call, user string) (link, *problem) {
 	case l.ends.Sub(nowFrom(idp.Now)) > renewAtLeft:
 		return l, nil
 	}
-	if idp.conduct.Slow > 0 {
+	if slow := idp.conduct.Slow; slow > 0 {
 		idp.mu.Unlock()
-		sleep(c.Context(), idp.conduct.Slow)
+		sleep(c.Context(), slow)
 		idp.mu.Lock()
 	}
 	return idp.renew(user, l.renewals)
