@@ -8,11 +8,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -152,23 +152,14 @@ func (o *outbox) fast(b *testing.B) {
 	for some := range slices.Chunk(o.jobs, 1000) {
 		o.end(some, dispatch.Finished)
 	}
-	begun, used := time.Now(), cpu(b)
+	begun, used := time.Now(), conformance.CPU(b)
 	stop := o.run()
 	r.await(b, len(o.jobs))
 	stop()
 	took := time.Since(begun)
 	b.ReportMetric(float64(len(o.jobs))/took.Seconds(), "deliveries/s")
-	b.ReportMetric((cpu(b)-used).Seconds()*1e6/float64(len(o.jobs)), "CPU-us/delivery")
+	b.ReportMetric((conformance.CPU(b)-used).Seconds()*1e6/float64(len(o.jobs)), "CPU-us/delivery")
 	if all := strings.Join(r.received(), " "); strings.Count(all, "finished") != len(o.jobs) {
 		b.Errorf("%d messages", strings.Count(all, "finished"))
 	}
-}
-
-// cpu returns the CPU time of this process.
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

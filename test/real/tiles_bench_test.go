@@ -10,13 +10,13 @@ import (
 	"os"
 	"runtime/metrics"
 	"slices"
-	"syscall"
 	"testing"
 	"text/tabwriter"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/grid"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // BenchmarkPerformanceOfTiles measures POST /tiles, JSON included, and prints a table.
@@ -70,7 +70,7 @@ func splitting(b *testing.B, h http.Handler, outline json.RawMessage, times int)
 func measure(b *testing.B, times int, do func()) cost {
 	b.Helper()
 	var took []time.Duration
-	before, used := heapBytes(), processor(b)
+	before, used := heapBytes(), conformance.CPU(b)
 	done, peak := make(chan struct{}), make(chan uint64)
 	go func() { peak <- highest(done) }()
 	for range times {
@@ -80,17 +80,7 @@ func measure(b *testing.B, times int, do func()) cost {
 	}
 	close(done)
 	slices.Sort(took)
-	return cost{took[len(took)/2], (processor(b) - used) / time.Duration(times), max(<-peak, before) - before}
-}
-
-// processor returns the CPU time that this process has used.
-func processor(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return cost{took[len(took)/2], (conformance.CPU(b) - used) / time.Duration(times), max(<-peak, before) - before}
 }
 
 // highest samples the heap every millisecond until done is closed, and returns the maximum in bytes.
