@@ -167,6 +167,7 @@ type api struct {
 	snapshots          snapshotReads
 	revisions          revisions
 	followers          followers
+	wholes             wholes
 	lists              listFollowers
 	readers            *readers
 	sockets            sockets
@@ -239,7 +240,7 @@ type API interface {
 // New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
 func New(c Config) API {
 	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(concurrency, tilingAtOnce), splitting: newSplitPlaces(), readers: newReaders(),
-		heldNow: new(atomic.Int64)}
+		heldNow: new(atomic.Int64), wholes: wholes{least: 1000}}
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
 	a.byTicket.pace, a.byTicket.most = ticketLasts/time.Duration(a.Limits.Sockets), a.Limits.Sockets

@@ -303,6 +303,7 @@ func TestConditionalReads_MissNoChange(t *testing.T) {
 			c := newWorld().config()
 			c.Broker = b
 			w := &walk{T: t, seed: seed, rand: r, p: p, b: b, h: New(c), kept: map[string]copied{}}
+			w.h.(*api).wholes.least = 1 // so that whole states of tasks are renewed
 			c.Freshness = dispatch.AsKnown
 			w.blank = New(c).(*api)
 			for range 25 {

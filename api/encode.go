@@ -15,8 +15,11 @@ type jsonText struct {
 	err  error
 }
 
+// placeIn is where the text of a job says its place in the queue, counted from the end of the text. The two are equal if it does not.
+type placeIn struct{ begin, end int }
+
 // appendSummary appends a job as [dispatch.Encode] does, except that the white space in its parameters stays.
-func appendSummary(to []byte, j *ProcessingJobSummary) ([]byte, error) {
+func appendSummary(to []byte, j *ProcessingJobSummary) ([]byte, placeIn, error) {
 	t := jsonText{json: to}
 	t.add(`{"id":`)
 	t.json = strconv.AppendInt(t.json, j.ID, 10)
@@ -50,10 +53,11 @@ func appendSummary(to []byte, j *ProcessingJobSummary) ([]byte, error) {
 	if j.Checked != nil {
 		t.time(`,"checked":`, *j.Checked)
 	}
+	begin := len(t.json)
 	if j.QueuePosition != nil {
-		t.add(`,"queue_position":`)
-		t.json = strconv.AppendInt(t.json, int64(*j.QueuePosition), 10)
+		t.json = appendPlace(t.json, *j.QueuePosition)
 	}
+	end := len(t.json)
 	if j.Forecast != nil {
 		t.any(`,"forecast":`, j.Forecast)
 	}
@@ -82,7 +86,11 @@ func appendSummary(to []byte, j *ProcessingJobSummary) ([]byte, error) {
 	}
 	t.optional(`,"note":`, j.Note)
 	t.add("}")
-	return t.json, t.err
+	return t.json, placeIn{len(t.json) - begin, len(t.json) - end}, t.err
+}
+
+func appendPlace(to []byte, ahead int) []byte {
+	return strconv.AppendInt(append(to, `,"queue_position":`...), int64(ahead), 10)
 }
 
 func (t *jsonText) add(s string) { t.json = append(t.json, s...) }

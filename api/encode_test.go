@@ -21,7 +21,7 @@ func TestEncode_SummaryAsByReflection(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if got, err := appendSummary([]byte("["), j); err != nil || string(got) != "["+string(want) {
+		if got, _, err := appendSummary([]byte("["), j); err != nil || string(got) != "["+string(want) {
 			r.Fatalf("%s, %v, want %s", got, err, want)
 		}
 	})

@@ -247,6 +247,17 @@ func (w *world) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.
 	return c, err
 }
 
+func (w *world) QueuePlaces(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, _ dispatch.Account) (map[dispatch.JobID]int, error) {
+	_, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
+	places := map[dispatch.JobID]int{}
+	for _, j := range jobs {
+		if j.Ahead != nil {
+			places[j.ID] = *j.Ahead
+		}
+	}
+	return places, err
+}
+
 func (w *world) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
 	err := w.broken()
 	w.mu.Lock()

@@ -49,6 +49,7 @@ type renderer struct {
 	weighed bool                 // the memory for large requests is already taken
 	items   int                  // written to the current array
 	line    []byte               // reused for each job
+	place   placeIn              // of the last job
 	turn    heavyTurn
 }
 
@@ -171,11 +172,11 @@ func (r *renderer) summarized(j ProcessingJobSummary) error {
 	if large {
 		j.Parameters = Object{json.RawMessage("{}")}
 	}
-	line, err := appendSummary(r.line[:0], &j)
+	line, place, err := appendSummary(r.line[:0], &j)
 	if err != nil {
 		return err
 	}
-	if r.line = line; !large {
+	if r.line, r.place = line, place; !large {
 		return r.separated(line)
 	}
 	const none = `"parameters":{}`

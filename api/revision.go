@@ -14,6 +14,8 @@ type revisionBroker interface {
 	TaskRevision(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRevision, error)
 	// TaskChanges returns a task with its revision, and up to n jobs of it that changed after a time.
 	TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, since time.Time, n int) (dispatch.TaskChanges, error)
+	// QueuePlaces returns how many jobs are ahead of each job of a task that waits at an account.
+	QueuePlaces(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Account) (map[dispatch.JobID]int, error)
 }
 
 // mostRevisions bounds the topics whose revisions are kept. Above it, all are dropped and learned again.
@@ -71,8 +73,15 @@ func (r *revisions) digest(t topic, at dispatch.Revision) (digest uint64, known 
 // buildRevised builds a snapshot. It keeps the revision if that was the same before and after, and if nothing in the
 // snapshot depends on the time. For streams of changes it also keeps what the next snapshot is derived from.
 func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
+	if p, err := a.renew(ctx, t); p != nil || err != nil {
+		return p, err
+	}
 	if !a.revisions.polledLately(t) && !a.followers.follow(t) {
-		return a.buildSnapshot(ctx, t)
+		p, err := a.buildSnapshot(ctx, t)
+		if err == nil && len(p.texts) >= a.wholes.least {
+			a.revisions.notePolled(t) // the next state is kept
+		}
+		return p, err
 	}
 	before, failed := a.Broker.TaskRevision(ctx, t.user, t.task)
 	p, err := a.buildSnapshot(ctx, t)
@@ -91,6 +100,7 @@ func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
 		a.revisions.keep(t, after.Revision, p.digest)
 	}
 	p.base = baseOf(p, before, after)
+	a.wholes.keep(p)
 	return p, nil
 }
 

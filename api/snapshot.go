@@ -71,6 +71,8 @@ type snapshot struct {
 	task    *dispatch.TaskRecord // of the topic, with the counts of its jobs, without parameters; nil for a list
 	largest int                  // bytes of the largest request
 	base    *base                // nil: the next snapshot cannot be derived from this one
+	texts   []jobText            // of the jobs of a task, in the order of message
+	lines   []dispatch.Account   // where jobs of a task wait
 
 	summary json.RawMessage // of the task
 	message []byte          // as a stream sends it; nil: not held

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -12,29 +13,48 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// BenchmarkStateOfATask builds the whole state of a task of 10,000 jobs, as a new stream is sent it.
+// BenchmarkStateOfATask builds the whole state of a task of 10,000 jobs, as a new stream is sent it: from the database alone, and from an earlier state after one job has changed.
 func BenchmarkStateOfATask(b *testing.B) {
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + filepath.Join(b.TempDir(), "d.db") },
 		"PostgreSQL": func() string { return postgres.Database(b) },
 	} {
-		b.Run(name, func(b *testing.B) {
-			a, topic := bigTask(b, database())
+		a, of, _ := taskOf(b, database(), 10_000)
+		measure := func(b *testing.B, prepare func() error, build func(context.Context, topic) (*snapshot, error)) {
 			b.ReportAllocs()
 			before := conformance.CPU(b)
 			for b.Loop() {
-				p, err := a.buildRevised(b.Context(), topic)
-				if err != nil || len(p.message) < 10_000*elementSize/2 {
-					b.Fatalf("%d bytes, %v", len(p.message), err)
+				err := prepare()
+				p, failed := build(b.Context(), of)
+				if err != nil || failed != nil || len(p.message) < 10_000*elementSize/2 {
+					b.Fatalf("%d bytes, %v, %v", len(p.message), err, failed)
 				}
 			}
 			b.ReportMetric(float64((conformance.CPU(b)-before).Microseconds())/float64(b.N)/1000, "cpu-ms/op")
+		}
+		b.Run(name+"/first", func(b *testing.B) { measure(b, func() error { return nil }, a.buildSnapshot) })
+		b.Run(name+"/next", func(b *testing.B) {
+			for range 2 { // the first is noted, the second kept
+				if _, err := a.buildRevised(b.Context(), of); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if a.wholes.last(of) == nil {
+				b.Fatal("no state is kept")
+			}
+			n := 0
+			measure(b, func() error {
+				n++
+				note := fmt.Sprint(n)
+				_, err := a.Broker.AnnotateJob(b.Context(), of.user, dispatch.JobID(1+n%10_000), dispatch.AnnotationChange{Note: &note})
+				return err
+			}, a.buildRevised)
 		})
 	}
 }
 
-// bigTask returns an API over a database with a task of 10,000 jobs, half of which have ended.
-func bigTask(b *testing.B, database string) (*api, topic) {
+// taskOf returns an API over a database with a task of n jobs, half of which have ended.
+func taskOf(b testing.TB, database string, n int) (*api, topic, *store.Store) {
 	s, err := store.Open(b.Context(), database, conformance.WallClock{})
 	if err != nil {
 		b.Fatal(err)
@@ -45,7 +65,7 @@ func bigTask(b *testing.B, database string) (*api, topic) {
 	b.Cleanup(func() { s.Close() })
 	task := &dispatch.Task{Owner: "anna", Account: "cdse/open", Dimension: "spatial_extent", Request: dispatch.Request{Title: "NDVI of Belgium", Label: dispatch.OpenEO,
 		Service: dispatch.Service{Endpoint: "https://openeo.example.org", Application: "ndvi"}, Format: "gtiff", Parameters: []byte(`{"year":2025}`)}}
-	drafts := make([]dispatch.Draft, 10_000)
+	drafts := make([]dispatch.Draft, n)
 	for i := range drafts {
 		j := dispatch.Job{Number: i + 1, Owner: task.Owner, Account: task.Account, Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}
 		if i%2 == 0 {
@@ -58,5 +78,5 @@ func bigTask(b *testing.B, database string) (*api, topic) {
 	}
 	c := newWorld().config()
 	c.Broker = broker
-	return New(c).(*api), topic{user: task.Owner, task: 1}
+	return New(c).(*api), topic{user: task.Owner, task: task.ID}, s
 }

@@ -94,11 +94,17 @@ func (c *snapshotBuilder) readTask(t topic) error {
 	if err != nil {
 		return err
 	}
-	c.snapshot.digest += taskDigest(counted)
-	c.snapshot.items.put(itemID{true, int64(task.ID)}, item{digest: taskDigest(counted)})
-	counted.Request.Parameters, counted.Request.Options = nil, nil
-	c.snapshot.task = &counted
-	c.snapshot.summary, err = dispatch.Encode(c.taskSummary(counted))
+	return c.addTask(counted)
+}
+
+// addTask adds the task whose jobs were added.
+func (c *snapshotBuilder) addTask(task dispatch.TaskRecord) (err error) {
+	p, digest := c.snapshot, taskDigest(task)
+	p.digest += digest
+	p.items.put(itemID{true, int64(task.ID)}, item{digest: digest})
+	task.Request.Parameters, task.Request.Options = nil, nil
+	p.task = &task
+	p.summary, err = dispatch.Encode(c.taskSummary(task))
 	return err
 }
 
@@ -139,8 +145,13 @@ func (c *snapshotBuilder) addJob(j dispatch.Record) error {
 	if !c.bare {
 		size = j.Size + c.shared
 	}
+	c.snapshot.largest = max(c.snapshot.largest, size)
 	i := item{digest: jobDigest(j), updated: j.Updated.UnixMicro(), version: j.Version, live: !j.Status.Final()}
-	return c.put(itemID{false, int64(j.ID)}, i, size, func() error { return c.job(j) })
+	if err := c.put(itemID{false, int64(j.ID)}, i, size, func() error { return c.job(j) }); err != nil || j.Task == 0 {
+		return err
+	}
+	c.snapshot.noteText(j, c.place)
+	return nil
 }
 
 // keepRequest keeps the request of a live job that was read as a whole.
@@ -157,7 +168,6 @@ func (c *snapshotBuilder) put(id itemID, i item, size int, encode func() error) 
 	p, begin := c.snapshot, c.buffer.Len()
 	p.digest += i.digest // the sum does not depend on the order
 	p.live = p.live || i.live
-	p.largest = max(p.largest, size)
 	p.size += size + elementSize
 	if err := c.turn.count(c.ctx, elementSize); err != nil {
 		return err

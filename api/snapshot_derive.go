@@ -128,27 +128,37 @@ func (a *api) buildChanges(ctx context.Context, t topic) (*snapshot, error) {
 // derive returns the snapshot that follows a state; nil if it cannot be derived from the jobs that changed since. That the revision is the
 // same proves that no other job has changed.
 func (a *api) derive(ctx context.Context, t topic, last *base) (*snapshot, error) {
-	is, err := a.Broker.TaskChanges(ctx, t.user, t.task, last.since.Add(-commitLag), mostChanged)
-	if err != nil {
-		return nil, taskError(err)
-	}
-	if is.Revision.TimeDependent > 0 || len(is.Jobs) == mostChanged || unmoved(is.Revision.Revision) != unmoved(last.revision) {
-		return nil, nil
+	is, next, err := a.changesSince(ctx, t, last)
+	if next == nil || err != nil {
+		return nil, err
 	}
 	c := a.newSnapshotBuilder(ctx, t)
 	defer c.close()
 	c.task, c.shared = &is.Task, len(is.Task.Request.Parameters)
 	p := c.snapshot
-	p.base = &base{revision: is.Revision.Revision, since: time.UnixMicro(is.Revision.Updated)}
-	if !p.base.follows(last, is.Jobs) {
-		return nil, nil
-	}
+	p.base = next
 	if err := c.follow(last, is); err != nil {
 		return nil, taskError(err)
 	}
 	p.base.outline, p.base.largest = p.outline, p.largest
 	a.followers.keep(t, p)
 	return p, nil
+}
+
+// changesSince returns the jobs that changed since a state and the base of the next one, which lacks its outline; no base if other jobs may look different, too.
+func (a *api) changesSince(ctx context.Context, t topic, last *base) (is dispatch.TaskChanges, next *base, err error) {
+	is, err = a.Broker.TaskChanges(ctx, t.user, t.task, last.since.Add(-commitLag), mostChanged)
+	if err != nil {
+		return is, nil, taskError(err)
+	}
+	if is.Revision.TimeDependent > 0 || len(is.Jobs) == mostChanged || unmoved(is.Revision.Revision) != unmoved(last.revision) {
+		return is, nil, nil
+	}
+	next = &base{revision: is.Revision.Revision, since: time.UnixMicro(is.Revision.Updated)}
+	if !next.follows(last, is.Jobs) {
+		return is, nil, nil
+	}
+	return is, next, nil
 }
 
 // follows reports whether b has the revision that results from a state by these changed jobs.
