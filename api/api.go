@@ -198,17 +198,6 @@ type group struct {
 	wg     sync.WaitGroup
 }
 
-// start runs f in a goroutine. It reports false, and does not run f, if the group is closed.
-func (g *group) start(f func()) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return false
-	}
-	g.wg.Go(f)
-	return true
-}
-
 // enter counts one more until release is called. It reports false if the group is closed.
 func (g *group) enter() (release func(), ok bool) {
 	g.mu.Lock()

@@ -58,15 +58,14 @@ type world struct {
 	log        syncBuffer
 
 	expires  time.Time // of every token
-	watchers map[chan struct{}]dispatch.UserID
+	watchers map[*watcher]bool
 	feeds    map[*dispatch.Feed]dispatch.UserID
-	only     map[<-chan struct{}]dispatch.JobID // what watchers of one job watch
-	reads    int                                // of single jobs
-	used     map[string]time.Time               // names that are used once
-	lists    int                                // of a task's jobs
-	onList   func()                             // called then
-	wakes    int64                              // of the account of all tasks
-	choices  []dispatch.Choice                  // of jobs that were canceled or retried
+	reads    int                  // of single jobs
+	used     map[string]time.Time // names that are used once
+	lists    int                  // of a task's jobs
+	onList   func()               // called then
+	wakes    int64                // of the account of all tasks
+	choices  []dispatch.Choice    // of jobs that were canceled or retried
 }
 
 func (w *world) useOnce(_ context.Context, name string, until time.Time) (bool, error) {
@@ -456,30 +455,41 @@ func (w *world) Freshen(_ context.Context, _ dispatch.UserID, _ dispatch.Scope, 
 	return nil
 }
 
-func (w *world) Watch(u dispatch.UserID) (<-chan struct{}, func()) {
+// watcher is one who watches all jobs of a user, or one job.
+type watcher struct {
+	user   dispatch.UserID
+	job    dispatch.JobID // 0: all
+	signal func()
+}
+
+func (w *world) watch(one *watcher) (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := make(chan struct{}, 1)
 	if w.watchers == nil {
-		w.watchers = map[chan struct{}]dispatch.UserID{}
+		w.watchers = map[*watcher]bool{}
 	}
-	w.watchers[c] = u
-	return c, func() {
+	w.watchers[one] = true
+	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.watchers, c)
+		delete(w.watchers, one)
 	}
 }
 
+func (w *world) OnChange(u dispatch.UserID, changed func()) (stop func()) {
+	return w.watch(&watcher{user: u, signal: changed})
+}
+
+func (w *world) Watch(u dispatch.UserID) (<-chan struct{}, func()) { return w.WatchJob(u, 0) }
+
 func (w *world) WatchJob(u dispatch.UserID, id dispatch.JobID) (<-chan struct{}, func()) {
-	changed, stop := w.Watch(u)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.only == nil {
-		w.only = map[<-chan struct{}]dispatch.JobID{}
-	}
-	w.only[changed] = id
-	return changed, stop
+	c := make(chan struct{}, 1)
+	return c, w.watch(&watcher{u, id, func() {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}})
 }
 
 func (w *world) Feed(u dispatch.UserID) (*dispatch.Feed, func()) {
@@ -515,12 +525,9 @@ func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	r.Version++
 	w.jobs[id] = r
 	w.feed(was, r)
-	for c, u := range w.watchers {
-		if one, single := w.only[c]; u == r.Owner && (!single || one == id) {
-			select {
-			case c <- struct{}{}:
-			default:
-			}
+	for one := range w.watchers {
+		if one.user == r.Owner && (one.job == 0 || one.job == id) {
+			one.signal()
 		}
 	}
 }

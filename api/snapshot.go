@@ -29,6 +29,8 @@ type listBroker interface {
 	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
 	// Watch signals when something visible to the user may have changed.
 	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
+	// OnChange calls changed, which must not wait, where Watch signals.
+	OnChange(u dispatch.UserID, changed func()) (stop func())
 	// WatchJob signals when one of the user's jobs may have changed.
 	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
 	// Feed collects which of the user's jobs have changed.

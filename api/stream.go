@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -51,8 +52,8 @@ func (a *api) streams() {
 	})
 }
 
-// serveStream upgrades a request after all checks have passed. The stream runs in goroutines of its own, so that the
-// memory of the request is freed.
+// serveStream upgrades a request after all checks have passed. The stream outlives the request, so that the memory of
+// the request is freed.
 func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*http.Request) (topic, error)) {
 	s, err := a.newStream(r, about)
 	if err != nil {
@@ -71,18 +72,17 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 		return
 	}
 	s.socket.SetReadLimit(heardLimit)
-	ctx, cancel := context.WithCancelCause(context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id, caller: identity.Caller{User: s.topic.user}}))
-	if !a.streaming.start(func() {
-		defer release()
-		s.run(ctx)
-		cancel(nil)
-	}) {
+	leave, ok := a.streaming.enter()
+	if !ok {
 		release()
-		cancel(nil)
 		_ = s.socket.Close(websocket.StatusGoingAway, "the service is stopping")
 		return
 	}
-	go s.discardMessages(cancel)
+	ctx := context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id, caller: identity.Caller{User: s.topic.user}})
+	s.start(ctx, func() {
+		release()
+		leave()
+	})
 }
 
 // newStream verifies the caller and the parameters. It finds all faults before the upgrade, because then the response
@@ -276,7 +276,8 @@ func (s *sockets) release(u dispatch.UserID) {
 	}
 }
 
-// stream is one WebSocket. One goroutine sends and another receives; both end with the stream's context.
+// stream is one WebSocket. One goroutine receives. Another sends what is due and then ends, so that an idle stream needs
+// the memory of one stack: see wake. Both end with the stream's context.
 type stream struct {
 	*api
 	topic    topic
@@ -286,11 +287,68 @@ type stream struct {
 	expires  time.Time       // of the token; zero: never
 	session  dispatch.Secret // cookie of the session that opened the stream; "": a token or ticket did
 
-	last *snapshot // the last one that was sent, reduced by snapshot.sent
-	sent time.Time
+	ctx     context.Context // until the client has disconnected or the service stops
+	stop    func()          // frees what the stream holds
+	timer   *time.Timer     // wakes the stream when something is due
+	woken   atomic.Int64    // calls of wake since run began; 0: it is not running. After the end it stays above
+	pending atomic.Bool     // a change that was not read
+
+	next   time.Time // when the platforms are asked
+	pingAt time.Time // zero: nothing was sent
+	last   *snapshot // the last one that was sent, reduced by snapshot.sent
+	sent   time.Time
 
 	large  int // bytes of the changes that were sent last
 	unread int // cycles since the last that read the topic
+}
+
+// start begins to send and to receive. released is called at the end.
+func (s *stream) start(ctx context.Context, released func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.ctx = ctx
+	s.woken.Store(1) // so that wake does not run it before all is set
+	s.timer = time.AfterFunc(s.interval, s.wake)
+	unwatch, unfollow := s.Broker.OnChange(s.topic.user, s.change), func() {}
+	if s.changes {
+		unfollow = s.follow(s.topic)
+	}
+	s.stop = func() {
+		s.timer.Stop()
+		unwatch()
+		unfollow()
+		released()
+		cancel(nil)
+	}
+	context.AfterFunc(ctx, s.wake)
+	go s.run()
+	go s.discardMessages(cancel)
+}
+
+func (s *stream) change() {
+	if !s.pending.Swap(true) {
+		s.wake()
+	}
+}
+
+// wake has run send what is due. If run is at it, it looks again.
+func (s *stream) wake() {
+	if s.woken.Add(1) == 1 {
+		go s.run()
+	}
+}
+
+// run sends what is due. It ends when it has looked after the last call of wake, or with the stream.
+func (s *stream) run() {
+	for {
+		woken := s.woken.Load()
+		if err := s.sendDue(s.ctx); err != nil {
+			s.end(s.ctx, err)
+			return
+		}
+		if s.woken.CompareAndSwap(woken, 0) {
+			return
+		}
+	}
 }
 
 // discardMessages receives and discards the client's messages, within limits. Reading also handles pongs and the client's close.
@@ -321,10 +379,10 @@ var (
 	errClosing = errors.New("the service is stopping")
 )
 
-// run sends the topic until the client disconnects, the token expires, the task is deleted or the service stops.
-func (s *stream) run(ctx context.Context) {
+// end tells the client why the stream ends, and closes it.
+func (s *stream) end(ctx context.Context, err error) {
+	defer s.stop()
 	defer s.closeOnPanic(ctx)
-	err := s.sendMessages(ctx)
 	if errors.Is(err, errSilent) { // it would not receive a last message either
 		s.socket.CloseNow()
 		s.Log.DebugContext(ctx, "stream closed", "error", err)
@@ -359,39 +417,38 @@ func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, 
 	return websocket.StatusInternalError, internalText
 }
 
-// sendMessages sends messages until an error occurs.
-func (s *stream) sendMessages(ctx context.Context) (err error) {
+// sendDue sends what is due and sets the timer for what is due next. An error ends the stream.
+func (s *stream) sendDue(ctx context.Context) (err error) {
 	defer dispatch.RecoverAsError(ctx, s.Log, "api.stream", &err)
-	changed, stop := s.Broker.Watch(s.topic.user)
-	defer stop()
-	if s.changes {
-		defer s.follow(s.topic)()
-	}
-	if err := s.send(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")); err != nil {
-		return err
-	}
-	next, ping, pending := time.Now(), time.Now().Add(pingEvery), true
-	for {
+	for err = ctx.Err(); err == nil; err = cmp.Or(err, ctx.Err()) {
 		now := time.Now()
 		switch {
+		case s.pingAt.IsZero():
+			err, s.pingAt = s.send(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")), time.Now().Add(pingEvery)
 		case !s.expires.IsZero() && !now.Before(s.expires):
-			return errExpired
-		case !now.Before(next):
-			err, pending, next = s.refresh(ctx, pending), false, now.Add(s.interval)
-		case pending && !now.Before(s.nextChangeAt()):
-			err, pending = s.update(ctx), false
-		case !now.Before(ping):
-			err, ping = s.ping(ctx), time.Now().Add(pingEvery)
+			err = errExpired
+		case !now.Before(s.next):
+			err, s.next = s.refresh(ctx, s.pending.Swap(false)), now.Add(s.interval)
+		case s.pending.Load() && !now.Before(s.nextChangeAt()):
+			s.pending.Store(false)
+			err = s.update(ctx)
+		case !now.Before(s.pingAt):
+			err, s.pingAt = s.ping(ctx), time.Now().Add(pingEvery)
 		default:
-			pending = s.wait(ctx, changed, pending, earliest(next, ping, s.expires)) || pending
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
+			s.timer.Reset(time.Until(s.nextDue()))
+			return nil
 		}
 	}
+	return err
+}
+
+// nextDue returns when something is due unless wake is called before.
+func (s *stream) nextDue() time.Time {
+	due := earliest(s.next, s.pingAt, s.expires)
+	if s.pending.Load() {
+		due = earliest(due, s.nextChangeAt())
+	}
+	return due
 }
 
 // nextChangeAt returns when a change may be sent: 1 s after the last message, later after a long one.
@@ -401,22 +458,6 @@ func (s *stream) nextChangeAt() time.Time {
 		size, rate = s.last.size, fullRate
 	}
 	return s.sent.Add(min(max(shortestInterval, time.Duration(size)*time.Second/time.Duration(rate)), s.interval))
-}
-
-// wait returns when the stream has something to do. It reports whether that is a change.
-func (s *stream) wait(ctx context.Context, changed <-chan struct{}, pending bool, until time.Time) bool {
-	if pending {
-		until = earliest(until, s.nextChangeAt())
-	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-changed:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
 }
 
 func earliest(first time.Time, more ...time.Time) time.Time {
@@ -442,7 +483,7 @@ func (s *stream) refresh(ctx context.Context, pending bool) error {
 		return s.show(ctx, s.last, true)
 	}
 	s.unread = 0
-	if err := s.freshen(ctx); err != nil {
+	if err := s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness); err != nil {
 		return err
 	}
 	p, err := s.read(ctx, true)
@@ -461,19 +502,6 @@ func (s *stream) read(ctx context.Context, anew bool) (*snapshot, error) {
 		return s.readChanges(ctx, s.topic)
 	}
 	return s.readSnapshot(ctx, s.topic)
-}
-
-// freshen runs in a goroutine of its own, because the large stack that a database needs would otherwise stay with the
-// stream.
-func (s *stream) freshen(ctx context.Context) error {
-	done := make(chan error, 1)
-	go func() { done <- s.freshenSafely(ctx) }()
-	return <-done
-}
-
-func (s *stream) freshenSafely(ctx context.Context) (err error) {
-	defer dispatch.RecoverAsError(ctx, s.Log, "api.freshen", &err)
-	return s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness)
 }
 
 // closeOnPanic ends a stream whose goroutine panics, instead of the process. Call it deferred.

@@ -588,7 +588,7 @@ func (l loopback) Close() error {
 func (l loopback) Addr() net.Addr { return &net.IPAddr{} }
 
 // Case 69: pings. The connection stays open on this side: the client receives, or stops receiving, and never sends. The
-// bubble checks that all goroutines end.
+// bubble checks that all goroutines end. Until the ping, a stream has one goroutine, and another while it sends.
 func TestStream_FindsVanishedClients(t *testing.T) {
 	for _, takes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -608,6 +608,10 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 			if takes {
 				go io.Copy(io.Discard, here)
 			}
+			synctest.Wait()
+			if n, want := goroutinesIn("api.(*stream)."), map[bool]int{true: 1, false: 2}[takes]; n != want {
+				t.Errorf("a client that takes what is sent: %v: its stream has %d goroutines, want %d", takes, n, want)
+			}
 			began := time.Now()
 			within := map[bool]time.Duration{true: 40 * time.Second, false: 30 * time.Second}[takes]
 			for handler.(*api).sockets.count() > 0 && time.Since(began) < 2*within {
@@ -622,6 +626,18 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 			here.Close()
 		})
 	}
+}
+
+// goroutinesIn counts the goroutines that have called a function whose name contains a text.
+func goroutinesIn(name string) (n int) {
+	stacks := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		called, _, _ := strings.Cut(stack, "created by ")
+		if strings.Contains(called, name) {
+			n++
+		}
+	}
+	return n
 }
 
 // A snapshot is returned again until something is saved.

@@ -343,9 +343,14 @@ func TestWatch_SignalsChanges(t *testing.T) {
 		defer stop()
 		others, stopOthers := h.Watch("bob")
 		defer stopOthers()
+		var called atomic.Bool
+		defer h.OnChange("ann", func() { called.Store(true) })()
 		heard := func(what string, want bool) {
 			t.Helper()
 			synctest.Wait()
+			if called.Swap(false) != want {
+				t.Errorf("%s: called: %v", what, !want)
+			}
 			select {
 			case <-changed:
 				if !want {

@@ -10,12 +10,15 @@ import (
 // data. A watcher reads after Watch returns, and again after each signal.
 func (b *Broker) Watch(u UserID) (changed <-chan struct{}, stop func()) { return b.shown.watch(u) }
 
+// OnChange calls changed, which must not wait, where Watch signals. So a watcher needs no goroutine until then.
+func (b *Broker) OnChange(u UserID, changed func()) (stop func()) { return b.shown.add(u, changed) }
+
 // WatchJob signals when one of a user's jobs may look different. It does not signal changes of the user's other jobs, so that many watchers
 // of single jobs do not all read when one job changes. A change of a whole task by another process may be signaled only by Watch.
 func (b *Broker) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
-	stopJob, stopAll := b.shownJob.add(id, c), b.shownAll.add(u, c)
-	return c, func() {
+	changed, signal := newSignal()
+	stopJob, stopAll := b.shownJob.add(id, signal), b.shownAll.add(u, signal)
+	return changed, func() {
 		stopJob()
 		stopAll()
 	}
@@ -89,29 +92,37 @@ func (b *Broker) HandleWake(a Account) { b.woken.signal(a) }
 // a slow watcher misses nothing and delays no other.
 type signals[K comparable] struct {
 	mu sync.Mutex
-	m  map[K][]chan struct{}
+	m  map[K][]*func()
 }
 
 func (s *signals[K]) watch(key K) (changed <-chan struct{}, stop func()) {
+	changed, signal := newSignal()
+	return changed, s.add(key, signal)
+}
+
+// newSignal returns a channel with room for one signal, and what signals it without waiting.
+func newSignal() (received <-chan struct{}, signal func()) {
 	c := make(chan struct{}, 1)
-	return c, s.add(key, c)
-}
-
-// add also signals c, which has room for one signal, when the key changes.
-func (s *signals[K]) add(key K, c chan struct{}) (stop func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m == nil {
-		s.m = map[K][]chan struct{}{}
+	return c, func() {
+		select {
+		case c <- struct{}{}:
+		default: // a signal is pending
+		}
 	}
-	s.m[key] = append(s.m[key], c)
-	return func() { s.unwatch(key, c) }
 }
 
-func (s *signals[K]) unwatch(key K, c chan struct{}) {
+// add calls f, which must not wait, when the key changes.
+func (s *signals[K]) add(key K, f func()) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m[key] = slices.DeleteFunc(s.m[key], func(is chan struct{}) bool { return is == c }); len(s.m[key]) == 0 {
+	setInMap(&s.m, key, append(s.m[key], &f))
+	return func() { s.remove(key, &f) }
+}
+
+func (s *signals[K]) remove(key K, f *func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m[key] = slices.DeleteFunc(s.m[key], func(is *func()) bool { return is == f }); len(s.m[key]) == 0 {
 		delete(s.m, key)
 	}
 }
@@ -119,23 +130,18 @@ func (s *signals[K]) unwatch(key K, c chan struct{}) {
 func (s *signals[K]) signal(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	signalEach(s.m[key])
+	for _, f := range s.m[key] {
+		(*f)()
+	}
 }
 
 // all signals every key.
 func (s *signals[K]) all() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, watchers := range s.m {
-		signalEach(watchers)
-	}
-}
-
-func signalEach(watchers []chan struct{}) {
-	for _, c := range watchers {
-		select {
-		case c <- struct{}{}:
-		default: // a signal is pending
+	for _, each := range s.m {
+		for _, f := range each {
+			(*f)()
 		}
 	}
 }
