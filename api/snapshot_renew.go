@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -165,19 +166,13 @@ func (c *snapshotBuilder) places(last *snapshot, is dispatch.TaskChanges) (map[d
 		lines = append(lines, j.Account)
 	}
 	slices.Sort(lines)
-	var all map[dispatch.JobID]int
-	for i, a := range slices.Compact(lines) {
+	all := map[dispatch.JobID]int{}
+	for _, a := range slices.Compact(lines) {
 		some, err := c.Broker.QueuePlaces(c.ctx, last.topic.user, last.topic.task, a)
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			all = some
-			continue
-		}
-		for id, n := range some {
-			all[id] = n
-		}
+		maps.Copy(all, some)
 	}
 	return all, nil
 }
