@@ -135,7 +135,7 @@ func isSignedOut(err error) bool {
 // that changes something must be in JSON, which a form of another site cannot send.
 func (a *api) fromOwnPage(r *http.Request) bool {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
-	own := site == "same-origin" || site == "" && origin != "" && origin == originOf(a.PublicURL)
+	own := site == "same-origin" || site == "" && origin != "" && origin == dispatch.OriginOf(a.PublicURL)
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return own || site == "none" || site == "" && origin == ""
 	}
@@ -145,7 +145,7 @@ func (a *api) fromOwnPage(r *http.Request) bool {
 
 // checkStreamOrigin returns nil if the page of this service opens a stream. Browsers send Origin with every WebSocket.
 func (a *api) checkStreamOrigin(r *http.Request) error {
-	if origin := r.Header.Get("Origin"); origin == "" || origin != originOf(a.PublicURL) {
+	if origin := r.Header.Get("Origin"); origin == "" || origin != dispatch.OriginOf(a.PublicURL) {
 		return errForeignPage
 	}
 	return nil

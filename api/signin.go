@@ -213,7 +213,7 @@ func (a *api) formToken(r *http.Request) string {
 // comes from (Sec-Fetch-Site, or the older Origin) and the cookie, which no other site can read or set.
 func (a *api) checkOwnPage(r *http.Request) error {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
-	sameOrigin := site == "same-origin" || site == "" && origin != "" && origin == originOf(a.PublicURL)
+	sameOrigin := site == "same-origin" || site == "" && origin != "" && origin == dispatch.OriginOf(a.PublicURL)
 	r.Body = http.MaxBytesReader(nil, r.Body, 4<<10)
 	c, err := r.Cookie(a.cookie(formCookie, "", 0).Name)
 	if !sameOrigin || err != nil || c.Value == "" || subtle.ConstantTimeCompare([]byte(c.Value), []byte(r.PostFormValue("token"))) != 1 {
@@ -221,17 +221,6 @@ func (a *api) checkOwnPage(r *http.Request) error {
 			Text: "The form was not sent from a page of this service that you opened in the last 15 minutes in this browser. Nothing was changed. Open the page again, and allow its cookies."}
 	}
 	return nil
-}
-
-// originOf returns the origin of a URL as browsers write it (RFC 6454, section 6.2): in lower case, without the default
-// port; "" if it has none.
-func originOf(address string) string {
-	u, err := url.Parse(strings.ToLower(address))
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	port := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
-	return u.Scheme + "://" + strings.TrimSuffix(u.Host, port)
 }
 
 // invited reads for whom the link was made, if for anybody, and returns that part of the link.

@@ -201,12 +201,13 @@ func (a *api) originAllowed(r *http.Request) bool {
 	if origin == "" || slices.Contains(ours, origin) || slices.Contains(ours, "*") {
 		return true
 	}
-	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+	scheme, _, _ := strings.Cut(origin, "://")
+	own := dispatch.OriginOf(scheme + "://" + r.Host) // a proxy in front may have ended TLS
+	return own != "" && own == dispatch.OriginOf(origin)
 }
 
 func (a *api) origins() []string {
-	if own := originOf(a.PublicURL); own != "" {
+	if own := dispatch.OriginOf(a.PublicURL); own != "" {
 		return append([]string{own}, a.CORSOrigins...)
 	}
 	return a.CORSOrigins

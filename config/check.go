@@ -210,6 +210,14 @@ func (r *reader) checkURL(c *Config, key, text string) {
 	}
 }
 
+// checkAddress checks the URL of a server that is compared with those that requests name.
+func (r *reader) checkAddress(c *Config, key, text string) {
+	r.checkURL(c, key, text)
+	if _, err := dispatch.ParseAddress(text); err != nil && !r.failed(key) {
+		r.failAt(key, "%v", err)
+	}
+}
+
 // require reports a missing key. It returns whether the key is set.
 func (r *reader) require(key, value, what string) bool {
 	if value == "" {
@@ -299,10 +307,10 @@ func (r *reader) checkPlatform(c *Config, p *Platform, key string) {
 		r.failAt(key+".name", "use letters, digits, dots, dashes and underscores, 100 at most, and no slash")
 	}
 	if r.require(key+".endpoint", p.Endpoint, "write the platform's URL") {
-		r.checkURL(c, key+".endpoint", p.Endpoint)
+		r.checkAddress(c, key+".endpoint", p.Endpoint)
 	}
 	for i, alias := range p.Aliases {
-		r.checkURL(c, fmt.Sprintf("%s.aliases[%d]", key, i), alias)
+		r.checkAddress(c, fmt.Sprintf("%s.aliases[%d]", key, i), alias)
 	}
 	if p.Issuer != "" {
 		r.checkURL(c, key+".issuer", p.Issuer)
@@ -480,9 +488,10 @@ func (r *reader) claim(taken claims, value, key, what string) {
 
 // address returns a platform's address in one spelling, together with its protocol.
 func address(p Platform, endpoint string) string {
-	u, err := url.Parse(endpoint)
+	a, err := dispatch.ParseAddress(endpoint)
 	if err != nil {
-		return endpoint
+		return string(p.Protocol) + " " + endpoint
 	}
-	return string(p.Protocol) + " " + strings.ToLower(u.Host) + strings.TrimRight(u.Path, "/")
+	_, place, _ := strings.Cut(a.String(), "://")
+	return string(p.Protocol) + " " + place
 }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 )
@@ -15,9 +14,9 @@ const longestEndpoint = 2048
 func (b *Broker) Backend(s Service, l Label) (*Backend, error) {
 	var found *Backend
 	best := 0
-	given, ok := parseAddress(s.Endpoint)
+	given := strings.TrimSpace(s.Endpoint)
 	for _, backend := range b.Backends {
-		if !ok || backend.Label != l {
+		if len(given) > longestEndpoint || backend.Label != l {
 			continue
 		}
 		if n := backend.likeness(given); n > best {
@@ -44,11 +43,20 @@ func (b *Broker) choices(l Label) string {
 	return fmt.Sprintf("This endpoint is not one of the platforms that are configured for %s: %s.", l, strings.Join(names, ", "))
 }
 
-// likeness returns how well an address matches the backend; 0: not at all.
-func (b *Backend) likeness(given address) (best int) {
+// likeness returns how well an endpoint that a service names matches the backend; 0: not at all. Without a scheme, that of the
+// configured endpoint applies.
+func (b *Backend) likeness(given string) (best int) {
 	for _, own := range append([]string{b.Endpoint}, b.Aliases...) {
-		if a, ok := parseAddress(own); ok && given.at(a) {
-			best = max(best, pathLikeness(b.Label, given.path, a.path))
+		a, err := ParseAddress(own)
+		if err != nil {
+			continue
+		}
+		raw := given
+		if scheme, _, _ := strings.Cut(a.Origin, "://"); !strings.Contains(raw, "://") {
+			raw = scheme + "://" + raw
+		}
+		if asked, err := ParseAddress(raw); err == nil && !strings.Contains(raw, "?") && asked.Origin == a.Origin {
+			best = max(best, pathLikeness(b.Label, asked.path(), a.path()))
 		}
 	}
 	return best
@@ -73,63 +81,3 @@ func pathLikeness(l Label, given, own string) int {
 var version = regexp.MustCompile(`(?i)(/\.well-known/openeo|(/openeo)?(/v?\d+(\.\d+)*)?)$`)
 
 func trimVersion(path string) string { return version.ReplaceAllLiteralString(path, "") }
-
-// address is the part of a URL that locates a resource.
-type address struct {
-	scheme, host, port string // "" if not given
-	path               string // escaped, without a slash at the end
-}
-
-// parseAddress parses an absolute URL, with http, https or no scheme. It rejects URLs longer than longestEndpoint bytes, URLs without a
-// host, URLs with a user, a query or a fragment, and URLs whose path is misleading.
-func parseAddress(s string) (address, bool) {
-	s = strings.TrimSpace(s)
-	if len(s) > longestEndpoint {
-		return address{}, false
-	}
-	if !strings.Contains(s, "://") {
-		s = "//" + s
-	}
-	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || misleading(u) {
-		return address{}, false
-	}
-	if u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https" {
-		return address{}, false
-	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	return address{u.Scheme, host, u.Port(), strings.TrimRight(u.EscapedPath(), "/")}, true
-}
-
-// misleading reports whether the path of u contains an escaped slash, a backslash, or a segment . or .., escaped or not, so that it may
-// lead to another resource than it seems to.
-func misleading(u *url.URL) bool {
-	if strings.Count(u.Path, "/") != strings.Count(u.EscapedPath(), "/") || strings.Contains(u.Path, `\`) {
-		return true
-	}
-	for segment := range strings.SplitSeq(u.Path, "/") {
-		if segment == "." || segment == ".." {
-			return true
-		}
-	}
-	return false
-}
-
-// at reports whether a is on the same server as own. If a has no scheme, that of own applies. If a has no port, the default of the scheme
-// applies.
-func (a address) at(own address) bool {
-	if a.scheme == "" {
-		a.scheme = own.scheme
-	}
-	return a.host == own.host && a.scheme == own.scheme && a.realPort() == own.realPort()
-}
-
-func (a address) realPort() string {
-	switch {
-	case a.port != "":
-		return a.port
-	case a.scheme == "http":
-		return "80"
-	}
-	return "443"
-}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ var endpoints = []struct {
 	{OpenEO, "HTTPS://OpenEO.Dataspace.example:443//", "cdse"},
 	{OpenEO, "openeo.dataspace.example", "cdse"},
 	{OpenEO, "openeo.dataspace.example:443", "cdse"},
-	{OpenEO, "openeo.dataspace.example.", "cdse"},
+	{OpenEO, "openeo.dataspace.example.", ""},
 	{OpenEO, "openeo.dataspace.example/openeo", "cdse"},
 	{OpenEO, "https://openeo.dataspace.example/openeo/1.2.0", "cdse"},
 	{OpenEO, "https://openeo.dataspace.example/openeo/1.2.0/", "cdse"},
@@ -76,6 +77,7 @@ var endpoints = []struct {
 	{OGCProcess, "https://ogc.example/ogc-api/../admin", ""},
 	{OGCProcess, "https://ogc.example/ogc-api/%2e%2e/admin", ""},
 	{OGCProcess, "https://ogc.example/ogc-api/x%2f..%2fadmin", ""},
+	{OGCProcess, "https://ogc.example/ogc-api/deep;x/processes/ndvi", ""},
 	{OGCProcess, "dataspace.example:8443/ns/processes/x", "gateway"},
 	{OGCProcess, "dataspace.example", ""},
 	{"neither", "https://ogc.example/ogc-api", ""},
@@ -169,9 +171,12 @@ func FuzzBackend(f *testing.F) {
 			}
 			return
 		}
-		a, ok := parseAddress(s)
+		if s = strings.TrimSpace(s); !strings.Contains(s, "://") {
+			s = "//" + s
+		}
+		u, err := url.Parse(s)
 		for _, own := range append([]string{found.Endpoint}, found.Aliases...) {
-			if o, _ := parseAddress(own); ok && found.Label == label && strings.EqualFold(a.host, o.host) {
+			if o, _ := url.Parse(own); err == nil && found.Label == label && strings.EqualFold(u.Hostname(), o.Hostname()) {
 				return
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -302,18 +301,6 @@ func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) 
 
 // SameOrigin reports whether two URLs have the same scheme, host and port.
 func SameOrigin(a, b string) bool {
-	x, y := origin(a), origin(b)
-	return x != "" && x == y
+	x := dispatch.OriginOf(a)
+	return x != "" && x == dispatch.OriginOf(b)
 }
-
-// origin returns scheme, host and port of a URL in one spelling; "" if it has none.
-func origin(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	scheme := strings.ToLower(u.Scheme)
-	return scheme + "://" + strings.ToLower(u.Hostname()) + ":" + cmp.Or(u.Port(), defaultPorts[scheme])
-}
-
-var defaultPorts = map[string]string{"http": "80", "https": "443"}

@@ -32,21 +32,21 @@ func newRules(c Config) rules {
 		if !strings.Contains(t, "://") {
 			t = "https://" + t
 		}
-		r.trusted = append(r.trusted, origin(t))
+		if o := dispatch.OriginOf(t); o != "" {
+			r.trusted = append(r.trusted, o)
+		}
 	}
 	return r
 }
 
-func (r rules) trusts(u *url.URL) bool { return slices.Contains(r.trusted, origin(u.String())) }
+func (r rules) trusts(u *url.URL) bool {
+	return slices.Contains(r.trusted, dispatch.OriginOf(u.String()))
+}
 
 // trustsAddress is trusts for host:port, all that is known when connecting.
 func (r rules) trustsAddress(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	at := strings.ToLower(host) + ":" + port
-	return err == nil && slices.ContainsFunc(r.trusted, func(o string) bool {
-		_, it, _ := strings.Cut(o, "://")
-		return it == at
-	})
+	at := []string{dispatch.OriginOf("https://" + address), dispatch.OriginOf("http://" + address)}
+	return slices.ContainsFunc(r.trusted, func(o string) bool { return slices.Contains(at, o) })
 }
 
 func noExemption(string) bool { return false }

@@ -2,37 +2,11 @@ package ogcapi
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// address is a place on a server in a normal form, so that two spellings of the same address compare equal.
-type address struct {
-	origin string   // scheme, host and port, without the scheme's default port
-	path   []string // segments, unescaped
-}
-
-func (a address) String() string {
-	s := a.origin
-	for _, segment := range a.path {
-		s += "/" + url.PathEscape(segment)
-	}
-	return s
-}
-
-// below returns the rest of b's path if b is a or lies below it.
-func (a address) below(b address) ([]string, bool) {
-	n := len(a.path)
-	if a.origin != b.origin || len(b.path) < n || !slices.Equal(a.path, b.path[:n]) {
-		return nil, false
-	}
-	return b.path[n:], true
-}
 
 // addressFault describes a fault of an address to users.
 type addressFault string
@@ -41,54 +15,35 @@ func (w addressFault) Error() string { return string(w) }
 
 const (
 	errNotURL    addressFault = "It is not an absolute URL."
-	errSpelling  addressFault = "It has parts that a platform's address must not have, such as a user name, a query, a fragment or \"..\"."
+	errSpelling  addressFault = "It has parts that a platform's address must not have, such as a user name, a query, a fragment, \";\" or \"..\"."
 	errElsewhere addressFault = "It contradicts another member of the service, which names another process or path."
 	errNoProcess addressFault = "It is neither the identifier of a process nor an address that ends in /processes/{id}."
 )
 
-// parseAddress parses an absolute URL. It refuses everything that could lead to another place than it seems to.
-func parseAddress(raw string) (address, error) {
-	u, err := url.Parse(raw)
+// parseAddress parses the URL of a place on a server.
+func parseAddress(raw string) (dispatch.Address, error) {
+	a, err := dispatch.ParseAddress(raw)
 	switch {
-	case err != nil || u.Host == "" || u.Opaque != "":
-		return address{}, errNotURL
-	case u.User != nil || u.ForceQuery || u.RawQuery != "" || strings.ContainsAny(raw, "#\\"):
-		return address{}, errSpelling
+	case err != nil && dispatch.OriginOf(raw) == "":
+		return a, errNotURL
+	case err != nil || a.Query != "" || strings.Contains(raw, "?") || slices.ContainsFunc(a.Path, isOverlong):
+		return a, errSpelling
 	}
-	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
-	switch scheme {
-	case "https":
-		host = strings.TrimSuffix(host, ":443")
-	case "http":
-		host = strings.TrimSuffix(host, ":80")
-	}
-	path, err := parsePath(u.EscapedPath())
-	return address{origin: scheme + "://" + host, path: path}, err
+	return a, nil
 }
 
 // parsePath parses an escaped path and drops empty segments.
 func parsePath(raw string) ([]string, error) {
-	var path []string
-	for escaped := range strings.SplitSeq(raw, "/") {
-		if escaped == "" {
-			continue
-		}
-		segment, err := url.PathUnescape(escaped)
-		if err != nil || !isSegment(segment) {
-			return nil, errSpelling
-		}
-		path = append(path, segment)
+	path, err := dispatch.ParsePath(raw)
+	if err != nil || slices.ContainsFunc(path, isOverlong) {
+		return nil, errSpelling
 	}
 	return path, nil
 }
 
 const maxSegment = 256 // bytes
 
-// isSegment reports whether s stays one path segment, whatever a server does with it.
-func isSegment(s string) bool {
-	return s != "" && s != "." && s != ".." && len(s) <= maxSegment && utf8.ValidString(s) &&
-		s == strings.TrimSpace(s) && !strings.ContainsAny(s, `/\?#%`) && strings.IndexFunc(s, unicode.IsControl) < 0
-}
+func isOverlong(segment string) bool { return len(segment) > maxSegment }
 
 // splitProcess splits a path that ends in processes/{id}, or in processes.
 func splitProcess(path []string) (root []string, process string) {
@@ -102,12 +57,12 @@ func splitProcess(path []string) (root []string, process string) {
 }
 
 // root returns the address of the API; raw may be the URL of a process below it.
-func root(raw string) address {
+func root(raw string) dispatch.Address {
 	a, err := parseAddress(raw)
 	if err != nil {
-		return address{}
+		return dispatch.Address{}
 	}
-	a.path, _ = splitProcess(a.path)
+	a.Path, _ = splitProcess(a.Path)
 	return a
 }
 
@@ -122,7 +77,7 @@ func (p *Platform) base(at place) string {
 	if len(at.path) == 0 {
 		return ""
 	}
-	return address{p.endpoint.origin, slices.Concat(p.endpoint.path, at.path)}.String()
+	return dispatch.Address{Origin: p.endpoint.Origin, Path: slices.Concat(p.endpoint.Path, at.path)}.String()
 }
 
 // Base returns the URL below which the service's process and its jobs lie.
@@ -139,7 +94,7 @@ func (p *Platform) Base(s dispatch.Service) (string, error) {
 func (p *Platform) locate(s dispatch.Service) (place, error) {
 	raw := s.Endpoint
 	if !strings.Contains(raw, "://") {
-		scheme, _, _ := strings.Cut(p.endpoint.origin, "://")
+		scheme, _, _ := strings.Cut(p.endpoint.Origin, "://")
 		raw = scheme + "://" + raw
 	}
 	at, err := p.parseOwn(raw)
@@ -169,8 +124,8 @@ func (p *Platform) parseOwn(raw string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	for _, known := range append([]address{p.endpoint}, p.aliases...) {
-		if rest, ok := known.below(a); ok {
+	for _, known := range append([]dispatch.Address{p.endpoint}, p.aliases...) {
+		if rest, ok := known.Below(a); ok {
 			path, process := splitProcess(rest)
 			if slices.Contains(path, "processes") {
 				return place{}, errSpelling
@@ -253,7 +208,7 @@ func (p *Platform) candidates(at place, raw string) ([]place, error) {
 	all := []place{{at.path, process}}
 	if len(prefix) > 0 {
 		all = all[:0]
-		if named, err := p.parseOwn(p.endpoint.origin + "/" + strings.TrimLeft(raw, "/")); err == nil {
+		if named, err := p.parseOwn(p.endpoint.Origin + "/" + strings.TrimLeft(raw, "/")); err == nil {
 			all = append(all, named)
 		}
 		for n := range len(at.path) + 1 { // both may contain the namespace

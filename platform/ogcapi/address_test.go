@@ -166,7 +166,7 @@ func FuzzLocate(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)
 		}
-		rest, below := p.endpoint.below(a)
+		rest, below := p.endpoint.Below(a)
 		if !below || len(rest) < 3 || rest[len(rest)-1] != "execution" || rest[len(rest)-2] != place.process {
 			t.Fatalf("%s is not below the endpoint", url)
 		}

@@ -195,7 +195,7 @@ func (p *Platform) ownBase(u *url.URL, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rest, ok := p.endpoint.below(a)
+	rest, ok := p.endpoint.Below(a)
 	if !ok {
 		return "", errElsewhere
 	}

@@ -101,7 +101,7 @@ func (p *Platform) nextPage(a *upstream.Answer, got *page) (string, error) {
 		return "", nil
 	}
 	next, err := a.URL.Parse(href)
-	if err != nil || !upstream.SameOrigin(next.String(), p.endpoint.origin) {
+	if err != nil || !upstream.SameOrigin(next.String(), p.endpoint.Origin) {
 		return "", incomplete("its next page is on another server")
 	}
 	return next.String(), nil

@@ -104,7 +104,7 @@ func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream
 func (p *Platform) follower(ctx context.Context, t dispatch.Token) follow {
 	return func(href string) (document, error) {
 		read := p.readElsewhere
-		if upstream.SameOrigin(href, p.endpoint.origin) {
+		if upstream.SameOrigin(href, p.endpoint.Origin) {
 			read = func(ctx context.Context, href string) (*upstream.Answer, error) {
 				return p.get(ctx, opResults, href, t)
 			}

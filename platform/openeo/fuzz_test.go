@@ -2,6 +2,7 @@ package openeo
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -153,6 +154,36 @@ func TestSubstitute(t *testing.T) {
 		wanted, _ := json.Marshal(want)
 		if string(got) != string(wanted) {
 			t.Fatalf("got %s, want %s", got, wanted)
+		}
+	})
+}
+
+// TestIsPublic_SpellingsOfJobResults: no spelling that a back-end may read as the URL of a job's results passes for a public document.
+func TestIsPublic_SpellingsOfJobResults(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spell := func(word string) string {
+			var b strings.Builder
+			for _, c := range word {
+				switch rapid.IntRange(0, 5).Draw(t, "spelling") {
+				case 0:
+					fmt.Fprintf(&b, "%%%02x", c)
+				case 1:
+					b.WriteString(strings.ToUpper(string(c)))
+				case 2:
+					fmt.Fprintf(&b, "%%25%02x", c)
+				default:
+					b.WriteRune(c)
+				}
+			}
+			return b.String()
+		}
+		slash := rapid.SampledFrom([]string{"/", "//", "/./", "/x/../", ";a=b/", ";/", `\`, "%2f", "%5C", "/%2e/"})
+		end := rapid.SampledFrom([]string{"", "/", "//", ";", ";x", ";x=1;y", "?", "?a=b", "#", "#x", "/.", "%09", "\t", " ", "%20", "%00", "/x/.."})
+		scheme := rapid.SampledFrom([]string{"https://", "HTTPS://", "http://", `https:\\`, "https:///", " https://"}).Draw(t, "scheme")
+		host := rapid.SampledFrom([]string{"a.example", "A.EXAMPLE.", "a.example:443", "u:p@a.example", "[::1]", "127.1", "m\u00fcnchen.example"}).Draw(t, "host")
+		raw := scheme + host + slash.Draw(t, "root") + spell("jobs") + slash.Draw(t, "slash") + "j-7" + slash.Draw(t, "slash") + spell("results") + end.Draw(t, "end")
+		if isPublic(raw) {
+			t.Fatalf("%q is taken for a public URL", raw)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -291,17 +290,17 @@ func (c *permission) onlyPublic(arguments any, names []string) (all bool, at []a
 	return all, nil
 }
 
-// jobResultsPath matches the end of an unsigned URL of a job's results. Back-ends take such a URL for the account's own job, whatever
-// its host.
-var jobResultsPath = regexp.MustCompile(`(^|/)jobs/[^/]*/results$`)
-
-// isPublic reports whether an address is a URL, and not one of a job's results that only its account may read.
+// isPublic reports whether an address is a URL, and not one of a job's results that only its account may read: back-ends take an
+// unsigned URL that ends in /jobs/ID/results for the account's own job, whatever its host. A URL that back-ends may read in another way
+// than this check does is not public, either.
 func isPublic(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil || !slices.Contains([]string{"http", "https"}, strings.ToLower(u.Scheme)) || u.Host == "" {
+	a, err := dispatch.ParseAddress(address)
+	if err != nil {
 		return false
 	}
-	return !jobResultsPath.MatchString(strings.TrimRight(u.Path, "/"))
+	end := a.Path[max(len(a.Path)-3, 0):]
+	isJobs := func(segment string) bool { return strings.EqualFold(segment, "jobs") }
+	return len(end) == 0 || !strings.EqualFold(end[len(end)-1], "results") || !slices.ContainsFunc(end, isJobs)
 }
 
 // possibleValues returns what v may stand for: itself, or the values of the parameter that it refers to. A reference that cannot be
