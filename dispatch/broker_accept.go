@@ -113,7 +113,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err != nil {
 		return Draft{}, r, err
 	}
-	if err := backend.permitted(r); err != nil {
+	if err := backend.permitted(r.ofJobs(d)); err != nil {
 		return Draft{}, r, err
 	}
 	hooks, err := b.targets(u, r, d)

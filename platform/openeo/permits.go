@@ -22,7 +22,8 @@ var costlyOptions = []string{"plan", "budget"}
 // Permitted checks the options of a request.
 func (p *Platform) Permitted(r dispatch.Request) error {
 	var given map[string]json.RawMessage
-	if p.permits == nil || r.Options == nil || json.Unmarshal(r.Options, &given) != nil {
+	options := r.PlatformOptions()
+	if p.permits == nil || options == nil || json.Unmarshal(options, &given) != nil {
 		return nil
 	}
 	for _, name := range costlyOptions {
