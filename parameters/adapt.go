@@ -13,7 +13,7 @@ import (
 )
 
 // adapter converts a schema as openEO or OpenAPI 3.0 writes it to JSON Schema draft-07: arrays of alternatives,
-// nullable, boolean exclusive bounds, and subtypes that imply more than their keywords. A keyword whose value has the
+// nullable, boolean exclusive bounds, alternatives that differ in more than values show, and subtypes that imply more than their keywords. A keyword whose value has the
 // wrong form is left out and becomes a fault, so that the rest can still be checked.
 //
 // References into the document become references to definitions of the new one, one for each target, because positions
@@ -79,6 +79,7 @@ func (a *adapter) object(n *node) any {
 			a.fault("%q is not %s", name, k.what)
 		}
 	}
+	relaxOneOf(out)
 	addImplied(out)
 	prepay(out)
 	out[costWord] = cost(len(n.members) + weight(out))
@@ -86,6 +87,24 @@ func (a *adapter) object(n *node) any {
 		return map[string]any{"anyOf": []any{out, map[string]any{"type": "null"}}, costWord: cost(2)}
 	}
 	return out
+}
+
+// relaxOneOf has a value match any of the alternatives of oneOf, in place of exactly one. What tells alternatives apart is often no part of the
+// value, such as the media type of a text, or in a document that is not read. Then values of every alternative would be refused.
+func relaxOneOf(out map[string]any) {
+	list, is := out["oneOf"]
+	if !is {
+		return
+	}
+	delete(out, "oneOf")
+	if _, both := out["anyOf"]; !both {
+		out["anyOf"] = list
+		return
+	}
+	inner := map[string]any{"anyOf": list}
+	inner[costWord] = cost(weight(inner))
+	all, _ := out["allOf"].([]any)
+	out["allOf"] = append(all, inner)
 }
 
 // weight is the cost of visiting a schema beyond one step for each keyword.

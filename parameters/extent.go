@@ -16,7 +16,7 @@ func extent(value json.RawMessage) (b box, crosses, ok bool) {
 		return b, e.unclear, false
 	}
 	west, east, crosses := e.longitudes()
-	return box{west.text, e.south.text, east.text, e.north.text, nil}, crosses, true
+	return box{West: west.text, South: e.south.text, East: east.text, North: e.north.text, lonLat: true}, crosses, true
 }
 
 // ordinate is a coordinate with its original text.

@@ -95,8 +95,19 @@ func inDegrees(crs json.RawMessage) bool {
 	return text == "" || text == "NULL" || text == "4326" || text == `"EPSG:4326"` || strings.Contains(text, "CRS84")
 }
 
-// timeForms are the forms of the times that are compared.
-var timeForms = []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05"}
+// namesCRS84 reports whether a reference system is named as longitude and latitude, in this order.
+func namesCRS84(crs json.RawMessage) bool {
+	return strings.Contains(strings.ToUpper(string(crs)), "CRS84")
+}
+
+// namesDegrees reports whether a reference system is named as that of longitudes and latitudes, in any order.
+func namesDegrees(crs json.RawMessage) bool {
+	code := epsg.FindStringSubmatch(strings.Trim(string(crs), `"`))
+	return namesCRS84(crs) || code != nil && code[1] == "4326"
+}
+
+// timeForms are the forms of the times that are recognized.
+var timeForms = []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime}
 
 // badInterval says why an interval, an array of two times or a text with a slash between them, contains no time. Open ends and other forms are left
 // to the service.

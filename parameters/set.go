@@ -30,7 +30,7 @@ type Set struct {
 
 type parameter struct {
 	dispatch.Parameter
-	corners bool      // a bounding box is an object with west, south, east and north
+	box     boxFormat // of a bounding box
 	geoJSON bool      // GeoJSON is accepted
 	schema  *compiled // nil if the schema cannot be used: then every value is accepted, and the parameter has a Warning
 }
@@ -43,7 +43,7 @@ func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 		check, faults := r.compile(p.Schema)
 		p.Warning = warning(p.Name, faults)
 		alternatives := d.schema(d.root).alternatives(0)
-		s.parameters[p.Name] = parameter{p, asksForCorners(alternatives), slices.ContainsFunc(alternatives, schema.isGeoJSON), check}
+		s.parameters[p.Name] = parameter{p, newBoxFormat(alternatives), slices.ContainsFunc(alternatives, schema.isGeoJSON), check}
 		s.names = append(s.names, p.Name)
 	}
 	return s
@@ -190,7 +190,7 @@ func innermost(e *jsonschema.ValidationError, most int) (all []*jsonschema.Valid
 		return []*jsonschema.ValidationError{e}
 	}
 	switch e.ErrorKind.(type) {
-	case *kind.AnyOf, *kind.OneOf:
+	case *kind.AnyOf:
 		return innermost(deepestOf(e.Causes), most)
 	}
 	for _, c := range e.Causes {

@@ -27,10 +27,21 @@ func (p parameter) shapes(value json.RawMessage) []json.RawMessage {
 	return append([]json.RawMessage{value}, others...)
 }
 
-// box is a bounding box in the form of openEO, west, south, east and north; the others keep crs, base and height.
+// boxForm is the form of a bounding box.
+type boxForm int
+
+const (
+	boxOfCorners boxForm = iota // an object with west, south, east and north, as in openEO
+	boxOfOGC                    // an object with bbox, and perhaps crs, as in OGC API - Processes (18-062r2, section 7.11.2.3)
+	boxAsList                   // an array of numbers
+)
+
+// box is a bounding box.
 type box struct {
 	West, South, East, North json.Number
-	crs                      json.RawMessage
+	bbox                     []json.Number   // the four or six numbers of an OGC form; nil: it had another form
+	crs                      json.RawMessage // as given; nil: none
+	lonLat                   bool            // its sides are certainly longitudes and latitudes
 }
 
 // boxes converts GeoJSON to a bounding box, unless GeoJSON is accepted too, and one form of bounding box to another.
@@ -38,24 +49,89 @@ type box struct {
 // An area across the antimeridian has a box whose west is greater than its east, in OGC API as in RFC 7946, section
 // 5.2. openEO does not define such boxes, and back-ends compare west and east as least and greatest; there the area is
 // not converted, because the box would span the globe.
-func (p parameter) boxes(value json.RawMessage) []json.RawMessage {
-	b, corners, ok := boxOf(value)
+func (p parameter) boxes(value json.RawMessage) (all []json.RawMessage) {
+	b, form, ok := boxOf(value)
 	switch {
-	case ok && p.corners && !corners && b.crosses():
-		return []json.RawMessage{value}
-	case ok && corners != p.corners:
+	case ok && form == p.box.form:
+		all = append(all, value)
+		if form != boxOfOGC || b.crs != nil {
+			return all
+		}
+	case ok:
+		ok = p.box.form != boxOfCorners || !b.crosses()
 	case !ok && !p.geoJSON:
 		var crosses bool
-		if b, crosses, ok = extent(value); !ok || crosses && p.corners {
-			return []json.RawMessage{value}
+		if b, crosses, ok = extent(value); crosses && p.box.form == boxOfCorners {
+			ok = false
 		}
-	default:
+	}
+	if ok {
+		all = append(all, p.box.convert(b)...)
+	}
+	if len(all) == 0 {
 		return []json.RawMessage{value}
 	}
-	if p.corners {
-		return []json.RawMessage{b.corners()}
+	return all
+}
+
+// boxFormat is the form of bounding box that a parameter takes, and how its reference system is named.
+type boxFormat struct {
+	form    boxForm
+	degrees []json.RawMessage // the names that the schema has for longitude and latitude, of which it has at least one
+	implied bool              // a box without crs is in longitude and latitude
+}
+
+// crs84 is the reference system of a box without crs in OGC API - Processes.
+var crs84 = json.RawMessage(`"http://www.opengis.net/def/crs/OGC/1.3/CRS84"`)
+
+// newBoxFormat reads which form of bounding box the first alternative that is one asks for.
+func newBoxFormat(alternatives []schema) boxFormat {
+	f := boxFormat{implied: true}
+	i := slices.IndexFunc(alternatives, schema.isBoundingBox)
+	if i < 0 {
+		return f
 	}
-	return []json.RawMessage{b.ogc()}
+	s := alternatives[i]
+	if _, west := s.Properties["west"]; s.Subtype == "bounding-box" || west {
+		return f
+	}
+	if f.form = boxOfOGC; s.is("array") {
+		f.form = boxAsList
+	}
+	if crs := s.Properties["crs"]; crs != nil {
+		for _, l := range s.doc.schema(crs).alternatives(0) {
+			f.implied = f.implied && (l.Default == nil || namesDegrees(l.Default))
+			f.degrees = append(f.degrees, slices.DeleteFunc(append([]json.RawMessage{l.Default}, l.options()...), func(name json.RawMessage) bool {
+				return name == nil || !namesDegrees(name)
+			})...)
+		}
+	}
+	if f.degrees == nil {
+		f.degrees = []json.RawMessage{crs84}
+	}
+	return f
+}
+
+// convert returns a box in the parameter's form: once for each name that its reference system may have, the most likely first; none if it
+// cannot be converted. The names of longitude and latitude are interchangeable. Any other is kept as it was given.
+func (f boxFormat) convert(b box) (all []json.RawMessage) {
+	switch {
+	case f.form == boxOfCorners:
+		return []json.RawMessage{b.corners()}
+	case f.form == boxAsList && b.lonLat:
+		return []json.RawMessage{b.list()}
+	case f.form == boxAsList:
+		return nil
+	case !b.lonLat:
+		return []json.RawMessage{b.ogc(b.crs)}
+	}
+	if f.implied {
+		all = append(all, b.ogc(nil))
+	}
+	for _, name := range f.degrees {
+		all = append(all, b.ogc(name))
+	}
+	return all
 }
 
 // cannotCross reports whether a value is an area across the antimeridian, and the parameter a box of openEO, to which it is not converted.
@@ -63,8 +139,8 @@ func (p parameter) cannotCross(value json.RawMessage) bool {
 	if p.Type != dispatch.BoundingBox {
 		return false
 	}
-	if b, corners, ok := boxOf(value); ok {
-		return p.corners && !corners && b.crosses()
+	if b, form, ok := boxOf(value); ok {
+		return p.box.form == boxOfCorners && form != boxOfCorners && b.crosses()
 	}
 	_, crosses, _ := extent(value)
 	return crosses
@@ -73,64 +149,71 @@ func (p parameter) cannotCross(value json.RawMessage) bool {
 // geometries converts a bounding box to a polygon.
 func (p parameter) geometries(value json.RawMessage) []json.RawMessage {
 	b, _, ok := boxOf(value)
-	if !ok || b.crs != nil { // a GeoJSON polygon is always in degrees
+	if !ok || !b.lonLat { // as a GeoJSON polygon always is
 		return []json.RawMessage{value}
 	}
 	return []json.RawMessage{b.polygon(), b.feature(), b.collection()}
 }
 
-// asksForCorners reports whether a bounding box is an object with west, south, east and north and not an array, as in
-// OGC API - Processes.
-func asksForCorners(alternatives []schema) bool {
-	i := slices.IndexFunc(alternatives, schema.isBoundingBox)
-	if i < 0 {
-		return true
-	}
-	_, west := alternatives[i].Properties["west"]
-	return alternatives[i].Subtype == "bounding-box" || west
-}
-
-// boxOf reads a bounding box in any form. corners reports whether it has west, south, east and north.
-func boxOf(value json.RawMessage) (b box, corners, ok bool) {
+// boxOf reads a bounding box in any form.
+func boxOf(value json.RawMessage) (b box, form boxForm, ok bool) {
 	var c struct {
 		West, South, East, North *json.Number
 		BBox                     []json.Number   `json:"bbox"`
 		CRS                      json.RawMessage `json:"crs"`
 		Type                     string          `json:"type"`
 	}
+	form = boxOfOGC
 	if bytes.HasPrefix(bytes.TrimSpace(value), []byte("[")) {
+		form = boxAsList
 		if json.Unmarshal(value, &c.BBox) != nil {
-			return b, false, false
+			return b, form, false
 		}
 	} else if json.Unmarshal(value, &c) != nil || c.Type != "" { // GeoJSON may have a bbox too
-		return b, false, false
+		return b, form, false
+	}
+	if b = (box{bbox: c.BBox}); !isNull(c.CRS) {
+		b.crs = c.CRS
 	}
 	switch {
 	case slices.Contains(c.BBox, ""): // null, which is no 0
-		return b, false, false
+		return b, form, false
 	case c.West != nil && c.South != nil && c.East != nil && c.North != nil:
-		return box{*c.West, *c.South, *c.East, *c.North, c.CRS}, true, true
+		form, b.bbox = boxOfCorners, nil
+		b.West, b.South, b.East, b.North = *c.West, *c.South, *c.East, *c.North
 	case len(c.BBox) == 4:
-		return box{c.BBox[0], c.BBox[1], c.BBox[2], c.BBox[3], c.CRS}, false, true
+		b.West, b.South, b.East, b.North = c.BBox[0], c.BBox[1], c.BBox[2], c.BBox[3]
 	case len(c.BBox) == 6:
-		return box{c.BBox[0], c.BBox[1], c.BBox[3], c.BBox[4], c.CRS}, false, true
+		b.West, b.South, b.East, b.North = c.BBox[0], c.BBox[1], c.BBox[3], c.BBox[4]
+	default:
+		return b, form, false
 	}
-	return b, false, false
+	// The corners of openEO are named. In any other form, EPSG:4326 may mean that latitudes come first.
+	b.lonLat = b.crs == nil || namesCRS84(b.crs) || form == boxOfCorners && namesDegrees(b.crs)
+	return b, form, true
 }
 
+// corners returns the form of openEO; without crs it is EPSG:4326.
 func (b box) corners() json.RawMessage {
 	m := map[string]any{"west": b.West, "south": b.South, "east": b.East, "north": b.North}
-	if b.crs != nil {
+	if b.crs != nil && !namesCRS84(b.crs) {
 		m["crs"] = b.crs
 	}
 	return text(m)
 }
 
+func (b box) list() json.RawMessage {
+	return text([]json.Number{b.West, b.South, b.East, b.North})
+}
+
 // ogc returns the form of OGC 18-062r2, section 7.11.2.3; without crs it is CRS84.
-func (b box) ogc() json.RawMessage {
-	m := map[string]any{"bbox": []json.Number{b.West, b.South, b.East, b.North}}
-	if b.crs != nil {
-		m["crs"] = b.crs
+func (b box) ogc(crs json.RawMessage) json.RawMessage {
+	m := map[string]any{"bbox": b.bbox}
+	if b.bbox == nil {
+		m["bbox"] = []json.Number{b.West, b.South, b.East, b.North}
+	}
+	if crs != nil {
+		m["crs"] = crs
 	}
 	return text(m)
 }
@@ -231,17 +314,21 @@ func nth(value json.RawMessage, n int) json.RawMessage {
 	return value
 }
 
-// joined returns an interval of two dates as one text, which OGC services expect.
+// joined returns an interval of two dates as one text, which OGC services expect. Any other list of texts is no interval.
 func joined(value json.RawMessage) []json.RawMessage {
 	var ends []*string
-	if json.Unmarshal(value, &ends) != nil || len(ends) != 2 {
+	if json.Unmarshal(value, &ends) != nil || len(ends) != 2 || ends[0] == nil && ends[1] == nil {
 		return nil
 	}
 	texts := [2]string{"..", ".."}
 	for i, s := range ends {
-		if s != nil {
-			texts[i] = *s
+		if s == nil {
+			continue
 		}
+		if _, isTime := timeOf(*s); !isTime {
+			return nil
+		}
+		texts[i] = *s
 	}
 	return []json.RawMessage{text(texts[0] + "/" + texts[1])}
 }

@@ -136,7 +136,7 @@ func typeOf(raw json.RawMessage) (dispatch.ParamType, bool) {
 }
 
 // isBoundingBox recognizes a bounding box by the subtype (openEO), by the format or schema of OGC API - Processes 1.0
-// (section 7.11.2.3), or by its members.
+// (section 7.11.2.3), by the format that some servers use for it, or by its members.
 func (s schema) isBoundingBox() bool {
 	_, bbox := s.Properties["bbox"]
 	_, feature := s.Properties["geometry"]
@@ -146,7 +146,7 @@ func (s schema) isBoundingBox() bool {
 			corners++
 		}
 	}
-	return s.Subtype == "bounding-box" || s.Format == "ogc-bbox" || strings.HasSuffix(s.Ref, "bbox.yaml") ||
+	return s.Subtype == "bounding-box" || s.Format == "ogc-bbox" || s.Format == "bounding-box" || strings.HasSuffix(s.Ref, "bbox.yaml") ||
 		bbox && slices.Contains(s.Required, "bbox") && !feature || corners == 4
 }
 
