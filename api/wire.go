@@ -401,7 +401,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.TrialEnded:         "The first jobs of this task, which ran on trial, have ended. Look at their results and costs, then resume the task to run the others, or cancel it.",
 	dispatch.Stalled:            "The platform has reported no progress of this job for hours. It may hang there. It continues unless you cancel it.",
 	dispatch.RefusedForbidden:   "The platform does not permit this for your account. Ask its operator for permission, or choose another platform.",
-	dispatch.RefusedUnsupported: "The platform does not support this. Choose another service or platform, or try a synchronous run.",
+	dispatch.RefusedUnsupported: "The platform does not support this. Choose another service or platform.",
 	dispatch.Overdue:            "The job took longer than the max_duration that it was submitted with, and was canceled. Submit it again with more time, or without that option.",
 	dispatch.ServiceChanged:     "The document that defines the service has changed since this was accepted. Waiting jobs are still submitted, and run with the document as it is then, unless they are pinned (options.pin).",
 	dispatch.ApplicationUnreachable: "The document at the application's address cannot be fetched. Check that the address is right and that it can be read without a sign-in. " +

@@ -104,7 +104,8 @@ func (b *Backend) checker(r Request) Checker {
 	return c
 }
 
-// check returns an error if parameters of a request are wrong, and a warning if they could not be checked completely within checkWithin.
+// check returns an error if a request is wrong, and a warning if it could not be checked completely within checkWithin. The error is Invalid or
+// DocumentInvalid, or Unsupported if the service has only synchronous runs.
 func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (warning string, err error) {
 	checker := backend.checker(r)
 	if checker == nil {
@@ -113,13 +114,18 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	warning, err = checker.Check(ctx, Token{}, r, d)
-	if Is(err, SignInRequired) || Is(err, Forbidden) {
+	if Is(err, SignInRequired) || Is(err, Forbidden) || Is(err, NotFound) { // some platforms hide from others what an account may use
 		warning, err = withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t Token) (string, error) {
 			return checker.Check(ctx, t, r, d)
 		})
 	}
-	if Is(err, Invalid) || Is(err, DocumentInvalid) {
-		return "", err
+	switch KindOf(err) {
+	case Invalid, DocumentInvalid, Unsupported:
+		return warning, err
+	case NotFound:
+		e := InvalidBody("dispatch.check", TextFor(err), "service", "application") // no job is concerned
+		e.Err = err
+		return "", e
 	}
 	if err != nil {
 		return notChecked, nil

@@ -116,7 +116,7 @@ func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *
 	if err := b.awaitDocument(ctx, backend, u, r.Service); err != nil {
 		return nil, nil, "", err
 	}
-	if warning, err = b.check(ctx, u, backend, r.complete(), nil); err != nil {
+	if warning, err = b.check(ctx, u, backend, r.complete(), nil); err != nil && !Is(err, Unsupported) {
 		return nil, nil, "", err
 	}
 	runner, can := backend.Platform.(SyncRunner)

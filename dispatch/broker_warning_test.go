@@ -52,6 +52,73 @@ func TestAccept_WarnsOfAMissingDescription(t *testing.T) {
 	})
 }
 
+// TestAccept_RefusesWhatItsPlatformDoesNotKnow: a task is refused like a job, before anything is stored. A service that is known only to those who
+// have a token is looked up with theirs.
+func TestAccept_RefusesWhatItsPlatformDoesNotKnow(t *testing.T) {
+	p := struct {
+		*script
+		*knowing
+	}{&script{}, &knowing{refusals: map[string]dispatch.Kind{"nowhere": dispatch.NotFound, "sync": dispatch.Unsupported}}}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
+		d := dispatch.Dimension{Name: "d", Values: []json.RawMessage{[]byte("1")}}
+		for application, want := range map[string]dispatch.Kind{"nowhere": dispatch.Invalid, "sync": dispatch.Unsupported} {
+			r := request("a")
+			r.Service.Application = application
+			_, job := h.Accept(t.Context(), "ann", r, dispatch.Key{})
+			r.Parameters = nil
+			_, task := h.AcceptTask(t.Context(), "ann", r, d, dispatch.Key{})
+			if !dispatch.Is(job, want) || !dispatch.Is(task, want) {
+				t.Errorf("%s: a job %v, a task %v", application, job, task)
+			}
+		}
+		r := request("a")
+		r.Service.Application = "hidden"
+		if job, err := h.Accept(t.Context(), "ann", r, dispatch.Key{}); err != nil || job.Request.Warning != "" {
+			t.Errorf("with a token: %+v, %v", job, err)
+		}
+		stored := 0
+		for _, err := range h.Jobs(t.Context(), "ann", dispatch.Page{Limit: 10}) {
+			if stored++; err != nil {
+				t.Error(err)
+			}
+		}
+		if stored != 1 {
+			t.Errorf("%d jobs were stored", stored)
+		}
+	})
+}
+
+// knowing is a checker that refuses some applications, and knows "hidden" only with a token.
+type knowing struct{ refusals map[string]dispatch.Kind }
+
+func (k *knowing) Check(_ context.Context, t dispatch.Token, r dispatch.Request, _ *dispatch.Dimension) (string, error) {
+	kind, refused := k.refusals[r.Service.Application]
+	if r.Service.Application == "hidden" && t.Secret == "" {
+		kind, refused = dispatch.NotFound, true
+	}
+	if refused {
+		return "", failure(kind)
+	}
+	return "", nil
+}
+
+// TestRunSync_RunsWhatHasNoJobs: a process that cannot run as a job is no fault of a synchronous run, whose warning is stored as for any other.
+func TestRunSync_RunsWhatHasNoJobs(t *testing.T) {
+	p := struct {
+		*talking
+		*knowing
+	}{running(), &knowing{refusals: map[string]dispatch.Kind{"sync": dispatch.Unsupported}}}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		r := request("a")
+		r.Service.Application = "sync"
+		result, err := h.RunSync(t.Context(), "ann", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result.Body.Close()
+	})
+}
+
 // unanswering is a checker of a platform that does not answer.
 type unanswering struct{}
 

@@ -20,9 +20,9 @@ import (
 
 // Set is the parameters of one service, prepared for checking and converting many values. Several goroutines can use it at once.
 type Set struct {
-	// Unwrap, if not nil, recognizes values that stand for others and are not converted. It returns the value to check
-	// instead, or nil if it cannot be checked here.
-	Unwrap func(json.RawMessage) (inner json.RawMessage, wrapped bool)
+	// Unwrap, if not nil, recognizes values of a parameter that stand for others and are not converted. It returns the values to check
+	// instead: of an array each of its elements. One that cannot be checked here is nil.
+	Unwrap func(name string, value json.RawMessage) (inner []json.RawMessage, wrapped bool)
 
 	parameters map[string]parameter
 	names      []string
@@ -91,14 +91,29 @@ func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc 
 		return value, []dispatch.Fault{{Loc: loc, Type: "extra_forbidden",
 			Msg: fmt.Sprintf("There is no parameter %q. There are: %s.", short(name), s.list())}}
 	}
-	if inner, wrapped := s.unwrap(value); wrapped {
-		if inner == nil {
-			return value, nil
-		}
-		_, faults := p.checkAndConvert(m, inner, loc)
-		return value, faults
+	if inner, wrapped := s.unwrap(name, value); wrapped {
+		return value, p.checkAll(m, value, inner, loc)
 	}
 	return p.checkAndConvert(m, value, loc)
+}
+
+// checkAll checks the values inside a value: one, or of an array each of its elements.
+func (p parameter) checkAll(m *budget.Meter, value json.RawMessage, inner []json.RawMessage, loc []any) (faults []dispatch.Fault) {
+	isArray := bytes.HasPrefix(bytes.TrimSpace(value), []byte("["))
+	for i, one := range inner {
+		if one == nil {
+			continue
+		}
+		at := loc
+		if isArray {
+			at = append(slices.Clone(loc), i)
+		}
+		_, found := p.checkAndConvert(m, one, at)
+		if faults = append(faults, found...); len(faults) >= mostFaults || m.Err() != nil {
+			break
+		}
+	}
+	return faults
 }
 
 // list returns the names of the parameters for a message, shortened if there are many.
@@ -111,11 +126,11 @@ func (s *Set) list() string {
 	return text
 }
 
-func (s *Set) unwrap(value json.RawMessage) (json.RawMessage, bool) {
+func (s *Set) unwrap(name string, value json.RawMessage) ([]json.RawMessage, bool) {
 	if s.Unwrap == nil {
 		return nil, false
 	}
-	return s.Unwrap(value)
+	return s.Unwrap(name, value)
 }
 
 // checkAndConvert returns the first form of a value that is valid. If none is, it returns the value, and the faults of its most likely form.

@@ -40,9 +40,13 @@ type parameter struct {
 	repeated bool     // it may have several values, given as an array
 }
 
-// syncOnly reports whether the process can only be executed synchronously.
-func (d *description) syncOnly() bool {
-	return slices.Contains(d.modes, "sync-execute") && !slices.Contains(d.modes, "async-execute")
+// checkMode returns Unsupported for a process that can only be executed synchronously.
+func (d *description) checkMode() error {
+	if !slices.Contains(d.modes, "sync-execute") || slices.Contains(d.modes, "async-execute") {
+		return nil
+	}
+	return &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
+		Text: "This process only runs synchronously, for a client that waits for the result. It cannot run as a job or in a task."}
 }
 
 func parseDescription(raw []byte) (*description, error) {
@@ -74,20 +78,44 @@ func parameters(raw json.RawMessage) map[string]parameter {
 }
 
 func parseParameter(raw json.RawMessage) parameter {
-	var p struct {
-		Schema    schema `json:"schema"`
-		MaxOccurs any    `json:"maxOccurs"`
-	}
-	if budget.SchemaNodes.Check(budget.Values(raw)) != nil || json.Unmarshal(raw, &p) != nil {
+	var o occurrence
+	if budget.SchemaNodes.Check(budget.Values(raw)) != nil || json.Unmarshal(raw, &o) != nil {
 		return parameter{}
 	}
-	most, counted := p.MaxOccurs.(float64)
-	word, _ := p.MaxOccurs.(string)
-	return parameter{
-		media:    p.Schema.media(0),
-		array:    p.Schema.Type == "array",
-		repeated: counted && most > 1 || word != "" && word != "1",
+	var s schema
+	one, repeated, _ := o.values()
+	if json.Unmarshal(one, &s) != nil {
+		s = schema{}
 	}
+	return parameter{media: s.media(0), array: s.Type == "array", repeated: repeated}
+}
+
+// occurrence is how often an input may occur, with the schema of its value.
+type occurrence struct {
+	MinOccurs any             `json:"minOccurs"` // a number
+	MaxOccurs any             `json:"maxOccurs"` // a number, or "unbounded"
+	Schema    json.RawMessage `json:"schema"`
+}
+
+func (o occurrence) optional() bool { return o.MinOccurs == 0.0 || o.MinOccurs == "0" }
+
+// values returns the schema of one value, whether an array of values may be given in its place, and of how many; 0: not known.
+//
+// Weaver describes an optional input as an array of at most one value, and takes the value itself, too.
+func (o occurrence) values() (one json.RawMessage, repeated bool, most int) {
+	number, counted := o.MaxOccurs.(float64)
+	if word, _ := o.MaxOccurs.(string); counted && number > 1 || word != "" && word != "1" {
+		return o.Schema, true, 0
+	}
+	var members map[string]json.RawMessage
+	if !o.optional() || json.Unmarshal(o.Schema, &members) != nil || !only(members, "type", "items", "minItems", "maxItems") {
+		return o.Schema, false, 0
+	}
+	least := members["minItems"]
+	if text(members["type"]) == "array" && string(members["maxItems"]) == "1" && (least == nil || string(least) == "0") && kindOf(members["items"]) == '{' {
+		return members["items"], true, 1
+	}
+	return o.Schema, false, 0
 }
 
 // schema is the part of an OpenAPI 3.0 schema that determines the form of a value.
@@ -152,15 +180,18 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 	if a != nil && a.Status == http.StatusNotModified && last != nil {
 		return last, nil
 	}
-	if err != nil {
-		return nil, descriptionError(err)
+	if err == nil {
+		err = upstream.JSON(a, opDescribe, &map[string]json.RawMessage{})
 	}
-	if err := upstream.JSON(a, opDescribe, &map[string]json.RawMessage{}); err != nil {
+	if last != nil && dispatch.Is(err, dispatch.BadUpstream) {
+		return last, nil // such as a proxy's page, which says nothing about the process
+	}
+	if err != nil {
 		return nil, descriptionError(err)
 	}
 	d, err := parseDescription(a.Body)
 	if err != nil {
-		return nil, descriptionError(&dispatch.Error{Kind: dispatch.BadUpstream, Op: opDescribe, Text: "The platform's description of the process has " + err.Error() + ".", Err: err})
+		return nil, unknownProcess(err, "The platform's description of the process has "+err.Error()+".")
 	}
 	d.etag, d.size = a.Header.Get("ETag"), len(a.Body)
 	d.versions = versionsIn(a)
@@ -192,21 +223,22 @@ func versionText(s string) string {
 	return string(name[:min(maxVersion, len(name))])
 }
 
-// descriptionError returns the error for a process without a description. Only a process that does not exist, or lies elsewhere, is
-// final; every other failure may be temporary.
+// descriptionError returns the error for a process without a description. A server that responds can be reached, so whatever its response says
+// about one process is a fault of the requests that name this process, and of no other. Only what concerns the token or the whole server keeps
+// its kind.
 func descriptionError(err error) error {
 	switch dispatch.KindOf(err) {
 	case dispatch.NotFound:
-		return unknownProcess(err)
-	case dispatch.SignInRequired, dispatch.Forbidden, dispatch.Busy, dispatch.Unavailable, dispatch.Misconfigured:
-		return err
+		return unknownProcess(err, "The platform does not know this process.")
+	case dispatch.Invalid, dispatch.Conflict, dispatch.Unsupported, dispatch.BadUpstream:
+		return unknownProcess(err, "The platform does not describe this process. Check the namespace and the application of the service. "+dispatch.TextFor(err))
 	}
-	return refine(err, dispatch.Unavailable, "")
+	return err
 }
 
 // unknownProcess returns a NotFound error that names the faulty member of the request.
-func unknownProcess(err error) error {
-	e := dispatch.InvalidBody(opDescribe, "The platform does not know this process.", "service", "application")
+func unknownProcess(err error, text string) error {
+	e := dispatch.InvalidBody(opDescribe, text, "service", "application")
 	e.Kind, e.Err = dispatch.NotFound, err
 	return e
 }

@@ -30,12 +30,11 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 		return dispatch.SubmitResult{}, err
 	}
 	d, err := p.describe(ctx, t, at)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = d.checkMode()
+	}
+	if err != nil {
 		return dispatch.SubmitResult{}, err
-	case d.syncOnly():
-		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
-			Text: "This process can only run synchronously. Use /sync_jobs."}
 	}
 	if err := checkPin(s.Request, d); err != nil {
 		return dispatch.SubmitResult{}, err
@@ -96,7 +95,7 @@ func lacksPath(a *upstream.Answer) bool {
 func executeError(a *upstream.Answer, err error) error {
 	switch {
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
-		return unknownProcess(err)
+		return unknownProcess(err, "The platform does not know this process.")
 	case dispatch.Is(err, dispatch.Conflict):
 		return refine(err, dispatch.Invalid, "")
 	case a.Status == http.StatusNotImplemented:

@@ -131,17 +131,26 @@ func TestSubmit_SendsNothing(t *testing.T) {
 		kind   dispatch.Kind
 		text   string
 	}{
-		"synchronous only": {script: description(ok(`{"jobControlOptions":["sync-execute","dismiss"]}`)), kind: dispatch.Unsupported, text: "/sync_jobs"},
-		"no such process":  {script: description(reply{404, "", ""}), kind: dispatch.NotFound, text: "does not know this process"},
-		"not described":    {script: description(reply{200, "Content-Type: text/html", "<html>"}), kind: dispatch.Unavailable, text: "instead of JSON"},
-		"description ill":  {script: description(reply{502, "", ""}), kind: dispatch.Unavailable},
-		"description busy": {script: description(reply{429, "", ""}), kind: dispatch.Busy},
-		"not signed in":    {script: description(reply{401, "", ""}), kind: dispatch.SignInRequired},
-		"forbidden":        {script: description(reply{403, "", ""}), kind: dispatch.Forbidden},
-		"elsewhere":        {change: func(s *dispatch.Submission) { s.Service.Endpoint = "https://evil.example" }, kind: dispatch.Invalid},
-		"no object":        {change: func(s *dispatch.Submission) { s.Parameters = json.RawMessage(`[1]`) }, kind: dispatch.Invalid},
-		"null":             {change: func(s *dispatch.Submission) { s.Parameters = json.RawMessage(`null`) }, kind: dispatch.Invalid},
-		"options":          {change: func(s *dispatch.Submission) { s.Options = json.RawMessage(`"x"`) }, kind: dispatch.Invalid},
+		"synchronous only":    {script: description(ok(`{"jobControlOptions":["sync-execute","dismiss"]}`)), kind: dispatch.Unsupported, text: "only runs synchronously"},
+		"no such process":     {script: description(reply{404, "", ""}), kind: dispatch.NotFound, text: "does not know this process"},
+		"ZOO, no namespace":   {script: description(reply{400, "Content-Type: application/json", `{"title":"BadRequest","detail":"The resource is not available"}`}), kind: dispatch.NotFound, text: "The resource is not available"},
+		"description refused": {script: description(reply{405, "", ""}), kind: dispatch.NotFound, text: "405"},
+		"description gone":    {script: description(reply{410, "", ""}), kind: dispatch.NotFound, text: "does not know this process"},
+		"description locked":  {script: description(reply{409, "", ""}), kind: dispatch.NotFound, text: "409"},
+		"description invalid": {script: description(reply{422, "", ""}), kind: dispatch.NotFound, text: "422"},
+		"no descriptions":     {script: description(reply{501, "", ""}), kind: dispatch.NotFound, text: "501"},
+		"not JSON":            {script: description(reply{200, "Content-Type: text/html", "<html>"}), kind: dispatch.NotFound, text: "instead of JSON"},
+		"a list":              {script: description(ok(`[]`)), kind: dispatch.NotFound, text: "does not describe this process"},
+		"moved":               {script: description(reply{307, "Location: /elsewhere", ""}), kind: dispatch.NotFound, text: "does not describe this process"},
+		"too many inputs":     {script: description(ok(`{"inputs":[` + strings.Repeat("{},", 100_000) + `{}]}`)), kind: dispatch.NotFound, text: "service_parameters"},
+		"description ill":     {script: description(reply{502, "", ""}), kind: dispatch.Unavailable},
+		"description busy":    {script: description(reply{429, "", ""}), kind: dispatch.Busy},
+		"not signed in":       {script: description(reply{401, "", ""}), kind: dispatch.SignInRequired},
+		"forbidden":           {script: description(reply{403, "", ""}), kind: dispatch.Forbidden},
+		"elsewhere":           {change: func(s *dispatch.Submission) { s.Service.Endpoint = "https://evil.example" }, kind: dispatch.Invalid},
+		"no object":           {change: func(s *dispatch.Submission) { s.Parameters = json.RawMessage(`[1]`) }, kind: dispatch.Invalid},
+		"null":                {change: func(s *dispatch.Submission) { s.Parameters = json.RawMessage(`null`) }, kind: dispatch.Invalid},
+		"options":             {change: func(s *dispatch.Submission) { s.Options = json.RawMessage(`"x"`) }, kind: dispatch.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, c.script)
@@ -156,6 +165,21 @@ func TestSubmit_SendsNothing(t *testing.T) {
 				t.Error("something was sent")
 			}
 		})
+	}
+}
+
+// A proxy's page in place of a description that was read before changes nothing.
+func TestSubmit_DescriptionStaysWhileAProxyAnswers(t *testing.T) {
+	for name, page := range map[string]reply{"a page": {200, "Content-Type: text/html", "<html>"}, "a redirect": {307, "Location: /sign-in", ""}} {
+		s := serve(t, map[string][]reply{"GET /processes/p": {ok(bothModes), page}})
+		p := s.platform()
+		first, err := p.readDescription(t.Context(), token, s.URL+"/processes/p", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := p.readDescription(t.Context(), token, s.URL+"/processes/p", first); err != nil || again != first {
+			t.Errorf("%s: %+v, %v", name, again, err)
+		}
 	}
 }
 
@@ -342,8 +366,8 @@ func TestDescription_SurvivesACanceledCaller(t *testing.T) {
 			_, err := p.describe(ctx, token, place{process: "p"})
 			return err
 		}
-		wantKind(t, ask(time.Minute), dispatch.Unavailable)
-		wantKind(t, ask(time.Minute), dispatch.Unavailable) // without a request
+		wantKind(t, ask(time.Minute), dispatch.NotFound)
+		wantKind(t, ask(time.Minute), dispatch.NotFound) // without a request
 		time.Sleep(5 * time.Second)
 		left := ask(time.Millisecond)
 		wantKind(t, left, dispatch.Unavailable)

@@ -26,7 +26,8 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	return d.parameters, nil
 }
 
-// Check validates a request against the schemas of the process's inputs, and its format against what the outputs offer.
+// Check validates a request against the schemas of the process's inputs, its format against what the outputs offer, and whether the process runs
+// as a job.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (warning string, err error) {
 	at, err := p.locate(r.Service)
 	if err != nil {
@@ -36,13 +37,16 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	if err != nil || !r.Checked() {
 		return "", err
 	}
-	if err := d.checkFormat(r); err != nil || d.set == nil {
+	if err := d.checkFormat(r); err != nil {
 		return "", err
+	}
+	if d.set == nil {
+		return "", d.checkMode()
 	}
 	if err := d.set.Check(ctx, r, dim); err != nil {
 		return "", err
 	}
-	return d.set.Unchecked(r, dim), nil
+	return d.set.Unchecked(r, dim), d.checkMode()
 }
 
 // describeInputs reads the inputs of a description. The set is nil if the description has no inputs that can be read.
@@ -51,51 +55,56 @@ func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.
 		return nil, nil
 	}
 	var checked []dispatch.Parameter
+	lists := map[string]bool{}
 	reader := params.NewReader(context.Background()) // the result is cached for others, so it must not depend on this request's context
 	for _, named := range namedValues(raw) {
-		p, schema := describeInput(reader, named.id, named.value)
-		all = append(all, p)
+		p, schema, repeated := describeInput(reader, named.id, named.value)
+		all, lists[p.Name] = append(all, p), repeated
 		p.Schema = schema
 		checked = append(checked, p)
 	}
 	set = reader.NewSet(checked)
-	set.Unwrap = unwrap
+	set.Unwrap = unwrapper(lists)
 	for i := range all {
 		all[i].Warning = set.Warning(all[i].Name) // about the schema used for the check, which repeatable may have changed
 	}
 	return all, set
 }
 
-// describeInput returns one input and the schema for its value. An input that may occur several times also accepts an array
-// (OGC 18-062r2, 7.11.2.1).
-func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dispatch.Parameter, schema json.RawMessage) {
+// describeInput returns one input, the schema for its value, and whether an array of values may be given in its place. That is so of an input that
+// may occur several times (OGC 18-062r2, 7.11.2.1).
+func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dispatch.Parameter, schema json.RawMessage, repeated bool) {
 	var input struct {
-		Title       string          `json:"title"`
-		Description string          `json:"description"`
-		MinOccurs   *json.Number    `json:"minOccurs"`
-		Schema      json.RawMessage `json:"schema"`
+		occurrence
+		Title       string `json:"title"`
+		Description string `json:"description"`
 	}
 	_ = json.Unmarshal(raw, &input) // unreadable members stay empty
-	p = reader.Describe(dispatch.Parameter{Name: id, Description: input.Description, Schema: input.Schema,
-		Optional: input.MinOccurs != nil && input.MinOccurs.String() == "0"})
+	one, repeated, most := input.values()
+	p = reader.Describe(dispatch.Parameter{Name: id, Description: input.Description, Schema: one, Optional: input.optional()})
 	if p.Description == "" {
 		p.Description = input.Title
 	}
-	if !parseParameter(raw).repeated || p.Schema == nil {
-		return p, p.Schema
+	if !repeated || p.Schema == nil {
+		return p, p.Schema, repeated
 	}
-	switch p.Type {
-	case dispatch.String, dispatch.ArrayString:
+	switch {
+	case most == 1:
+	case p.Type == dispatch.String, p.Type == dispatch.ArrayString:
 		p.Type = dispatch.ArrayString
 	default:
 		p.Type = dispatch.Array
 	}
-	return p, repeatable(p.Schema)
+	return p, repeatable(p.Schema, most), repeated
 }
 
-// repeatable returns a schema for one value or an array of them. Definitions stay where references expect them.
-func repeatable(schema json.RawMessage) json.RawMessage {
-	both := map[string]any{"anyOf": []any{schema, map[string]any{"type": "array", "items": schema}}}
+// repeatable returns a schema for one value or an array of them, at most so many unless most is 0. Definitions stay where references expect them.
+func repeatable(schema json.RawMessage, most int) json.RawMessage {
+	array := map[string]any{"type": "array", "items": schema}
+	if most > 0 {
+		array["maxItems"] = most
+	}
+	both := map[string]any{"anyOf": []any{schema, array}}
 	var own struct {
 		Definitions json.RawMessage `json:"definitions"`
 		Defs        json.RawMessage `json:"$defs"`
@@ -117,6 +126,25 @@ func (d *description) shape(ctx context.Context, r dispatch.Request) (json.RawMe
 		return r.Parameters, nil
 	}
 	return d.set.Shape(ctx, r)
+}
+
+// unwrapper returns the function that recognizes qualified values, links, and arrays with some of them, where inputs take arrays.
+func unwrapper(lists map[string]bool) func(string, json.RawMessage) ([]json.RawMessage, bool) {
+	return func(name string, value json.RawMessage) (inner []json.RawMessage, wrapped bool) {
+		if kindOf(value) != '[' {
+			one, is := unwrap(value)
+			return []json.RawMessage{one}, is
+		}
+		if !lists[name] || json.Unmarshal(value, &inner) != nil {
+			return nil, false
+		}
+		for i, item := range inner {
+			if one, is := unwrap(item); is {
+				inner[i], wrapped = one, true
+			}
+		}
+		return inner, wrapped
+	}
 }
 
 // unwrap returns the value inside a qualified value, and nothing for a link, which only the server can read.

@@ -244,6 +244,9 @@ func TestProbe(t *testing.T) {
 	}{
 		"list":        {script: map[string][]reply{"GET /processes": {ok(`{"processes":[]}`)}}, well: true},
 		"conformance": {script: map[string][]reply{"GET /conformance": {ok(`{"conformsTo":[]}`)}}, well: true},
+		"ZOO":         {script: map[string][]reply{"GET /processes": {{400, "", ""}}, "GET /conformance": {ok(`{"conformsTo":[]}`)}}, well: true},
+		"no method":   {script: map[string][]reply{"GET /processes": {{405, "", ""}}, "GET /conformance": {ok(`{"conformsTo":[]}`)}}, well: true},
+		"refused":     {script: map[string][]reply{"GET /processes": {{400, "", ""}}, "GET /conformance": {{400, "", ""}}, "GET /": {{400, "", ""}}}, kind: dispatch.Misconfigured},
 		"nothing":     {kind: dispatch.Misconfigured},
 		"html":        {script: map[string][]reply{"GET /processes": {{200, "Content-Type: text/html", "<html>"}}}, kind: dispatch.BadUpstream},
 		"token":       {script: map[string][]reply{"GET /processes": {{401, "", ""}}}, kind: dispatch.SignInRequired},

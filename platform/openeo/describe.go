@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -119,12 +120,16 @@ func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 
 const maxProcesses = 10_000 // of one back-end
 
-// fetchProcesses reads the public list of processes, once for all lookups.
+// fetchProcesses reads the public list of processes, once for all lookups. A back-end that refuses to list them describes none.
 func (p *Platform) fetchProcesses(ctx context.Context, _ map[string]definition) (map[string]definition, error) {
 	var list struct {
 		Processes []json.RawMessage `json:"processes"`
 	}
-	if _, err := p.get(ctx, "openeo.processes", "/processes", "", &list); err != nil {
+	if a, err := p.get(ctx, "openeo.processes", "/processes", "", &list); err != nil {
+		refused := []dispatch.Kind{dispatch.Invalid, dispatch.NotFound, dispatch.Conflict, dispatch.Unsupported}
+		if a != nil && slices.Contains(refused, dispatch.KindOf(err)) {
+			return nil, nil
+		}
 		return nil, err
 	}
 	all := map[string]definition{}

@@ -63,6 +63,41 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// A parameter with a default need not be given, even if the definition does not call it optional.
+func TestParameters_WithDefaultsAreOptional(t *testing.T) {
+	b := newBackend(t)
+	b.json("GET /udp.json", 200, `{"id":"p","process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_parameter":"x"},"y":{"from_parameter":"y"}},"result":true}},"parameters":[
+		{"name":"x","default":5,"schema":{"type":"number"}},{"name":"y","default":null,"schema":{"type":["number","null"]}},{"name":"z","schema":{"type":"number"}}]}`)
+	service := dispatch.Service{Application: b.URL + "/udp.json"}
+	all, err := b.platform().Parameters(t.Context(), dispatch.Token{}, service)
+	if err != nil || len(all) != 3 || !all[0].Optional || !all[1].Optional || all[2].Optional {
+		t.Errorf("%+v, %v", all, err)
+	}
+	_, err = b.platform().Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: service, Parameters: json.RawMessage(`{"z":1}`)}, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	_, err = b.platform().Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: service, Parameters: json.RawMessage(`{"x":1}`)}, nil)
+	wantKind(t, err, dispatch.Invalid)
+}
+
+// A back-end that refuses to list its processes describes none of them. That says nothing about the request, and the back-end can be reached.
+func TestCheck_ListOfProcessesIsRefused(t *testing.T) {
+	for _, status := range []int{400, 404, 405, 410, 501} {
+		b := newBackend(t)
+		b.json("GET /processes", status, `{"code":"X","message":"no list"}`)
+		s := dispatch.Service{Application: "ndvi"}
+		if _, err := b.platform().Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: s, Parameters: json.RawMessage(`{}`)}, nil); err != nil {
+			t.Errorf("%d: %v", status, err)
+		}
+		_, err := b.platform().Parameters(t.Context(), dispatch.Token{}, s)
+		e := wantKind(t, err, dispatch.NotFound)
+		if dispatch.TextFor(e) != "The platform does not describe this process." {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
 func TestCheck_NamesAllFaults(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, described)
