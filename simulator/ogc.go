@@ -31,6 +31,7 @@ type OGC struct {
 	Check func(token string) (account string, err error)
 
 	Sync    bool // execute synchronously wherever the process allows it, whatever the client prefers
+	ZOO     bool // like ZOO-Project: 400 below namespaces, which it does not have, and no progress of jobs that have ended
 	PageMax int  // maximum page size of listings, whatever is requested; 0: ten thousand
 
 	once    sync.Once
@@ -115,6 +116,9 @@ func (s *OGC) through(route ogcRoute) http.HandlerFunc {
 			c.account, c.denied = s.signedIn(r)
 		}
 		s.handler.handle(w, c, func(w http.ResponseWriter, c call) *problem {
+			if s.ZOO && namespace(c) != "" {
+				return &problem{400, "BadRequest", "The resource is not available"}
+			}
 			if route.page && !acceptsJSON(c.Request) {
 				w.Header().Set("Content-Type", "text/html")
 				fmt.Fprintf(w, "<!doctype html><html><body><h1>%s</h1></body></html>\n", name)
@@ -342,6 +346,12 @@ func (s *OGC) statusInfo(c call, j *job) object {
 	}
 	if j.word != "" {
 		doc["status"] = j.word
+	}
+	if s.ZOO {
+		doc["id"] = j.id
+		if at.final() {
+			delete(doc, "progress")
+		}
 	}
 	return doc
 }

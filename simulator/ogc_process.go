@@ -29,6 +29,8 @@ type ogcProcess struct {
 type ogcInput struct {
 	schema   string // JSON Schema
 	required bool
+	most     int                        // maxOccurs; 0: 1
+	takes    func(json.RawMessage) bool // whether a value is accepted; nil: by the "type" of the schema
 }
 
 // output is one output of a run: a JSON value, bytes of a media type, or a link to them.
@@ -68,6 +70,7 @@ func offer() map[string]ogcProcess {
 		{id: "sync-only", title: "NDVI while one waits", modes: syncOnly, inputs: area, outputs: []string{"result"}, run: runNDVI},
 		{id: "async-only", title: "NDVI as a job", modes: asyncOnly, inputs: area, outputs: []string{"result"}, run: runNDVI},
 		{id: "fail", title: "Fails at run time", modes: both, inputs: area, outputs: []string{"result"}, fails: true, run: runNDVI},
+		scenesProcess, smoothProcess,
 	} {
 		all[p.id] = p
 	}
@@ -107,7 +110,7 @@ func (p ogcProcess) describeInputs(marker string) object {
 		if in.required {
 			least = 1
 		}
-		inputs[name] = object{"title": name, "minOccurs": least, "maxOccurs": 1, "schema": json.RawMessage(in.schema)}
+		inputs[name] = object{"title": name, "minOccurs": least, "maxOccurs": max(1, in.most), "schema": json.RawMessage(in.schema)}
 	}
 	return inputs
 }
@@ -208,8 +211,14 @@ func (p ogcProcess) checkType(name string, value json.RawMessage) *problem {
 		Nullable bool   `json:"nullable"`
 	}
 	in, known := p.inputs[name]
-	if !known {
+	switch {
+	case !known:
 		return nil
+	case in.takes == nil:
+	case in.takes(value):
+		return nil
+	default:
+		return badInput("input %q does not take %s", name, value)
 	}
 	json.Unmarshal([]byte(in.schema), &schema)
 	kind := jsonKind(value)

@@ -33,6 +33,31 @@ func (c caller) prefer(preference string) caller {
 
 const bbox = `"bbox":{"bbox":[4,51,4.2,51.1]}`
 
+// Processes in the manner of other servers take what those take, and refuse what those refuse.
+func TestOGC_InTheMannerOfOthers(t *testing.T) {
+	const area = `"area":{"bbox":[4,51,4.2,51.1],"crs":"EPSG:4326"}`
+	c := guest(t, &simulator.OGC{ZOO: true})
+	for inputs, status := range map[string]int{
+		area + `,"images":"aGVsbG8="`: 200,
+		area + `,"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"}],"levels":[1,2]`: 200,
+		area + `,"images":[7]`:                                        400,
+		area + `,"images":"aGVsbG8=","levels":"1"`:                    400,
+		`"area":{"bbox":[4,51,4.2,51.1]},"images":"aGVsbG8="`:         400,
+		`"area":{"bbox":[4,51,4.2,51.1],"crs":4326},"images":"aGVs="`: 400,
+	} {
+		c.must(status, "POST /processes/scenes/execution", execution(inputs))
+	}
+	for inputs, status := range map[string]int{`,"seconds":4,"mode":"max"`: 204, `,"seconds":[4],"mode":[]`: 204, `,"seconds":"4"`: 400} {
+		c.must(status, "POST /processes/smooth/execution", execution(bbox+inputs))
+	}
+	if r := c.must(400, "GET /ns/processes/scenes", ""); r.json("detail") != "The resource is not available" {
+		t.Errorf("below a namespace: %s", r.body)
+	}
+	if r := c.must(200, "GET "+submit(c, "scenes", area+`,"images":"aGVsbG8="`), ""); r.json("progress") != nil || r.json("id") != r.json("jobID") {
+		t.Errorf("an ended job: %s", r.body)
+	}
+}
+
 func execution(inputs string) string { return `{"inputs":{` + inputs + `}}` }
 
 // submit creates a job and returns its path.
@@ -71,7 +96,7 @@ func TestOGC_DescribesProcesses(t *testing.T) {
 			JobControlOptions []string
 		}
 	}
-	if err := json.Unmarshal(c.must(200, "GET /ns/processes", "").body, &list); err != nil || len(list.Processes) != 11 {
+	if err := json.Unmarshal(c.must(200, "GET /ns/processes", "").body, &list); err != nil || len(list.Processes) != 13 {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	echo := c.must(200, "GET /ns/processes/echo", "")

@@ -313,6 +313,23 @@ var ogcScenes = []scene{
 		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Status: 502, Form: simulator.HTML})}, {9 * time.Minute, mends}},
 		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
 	},
+	{
+		does: "Inputs are lists of files, a box must name its reference system, and results are a catalogue of items.", seen: "ZOO-Project of July 2026",
+		acts: runs("scenes", `{"images": [{"href": "https://data.example/a.tif", "type": "image/tiff"}, {"value": "aGVsbG8=", "mediaType": "image/jp2"}, "aGVsbG8="],
+			"area": {"west": 5, "south": 51, "east": 5.1, "north": 51.1}, "levels": [1, 2]}`),
+		tells: good, check: func(s *stage) {
+			sent(s, `{"area":{"bbox":[5,51,5.1,51.1],"crs":"EPSG:4326"},"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"},"aGVsbG8="],"levels":[1,2]}`)
+			hasAsset(s, "5,51,5.1,51.1")
+		},
+	},
+	{
+		does: "Optional inputs are described as lists of at most one value, and results are references.", seen: "Weaver 6.15",
+		acts:  runs("smooth", `{"bbox": {"west": 5, "south": 51, "east": 5.1, "north": 51.1, "crs": "EPSG:4326"}, "seconds": 4, "mode": ["max"]}`),
+		tells: good, check: func(s *stage) {
+			sent(s, `{"bbox":{"bbox":[5,51,5.1,51.1]},"mode":["max"],"seconds":4}`)
+			hasAsset(s, "")
+		},
+	},
 }
 
 // taskScenes use a task of six jobs, whose statuses are read from listings.
@@ -410,6 +427,37 @@ var lostExecution = simulator.Fault{Route: execute, Times: 1, After: true, Cut: 
 func hasResults(s *stage) {
 	if got := s.results(); !strings.Contains(string(got), `"type":"Collection"`) {
 		s.Errorf("results: %s", got)
+	}
+}
+
+// runs has the job run another process, with these parameters. The platform refuses what is below a namespace, like ZOO-Project.
+func runs(process, parameters string) func(*stage) {
+	return func(s *stage) {
+		s.ogc.ZOO = true
+		s.request = ogcRequestOf(process, parameters)
+	}
+}
+
+// sent checks the inputs that the platform received.
+func sent(s *stage, want string) {
+	var body struct{ Inputs json.RawMessage }
+	if err := json.Unmarshal(s.ogc.Sent(s.read().Ref), &body); err != nil || string(body.Inputs) != want {
+		s.Errorf("the platform received %s, want %s: %v", body.Inputs, want, err)
+	}
+}
+
+// hasAsset checks that the results have one file and, unless it is "", this bounding box.
+func hasAsset(s *stage, bbox string) {
+	var results struct {
+		Type   string
+		Assets map[string]struct{ Href string }
+		Extent struct {
+			Spatial struct{ BBox json.RawMessage }
+		}
+	}
+	if err := json.Unmarshal(s.results(), &results); err != nil || results.Type != "Collection" || len(results.Assets) != 1 ||
+		!strings.Contains(string(results.Extent.Spatial.BBox), bbox) {
+		s.Errorf("results: %+v, %v", results, err)
 	}
 }
 

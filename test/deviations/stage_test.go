@@ -58,9 +58,14 @@ type server interface {
 const (
 	openEORequest = `{"title": "NDVI", "label": "openeo", "format": "gtiff", "parameters": {"spatial_extent": {"west": 5, "south": 51, "east": 5.1, "north": 51.1},
 			"temporal_extent": ["2025-05-01", "2025-06-01"]}, "service": {"endpoint": "http://openeo.example", "application": "ndvi_composite"}}`
-	ogcRequest = `{"title": "NDVI", "label": "ogc_api_process", "format": "gtiff", "parameters": {"bbox": {"bbox": [5, 51, 5.1, 51.1]}},
-			"service": {"endpoint": "http://ogc.example", "application": "ndvi"}}`
 )
+
+var ogcRequest = ogcRequestOf("ndvi", `{"bbox": {"bbox": [5, 51, 5.1, 51.1]}}`)
+
+func ogcRequestOf(process, parameters string) string {
+	return `{"title": "NDVI", "label": "ogc_api_process", "format": "gtiff", "parameters": ` + parameters + `,
+			"service": {"endpoint": "http://ogc.example", "application": "` + process + `"}}`
+}
 
 // life is the life of jobs at a correct platform.
 var life = simulator.Life{Queue: time.Minute, Run: 10 * time.Minute}
