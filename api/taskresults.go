@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,16 @@ type TaskCollection struct {
 
 	Providers  []map[string]any `json:"providers" nullable:"false" doc:"The platform, with the fields of the processing extension"`
 	Extensions []string         `json:"stac_extensions" nullable:"false"`
+	Missing    []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs whose results could not be read for the extent. The pages of Items have all of them"`
+}
+
+// MissingResults says why a finished job has no Item.
+type MissingResults struct {
+	ID        int64  `json:"id" doc:"Id of the job"`
+	Name      string `json:"name,omitempty" doc:"Name of the job, such as the id of its tile's cell"`
+	Code      string `json:"error_code" example:"PLATFORM_UNAVAILABLE" doc:"Stable code for programs, as in the response for the Item"`
+	Message   string `json:"message"`
+	Temporary bool   `json:"temporary" doc:"The results may become available later. The same page, and the address of the Item, return them then"`
 }
 
 // Geometry is a GeoJSON geometry, or null.
@@ -86,6 +97,8 @@ type ItemPage struct {
 	Links    []Link `json:"links" nullable:"false" doc:"The link with the relation next leads to the next page"`
 	Matched  int    `json:"numberMatched" doc:"Number of finished jobs"`
 	Returned int    `json:"numberReturned"`
+
+	Missing []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs of this page whose results cannot be read"`
 }
 
 // TaskTiles is a map of a task's jobs.
@@ -136,12 +149,15 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 		return nil, taskError(err)
 	}
 	var extent stac.Extent
-	at := map[dispatch.Account]bool{}
+	at, missing := map[dispatch.Account]bool{}, []MissingResults{}
 	for p, err := range finished {
 		if err != nil {
 			return nil, taskError(err)
 		}
 		widen(&extent, t, p)
+		if p.Err != nil {
+			missing = append(missing, missingResults(p))
+		}
 		at[p.Account] = true
 	}
 	written, err := json.Marshal(extent)
@@ -151,7 +167,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 	here := a.resultsAt(in, id)
 	return &status[TaskCollection]{revalidate, TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
-		Description: fmt.Sprintf("Results of the %d jobs that have finished, of %d.", t.Counts[dispatch.Finished], t.Counts.Jobs()),
+		Description: t.DescribeResults(len(missing)), Missing: missing,
 		License:     "proprietary", Extent: Object{written}, Providers: taskProcessors(t, at), Extensions: []string{stac.ProcessingExtension},
 		Links: []Link{{"self", here, "application/json", ""}, {"root", here, "application/json", ""},
 			{"items", here + "/items", mediaGeoJSON, "An Item for each job that has finished"},
@@ -192,11 +208,16 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 		return nil, taskError(err)
 	}
 	at := a.resultsAt(in, id)
-	page := ItemPage{Type: "FeatureCollection", Features: make([]Item, len(f.Jobs)), Matched: f.Task.Counts[dispatch.Finished], Returned: len(f.Jobs), Links: []Link{
+	page := ItemPage{Type: "FeatureCollection", Features: []Item{}, Missing: []MissingResults{}, Matched: f.Task.Counts[dispatch.Finished], Links: []Link{
 		{"self", at + "/items" + query(limit, after), mediaGeoJSON, ""}, {"root", at, "application/json", ""}, {"collection", at, "application/json", ""}}}
-	for i, p := range f.Jobs {
-		page.Features[i] = itemOf(f.Task, p, at)
+	for _, p := range f.Jobs {
+		if p.Err != nil {
+			page.Missing = append(page.Missing, missingResults(p))
+		} else {
+			page.Features = append(page.Features, itemOf(f.Task, p, at))
+		}
 	}
+	page.Returned = len(page.Features)
 	if f.More {
 		page.Links = append(page.Links, Link{"next", at + "/items" + query(limit, f.Jobs[len(f.Jobs)-1].ResultPosition()), mediaGeoJSON, ""})
 	}
@@ -218,8 +239,23 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 		return nil, taskError(err)
 	case err != nil:
 		return nil, err
+	case f.Jobs[0].Err != nil:
+		return nil, noResults(f.Jobs[0].Err)
 	}
 	return a.writeGeoJSON(itemOf(f.Task, f.Jobs[0], a.resultsAt(in, id)))
+}
+
+func missingResults(p dispatch.JobResult) MissingResults {
+	why := noResults(p.Err)
+	return MissingResults{int64(p.ID), p.Name(), why.code, why.message, p.MayCome()}
+}
+
+// noResults returns the response for a finished job whose results cannot be read.
+func noResults(err error) refusal {
+	if dispatch.Is(err, dispatch.NotFound) {
+		return refusal{status: http.StatusNotFound, code: "RESULTS_NOT_FOUND", message: dispatch.TextFor(err)}
+	}
+	return refusalFor(err)
 }
 
 // itemOf returns the STAC Item of a finished job.
@@ -243,9 +279,6 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 	}
 	datetimes(properties, extent, p.Moved)
 	processingOf(p.Record).AddTo(properties)
-	if p.Err != nil {
-		properties["description"] = "The platform does not provide results: " + dispatch.TextFor(p.Err)
-	}
 	i := Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10), Collection: collectionID(t.ID),
 		Geometry: Geometry{where.geometry}, Bbox: where.box, Properties: properties, Extensions: []string{stac.ProcessingExtension}, Assets: map[string]Object{}}
 	if stac.Text(c["stac_version"]) == "1.1.0" {
@@ -364,10 +397,12 @@ func (a *api) taskResultRoutes() {
 	register(a, huma.Operation{OperationID: "list_upscale_task_items", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: []string{"tasks"},
 		Summary: "List the results of a task's finished jobs",
 		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows the next links gets each Item once, also while the task runs. " +
+			"Finished jobs whose results cannot be read are in eodispatch:missing, with the reason; those that are temporary have an Item when the same page is read again later. " +
 			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not again while the links that the platform gave are valid.",
 		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a, a.errors(failures...))}, a.listItems)
 	register(a, huma.Operation{OperationID: "get_upscale_task_item", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: []string{"tasks"},
-		Summary: "Get the results of one finished job of a task", Description: "Returns a STAC Item.",
+		Summary: "Get the results of one finished job of a task",
+		Description: "Returns a STAC Item, or an error with the reason if the results of the job cannot be read.",
 		Parameters: []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
 	register(a, huma.Operation{OperationID: "get_upscale_task_tiles", Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: []string{"tasks"},
 		Summary: "Get a map of a task's jobs", Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first dimension that is a bounding box or GeoJSON, or null if none is.",

@@ -68,8 +68,8 @@ func TestTaskResults(t *testing.T) {
 			{"http://www.w3.org/ns/prov#has_provenance", "https://dispatch.example.org/api/upscale_tasks/1/provenance", "application/json", "How the results came about, as PROV-JSON"}},
 		Providers: []map[string]any{{"name": "cdse", "roles": []any{"processor"}, "processing:facility": "cdse",
 			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each value of tile."}},
-		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"}}
-	if d := cmp.Diff(want, got); d != "" || !strings.Contains(got.Description, "3 jobs that have finished, of ") {
+		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"}, Missing: []MissingResults{{2, "", "PLATFORM_ERROR", "It gave a web page.", false}}}
+	if d := cmp.Diff(want, got); d != "" || got.Description != "Results of 2 of the 3 jobs that have finished, of 4." {
 		t.Errorf("%s\n%s", d, got.Description)
 	}
 }
@@ -79,7 +79,7 @@ func TestTaskResults_Items(t *testing.T) {
 	h := New(w.config())
 	finishedTask(t, w, h)
 	page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
-	if page.Type != "FeatureCollection" || page.Matched != 3 || page.Returned != 2 || len(page.Features) != 2 {
+	if page.Type != "FeatureCollection" || page.Matched != 3 || page.Returned != 1 || len(page.Features) != 1 {
 		t.Fatalf("%+v", page)
 	}
 	first := page.Features[0]
@@ -101,11 +101,6 @@ func TestTaskResults_Items(t *testing.T) {
 	if d := cmp.Diff(first, geo[Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/1", ""))); d != "" {
 		t.Errorf("the Item is another: %s", d)
 	}
-	second := page.Features[1]
-	if second.Properties["description"] != "The platform does not provide results: It gave a web page." || len(second.Assets) != 0 || second.Properties["datetime"] != "2026-05-01T10:30:00Z" {
-		t.Errorf("%+v", second)
-	}
-
 	next := strings.TrimPrefix(page.link("next"), "http://example.com")
 	rest := geo[ItemPage](t, ask(h, "GET", next, ""))
 	third := rest.Features[0]
@@ -114,6 +109,39 @@ func TestTaskResults_Items(t *testing.T) {
 	}
 	if d := cmp.Diff([]float64{4.1, 51, 4.2, 51.1}, third.Bbox); d != "" || fmt.Sprint(third.Properties["dimension"]) != "map[tile:T31UFS]" {
 		t.Errorf("%+v", third)
+	}
+}
+
+// A page names the finished jobs that lack results and why, its link next leads past them, and the Item of each is an error with the same reason.
+func TestTaskResults_Missing(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	finishedTask(t, w, h)
+	for _, c := range []struct {
+		kind      dispatch.Kind
+		code      string
+		status    int
+		temporary bool
+	}{
+		{dispatch.BadUpstream, "PLATFORM_ERROR", 502, false}, {dispatch.NotFound, "RESULTS_NOT_FOUND", 404, false}, {dispatch.Conflict, "CONFLICT", 409, false},
+		{dispatch.Unavailable, "PLATFORM_UNAVAILABLE", 503, true}, {dispatch.Forbidden, "FORBIDDEN", 403, true}, {dispatch.SignInRequired, "SIGN_IN_REQUIRED", 409, true},
+	} {
+		w.lacks[2] = &dispatch.Error{Kind: c.kind, Text: "Because."}
+		page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
+		if d := cmp.Diff([]MissingResults{{2, "", c.code, "Because.", c.temporary}}, page.Missing); d != "" || len(page.Features) != 1 || page.Features[0].ID != "1" {
+			t.Errorf("%s: %s, %+v", c.kind, d, page.Features)
+		}
+		if f := failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/2", ""), c.status, c.code); f.Message != "Because." {
+			t.Errorf("%s: %q", c.kind, f.Message)
+		}
+		rest := geo[ItemPage](t, ask(h, "GET", strings.TrimPrefix(page.link("next"), "http://example.com"), ""))
+		if len(rest.Features) != 1 || rest.Features[0].ID != "3" || len(rest.Missing) != 0 {
+			t.Errorf("%s, the page after it: %+v", c.kind, rest)
+		}
+	}
+	w.lacks, w.results[2] = nil, w.results[1]
+	if page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", "")); page.Returned != 2 || len(page.Missing) != 0 {
+		t.Errorf("when the results can be read: %+v", page)
 	}
 }
 
@@ -130,7 +158,7 @@ func TestTaskResults_RefusesInvalidRequests(t *testing.T) {
 			t.Errorf("%s: %v", query, got)
 		}
 	}
-	if n := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=10000", "")).Returned; n != 3 {
+	if n := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=10000", "")).Returned; n != 2 {
 		t.Errorf("%d Items", n)
 	}
 	for _, path := range []string{"/results", "/results/items", "/results/items/1", "/tiles"} {

@@ -20,15 +20,16 @@ type site struct {
 	run        time.Duration
 	parameters []dispatch.Parameter
 
-	mu    sync.Mutex
-	down  bool
-	bars  bool     // it refuses all jobs
-	fails string   // the message with which jobs fail; "": they finish
-	costs *float64 // what each job costs, in unit; nil: it does not charge
-	unit  string
-	began map[string]time.Time // by the tag
-	tiles map[string]int       // how often a job with these parameters was started
-	most  int                  // jobs that ran at once
+	mu     sync.Mutex
+	down   bool
+	bars   bool     // it refuses all jobs
+	silent bool     // it does not respond to requests for results
+	fails  string   // the message with which jobs fail; "": they finish
+	costs  *float64 // what each job costs, in unit; nil: it does not charge
+	unit   string
+	began  map[string]time.Time // by the tag
+	tiles  map[string]int       // how often a job with these parameters was started
+	most   int                  // jobs that ran at once
 }
 
 func newSite(run time.Duration) *site {
@@ -79,7 +80,14 @@ func (s *site) Status(_ context.Context, _ dispatch.Token, ref dispatch.Ref) (di
 	return dispatch.Report{Status: dispatch.Finished, Costs: s.costs, Unit: s.unit}, nil
 }
 
-func (*site) Results(context.Context, dispatch.Token, dispatch.Ref) (json.RawMessage, error) {
+func (s *site) Results(ctx context.Context, _ dispatch.Token, _ dispatch.Ref) (json.RawMessage, error) {
+	s.mu.Lock()
+	silent := s.silent
+	s.mu.Unlock()
+	if silent {
+		<-ctx.Done()
+		return nil, failure(dispatch.Unavailable)
+	}
 	return json.RawMessage(`{}`), nil
 }
 

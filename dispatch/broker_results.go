@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"sync"
 	"time"
@@ -101,7 +102,16 @@ func (r Record) resultsLate(err error) error {
 type JobResult struct {
 	Record
 	Collection json.RawMessage // STAC; nil: it is not known, or there is none
-	Err        error           // why there is no Collection and never will be
+	Err        error           // why the results could not be read
+}
+
+// MayCome reports whether results that could not be read may be readable later.
+func (p JobResult) MayCome() bool {
+	switch {
+	case p.Err == nil, Is(p.Err, BadUpstream), Is(p.Err, NotFound), Is(p.Err, Unsupported), Is(p.Err, Invalid), Is(p.Err, Conflict):
+		return false
+	}
+	return true
 }
 
 // ResultPosition is a position in the order in which the jobs of a task finished, after that job. The zero value is the beginning.
@@ -125,10 +135,19 @@ type TaskResults struct {
 	More bool // there are finished jobs after the last of Jobs
 }
 
+// DescribeResults returns a description of the results of a task of which those of some finished jobs could not be read.
+func (t TaskRecord) DescribeResults(missing int) string {
+	finished := fmt.Sprintf("the %d jobs", t.Counts[Finished])
+	if missing > 0 {
+		finished = fmt.Sprintf("%d of %s", t.Counts[Finished]-missing, finished)
+	}
+	return fmt.Sprintf("Results of %s that have finished, of %d.", finished, t.Counts.Jobs())
+}
+
 // TaskResults returns the results of a task's finished jobs after a position, n at most. Jobs are in the order in which they finished, so a
 // client that follows the positions sees each once, even while the task runs. The results of each job are requested from the platform at most
-// once, and not while the links that it returned before are valid. If results may become available later, TaskResults returns an error; if
-// they never will, JobResult.Err is set.
+// once, and not while the links that it returned before are valid. Results that cannot be read set JobResult.Err and do not affect others; the
+// same position returns them when they can be read.
 func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) (f TaskResults, err error) {
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
@@ -164,7 +183,7 @@ const (
 )
 
 // TaskOutline returns a task, and a sequence of all its finished jobs with the results that are known, which is read in parts. The sequence
-// reads up to 100 results that are not known, and leaves out those that are not available within 10 s. It ends with the first error.
+// reads up to 100 results that are not known, for up to 10 s, and sets JobResult.Err where that fails. It ends with the first error.
 func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (TaskRecord, iter.Seq2[JobResult, error], error) {
 	t, err := b.Store.Task(ctx, u, id)
 	return t, func(yield func(JobResult, error) bool) {
@@ -192,14 +211,16 @@ func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (TaskReco
 // outline fills in the known results of a part. It reads up to n unknown ones, and returns how many it tried to read.
 func (b *Broker) outline(ctx context.Context, u UserID, part []JobResult, n int) int {
 	var unknown []JobResult
-	for _, p := range part {
-		if len(unknown) < n && b.results.last(p.resultKey()) == nil {
-			unknown = append(unknown, p)
+	var at []int
+	for i := range part {
+		part[i].Collection = b.results.last(part[i].resultKey())
+		if part[i].Collection == nil && len(unknown) < n {
+			unknown, at = append(unknown, part[i]), append(at, i)
 		}
 	}
-	_ = b.readResults(ctx, u, unknown) // results that are not available now are left out
-	for i, p := range part {
-		part[i].Collection = b.results.last(p.resultKey())
+	_ = b.readResults(ctx, u, unknown) // an outline does without the results that are not available in time
+	for i, p := range unknown {
+		part[at[i]] = p
 	}
 	return len(unknown)
 }
@@ -214,47 +235,53 @@ func (b *Broker) finished(ctx context.Context, u UserID, id TaskID, after Result
 	return jobs, err
 }
 
-const partsAtOnce = 4
+const (
+	partsAtOnce = 4                // of each account, so that a platform that does not respond does not delay others
+	partsWithin = 30 * time.Second // shorter than a request, so that its response has the results that were read by then
+)
 
-// readResults reads the results that are not cached, a few at once. After an error that may pass it starts no more reads; those under way run
-// to their end, so that their results are cached.
+// readResults reads the results that are not cached, a few at once, and sets JobResult.Err where that fails. The error is that of ctx or of
+// the database.
 func (b *Broker) readResults(ctx context.Context, u UserID, parts []JobResult) error {
+	reading, cancel := context.WithTimeout(ctx, partsWithin)
+	defer cancel()
 	var all sync.WaitGroup
-	places, failed := make(chan struct{}, partsAtOnce), make(chan error, len(parts))
+	accounts := map[Account]chan struct{}{}
 	for i := range parts {
-		if parts[i].Collection = b.results.fresh(parts[i].resultKey()); parts[i].Collection != nil {
+		p := &parts[i]
+		if p.Collection = b.results.fresh(p.resultKey()); p.Collection != nil {
 			continue
 		}
-		places <- struct{}{}
-		if len(failed) > 0 {
-			break
+		if accounts[p.Account] == nil {
+			accounts[p.Account] = make(chan struct{}, partsAtOnce)
 		}
+		places := accounts[p.Account]
 		all.Go(func() {
-			if err := b.readResult(ctx, u, &parts[i]); err != nil {
-				failed <- err
+			select {
+			case places <- struct{}{}:
+				p.Collection, p.Err = b.readResult(reading, u, p.Record)
+				<-places
+			case <-reading.Done():
+				p.Err = errUnread
 			}
-			<-places
 		})
 	}
 	all.Wait()
-	if len(failed) > 0 {
-		return <-failed
+	for _, p := range parts {
+		if p.Err != nil && (ctx.Err() != nil || DatabaseError(p.Err) != nil) {
+			return p.Err
+		}
 	}
 	return nil
 }
 
-// readResult reads the results of one job. A permanent error is stored in JobResult.Err.
-func (b *Broker) readResult(ctx context.Context, u UserID, p *JobResult) (err error) {
+var errUnread = &Error{Kind: Unavailable, Op: "dispatch.readResults", Err: context.DeadlineExceeded,
+	Text: "The results of other jobs took too long to read. Ask again later."}
+
+// readResult reads the results of one job.
+func (b *Broker) readResult(ctx context.Context, u UserID, r Record) (c json.RawMessage, err error) {
 	defer RecoverAsError(ctx, b.Log, "dispatch.readResult", &err)
-	p.Collection, err = b.collection(ctx, u, p.Record)
-	switch {
-	case err == nil:
-		return nil
-	case Is(err, BadUpstream), Is(err, NotFound), Is(err, Unsupported), Is(err, Invalid), Is(err, Conflict):
-		p.Err = err
-		return nil
-	}
-	return err
+	return b.collection(ctx, u, r)
 }
 
 func (j Job) resultKey() resultKey { return resultKey{j.ID, j.Ref} }

@@ -258,31 +258,76 @@ func TestTaskResults_ValidLinksAreCached(t *testing.T) {
 	})
 }
 
-// What may be had later fails the page, so that nobody takes a part for the whole, and what was read is kept. What will not
-// be had at all is told of its job.
+// Results that cannot be read keep no others back: the page has them, and says for each job that lacks them why, and whether they may come
+// later. The same position returns them when they can be read.
 func TestTaskResults_UnavailableResults(t *testing.T) {
 	p := newSigningPlatform()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
-		id := h.acceptTask(t, "1", "2", "3")
-		time.Sleep(4 * time.Hour)
+		id := h.acceptTask(t, "1", "2", "3", "4", "5")
+		time.Sleep(6 * time.Hour)
+		fails := map[string]dispatch.Kind{"p1": dispatch.Unavailable, "p2": dispatch.BadUpstream, "p3": dispatch.Forbidden, "p4": dispatch.Busy}
 		p.mu.Lock()
-		p.fail["p2"], p.fail["p3"] = failure(dispatch.BadUpstream), failure(dispatch.Unavailable)
-		p.mu.Unlock()
-		_, err := h.TaskResults(t.Context(), "ann", id, dispatch.ResultPosition{}, 10)
-		wantKind(t, err, dispatch.Unavailable)
-		if outline := h.outline(t, id); len(outline) != 3 || outline[0].Collection == nil || outline[2].Collection != nil {
-			t.Errorf("outline of %d parts: %+v", len(outline), outline)
+		for id, kind := range fails {
+			p.fail[id] = failure(kind)
 		}
+		p.mu.Unlock()
+		want := func(parts []dispatch.JobResult) {
+			t.Helper()
+			for _, part := range parts {
+				kind, fails := fails[part.Ref.ID]
+				if fails != dispatch.Is(part.Err, kind) || fails != (part.Collection == nil) || part.MayCome() != (fails && kind != dispatch.BadUpstream) {
+					t.Errorf("%s: %s, %v, may come later: %v", part.Ref.ID, part.Collection, part.Err, part.MayCome())
+				}
+			}
+		}
+		first := h.page(t, id, dispatch.ResultPosition{}, 3)
+		if ids(first) != "p1 p2 p3" || !first.More {
+			t.Errorf("first page: %s", ids(first))
+		}
+		want(first.Jobs)
+		beyond := h.page(t, id, first.Jobs[2].ResultPosition(), 3)
+		if ids(beyond) != "p4 p5" || beyond.More {
+			t.Errorf("the page after it: %s", ids(beyond))
+		}
+		want(beyond.Jobs)
+		if outline := h.outline(t, id); len(outline) != 5 {
+			t.Errorf("outline of %d parts", len(outline))
+		} else {
+			want(outline)
+		}
+		clear(fails)
 		p.mu.Lock()
-		p.fail["p3"] = nil
+		clear(p.fail)
 		p.mu.Unlock()
 		p.read()
-		g := h.page(t, id, dispatch.ResultPosition{}, 10)
-		if n := p.read(); n != 2 {
+		want(h.page(t, id, dispatch.ResultPosition{}, 10).Jobs)
+		if n := p.read(); n != 4 {
 			t.Errorf("%d reads, though one was kept", n)
 		}
-		if ids(g) != "p1 p2 p3" || g.Jobs[1].Err == nil || g.Jobs[1].Collection != nil || g.Jobs[2].Collection == nil {
-			t.Errorf("%+v", g)
+	})
+}
+
+// A platform that does not respond keeps back the results of its own jobs only, and the page comes while the client still waits.
+func TestTaskResults_OfTheHealthyPlatform(t *testing.T) {
+	healthy, silent := newSite(time.Minute), newSite(time.Minute)
+	spread(t, healthy, silent, 3, func(t *testing.T, h *testBroker) {
+		task := h.acceptSpread(t, spreadRequest(), 24)
+		h.awaitTaskEnd(t, task.ID, time.Hour)
+		silent.set(func() { silent.silent = true })
+		begin := time.Now()
+		got := h.page(t, task.ID, dispatch.ResultPosition{}, 100)
+		if took := time.Since(begin); took > 40*time.Second {
+			t.Errorf("the page took %v", took)
+		}
+		read := map[string]int{}
+		for _, part := range got.Jobs {
+			if (part.Account == "a/shared") != (part.Collection != nil) || part.MayCome() != (part.Collection == nil) {
+				t.Errorf("a job at %s: %s, %v", part.Account, part.Collection, part.Err)
+			}
+			read[part.Account.Platform()]++
+		}
+		if len(got.Jobs) != 24 || read["a"] == 0 || read["b"] <= 4 {
+			t.Errorf("%d jobs: %v", len(got.Jobs), read)
 		}
 	})
 }
@@ -361,8 +406,8 @@ func TestResults_AvailableWithTheEnd(t *testing.T) {
 			g, err := h.TaskResults(t.Context(), "ann", task, dispatch.ResultPosition{}, 10)
 			if late < time.Minute && (err != nil || len(g.Jobs) != 1 || g.Jobs[0].Collection == nil) {
 				t.Errorf("task's results %v late: %+v, %v", late, g.Jobs, err)
-			} else if late > time.Minute {
-				wantKind(t, err, dispatch.Busy)
+			} else if late > time.Minute && (err != nil || !dispatch.Is(g.Jobs[0].Err, dispatch.Busy)) {
+				t.Errorf("task's results %v late: %+v, %v", late, g.Jobs, err)
 			}
 			time.Sleep(61 * time.Minute)
 			g, err = h.TaskResults(t.Context(), "ann", task, dispatch.ResultPosition{}, 10)
