@@ -168,7 +168,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 	return &status[TaskCollection]{revalidate, TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: t.DescribeResults(len(missing)), Missing: missing,
-		License:     "proprietary", Extent: Object{written}, Providers: taskProcessors(t, at), Extensions: []string{stac.ProcessingExtension},
+		License: "proprietary", Extent: Object{written}, Providers: taskProcessors(t, at), Extensions: []string{stac.ProcessingExtension},
 		Links: []Link{{"self", here, "application/json", ""}, {"root", here, "application/json", ""},
 			{"items", here + "/items", mediaGeoJSON, "An Item for each job that has finished"},
 			{"related", strings.TrimSuffix(here, "results") + "tiles", mediaGeoJSON, "All jobs on a map"},
@@ -240,7 +240,9 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 	case err != nil:
 		return nil, err
 	case f.Jobs[0].Err != nil:
-		return nil, noResults(f.Jobs[0].Err)
+		refusal := noResults(f.Jobs[0].Err)
+		refusal.details = map[string]any{"missing": missingResults(f.Jobs[0]), "link": refusal.details["link"]}
+		return nil, refusal
 	}
 	return a.writeGeoJSON(itemOf(f.Task, f.Jobs[0], a.resultsAt(in, id)))
 }
@@ -401,9 +403,9 @@ func (a *api) taskResultRoutes() {
 			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not again while the links that the platform gave are valid.",
 		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a, a.errors(failures...))}, a.listItems)
 	register(a, huma.Operation{OperationID: "get_upscale_task_item", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: []string{"tasks"},
-		Summary: "Get the results of one finished job of a task",
+		Summary:     "Get the results of one finished job of a task",
 		Description: "Returns a STAC Item, or an error with the reason if the results of the job cannot be read.",
-		Parameters: []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
+		Parameters:  []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
 	register(a, huma.Operation{OperationID: "get_upscale_task_tiles", Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: []string{"tasks"},
 		Summary: "Get a map of a task's jobs", Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first dimension that is a bounding box or GeoJSON, or null if none is.",
 		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[TaskTiles](a, a.errors(401, 404, 422, 503))}, a.readTaskTiles)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,8 +27,9 @@ import (
 
 func (a *app) resultsCommand() *cobra.Command {
 	return &cobra.Command{Use: "results ID", GroupID: "results", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short:   "List the files of a job or task, with links to download them",
-		Long:    "List the files of a job or task, with links to download them. The links may expire. With --json it prints STAC: the Collection of a job, or the Items of a task.\n\n" + idHelp,
+		Short: "List the files of a job or task, with links to download them",
+		Long: "List the files of a job or task, with links to download them. The links may expire. With --json it prints STAC: the Collection of a job, or the Items of a task.\n" +
+			"The exit code is 1 if results of finished jobs cannot be read. These jobs are named, and the files of all others are listed.\n\n" + idHelp,
 		Example: "  eodispatch results job-42\n  eodispatch results task-7 --json",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if !t.task {
@@ -38,7 +40,11 @@ func (a *app) resultsCommand() *cobra.Command {
 				a.showAssets(found.Assets)
 				return nil
 			}
+			var missing missingJobs
 			for i, err := range c.TaskItems(ctx, t.id) {
+				if missing.add(err) {
+					continue
+				}
 				if err != nil {
 					return err
 				}
@@ -50,8 +56,40 @@ func (a *app) resultsCommand() *cobra.Command {
 				}
 				a.showAssets(i.Assets)
 			}
-			return nil
+			return missing.err()
 		})}
+}
+
+// missingJobs are finished jobs of a task whose results cannot be read.
+type missingJobs []*client.MissingResults
+
+// add adds the job of an error, and reports whether it has one.
+func (m *missingJobs) add(err error) bool {
+	job, missing := errors.AsType[*client.MissingResults](err)
+	if missing {
+		*m = append(*m, job)
+	}
+	return missing
+}
+
+// err returns the error that names the jobs; nil if there are none.
+func (m missingJobs) err() error {
+	const shown = 20
+	if len(m) == 0 {
+		return nil
+	}
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "results are missing for %d of the finished jobs:", len(m))
+	for _, job := range m[:min(shown, len(m))] {
+		fmt.Fprintf(text, "\n%v", job)
+	}
+	if len(m) > shown {
+		fmt.Fprintf(text, "\nand %d more", len(m)-shown)
+	}
+	if slices.ContainsFunc(m, func(job *client.MissingResults) bool { return job.Temporary }) {
+		text.WriteString("\nSome may become available. Run the command again later to try only those.")
+	}
+	return errors.New(text.String())
 }
 
 // collection is the results of a job.
@@ -88,7 +126,8 @@ are in a folder for each job.
 
 ` + idHelp + `
 
-The exit code is 8 while a job has no results or a task has not ended. What the task has by then is downloaded.`,
+The exit code is 8 while a job has no results or a task has not ended. What the task has by then is downloaded. It is 1 if files could not
+be downloaded, or if results of finished jobs cannot be read: these are named, and all others are downloaded.`,
 		Example: "  eodispatch download job-42 --to results\n  eodispatch download task-7 --to results --follow",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if follow {
@@ -130,9 +169,10 @@ type downloads struct {
 
 	fetched, present, bytes atomic.Int64
 
-	mu     sync.Mutex
-	jobs   map[int64]bool // whose results are there
-	failed []error        // of files that could not be downloaded
+	mu      sync.Mutex
+	jobs    map[int64]bool // whose results are there
+	failed  []error        // of files that could not be downloaded
+	missing missingJobs
 }
 
 // downloads prepares a folder. It refuses one that holds the results of something else, and one that another process downloads to.
@@ -210,6 +250,9 @@ func (d *downloads) fetchAll(ctx context.Context) error {
 	group.SetLimit(Parallel)
 	var listing error
 	for i, err := range d.client.TaskItems(within, d.id) {
+		if d.missing.add(err) {
+			continue
+		}
 		if err != nil {
 			listing = err
 			break
@@ -257,7 +300,7 @@ func (d *downloads) fetchJob(ctx context.Context, found *client.Collection) erro
 		return err
 	}
 	document["eodispatch:id"] = d.source()
-	document["links"] = []link{{"self", "./" + collectionFile, "application/json"}, {"root", "./" + collectionFile, "application/json"}}
+	relink(document, link{"self", "./" + collectionFile, "application/json"}, link{"root", "./" + collectionFile, "application/json"})
 	return d.writeJSON(collectionFile, document)
 }
 
@@ -281,8 +324,8 @@ func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
 	if err != nil {
 		return err
 	}
-	document["links"] = []link{{"self", "./" + itemFile, "application/geo+json"}, {"collection", "../" + collectionFile, "application/json"},
-		{"parent", "../" + collectionFile, "application/json"}, {"root", "../" + collectionFile, "application/json"}}
+	relink(document, link{"self", "./" + itemFile, "application/geo+json"}, link{"collection", "../" + collectionFile, "application/json"},
+		link{"parent", "../" + collectionFile, "application/json"}, link{"root", "../" + collectionFile, "application/json"})
 	if err := d.root.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
@@ -350,19 +393,45 @@ func endsAll(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, os.ErrPermission) || ExitCode(err) == ExitSignIn
 }
 
-// missing returns the error of the files that could not be downloaded; nil if there are none.
-func (d *downloads) missing() error {
+// incomplete returns the error of the files and the jobs that could not be downloaded; nil if there are none.
+func (d *downloads) incomplete() error {
 	const shown = 5
+	slices.SortFunc(d.missing, func(a, b *client.MissingResults) int { return cmp.Compare(a.ID, b.ID) })
+	missing := d.missing.err()
 	if len(d.failed) == 0 {
-		return nil
+		return missing
 	}
-	return fmt.Errorf("%d files could not be downloaded. Run the command again to try only those:\n%w", len(d.failed), errors.Join(d.failed[:min(shown, len(d.failed))]...))
+	return errors.Join(missing, fmt.Errorf("%d files could not be downloaded. Run the command again to try only those:\n%w", len(d.failed), errors.Join(d.failed[:min(shown, len(d.failed))]...)))
 }
 
 type link struct {
 	Rel  string `json:"rel"`
 	Href string `json:"href"`
 	Type string `json:"type"`
+}
+
+// relink replaces the links of a STAC object that say where it is. The Items of a Collection with assets of its own are left out too: their assets
+// are among these, and programs would look for the Items at the platform, which may require a sign-in.
+func relink(document map[string]any, here ...link) {
+	links := []any{}
+	for _, l := range here {
+		links = append(links, l)
+	}
+	assets, _ := document["assets"].(map[string]any)
+	all, _ := document["links"].([]any)
+	for _, l := range all {
+		l, _ := l.(map[string]any)
+		switch l["rel"] {
+		case nil, "self", "canonical", "root", "parent", "collection", "items", "next", "prev":
+		case "item", "child":
+			if len(assets) == 0 {
+				links = append(links, l)
+			}
+		default:
+			links = append(links, l)
+		}
+	}
+	document["links"] = links
 }
 
 // localized returns a STAC object whose assets refer to the files beside it.
@@ -396,7 +465,8 @@ func (d *downloads) writeTask(ctx context.Context) error {
 	for _, job := range slices.Sorted(maps.Keys(d.jobs)) {
 		links = append(links, link{"item", fmt.Sprintf("./%d/%s", job, itemFile), "application/geo+json"})
 	}
-	document["links"], document["eodispatch:id"] = links, d.source()
+	relink(document, links...)
+	document["eodispatch:id"], document["eodispatch:missing"] = d.source(), append(missingJobs{}, d.missing...)
 	return d.writeJSON(collectionFile, document)
 }
 
@@ -413,12 +483,12 @@ func (d *downloads) writeJSON(path string, v any) error {
 
 // report says what was downloaded.
 func (d *downloads) report(err error) error {
-	if missing := d.missing(); err == nil || missing != nil && ExitCode(err) == ExitRunning {
-		err = missing
+	if incomplete := d.incomplete(); err == nil || incomplete != nil && ExitCode(err) == ExitRunning {
+		err = incomplete
 	}
 	if d.json {
-		return errors.Join(err, d.print(map[string]any{"message_type": "download", "id": d.target.String(), "folder": d.folder,
-			"fetched": d.fetched.Load(), "present": d.present.Load(), "bytes": d.bytes.Load(), "complete": err == nil}))
+		return errors.Join(err, d.print(map[string]any{"message_type": "download", "id": d.target.String(), "folder": d.folder, "fetched": d.fetched.Load(),
+			"present": d.present.Load(), "bytes": d.bytes.Load(), "missing": append(missingJobs{}, d.missing...), "complete": err == nil}))
 	}
 	d.hint("%d files downloaded (%s), %d were there already: %s", d.fetched.Load(), size(d.bytes.Load()), d.present.Load(), d.folder)
 	return err
@@ -470,24 +540,70 @@ func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t targ
 	if ctx.Err() != nil {
 		return followed
 	}
+	if err := d.fetchLate(ctx); err != nil {
+		return d.report(err)
+	}
 	return errors.Join(d.report(d.writeTask(ctx)), followed)
 }
 
 func (d *downloads) fetchFinished(ctx context.Context, finished *queue) error {
 	for job := range finished.all {
-		i, err := d.item(ctx, job)
-		switch {
-		case err == nil:
-			err = d.fetchItem(ctx, i)
-		case !endsAll(ctx, err):
-			d.note(fmt.Errorf("%s: %w", target{false, job}, err))
-			continue
-		}
-		if err != nil {
+		if err := d.fetchResults(ctx, job); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fetchResults downloads the results of one job of a task. It notes why they cannot be read, for fetchLate.
+func (d *downloads) fetchResults(ctx context.Context, job int64) error {
+	var missing missingJobs
+	i, err := persist(ctx, d, func() (client.Item, error) {
+		i, err := d.client.TaskItem(ctx, d.id, job)
+		if missing.add(err) {
+			err = nil
+		}
+		return i, err
+	})
+	switch {
+	case len(missing) > 0:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.missing = append(d.missing, missing...)
+		return nil
+	case err == nil:
+		return d.fetchItem(ctx, i)
+	case endsAll(ctx, err):
+		return err
+	}
+	d.note(fmt.Errorf("%s: %w", target{false, job}, err))
+	return nil
+}
+
+// fetchLate tries again to download the results that could not be read when their jobs finished, and may come. It ends as the download of one
+// job does.
+func (d *downloads) fetchLate(ctx context.Context) error {
+	err := client.Persist(ctx, func() error {
+		again := d.missing
+		d.missing = nil
+		for _, job := range again {
+			if !job.Temporary {
+				d.missing = append(d.missing, job)
+			} else if err := d.fetchResults(ctx, job.ID); err != nil {
+				return err
+			}
+		}
+		for _, job := range d.missing {
+			if job.Temporary {
+				return job
+			}
+		}
+		return nil
+	})
+	if _, missing := errors.AsType[*client.MissingResults](err); missing && ctx.Err() == nil {
+		return nil // d.missing has it
+	}
+	return err
 }
 
 // queue hands out each id once, in the order in which they were added. It holds ids only, so it has no bound.

@@ -262,6 +262,7 @@ type Error struct {
 	Faults    []Fault
 	Link      string // page where the user can resolve it; "": there is none
 	RequestID string
+	Missing   *MissingResults // for an Item; nil: the reason is not that the results cannot be read
 	// RetryAfter is when the request can be repeated; 0: the broker did not say.
 	RetryAfter time.Duration
 }
@@ -326,8 +327,9 @@ func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 		Message   string `json:"message"`
 		RequestID string `json:"request_id"`
 		Details   struct {
-			Errors []Fault `json:"errors"`
-			Link   string  `json:"link"`
+			Errors  []Fault         `json:"errors"`
+			Link    string          `json:"link"`
+			Missing *MissingResults `json:"missing"`
 		} `json:"details"`
 	}
 	if json.Unmarshal(text, &body) != nil || body.Code == "" {
@@ -337,7 +339,8 @@ func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 		e.Message += " (" + response.Status + ")"
 		return e
 	}
-	e := &Error{Status: response.StatusCode, Code: body.Code, Message: body.Message, Faults: body.Details.Errors, Link: body.Details.Link, RequestID: body.RequestID}
+	e := &Error{Status: response.StatusCode, Code: body.Code, Message: body.Message, Faults: body.Details.Errors, Link: body.Details.Link, RequestID: body.RequestID,
+		Missing: body.Details.Missing}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
 		e.RetryAfter = max(time.Second, time.Duration(seconds)*time.Second)
 	}

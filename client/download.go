@@ -7,6 +7,7 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -197,6 +198,9 @@ func passing(err error) bool {
 
 // attempt requests what is missing and appends it to the part.
 func (t *transfer) attempt(ctx context.Context) error {
+	if content, ok := dataOf(t.file.Href); ok {
+		return t.unpack(content)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(silentFor, func() { cancel(fmt.Errorf("%w: nothing arrived for %v", errAgain, silentFor)) })
@@ -235,6 +239,42 @@ func (t *transfer) attempt(ctx context.Context) error {
 	}
 	return nil
 }
+
+// dataOf returns the part of a data URI (RFC 2397) after its scheme.
+func dataOf(href string) (content string, ok bool) {
+	const scheme = "data:"
+	if len(href) < len(scheme) || !strings.EqualFold(href[:len(scheme)], scheme) {
+		return "", false
+	}
+	return href[len(scheme):], true
+}
+
+// unpack writes the content of a data URI to the part. It is not longer than the URI, which is in memory.
+func (t *transfer) unpack(content string) error {
+	media, text, ok := strings.Cut(content, ",")
+	plain, err := url.PathUnescape(text)
+	if !ok || err != nil {
+		return errBadData
+	}
+	file := []byte(plain)
+	if extension := ";base64"; len(media) >= len(extension) && strings.EqualFold(media[len(media)-len(extension):], extension) {
+		plain = strings.TrimRight(strings.Join(strings.Fields(plain), ""), "=")
+		if file, err = base64.RawStdEncoding.DecodeString(plain); err != nil {
+			return errBadData
+		}
+	}
+	if err := t.empty(); err != nil {
+		return err
+	}
+	if _, err := t.part.WriteAt(file, 0); err != nil {
+		return err
+	}
+	t.have = int64(len(file))
+	t.count(t.have)
+	return nil
+}
+
+var errBadData = errors.New("the link to the file is a data address that cannot be decoded")
 
 // causeOf returns why ctx was canceled, if it was, and else err.
 func causeOf(ctx context.Context, err error) error { return cmp.Or(context.Cause(ctx), err) }

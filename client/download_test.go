@@ -368,3 +368,36 @@ func TestFetch_StopsAtTheSizeOfTheFile(t *testing.T) {
 		t.Errorf("%v, after %d bytes", err, most)
 	}
 }
+
+// Values that a platform puts into its results are data URIs, which become files as others do.
+func TestFetch_OfADataURI(t *testing.T) {
+	for href, want := range map[string]string{
+		"data:application/json;base64,eyJtZWFuIjogMC41fQ==": `{"mean": 0.5}`, "data:text/plain,50%20%25%2C%20m": "50 %, m", "data:,": "",
+		"DATA:text/plain;charset=utf-8;BASE64,c8OkZQ": "s\u00e4e", "data:;base64,%2B%2B8%3D": "\xfb\xef", "data:text/plain,a,b+c": "a,b+c",
+	} {
+		path, received := filepath.Join(t.TempDir(), "value"), int64(0)
+		d := client.Downloader{Received: func(n int64) { received += n }}
+		fetched, err := d.Fetch(t.Context(), client.File{Href: href, Path: path})
+		if text, bad := os.ReadFile(path); err != nil || bad != nil || !fetched || string(text) != want || received != int64(len(want)) {
+			t.Errorf("%s: %q, %v, %v", href, text, err, bad)
+		}
+		if fetched, err := d.Fetch(t.Context(), client.File{Href: href, Path: path}); err != nil || fetched {
+			t.Errorf("%s again: %v, %v", href, fetched, err)
+		}
+	}
+	for href, file := range map[string]client.File{
+		"data:text/plain": {}, "data:text/plain,%zz": {}, "data:;base64,a!": {}, "data:text/plain,abc": {Size: 4}, "data:text/plain,abd": {Checksum: "1220" + strings.Repeat("0", 64)},
+	} {
+		folder := t.TempDir()
+		file.Href, file.Path = href, filepath.Join(folder, "value")
+		_, err := new(client.Downloader).Fetch(t.Context(), file)
+		if left, _ := os.ReadDir(folder); err == nil || len(left) > 0 {
+			t.Errorf("%s: %v, %v", href, err, left)
+		}
+	}
+	names := client.FileNames(map[string]client.Asset{"mean": {Href: "data:application/json;base64,MQ=="}, "unit": {Href: "data:text/plain;charset=utf-8,m"},
+		"a.csv": {Href: "data:text/csv,1"}, "x": {Href: "data:application/x-y,1"}, "z": {Href: "data:,/etc/passwd.txt"}})
+	if got := fmt.Sprint(names); got != "map[a.csv:a.csv mean:mean.json unit:unit.txt x:x z:z.txt]" {
+		t.Error(got)
+	}
+}

@@ -322,15 +322,21 @@ func (c *Client) TaskResults(ctx context.Context, id int64) (found Collection, e
 	return found, c.get(ctx, taskPath(id)+"/results", &found)
 }
 
-// TaskItem returns the results of one finished job of a task.
+// TaskItem returns the results of one finished job of a task. The error is a *[MissingResults] if these cannot be read.
 func (c *Client) TaskItem(ctx context.Context, task, job int64) (i Item, err error) {
-	return i, c.get(ctx, fmt.Sprintf("%s/results/items/%d", taskPath(task), job), &i)
+	err = c.get(ctx, fmt.Sprintf("%s/results/items/%d", taskPath(task), job), &i)
+	if e, refused := errors.AsType[*Error](err); refused && e.Missing != nil {
+		err = e.Missing
+	}
+	return i, err
 }
 
-// TaskItems yields the results of a task's finished jobs, in the order in which they finished. It reads pages as they are needed.
+// TaskItems yields the results of a task's finished jobs, in the order in which they finished. It reads pages as they are needed. For a job whose
+// results cannot be read it yields a *[MissingResults], and goes on; any other error ends the sequence.
 func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error] {
 	type page struct {
-		Features []Item `json:"features"`
+		Features []Item            `json:"features"`
+		Missing  []*MissingResults `json:"eodispatch:missing"`
 		Links    []struct {
 			Rel  string `json:"rel"`
 			Href string `json:"href"`
@@ -345,6 +351,11 @@ func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error]
 			}
 			for _, i := range p.Features {
 				if !yield(i, nil) {
+					return
+				}
+			}
+			for _, m := range p.Missing {
+				if !yield(Item{ID: strconv.FormatInt(m.ID, 10)}, m) {
 					return
 				}
 			}
@@ -417,7 +428,7 @@ func readAfter(r call, tag string, last Job, modified bool) call {
 }
 
 // Persist calls f until it succeeds, through the outages that streams outlive: lost connections, and for a quarter of an hour a broker that
-// answers with errors of its own. It returns any other error of f, and that of ctx.
+// answers with errors of its own, or with results that are missing and may come. It returns any other error of f, and that of ctx.
 func Persist(ctx context.Context, f func() error) error {
 	back, began := backOff{}, time.Now()
 	for {
@@ -425,7 +436,7 @@ func Persist(ctx context.Context, f func() error) error {
 		if err == nil || !passes(err) {
 			return err
 		}
-		if _, refused := errors.AsType[*Error](err); refused && time.Since(began) > refusedWithin {
+		if _, lost := errors.AsType[*url.Error](err); !lost && time.Since(began) > refusedWithin {
 			return err
 		}
 		if back.wait(ctx) != nil {
@@ -438,6 +449,9 @@ func Persist(ctx context.Context, f func() error) error {
 func passes(err error) bool {
 	if e, refused := errors.AsType[*Error](err); refused {
 		return e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError
+	}
+	if m, missing := errors.AsType[*MissingResults](err); missing {
+		return m.Temporary
 	}
 	_, lost := errors.AsType[*url.Error](err)
 	return lost && !errors.Is(err, context.Canceled)

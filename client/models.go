@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -424,6 +425,23 @@ type Item struct {
 	Assets map[string]Asset `json:"assets"`
 	// Raw is the whole document.
 	Raw json.RawMessage `json:"-"`
+}
+
+// MissingResults is the error for a finished job of a task whose results cannot be read.
+type MissingResults struct {
+	ID        int64  `json:"id"` // of the job
+	Name      string `json:"name,omitempty"`
+	Code      string `json:"error_code"`
+	Message   string `json:"message"`
+	Temporary bool   `json:"temporary"` // TaskItem may return the results later
+}
+
+func (m *MissingResults) Error() string {
+	name := ""
+	if m.Name != "" {
+		name = " (" + m.Name + ")"
+	}
+	return fmt.Sprintf("job-%d%s: %s", m.ID, name, m.Message)
 }
 
 // UnmarshalJSON keeps the whole document in Raw.

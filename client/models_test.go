@@ -37,7 +37,7 @@ func TestModels_HaveTheMembersOfTheDocument(t *testing.T) {
 		"Share": client.Share{}, "Starts": client.Starts{}, "Grid": client.Grid{}, "GeometryCollection": client.Tiles{},
 		"ServiceSummary": client.ServiceSummary{}, "CatalogueService": client.ServiceDescription{}, "ServiceProvider": client.Provider{},
 		"ServiceLink": client.Link{}, "ServiceCost": client.Cost{}, "ServiceFormat": client.ResultFormat{},
-		"LogEntry": client.LogEntry{}, "Usage": client.Usage{}, "Grant": client.Grant{},
+		"LogEntry": client.LogEntry{}, "MissingResults": client.MissingResults{}, "Usage": client.Usage{}, "Grant": client.Grant{},
 		"HookRequest": client.HookRequest{}, "Hook": client.Hook{}, "NewHook": client.NewHook{}, "Delivery": client.Delivery{},
 	} {
 		var described []string

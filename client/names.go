@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// FileNames returns a file name for each asset: the last segment of its link if that has an extension, else its key. The names are
-// safe on all systems and differ by more than case, so that files can be stored in one folder.
+// FileNames returns a file name for each asset: the last segment of its link if that has an extension, else its key, to which that of a data URI
+// gets the extension of its media type. The names are safe on all systems and differ by more than case, so that files can be stored in one folder.
 func FileNames(assets map[string]Asset) map[string]string {
 	names, taken := map[string]string{}, map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(assets)) {
@@ -22,6 +22,9 @@ func FileNames(assets map[string]Asset) map[string]string {
 		}
 		if path.Ext(name) == "" || path.Ext(name) == name {
 			name = key
+			if content, inline := dataOf(assets[key].Href); inline && path.Ext(key) == "" {
+				name += extensionOf(content)
+			}
 		}
 		base := safeName(name)
 		name = base
@@ -36,6 +39,14 @@ func FileNames(assets map[string]Asset) map[string]string {
 		names[key] = name
 	}
 	return names
+}
+
+// extensionOf returns the extension for the media type of a data URI, without its scheme; "" for an unknown one.
+func extensionOf(content string) string {
+	media, _, _ := strings.Cut(content, ",")
+	media, _, _ = strings.Cut(media, ";")
+	return map[string]string{"": ".txt", "text/plain": ".txt", "text/csv": ".csv", "application/json": ".json", "application/geo+json": ".geojson",
+		"image/tiff": ".tif", "image/png": ".png", "image/jpeg": ".jpg", "application/xml": ".xml", "text/xml": ".xml"}[strings.ToLower(media)]
 }
 
 const longestName = 150 // bytes, so that suffixes still fit
