@@ -5,8 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/budget"
@@ -161,8 +165,38 @@ const (
 	collectTurn   = 30 * time.Second // how long a request for the results of a task waits for those of other tasks
 )
 
-// taskCollection returns the results of the finished jobs of a task as one Collection. The names of its assets begin with the number of the
-// job.
+// missingResults says why a finished job of a task has no assets in its results.
+type missingResults struct {
+	Tile    int    `json:"tile"` // number of the job
+	Name    string `json:"name,omitempty"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	MayCome bool   `json:"temporary"`
+}
+
+// describeMissing returns a sentence about the first jobs without results; "" if there are none.
+func describeMissing(all []missingResults) string {
+	const most = 5
+	text := &strings.Builder{}
+	for i, m := range all[:min(most, len(all))] {
+		text.WriteString(map[bool]string{true: " Missing: ", false: "; "}[i == 0])
+		fmt.Fprintf(text, "tile %d", m.Tile)
+		if m.Name != "" {
+			fmt.Fprintf(text, " (%s)", m.Name)
+		}
+		text.WriteString(", " + strings.TrimRight(m.Message, ". "))
+	}
+	switch {
+	case len(all) > most:
+		fmt.Fprintf(text, "; and %d more.", len(all)-most)
+	case len(all) > 0:
+		text.WriteString(".")
+	}
+	return text.String()
+}
+
+// taskCollection returns the results of the finished jobs of a task as one Collection, as far as they can be read: it names the others. If none
+// can be read, it is the error of the first.
 func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.Time) (stac.Object, error) {
 	ctx := r.Context()
 	waiting, cancelWait := context.WithTimeout(ctx, collectTurn)
@@ -178,7 +212,8 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 		defer cancel()
 	}
 	var extent stac.Extent
-	assets, after, size := stac.Object{}, dispatch.ResultPosition{}, int64(0)
+	var failure error
+	missing, assets, after, size := []missingResults{}, stac.Object{}, dispatch.ResultPosition{}, int64(0)
 	for more := true; more; {
 		part, err := f.Broker.TaskResults(ctx, r.user, t.ID, after, resultsAtOnce)
 		if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
@@ -189,21 +224,29 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 			return nil, err
 		}
 		for _, j := range part.Jobs {
+			after = j.ResultPosition()
+			if j.Err != nil {
+				failure = cmp.Or(failure, j.Err)
+				missing = append(missing, missingResults{j.Number, j.Name(), codes[dispatch.KindOf(j.Err)].code, dispatch.TextFor(j.Err), j.MayCome()})
+				continue
+			}
 			n, err := f.addTile(r, assets, &extent, j, expires)
 			if err != nil {
 				return nil, err
 			}
 			size += n
-			after = j.ResultPosition()
 		}
 		if err := budget.TaskResults.Check(size); err != nil {
 			return nil, refused(http.StatusRequestEntityTooLarge, "FileSizeExceeded", fmt.Sprintf("The results in one document have %v. Read them in pages: %s/upscale_tasks/%d/results/items", err, r.BaseURL(r.outer), t.ID))
 		}
 		more = part.More
 	}
+	if len(assets) == 0 && failure != nil {
+		return nil, failure
+	}
 	c := stac.Object{}
-	for name, v := range map[string]any{"id": "task-" + strconv.FormatInt(int64(t.ID), 10), "title": t.Request.Title, "assets": assets,
-		"description": fmt.Sprintf("Results of the %d jobs that have finished, of %d.", t.Counts[dispatch.Finished], t.Counts.Jobs())} {
+	for name, v := range map[string]any{"eodispatch:missing": missing, "id": "task-" + strconv.FormatInt(int64(t.ID), 10), "title": t.Request.Title, "assets": assets,
+		"description": t.DescribeResults(len(missing)) + describeMissing(missing)} {
 		text, err := dispatch.Encode(v)
 		if err != nil {
 			return nil, err
@@ -231,6 +274,27 @@ func titled(asset json.RawMessage, tile, name string) json.RawMessage {
 	return asset
 }
 
+// tileKey returns the key of an asset of a task, such as "3_31UFS_openEO.tif": the number and the name of its job, and its own key. Clients use keys as
+// names of files. The number makes them differ, because two jobs may have one name.
+func tileKey(j dispatch.Job, name string) string {
+	tile := strconv.Itoa(j.Number)
+	if j.Name() != "" {
+		tile += "_" + inFileName(j.Name())
+	}
+	return tile + "_" + inFileName(name)
+}
+
+const longestPart = 60 // characters
+
+// inFileName returns a text as it can stand in a file name: with a hyphen for all that is not a letter, digit, dot, hyphen or underscore. A longer text
+// loses its beginning, because its end is the extension.
+func inFileName(text string) string {
+	plain := []rune(unsafeInNames.ReplaceAllString(text, "-"))
+	return string(plain[max(0, len(plain)-longestPart):])
+}
+
+var unsafeInNames = regexp.MustCompile(`[^\pL\pN._-]+`)
+
 // addTile adds the assets of a job to those of its task, and widens the extent. It returns the size of the assets in bytes.
 func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j dispatch.JobResult, expires time.Time) (size int64, err error) {
 	var own stac.Object
@@ -240,10 +304,14 @@ func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j 
 		return 0, err
 	}
 	_ = json.Unmarshal(c["assets"], &own)
-	for name, a := range own {
-		a = titled(a, j.Name(), name)
-		assets[fmt.Sprintf("tile-%d/%s", j.Number, name)] = a
-		size += int64(len(name) + len(a))
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		a := titled(own[name], j.Name(), name)
+		key := tileKey(j.Job, name)
+		for n := 2; assets[key] != nil; n++ {
+			key = tileKey(j.Job, strconv.Itoa(n)+"_"+name)
+		}
+		assets[key] = a
+		size += int64(len(key) + len(a))
 	}
 	var of stac.Extent
 	of.Collection(c)
