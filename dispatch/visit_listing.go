@@ -282,7 +282,7 @@ func (v *visit) unseen(jobs []Job, seen map[JobID]bool, err error) []jobOutcome 
 	for _, j := range jobs {
 		o := Outcome{Asked: AskStatus, Ref: j.Ref}
 		if j.Phase == Creating {
-			o = v.notListed(j)
+			o = v.notListed()
 		}
 		o.Attempt, o.Epoch, o.Err = j.Attempt, j.Epoch, err
 		o.Panicked = j.Phase == Creating && err != nil && Is(err, Internal)

@@ -143,7 +143,7 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 	case stepStatus:
 		o = v.status(ctx, t, j)
 	case stepNotListed:
-		o = v.notListed(j)
+		o = v.notListed()
 	case stepCancel:
 		o = Outcome{Asked: AskCancel, Err: v.cancel(ctx, t, j.Ref)}
 	case stepCancelOrphan:
@@ -243,10 +243,9 @@ func (v *visit) cancel(ctx context.Context, t Token, r Ref) error {
 	return c.Cancel(ctx, t, r)
 }
 
-// notListed returns the outcome of a create that a listing does not show. A job with the status Unknown is submitted again only with
-// AtLeastOnce, because [reconcile] may have found an attempt of it at the platform that is not in the database.
-func (v *visit) notListed(j Job) Outcome {
-	return Outcome{Asked: AskSearch, Repeat: v.backend.Platform.TwoStep() && j.Status != Unknown || v.backend.AtLeastOnce}
+// notListed returns the outcome of a create that a listing does not show.
+func (v *visit) notListed() Outcome {
+	return Outcome{Asked: AskSearch, Repeat: v.backend.Platform.TwoStep() || v.backend.AtLeastOnce}
 }
 
 // failed returns the outcome for each job of a step whose request got no response because of err.

@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,7 +20,8 @@ const (
 	CompareIfLists          // likewise, but an account of a platform without a list submits at once: its jobs may run twice
 )
 
-// Unrecognized is a job at a platform that has this installation's tag and is not in the database. It is neither adopted nor canceled.
+// Unrecognized is a job at a platform that has this installation's tag, belongs to no job in the database, and has not ended. It is neither
+// adopted nor canceled.
 type Unrecognized struct {
 	Account Account
 	Ref     Ref
@@ -121,63 +125,124 @@ func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base strin
 	return all, nil
 }
 
-// recognize applies a whole listing to a restored account, and returns the platform jobs that have not ended and are not in the database.
-// Busy: a job changed meanwhile.
+// recognize applies a whole listing to a restored account, and returns the platform jobs that have not ended, are not in the database, and
+// were not adopted. Busy: a job changed meanwhile.
 func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecognized, err error) {
-	for _, l := range listed {
-		t, ours := parseTag(v.broker.Installation, l.Tag)
-		if !ours {
-			continue
+	ids, attempts := attemptsByJob(v.broker.Installation, listed)
+	for _, id := range ids {
+		if err := v.renew(ctx); err != nil {
+			return nil, err
 		}
-		j, err := v.broker.Store.Load(ctx, t.job)
+		j, err := v.broker.Store.Load(ctx, id)
 		if err != nil && !Is(err, NotFound) {
 			return nil, err
 		}
-		known := err == nil && j.Account == v.account
-		moved := err == nil && !known && j.Task != 0 && j.Phase == Waiting && !t.marks(j) // it ran here, and in the database it waits at another home
-		if known || moved {
-			if err := v.saveCompared(ctx, j, reconcile(j, t, l, v.timing, v.now())); err != nil {
+		if err == nil {
+			after := v.reconcile(j, attempts[id])
+			if err := v.saveCompared(ctx, j, after); err != nil {
 				return nil, err
 			}
+			j = after
 		}
-		if !(known && t.marks(j)) && !l.Report.Status.Final() {
-			found = append(found, Unrecognized{Account: v.account, Ref: l.Ref, Tag: l.Tag, Status: l.Report.Status})
+		for _, a := range attempts[id] {
+			if !(j.Account == v.account && a.tag.marks(j)) && !a.Report.Status.Final() {
+				found = append(found, Unrecognized{Account: v.account, Ref: a.Ref, Tag: a.Tag, Status: a.Report.Status})
+			}
 		}
 	}
 	return found, nil
 }
 
+// listedAttempt is a listed platform job that carries the tag of an attempt of this installation.
+type listedAttempt struct {
+	Listed
+	tag tag
+}
+
+// attemptsByJob returns the listed attempts of each job of an installation, latest first, each platform job once, and the ids in their order.
+func attemptsByJob(installation string, listed []Listed) (ids []JobID, attempts map[JobID][]listedAttempt) {
+	attempts = map[JobID][]listedAttempt{}
+	seen := map[Ref]bool{}
+	for _, l := range listed {
+		if t, ours := parseTag(installation, l.Tag); ours && !seen[l.Ref] {
+			seen[l.Ref] = true
+			attempts[t.job] = append(attempts[t.job], listedAttempt{l, t})
+		}
+	}
+	for _, of := range attempts {
+		slices.SortStableFunc(of, func(a, b listedAttempt) int { return cmp.Compare(b.tag.attempt, a.tag.attempt) })
+	}
+	return slices.Sorted(maps.Keys(attempts)), attempts
+}
+
 // saveCompared saves a job that a comparison has changed.
-func (v *visit) saveCompared(ctx context.Context, was, is Job) error {
-	if is.Epoch == was.Epoch {
+func (v *visit) saveCompared(ctx context.Context, before, after Job) error {
+	if after.Epoch == before.Epoch {
 		return nil
 	}
-	saved, err := v.broker.Store.Save(ctx, []Job{is})
+	saved, err := v.broker.Store.Save(ctx, []Job{after})
 	if err == nil && len(saved) == 0 {
 		err = &Error{Kind: Busy, Op: "dispatch.compare", Text: "The job was changed meanwhile."}
 	}
 	if err == nil {
-		v.broker.notifySaved(ctx, was, saved[0], nil)
+		v.broker.notifySaved(ctx, before, saved[0], nil)
 	}
 	return err
 }
 
-// reconcile returns a job of a restored database after its platform listed an attempt of it. The attempt that is in the database is adopted;
-// because it may have been started since, its status is read before anything else. An attempt that is not in the database was made later.
-// The job is then not submitted again, and its owner must find out whether it ran.
-func reconcile(j Job, t tag, l Listed, timing Timing, now time.Time) Job {
-	was := j
-	switch {
-	case j.Phase != Waiting && j.Phase != Creating:
+// reconcile returns a job of a restored database after its platform listed attempts of it, latest first. The attempt that the database lost
+// or was not sure of is adopted, with the status that the list shows. If there are several, or the job waits at another account, nobody knows
+// which of them counts: the job then ends as failed, so that it holds no slot and its owner may retry it.
+func (v *visit) reconcile(j Job, attempts []listedAttempt) Job {
+	lost := slices.DeleteFunc(slices.Clone(attempts), func(a listedAttempt) bool { return !a.mayBelongTo(j) })
+	elsewhere := j.Account != v.account
+	switch now := v.now(); {
+	case len(lost) == 0, elsewhere && j.Phase != Waiting:
 		return j
-	case !t.marks(j):
-		j.Phase, j.Status, j.Due = Creating, Unknown, now.Add(timing.UnknownCheck)
-		j = applyConsequences(was, j.withAttention(SubmissionUnknown, ""), timing, now)
-		j.Epoch = was.Epoch + 1 // even if the phase stays, so that responses to earlier requests do not count
-		return j
-	case t.attempt == j.Attempt && j.Phase == Creating && j.Status != Unknown:
-		j.Phase, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = Starting, l.Ref, Submitted, "", now, now
-		return applyConsequences(was, j.withAttention(InDoubt, ""), timing, now)
+	case elsewhere, len(lost) > 1 && lost[0].tag.attempt == lost[1].tag.attempt, lost[0].tag.attempt <= j.Attempt && !lost[0].tag.marks(j):
+		return applyConsequences(j, endJob(j, Failed, SubmissionUnknown, unsettledText(lost)), v.timing, now)
+	default:
+		return v.adopt(j, lost[0], now)
 	}
-	return j
+}
+
+// mayBelongTo reports whether the listed attempt is the one that j is not sure of, or was made after the backup.
+func (a listedAttempt) mayBelongTo(j Job) bool {
+	if a.tag.marks(j) {
+		return a.tag.attempt == j.Attempt && j.Phase == Creating
+	}
+	switch {
+	case !a.Created.IsZero() && a.Created.Before(j.Created.Add(-clockSetBack)): // of an earlier job that had the same id
+		return false
+	case j.Phase == Waiting, j.Phase == Creating:
+		return true
+	}
+	// This attempt failed after the backup, or had failed, and its owner retried it.
+	return a.tag.attempt > j.Attempt && j.Desired == WantRun && (j.Phase != Ended || j.Retryable())
+}
+
+// adopt makes a listed attempt that of j. Because it may have been started since it was listed, the start is in doubt unless the list shows
+// that the job runs or has ended.
+func (v *visit) adopt(j Job, a listedAttempt, now time.Time) Job {
+	before := j
+	if j.Phase != Waiting && j.Phase != Creating {
+		j = j.Retry(now)
+	}
+	if !a.tag.marks(j) {
+		j.Nonces = j.Nonces.with(a.tag.attempt, a.tag.nonce)
+	}
+	j.Phase, j.Attempt, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = Starting, a.tag.attempt, a.Ref, Submitted, "", now, now
+	j.Tries, j.Refused, j.Begun = 0, time.Time{}, 0
+	j = applyConsequences(before, j.withAttention(InDoubt, ""), v.timing, now)
+	return next(j, v.complete(Outcome{Asked: AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: a.Ref, Report: a.Report}, now), now)
+}
+
+// unsettledText is the Job.Failure of a job whose submissions after a backup could not be told apart.
+func unsettledText(attempts []listedAttempt) string {
+	refs := make([]string, len(attempts))
+	for i, a := range attempts {
+		refs[i] = a.Ref.ID
+	}
+	return "The broker's database was restored from a backup that is older than the submission of this job. At the platform it may be " +
+		strings.Join(refs[:min(len(refs), 5)], " or ") + ". Check there before you retry it."
 }

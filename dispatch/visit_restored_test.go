@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -8,43 +9,65 @@ import (
 func TestReconcile_ListingOfARestoredJob(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	nonces := Nonces("").with(1, "aa")
-	ref := Ref{ID: "p"}
-	known, later := tag{job: 7, attempt: 1, nonce: "aa"}, tag{job: 7, attempt: 2, nonce: "bb"}
+	at := func(ref string, s Status, t tag, created time.Time) listedAttempt {
+		return listedAttempt{Listed{Ref: Ref{ID: ref}, Created: created, Report: Report{Status: s}}, t}
+	}
+	own, other, again := tag{job: 7, attempt: 1, nonce: "aa"}, tag{job: 7, attempt: 1, nonce: "zz"}, tag{job: 7, attempt: 2, nonce: "bb"}
+	third := tag{job: 7, attempt: 3, nonce: "cc"}
+	waits := Job{Phase: Waiting, Status: Accepted}
+	paused := Job{Phase: Waiting, Status: Accepted, Paused: true, Attention: Paused, Due: Never}
+	turnedAway := Job{Phase: Waiting, Attempt: 1, Nonces: nonces, Status: Accepted}
+	creating := Job{Phase: Creating, Attempt: 1, Nonces: nonces, Status: Accepted}
+	runs := Job{Phase: Started, Attempt: 1, Nonces: nonces, Status: Running, Ref: Ref{ID: "p"}}
+	failed := Job{Phase: Ended, Attempt: 1, Nonces: nonces, Status: Failed, Ref: Ref{ID: "p"}}
+	finished := Job{Phase: Ended, Attempt: 1, Nonces: nonces, Status: Finished, Ref: Ref{ID: "p"}}
+	moved := Job{Phase: Waiting, Status: Accepted, Account: "elsewhere/shared"}
 	for name, c := range map[string]struct {
 		job    Job
-		tag    tag
+		listed []listedAttempt
 		phase  Phase
 		status Status
 		why    Attention
-		ref    Ref
+		ref    string
 	}{
-		"waits, and was made since":        {Job{Phase: Waiting, Status: Accepted}, later, Creating, Unknown, SubmissionUnknown, Ref{}},
-		"in doubt, and was made again":     {Job{Phase: Creating, Attempt: 1, Nonces: nonces, Status: Accepted}, later, Creating, Unknown, SubmissionUnknown, Ref{}},
-		"in doubt, and is there":           {Job{Phase: Creating, Attempt: 1, Nonces: nonces, Status: Accepted}, known, Starting, Submitted, InDoubt, ref},
-		"in doubt, there, and made again":  {Job{Phase: Creating, Attempt: 1, Nonces: nonces, Status: Unknown, Attention: SubmissionUnknown}, known, Creating, Unknown, SubmissionUnknown, Ref{}},
-		"waits after an attempt":           {Job{Phase: Waiting, Attempt: 1, Nonces: nonces, Status: Accepted}, known, Waiting, Accepted, None, Ref{}},
-		"runs":                             {Job{Phase: Started, Attempt: 1, Nonces: nonces, Status: Running, Ref: ref}, known, Started, Running, None, ref},
-		"ended, and was carried out again": {Job{Phase: Ended, Attempt: 1, Nonces: nonces, Status: Failed}, later, Ended, Failed, None, Ref{}},
+		"waits, and has finished since":         {waits, []listedAttempt{at("x", Finished, again, now)}, Ended, Finished, None, "x"},
+		"waits, and runs":                       {waits, []listedAttempt{at("x", Running, again, now)}, Started, Running, None, "x"},
+		"waits, and was canceled there":         {waits, []listedAttempt{at("x", Canceled, again, now)}, Ended, Canceled, None, "x"},
+		"waits, and was created":                {waits, []listedAttempt{at("x", Accepted, again, now)}, Starting, Submitted, InDoubt, "x"},
+		"waits, and failed, to be read again":   {waits, []listedAttempt{at("x", Failed, again, now)}, Started, Submitted, InDoubt, "x"},
+		"waits paused, and has finished":        {paused, []listedAttempt{at("x", Finished, again, now)}, Ended, Finished, None, "x"},
+		"waits, and was retried":                {waits, []listedAttempt{at("y", Finished, third, now), at("x", Failed, own, now)}, Ended, Finished, None, "y"},
+		"waits, and two count":                  {waits, []listedAttempt{at("y", Running, again, now), at("x", Running, again, now)}, Ended, Failed, SubmissionUnknown, ""},
+		"waits, of an earlier job with that id": {waits, []listedAttempt{at("x", Finished, again, now.Add(-2*time.Hour))}, Waiting, Accepted, None, ""},
+		"waits elsewhere":                       {moved, []listedAttempt{at("x", Running, again, now)}, Ended, Failed, SubmissionUnknown, ""},
+		"waits after an attempt":                {turnedAway, []listedAttempt{at("x", Finished, own, now)}, Waiting, Accepted, None, ""},
+		"waits after another attempt":           {turnedAway, []listedAttempt{at("x", Finished, other, now)}, Ended, Failed, SubmissionUnknown, ""},
+		"in doubt, and was made again":          {creating, []listedAttempt{at("x", Finished, again, now)}, Ended, Finished, None, "x"},
+		"in doubt, and was created":             {creating, []listedAttempt{at("x", Accepted, own, now)}, Starting, Submitted, InDoubt, "x"},
+		"in doubt, created, and made again":     {creating, []listedAttempt{at("y", Running, again, now), at("x", Accepted, own, now)}, Started, Running, None, "y"},
+		"runs":                                  {runs, []listedAttempt{at("p", Running, own, now)}, Started, Running, None, "p"},
+		"runs, and was retried":                 {runs, []listedAttempt{at("y", Finished, third, now), at("p", Failed, own, now)}, Ended, Finished, None, "y"},
+		"failed, and was retried":               {failed, []listedAttempt{at("y", Running, third, now)}, Started, Running, None, "y"},
+		"finished":                              {finished, []listedAttempt{at("y", Running, third, now)}, Ended, Finished, None, "p"},
 	} {
-		c.job.ID, c.job.Desired = 7, WantRun
-		got := reconcile(c.job, c.tag, Listed{Ref: ref}, usual, now)
-		if got.Phase != c.phase || got.Status != c.status || got.Attention != c.why || got.Ref != c.ref {
+		v := visitOf(listedJobs{})
+		v.account = "p/shared"
+		c.job.ID, c.job.Desired, c.job.Created = 7, WantRun, now.Add(-time.Hour)
+		if c.job.Account == "" {
+			c.job.Account = v.account
+		}
+		got := v.reconcile(c.job, c.listed)
+		if got.Phase != c.phase || got.Status != c.status || got.Attention != c.why || got.Ref.ID != c.ref {
 			t.Errorf("%s: %s %s %q %v", name, got.Phase, got.Status, got.Attention, got.Ref)
 		}
-		if changed := got.Phase != c.job.Phase || got.Status != c.job.Status; changed != (got.Epoch != c.job.Epoch) {
-			t.Errorf("%s: turn %d, then %d", name, c.job.Epoch, got.Epoch)
+		if changed := got.Phase != c.job.Phase || got.Status != c.job.Status || got.Ref != c.job.Ref; changed != (got.Epoch != c.job.Epoch) {
+			t.Errorf("%s: epoch %d, then %d", name, c.job.Epoch, got.Epoch)
 		}
-	}
-}
-
-// A job that was set aside is not sent again, whatever a later listing leaves out, unless the operator chose that.
-func TestReconcile_JobSetAsideIsNotSentAgain(t *testing.T) {
-	v := visitOf(listedJobs{})
-	aside := Job{Phase: Creating, Status: Unknown, Attention: SubmissionUnknown}
-	if v.notListed(aside).Repeat || !v.notListed(Job{Phase: Creating, Status: Accepted}).Repeat {
-		t.Error("it is sent again, or another is not")
-	}
-	if v.backend.AtLeastOnce = true; !v.notListed(aside).Repeat {
-		t.Error("it is not sent again where that was chosen")
+		if adopted := c.ref != "" && c.ref != "p"; adopted && !c.listed[0].tag.marks(got) {
+			t.Errorf("%s: a later listing does not recognize attempt %d with %q", name, got.Attempt, got.Nonces)
+		}
+		if c.why == SubmissionUnknown && !strings.Contains(got.Failure, c.listed[0].Ref.ID+" ") && !strings.Contains(got.Failure, c.listed[0].Ref.ID+".") {
+			t.Errorf("%s: the failure does not name the platform's job: %s", name, got.Failure)
+		}
 	}
 }

@@ -63,13 +63,18 @@ func (v *visit) outcomesOf(responses []platformResponse) (all []jobOutcomes) {
 				i = len(all)
 				at[a.job.ID], all = i, append(all, jobOutcomes{job: a.job})
 			}
-			a.Err, a.At, a.Timing = v.backend.tokenError(a.Err), f.asked, v.timing
-			a.Failures, a.Account = v.backend.Failures, v.account
-			a.Settles = v.backend.settlesAfter(v.timing, v.agenda.Starts)
-			all[i].outcomes = append(all[i].outcomes, a.Outcome)
+			all[i].outcomes = append(all[i].outcomes, v.complete(a.Outcome, f.asked))
 		}
 	}
 	return all
+}
+
+// complete adds to an outcome what [next] must know of the platform and of the request, which was sent at the given time.
+func (v *visit) complete(o Outcome, asked time.Time) Outcome {
+	o.Err, o.At, o.Timing = v.backend.tokenError(o.Err), asked, v.timing
+	o.Failures, o.Account = v.backend.Failures, v.account
+	o.Settles = v.backend.settlesAfter(v.timing, v.agenda.Starts)
+	return o
 }
 
 func (s jobOutcomes) next(now time.Time) Job {

@@ -25,6 +25,7 @@ const (
 	mostBody   = 64 << 10
 	mostJobs   = 1000
 	mostEvents = 10_000
+	mostEnded  = 100_000
 )
 
 // Config is what the interface needs.
@@ -76,6 +77,18 @@ type Hold struct {
 	Since  time.Time `json:"since"`
 }
 
+// Ends asks for the end of all jobs of a scope, see [Hold], of which nobody knows whether their platform took them.
+type Ends struct {
+	Scope  string `json:"scope"`
+	Reason string `json:"reason"`
+}
+
+// Ended is how many jobs were ended, and how many go on because they changed meanwhile.
+type Ended struct {
+	Ended int `json:"ended"`
+	Left  int `json:"left"`
+}
+
 // Fault is a response that is not a success.
 type Fault struct {
 	Error string `json:"error"`
@@ -96,6 +109,7 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("GET /operator/jobs", s.answer(s.jobs))
 	mux.HandleFunc("GET /operator/jobs/{id}/events", s.answer(s.events))
 	mux.HandleFunc("POST /operator/jobs/{id}/end", s.answer(s.end))
+	mux.HandleFunc("POST /operator/ends", s.answer(s.endUnknown))
 	mux.HandleFunc("GET /operator/holds", s.answer(s.holds))
 	mux.HandleFunc("POST /operator/holds", s.answer(s.hold))
 	mux.HandleFunc("DELETE /operator/holds", s.answer(s.release))
@@ -232,6 +246,41 @@ func (s server) end(r *http.Request) (any, error) {
 	}
 	s.audit(r, "end job", "job", int64(id), "account", string(j.Account), "user", string(j.Owner), "reason", body.Reason)
 	return shown(j), nil
+}
+
+// endUnknown ends the jobs of a scope whose submission is unknown.
+func (s server) endUnknown(r *http.Request) (any, error) {
+	var body Ends
+	if err := read(r, &body); err != nil {
+		return nil, err
+	}
+	if err := s.exists(r.Context(), body.Scope); err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(body.Reason) == "" {
+		return nil, invalid("Say why, for the owners of the jobs: reason.")
+	}
+	found, err := s.Store.Troubled(r.Context(), false, mostEnded)
+	if err != nil {
+		return nil, err
+	}
+	var n Ended
+	for _, j := range found {
+		if j.Attention != dispatch.SubmissionUnknown || body.Scope != string(j.Account) && body.Scope != j.Account.Platform() {
+			continue
+		}
+		_, err := s.End(r.Context(), j.ID, body.Reason)
+		switch {
+		case dispatch.Is(err, dispatch.Conflict):
+			n.Left++
+			continue
+		case err != nil:
+			return nil, err
+		}
+		s.audit(r, "end job", "job", int64(j.ID), "account", string(j.Account), "user", string(j.Owner), "reason", body.Reason)
+		n.Ended++
+	}
+	return n, nil
 }
 
 func (s server) holds(r *http.Request) (any, error) {

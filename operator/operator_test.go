@@ -190,3 +190,40 @@ func TestHandler_RefusesWhatIsWrong(t *testing.T) {
 		t.Errorf("%d changes are audited:\n%s", n, &log)
 	}
 }
+
+// unknownJobs is a store with jobs in every kind of trouble.
+type unknownJobs struct{ nothing }
+
+func (unknownJobs) Troubled(_ context.Context, setAside bool, _ int) (jobs []dispatch.Job, err error) {
+	for id, j := range []dispatch.Job{{Account: "p/shared", Attention: dispatch.SubmissionUnknown}, {Account: "p/shared", Attention: dispatch.Stalled},
+		{Account: "q/shared", Attention: dispatch.SubmissionUnknown}, {Account: "p/ann", Attention: dispatch.SubmissionUnknown},
+		{Account: "p/bob", Attention: dispatch.SubmissionUnknown}} {
+		j.ID = dispatch.JobID(id + 1)
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// TestHandler_EndsWhatIsUnknown checks that one request ends all jobs of a platform, or of an account, whose submission is unknown, and no others.
+func TestHandler_EndsWhatIsUnknown(t *testing.T) {
+	for _, row := range []struct{ body, want, ended string }{
+		{`{"scope": "p", "reason": "restored"}`, `{"ended":2,"left":1}`, "[1 5]"},
+		{`{"scope": "p/shared", "reason": "restored"}`, `{"ended":1,"left":0}`, "[1]"},
+		{`{"scope": "p", "reason": " "}`, "Say why", "[]"},
+		{`{"scope": "other", "reason": "restored"}`, "There is no platform", "[]"},
+	} {
+		var ended []dispatch.JobID
+		end := func(_ context.Context, id dispatch.JobID, reason string) (dispatch.Job, error) {
+			if id == 4 {
+				return dispatch.Job{}, &dispatch.Error{Kind: dispatch.Conflict, Text: "The job has ended."}
+			}
+			ended = append(ended, id)
+			return dispatch.Job{ID: id}, nil
+		}
+		h := operator.Handler(operator.Config{Store: unknownJobs{}, End: end, Platforms: []string{"p"}, Key: "key", Log: slog.New(slog.DiscardHandler)})
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, from(http.MethodPost, "/operator/ends", row.body)); !strings.Contains(w.Body.String(), row.want) || fmt.Sprint(ended) != row.ended {
+			t.Errorf("%s: %s, ended %v", row.body, w.Body, ended)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,6 +84,15 @@ func inNeed(ctx context.Context, settings *config.Config) (notes []string) {
 	}
 	if len(jobs) > 0 {
 		notes = append(notes, fmt.Sprintf("%d jobs need attention: `eodispatch operator jobs` lists them", len(jobs)))
+	}
+	unknown := map[dispatch.Account]int{}
+	for _, j := range jobs {
+		if j.Attention == dispatch.SubmissionUnknown {
+			unknown[j.Account]++
+		}
+	}
+	for _, a := range slices.Sorted(maps.Keys(unknown)) {
+		notes = append(notes, fmt.Sprintf("nobody knows whether the platform took %d jobs of %s, which hold slots: check them there; `eodispatch operator end %q REASON` ends them all", unknown[a], a, string(a)))
 	}
 	if err != nil {
 		notes = append(notes, "what operators hold and which jobs need them cannot be read: "+strings.TrimSpace(explained(err)))

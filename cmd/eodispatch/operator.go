@@ -34,7 +34,7 @@ type operatorCommand struct {
 }
 
 func operatorCommandLine(c console) *cobra.Command {
-	root := &cobra.Command{Use: "operator", Short: "See what is stuck, hold platforms, read a job's history, end a job", Args: cobra.ArbitraryArgs, RunE: missingCommand,
+	root := &cobra.Command{Use: "operator", Short: "See what is stuck, hold platforms, read a job's history, end jobs", Args: cobra.ArbitraryArgs, RunE: missingCommand,
 		Long: `Commands for operators. They ask the broker on this machine, at its private listener (telemetry.listen), so in a container they run inside of it.
 Everything that they change is in the broker's log, in a line with the message "audit".
 
@@ -60,9 +60,13 @@ show the attention held_by_operator with your reason; what was submitted goes on
 		{"history JOB", "Show what happened to a job: its changes, the requests about it, and the kinds of the answers",
 			"Show what happened to a job: its changes, the requests about it, and the kinds of the answers, with the texts that its owner may see. It is kept for the time of operator.history (default a week). Statuses that were read without a change are not listed.",
 			"  eodispatch operator history 4711 --config broker.yaml", cobra.ExactArgs(1), (*operatorCommand).history},
-		{"end JOB REASON", "End a job that does not end by itself, as failed",
-			"End a job that does not end by itself, as failed; its owner sees the reason. What the broker knows of it at the platform is canceled there if the platform can. Use it when the platform has lost the job, or is gone.",
-			"  eodispatch operator end 4711 \"the platform has lost the job\" --config broker.yaml", cobra.ExactArgs(2), (*operatorCommand).end},
+		{"end JOB|PLATFORM|ACCOUNT REASON", "End a job that does not end by itself, or all jobs of a platform or account whose submission is unknown, as failed",
+			`End a job that does not end by itself, as failed; its owner sees the reason, and may retry it. What the broker knows of it at the platform is canceled there
+if the platform can. Use it when the platform has lost the job, or is gone.
+
+With the name of a platform or an account, written as for "operator hold", it ends all jobs there that show the attention submission_unknown.`,
+			"  eodispatch operator end 4711 \"the platform has lost the job\" --config broker.yaml\n  eodispatch operator end geo/shared \"the server was restarted\" --config broker.yaml",
+			cobra.ExactArgs(2), (*operatorCommand).end},
 	} {
 		o := &operatorCommand{c: c}
 		below := &cobra.Command{Use: one.use, Short: one.short, Long: one.long, Example: one.example, Args: one.args,
@@ -123,10 +127,23 @@ func (o *operatorCommand) history(args []string) error {
 }
 
 func (o *operatorCommand) end(args []string) error {
+	if _, err := strconv.ParseInt(args[0], 10, 64); err != nil {
+		return o.endUnknown(args)
+	}
 	var j operator.Job
 	body := map[string]string{"reason": args[1]}
 	return o.show(http.MethodPost, "/operator/jobs/"+url.PathEscape(args[0])+"/end", body, &j, func(w io.Writer) {
 		fmt.Fprintf(w, "job %d has ended: %s\n", j.ID, j.Text)
+	})
+}
+
+func (o *operatorCommand) endUnknown(args []string) error {
+	var n operator.Ended
+	return o.show(http.MethodPost, "/operator/ends", operator.Ends{Scope: args[0], Reason: args[1]}, &n, func(w io.Writer) {
+		fmt.Fprintf(w, "%d jobs of %s have ended\n", n.Ended, args[0])
+		if n.Left > 0 {
+			fmt.Fprintf(w, "%d have changed meanwhile: see eodispatch operator jobs, and repeat the command\n", n.Left)
+		}
 	})
 }
 

@@ -142,7 +142,7 @@ func (b barred) List(ctx context.Context, t dispatch.Token, base string) iter.Se
 }
 
 // TestRestored_EveryListingIsCompared checks that, after a restore, each account is compared with the listings of all its base
-// addresses, with its own token. Jobs that were submitted after the backup must be found and not be submitted again. An account whose
+// addresses, with its own token. Jobs that were submitted after the backup must be adopted and not be submitted again. An account whose
 // token is rejected must submit no jobs until it has been compared.
 func TestRestored_EveryListingIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -178,17 +178,17 @@ func TestRestored_EveryListingIsCompared(t *testing.T) {
 			}
 		}
 		for _, u := range []dispatch.UserID{"ann", "bob"} {
-			found := 0
+			adopted := 0
 			for task := range dispatch.TaskID(6) {
 				jobs, _ := h.store.TaskJobs(t.Context(), u, task+1, dispatch.Page{})
 				for _, j := range jobs {
-					if j.Attention == dispatch.SubmissionUnknown {
-						found++
+					if j.Phase == dispatch.Ended && j.Ref.ID != "" && j.Attention == dispatch.None {
+						adopted++
 					}
 				}
 			}
-			if found != 5 {
-				t.Errorf("%d jobs of %s were found at the platform, want 5", found, u)
+			if adopted != 6 {
+				t.Errorf("%d jobs of %s have what they ran at the platform, want 6", adopted, u)
 			}
 		}
 		h.end()
