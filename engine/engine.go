@@ -88,9 +88,9 @@ func New(c Config) *Engine {
 // Run starts visits until ctx is done, and returns when the last has ended. Visits run under ctx.
 func (e *Engine) Run(ctx context.Context) {
 	var hints sync.WaitGroup
+	hints.Go(func() { e.noteServedRegularly(ctx) })
 	if e.Notifier != nil {
 		hints.Go(func() { e.Notifier.Run(ctx, e.receive) })
-		hints.Go(func() { e.noteServedRegularly(ctx) })
 	}
 	e.since = time.Now()
 	for ctx.Err() == nil {

@@ -50,7 +50,8 @@ func (e *Engine) roomForUnknown(running int) (n int, unserved time.Duration) {
 	return perUnknown - running, Unserved
 }
 
-// noteServedRegularly notes every minute which platforms this process serves.
+// noteServedRegularly notes every minute which platforms this process serves. If the clock was set back since, that also moves what is planned, see
+// [dispatch.Store].
 func (e *Engine) noteServedRegularly(ctx context.Context) {
 	noting := failureLog{log: e.Log, of: "noting which platforms this process serves"}
 	for ctx.Err() == nil && len(e.Platforms) > 0 {
