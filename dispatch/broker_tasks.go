@@ -182,24 +182,24 @@ func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, e
 }
 
 const (
-	finishEvery = 5 * time.Second // how often changes of tasks are looked for that nobody continues
+	finishEvery = 2 * time.Second // how often changes of tasks are looked for that nobody continues
 	changeIdle  = 3 * time.Second // how long such a change has stood still
 )
 
-// FinishChanges finishes the changes of tasks that a process began and did not end, until ctx is done. Every process runs it.
+// FinishChanges finishes the changes of tasks that a visit began, or a process began and did not end, until ctx is done. Every process runs it.
 func (b *Broker) FinishChanges(ctx context.Context) {
 	every := time.NewTicker(finishEvery)
 	defer every.Stop()
 	for {
 		changes, err := b.Store.FinishChanges(ctx, changeIdle)
 		for _, c := range changes {
-			b.Log.InfoContext(ctx, "a change of a task was finished that had been interrupted", "action", c.Action, "user", string(c.Owner), "account", string(c.Account), "task", int64(c.Task))
+			b.Log.InfoContext(ctx, "a change of a task was finished in the background", "action", c.Action, "user", string(c.Owner), "account", string(c.Account), "task", int64(c.Task))
 			b.queues.forget(c.Account)
 			b.wake(c.Account)
 			b.notifyUser(c.Owner)
 		}
 		if err != nil && ctx.Err() == nil {
-			b.Log.WarnContext(ctx, "finishing interrupted changes of tasks failed", "error", err)
+			b.Log.WarnContext(ctx, "finishing changes of tasks in the background failed", "error", err)
 		}
 		select {
 		case <-every.C:

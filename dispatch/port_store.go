@@ -154,8 +154,8 @@ type Changes interface {
 	// RetryTask resets the chosen failed jobs of a task to waiting, see [Job.Retry], and wakes the account. It returns the account and the number
 	// of those jobs. LimitReached as in Accept, Invalid as in CancelJobs.
 	RetryTask(ctx context.Context, u UserID, id TaskID, c Choice, within ...Quota) (Account, int, error)
-	// FinishChanges finishes what CancelTask, DiscardTask, PauseTask, ResumeTask, CancelJobs and RetryTask have begun and nobody has continued for idle,
-	// because their process died or their caller gave up. They change the jobs of a large task range by range, each in its own commit: from the first
+	// FinishChanges finishes the pause or resumption that Intend or Save has begun because of a budget, and what CancelTask, DiscardTask, PauseTask,
+	// ResumeTask, CancelJobs and RetryTask have begun and nobody has continued for idle, because their process died or their caller gave up. They change the jobs of a large task range by range, each in its own commit: from the first
 	// one on, Intend submits no waiting job of a task that is being canceled or paused, the jobs that a retry will add count in quotas, and the next
 	// change of the task comes after this one. It returns the changes.
 	FinishChanges(ctx context.Context, idle time.Duration) ([]FinishedChange, error)

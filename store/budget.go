@@ -25,8 +25,6 @@ type budgeted struct {
 	why    dispatch.Attention // of there being no room
 	more   bool               // a job was kept back
 	stops  bool               // a change of the task that is under way keeps all back
-
-	changes bool // its jobs are yet to be paused or resumed, see finishChange
 }
 
 // lockBudgets locks the tasks with a budget of the jobs that count. A job without one costs no statement.
@@ -104,7 +102,7 @@ func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.J
 			}
 			t.why = why
 		}
-		if t.changes, err = pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
+		if _, err = pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
 			return nil, err
 		}
 		for i, j := range kept {
@@ -159,13 +157,8 @@ func (b budgets) goOn(ctx context.Context, id dispatch.TaskID, t *budgeted) erro
 	if t.Trial > 0 {
 		c.Last = min(c.Last, t.Trial)
 	}
-	t.changes, err = c.begin(ctx, b.q, b.now)
+	_, err = c.begin(ctx, b.q, b.now)
 	return err
-}
-
-// changing returns the tasks whose jobs are yet to be paused or resumed.
-func (b budgets) changing() []dispatch.TaskID {
-	return slices.DeleteFunc(b.tasks(), func(id dispatch.TaskID) bool { return !b.of[id].changes })
 }
 
 func (b budgets) tasks() []dispatch.TaskID {

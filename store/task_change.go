@@ -34,7 +34,7 @@ const (
 
 // taskChange is a change of jobs of a task, range by range in the order of their numbers. The first range is changed in the transaction that decides
 // on the change. If more are left, it stores what is left in the table task_changes, and others follow: whoever made the change, the next change of
-// the task, which comes after all ranges of this one, or FinishChanges. From the first commit on, Intend submits no waiting job of a task whose
+// the task, which comes after all ranges of this one, or FinishChanges; what a visit begins is left to FinishChanges at once. From the first commit on, Intend submits no waiting job of a task whose
 // change stops it, and the jobs that a retry will add count in quotas.
 type taskChange struct {
 	query.TaskChange
@@ -184,8 +184,8 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 	}
 }
 
-// begin begins a change of the jobs of a task in a transaction that has locked it, after the end of the one that is under way. It reports whether
-// finishChange must follow after the commit.
+// begin begins to pause or to resume the jobs of a task, in a transaction of a visit. What is left after the first range is left to FinishChanges,
+// so that a large task delays no other job of the account. It reports whether something is left.
 func (c *taskChange) begin(ctx context.Context, q tx, now int64) (more bool, err error) {
 	id := dispatch.TaskID(c.Task)
 	is, err := q.LockAnyTask(ctx, id)
@@ -197,23 +197,46 @@ func (c *taskChange) begin(ctx context.Context, q tx, now int64) (more bool, err
 	if err != nil {
 		return false, err
 	}
-	if before != nil { // rarely: two changes at once
-		for !before.ended() {
-			if _, err := before.step(ctx, q, changedAtOnce, is.Spread, now); err != nil {
-				return false, err
-			}
-		}
-		if err := endChange(ctx, q, id, is, now); err != nil {
+	if before != nil {
+		if before, err = before.givePlace(ctx, q, c, is, now); err != nil {
 			return false, err
 		}
+	}
+	if before != nil { // it pauses the jobs after those that c resumes
+		for err == nil && !c.ended() {
+			_, err = c.step(ctx, q, changedAtOnce, is.Spread, now)
+		}
+		before.Done = max(before.Done, c.Last)
+		return true, errors.Join(err, before.keep(ctx, q, untouched))
 	}
 	if _, err := c.step(ctx, q, changedAtOnce, is.Spread, now); err != nil || c.ended() {
 		return false, err
 	}
-	return true, c.keep(ctx, q, now)
+	return true, c.keep(ctx, q, untouched)
 }
 
-// finishAll finishes what the changes of tasks have left, as far as the context permits: FinishChanges does the rest.
+// untouched is when a change was last continued of which the rest is left to FinishChanges from the start.
+const untouched = 0
+
+// givePlace ends a change that is under way because another begins that pauses or resumes. A pause or resume is dropped if the other comes to all
+// jobs that it leaves: they are as they were before it. If the other comes only to some, it is returned, because it must go on. Any other change is
+// carried out, which is rare: its caller is in the middle of it.
+func (c *taskChange) givePlace(ctx context.Context, q tx, to *taskChange, is query.LockAnyTaskRow, now int64) (left *taskChange, err error) {
+	if c.Action == changePause || c.Action == changeResume {
+		if to.Last < c.Last {
+			return c, nil
+		}
+		return nil, endChange(ctx, q, dispatch.TaskID(c.Task), is, now)
+	}
+	for !c.ended() {
+		if _, err := c.step(ctx, q, changedAtOnce, is.Spread, now); err != nil {
+			return nil, err
+		}
+	}
+	return nil, endChange(ctx, q, dispatch.TaskID(c.Task), is, now)
+}
+
+// finishAll finishes what changes of tasks have left, as far as the context permits: FinishChanges does the rest.
 func (s *Store) finishAll(ctx context.Context, tasks []dispatch.TaskID) {
 	for _, id := range tasks {
 		if _, err := s.finishChange(ctx, id); err != nil {

@@ -197,3 +197,80 @@ func TestTaskChange_OfManyAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestTaskChange_OfAVisitIsLeftToFinishChanges checks that a budget which is reached, or whose first costs become known, changes only the first jobs of a
+// large task in the calls of the visit, which has other jobs to serve, and that FinishChanges changes the rest as the last call decided.
+func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		budget float64
+		paused bool
+	}{{"the budget has room again", 1e6, false}, {"the budget is reached after that", 3, true}} {
+		t.Run(row.name, func(t *testing.T) {
+			eachDatabase(t, func(t *testing.T, kept dispatch.Store, _ func()) {
+				c := &changeTest{T: t, s: kept.(*store.Store)}
+				c.task = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d",
+					Budget: dispatch.Budget{Amount: row.budget}}
+				all := drafts(1000)
+				for i := range all {
+					all[i].Budgeted = true
+				}
+				_, err := c.s.Accept(t.Context(), dispatch.Key{}, c.task, all)
+				c.must(err)
+				leases, _, err := c.s.Dequeue(t.Context(), dispatch.Room{Others: 1}, time.Hour)
+				c.must(err)
+				c.lease = leases[0]
+				c.s.ChangeInRanges(0, func(context.Context) { t.Error("a visit changes more than the first jobs") })
+				first := c.submitted(all[:10], 1)
+				if last := c.loaded(all[999]); last.Paused {
+					t.Error("the last job is paused already")
+				}
+				g, err := c.s.Agenda(t.Context(), "p/shared", 10, 0)
+				if err != nil || len(g.Lines) > 0 {
+					t.Errorf("the visit would try the jobs again: %+v, %v", g.Lines, err)
+				}
+				price := 1.0
+				first[0].Phase, first[0].Status, first[0].Costs, first[0].Unit = dispatch.Ended, dispatch.Finished, &price, "credits"
+				_, err = c.s.Save(t.Context(), first)
+				c.must(err)
+				if row.paused {
+					c.submitted(all[1:10], 2)
+				}
+				c.s.ChangeInRanges(0, nil)
+				_, err = c.s.FinishChanges(t.Context(), time.Hour)
+				c.must(err)
+				for _, d := range all {
+					if j := c.loaded(d); j.Phase == dispatch.Waiting && (j.Paused != row.paused || j.Due.Equal(dispatch.Never) != row.paused) {
+						t.Fatalf("job %d: paused %t, due %v", j.Number, j.Paused, j.Due)
+					}
+				}
+				is, err := c.s.Task(t.Context(), "ann", c.task.ID)
+				if err != nil || is.Paused != row.paused || store.Rows(t, c.s, "task_changes") != 0 {
+					t.Errorf("the task: paused %t, %v", is.Paused, err)
+				}
+				conformance.CheckCounts(t, c.s)
+			})
+		})
+	}
+}
+
+func (c *changeTest) loaded(d dispatch.Draft) dispatch.Job {
+	c.Helper()
+	j, err := c.s.Load(c.Context(), d.ID)
+	c.must(err)
+	return j
+}
+
+// submitted commits the intents of jobs, and checks for how many the budget had room.
+func (c *changeTest) submitted(jobs []dispatch.Draft, want int) []dispatch.Job {
+	c.Helper()
+	var waiting []dispatch.Job
+	for _, d := range jobs {
+		waiting = append(waiting, c.loaded(d))
+	}
+	kept, err := c.s.Intend(c.Context(), c.lease, dispatch.Limits{Send: time.Minute}, waiting)
+	if err != nil || len(kept) != want {
+		c.Fatalf("%d jobs are submitted, want %d; %v", len(kept), want, err)
+	}
+	return kept
+}

@@ -212,12 +212,12 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Reques
 }
 
 // Intend commits the next request of each job and renews the lease. The account's row is written last, as in Wake, so that the
-// two cannot deadlock. The rows of tasks with a budget are locked first.
+// two cannot deadlock. The rows of tasks with a budget are locked first. If a budget is reached, FinishChanges pauses the jobs of the task that are
+// left, so that the visit goes on with those of others.
 func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
 	if slices.ContainsFunc(jobs, func(j dispatch.Job) bool { return j.Budgeted }) {
 		ctx = allow(ctx, listWithin)
 	}
-	var changing []dispatch.TaskID
 	err = s.inVisit(ctx, "Intend", len(jobs), func(q tx, now int64) error {
 		within, err := lockBudgets(ctx, q, jobs, now, isWaiting)
 		if err != nil {
@@ -237,13 +237,11 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 		if kept, err = within.pause(ctx, kept); err != nil {
 			return err
 		}
-		changing = within.changing()
 		return renewAndCount(ctx, q, l, now, limits.Lease(), served(jobs, kept))
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.finishAll(ctx, changing)
 	return kept, nil
 }
 
@@ -263,7 +261,6 @@ func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 
 // Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
 func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
-	var changing []dispatch.TaskID
 	err = s.inVisit(ctx, "Save", len(jobs), func(q tx, now int64) error {
 		within, err := lockBudgets(ctx, q, jobs, now, runsNoMore)
 		if err != nil {
@@ -276,7 +273,6 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.
 		if err != nil {
 			return err
 		}
-		changing = within.changing()
 		for _, a := range append(resumed, wake...) {
 			if err := q.Wake(ctx, a, now); err != nil {
 				return err
@@ -287,7 +283,6 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.
 	if err != nil {
 		return nil, err
 	}
-	s.finishAll(ctx, changing)
 	return saved, nil
 }
 
