@@ -105,8 +105,10 @@ func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
 		_, alone := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
 		_, many := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
 		_, again := h.RetryTask(t.Context(), "ann", task.ID, dispatch.Choice{})
+		_, resumed := h.ResumeTask(t.Context(), "ann", task.ID, nil)
+		_, raised := h.ResumeTask(t.Context(), "ann", task.ID, &dispatch.Budget{Amount: 9})
 		_, sync := h.RunSync(t.Context(), "ann", request("a"))
-		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again, "a synchronous run": sync} {
+		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again, "a resumption": resumed, "a higher budget": raised, "a synchronous run": sync} {
 			if wantKind(t, err, dispatch.Forbidden); !strings.Contains(dispatch.TextFor(err), "does not entitle you to use a.") {
 				t.Errorf("%s: %q", what, dispatch.TextFor(err))
 			}
@@ -115,6 +117,9 @@ func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
 			t.Errorf("another's task: %v", err)
 		}
 		if _, err := h.Read(t.Context(), "ann", first.ID, dispatch.AsKnown); err != nil {
+			t.Error(err)
+		}
+		if _, err := h.PauseTask(t.Context(), "ann", task.ID); err != nil {
 			t.Error(err)
 		}
 		if err := h.Delete(t.Context(), "ann", first.ID); err != nil {

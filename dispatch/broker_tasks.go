@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -108,14 +109,16 @@ func (b *Broker) PauseTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 	return b.changedTask(ctx, u, id, err)
 }
 
-// ResumeTask submits the jobs of a paused task that wait. If budget is not nil, it replaces that of a task that was submitted with one, see
+// ResumeTask submits the jobs of a paused task that wait, if their owner is still entitled to run them. If budget is not nil, it replaces that of a task that was submitted with one, see
 // [Budget.Replaced]; the zero value ends the budget. Conflict if the budget has no room for another job.
 func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID, budget *Budget) (TaskRecord, error) {
 	err := b.changeTask(ctx, u, id, "resume", func() (Account, error) {
-		if budget != nil && budget.Amount > 0 {
-			if t, err := b.Store.Task(ctx, u, id); err != nil || t.Request.Budget() == (Budget{}) {
-				return "", firstOf(err, InvalidBody("dispatch.ResumeTask", "The task was submitted without a budget, and cannot get one.", "budget"))
-			}
+		t, err := b.runnableTask(ctx, u, id)
+		if err != nil {
+			return "", err
+		}
+		if budget != nil && budget.Amount > 0 && t.Request.Budget() == (Budget{}) {
+			return "", InvalidBody("dispatch.ResumeTask", "The task was submitted without a budget, and cannot get one.", "budget")
 		}
 		return b.Store.ResumeTask(ctx, u, id, budget)
 	})
@@ -154,6 +157,7 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID, c Choice) (
 	}
 	if n > 0 {
 		b.audit(ctx, "retry", u, Job{Task: id, Account: a}, n)
+		b.queues.forget(a)
 		b.wake(a)
 		b.notifyUser(u)
 	}
@@ -167,18 +171,40 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID, c Choice) (
 // retryable returns the quotas for jobs that run again, if their owner is still entitled to run jobs there. They were submitted before, so
 // they do not count for the day.
 func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, error) {
-	t, err := b.Store.Task(ctx, u, id)
+	t, err := b.runnableTask(ctx, u, id)
 	if err != nil {
 		return nil, err
-	}
-	if backend := b.backendNamed(t.Account.Platform()); backend != nil {
-		err = backend.checkEntitled(ctx)
 	}
 	within := b.quotas(t.Account)
 	for i := range within {
 		within[i].Daily = 0
 	}
-	return within, err
+	return within, nil
+}
+
+// runnableTask returns a task whose jobs are to run again, or go on. Forbidden if the requesting user is no longer entitled to run its service, at
+// any of the platforms where its jobs may run.
+func (b *Broker) runnableTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+	t, err := b.Store.Task(ctx, u, id)
+	if err != nil {
+		return TaskRecord{}, err
+	}
+	homes := []Home{{Account: t.Account, Service: t.Request.Service}}
+	if len(t.Request.Homes) > 0 {
+		homes = slices.DeleteFunc(slices.Clone(t.Request.Homes), func(h Home) bool { return h.Unused != "" })
+	}
+	for _, h := range homes {
+		backend := b.backendNamed(h.Account.Platform())
+		if backend == nil { // nothing is submitted there
+			continue
+		}
+		r := t.Request
+		r.Service = h.Service
+		if err := firstOf(backend.checkEntitled(ctx), b.checkPolicyEntitles(ctx, backend, r)); err != nil {
+			return TaskRecord{}, err
+		}
+	}
+	return t, nil
 }
 
 const (

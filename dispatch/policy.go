@@ -72,14 +72,22 @@ func (b *Broker) underPolicy(ctx context.Context, backend *Backend, r Request, d
 	if len(b.Policies) == 0 || r.Process != nil {
 		return r, nil
 	}
-	p := b.policyAt(backend, r.Service)
-	if p.Entitled != nil && !p.Entitled(ctx) {
-		return r, &Error{Kind: Forbidden, Op: "dispatch.policy", Text: "Your sign-in does not entitle you to use this service. Ask the operator of this broker."}
+	if err := b.checkPolicyEntitles(ctx, backend, r); err != nil {
+		return r, err
 	}
+	p := b.policyAt(backend, r.Service)
 	if r.Format == "" {
 		r.Format = p.Format
 	}
 	return p.withOptions(r, d)
+}
+
+// checkPolicyEntitles returns Forbidden if a policy does not let the requesting user run the service. Processes of users have no policy.
+func (b *Broker) checkPolicyEntitles(ctx context.Context, backend *Backend, r Request) error {
+	if p := b.policyAt(backend, r.Service); r.Process == nil && p.Entitled != nil && !p.Entitled(ctx) {
+		return &Error{Kind: Forbidden, Op: "dispatch.policy", Text: "Your sign-in does not entitle you to use this service. Ask the operator of this broker."}
+	}
+	return nil
 }
 
 // syncUnderPolicy is underPolicy for a synchronous run, whose platform is checked later.

@@ -76,7 +76,7 @@ func TestPolicy_LimitsTheRunTime(t *testing.T) {
 	})
 }
 
-// Who may not run a service gets Forbidden, for jobs, tasks and synchronous runs.
+// Who may not run a service gets Forbidden, for jobs, tasks and synchronous runs, and for what makes jobs of a task run that was accepted before.
 func TestPolicy_WhoMay(t *testing.T) {
 	p := &talking{run: func(dispatch.Token) (*dispatch.SyncResult, error) { return nil, failure(dispatch.Unavailable) }}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
@@ -100,6 +100,15 @@ func TestPolicy_WhoMay(t *testing.T) {
 		if p.submits.Load() != 2 {
 			t.Errorf("%d submitted, want 2", p.submits.Load())
 		}
+		task, err := h.AcceptTask(t.Context(), "ann", request("a"), tiles(2), dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		may = false
+		_, err = h.RetryTask(t.Context(), "ann", task.ID, dispatch.Choice{})
+		wantKind(t, err, dispatch.Forbidden)
+		_, err = h.ResumeTask(t.Context(), "ann", task.ID, nil)
+		wantKind(t, err, dispatch.Forbidden)
 	})
 }
 
