@@ -95,11 +95,7 @@ type serviceKey struct {
 }
 
 func keyOf(l dispatch.Label, s dispatch.Service) serviceKey {
-	k := serviceKey{label: l, endpoint: s.Endpoint, application: s.Application}
-	if s.Namespace != nil {
-		k.namespace = *s.Namespace
-	}
-	return k
+	return serviceKey{label: l, endpoint: s.Endpoint, namespace: s.NamespaceAt(l), application: s.Application}
 }
 
 // Rejections returns the records that are not shown, with the reasons.

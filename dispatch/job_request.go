@@ -21,6 +21,18 @@ type Service struct {
 	Application string  `json:"application"`
 }
 
+// BackendNamespace is the namespace that openEO reserves for the platform's own processes.
+const BackendNamespace = "backend"
+
+// NamespaceAt returns the namespace of a service at a platform of a protocol, by which services are compared; "": none. A process in the
+// namespace that openEO reserves for the platform's own processes is the one that is found without a namespace.
+func (s Service) NamespaceAt(l Label) string {
+	if s.Namespace == nil || l == OpenEO && *s.Namespace == BackendNamespace {
+		return ""
+	}
+	return *s.Namespace
+}
+
 // LongestFormat is how many characters the name of a format in a [Request], which may be a media type, has at most.
 const LongestFormat = 100
 

@@ -29,6 +29,8 @@ type OpenEO struct {
 	Issuer   string // its issuer; "": https://idp.invalid/realms/platform
 	JWT      bool   // plain JWTs are accepted too, as the conformance class announces
 
+	ListedOnly bool // it reads no definitions of processes at URLs
+
 	// Namespaces fetches remote process definitions. Nil: only the form of their URLs is checked.
 	Namespaces *http.Client
 
@@ -235,9 +237,9 @@ func (s *OpenEO) capabilities(w http.ResponseWriter, c call) *problem {
 }
 
 func (s *OpenEO) classes() []string {
-	classes := []string{
-		"https://api.openeo.org/1.2.0",
-		"https://api.openeo.org/extensions/remote-process-definition/0.1.0",
+	classes := []string{"https://api.openeo.org/1.2.0"}
+	if !s.ListedOnly {
+		classes = append(classes, "https://api.openeo.org/extensions/remote-process-definition/0.1.0")
 	}
 	if s.JWT {
 		classes = append(classes, "https://api.openeo.org/1.3.0/authentication/jwt")

@@ -156,6 +156,9 @@ func (s *OpenEO) checkRemote(ctx context.Context, id, namespace string) *problem
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return invalid("not an absolute http(s) URL")
 	}
+	if s.ListedOnly {
+		return invalid("definitions at URLs are not read")
+	}
 	if s.Namespaces == nil {
 		return nil
 	}

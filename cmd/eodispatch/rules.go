@@ -38,18 +38,10 @@ func ruleMatch(rule config.ServiceRule, offered *catalogue.Catalogue) func(strin
 		return len(rule.Services) == 0 || slices.ContainsFunc(rule.Services, func(id string) bool {
 			listed, _ := offered.Find(id)
 			return slices.ContainsFunc(listed.Homes(), func(h catalogue.Home) bool {
-				return h.Platform == platform && h.Service.Application == s.Application && namespace(h.Service) == namespace(s)
+				return h.Platform == platform && h.Service.Application == s.Application && h.Service.NamespaceAt(h.Label) == s.NamespaceAt(h.Label)
 			})
 		})
 	}
-}
-
-// namespace returns the namespace of a service; "": none.
-func namespace(s dispatch.Service) string {
-	if s.Namespace == nil {
-		return ""
-	}
-	return *s.Namespace
 }
 
 // anyText returns the expression for a pattern in which * stands for any text.

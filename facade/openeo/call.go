@@ -106,7 +106,7 @@ func isPlainObject(arguments json.RawMessage) bool {
 // saves returns the format in which a node saves the data of another, if it does nothing else.
 func (n node) saves(from string) (format string, ok bool) {
 	var a map[string]json.RawMessage
-	if n.Process != processSave || n.Namespace != "" || json.Unmarshal(n.Arguments, &a) != nil {
+	if n.Process != processSave || !hasPredefined(n.Namespace) || json.Unmarshal(n.Arguments, &a) != nil {
 		return "", false
 	}
 	var data struct {

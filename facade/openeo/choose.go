@@ -46,8 +46,12 @@ func (f *Facade) choose(r *request, members map[string]json.RawMessage) (*dispat
 		}
 		return nil, f.noPlatform("No platform has all that this process graph calls: " + needs.String() + ".")
 	}
-	if backends := f.backends(); len(backends) == 1 {
+	backends := f.backends()
+	if len(backends) == 1 {
 		return backends[0], nil
+	}
+	if err := f.walkDefinitions(r, backends[0], u); err != nil {
+		return nil, err
 	}
 	return f.withAll(r, u)
 }
@@ -78,11 +82,10 @@ func (all needs) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// mostNamespaces bounds how many namespaces of a graph are looked up, each by a request to every platform.
+// mostNamespaces bounds how many namespaces of a graph are looked up, each by a request to every platform, and how many definitions at URLs.
 const mostNamespaces = 8
 
-// needsOf returns the services and the namespaces of a graph. A namespace that nobody is known to have, such as the URL of a definition, is left
-// to the platform.
+// needsOf returns the services and the namespaces of a graph. A namespace that nobody is known to have is left to the platform.
 func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 	for _, id := range slices.Sorted(maps.Keys(u.services)) {
 		s, known := f.service(id)
@@ -91,9 +94,9 @@ func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 		}
 		all = append(all, need{"the service " + quoted(id), []string{s.Platform}})
 	}
-	if len(u.namespaces) > mostNamespaces {
-		return nil, tooComplex("The process graph calls processes of %d namespaces. At most %d are looked up at the platforms; name one by the job option %s.",
-			len(u.namespaces), mostNamespaces, platformOptions[0])
+	if n := u.lookUps(); n > mostNamespaces {
+		return nil, tooComplex("The process graph calls processes of %d namespaces or URLs. At most %d are looked up; name a platform by the job option %s.",
+			n, mostNamespaces, platformOptions[0])
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(u.namespaces)) {
 		if at := f.havingNamespace(r, namespace); len(at) > 0 {
@@ -103,10 +106,35 @@ func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 	return all, nil
 }
 
+// walkDefinitions notes what the processes use that a graph calls by the URLs of their definitions, as if their nodes were in the graph. They
+// are read with the settings of a platform; those of any do.
+func (f *Facade) walkDefinitions(r *request, b *dispatch.Backend, u uses) error {
+	for _, namespace := range slices.Sorted(maps.Keys(u.namespaces)) {
+		for _, id := range slices.Sorted(maps.Keys(u.namespaces[namespace])) {
+			p := calledProcess{id, namespace}
+			if !p.isRemote() {
+				continue
+			}
+			body, err := f.definitionAt(r.Context(), r.user, b, p)
+			if err != nil {
+				return err
+			}
+			var definition struct {
+				Graph any `json:"process_graph"`
+			}
+			if json.Unmarshal(body, &definition) != nil {
+				return badNode("The process " + quoted(id) + " has a number that is too large.")
+			}
+			u.walk(definition.Graph)
+		}
+	}
+	return nil
+}
+
 // havingNamespace returns the names of the openEO platforms that have a namespace: by the catalogue, or because they publish its processes.
 func (f *Facade) havingNamespace(r *request, namespace string) []string {
 	names := f.offeringNamespace(namespace)
-	if len(names) > 0 || strings.Contains(namespace, "/") || namespace == "user" || namespace == "backend" {
+	if len(names) > 0 || strings.Contains(namespace, "/") || namespace == userNamespace {
 		return names
 	}
 	backends := f.backends()
@@ -131,10 +159,7 @@ func (f *Facade) offeringNamespace(namespace string) (names []string) {
 }
 
 func namedPlatform(members map[string]json.RawMessage) (name string) {
-	var options map[string]json.RawMessage
-	if json.Unmarshal(members["job_options"], &options) != nil {
-		return ""
-	}
+	options := optionsOf(members)
 	for _, option := range platformOptions {
 		if json.Unmarshal(options[option], &name) == nil && name != "" {
 			return name
@@ -159,10 +184,25 @@ func graphOf(members map[string]json.RawMessage) (graph any) {
 }
 
 // uses is what a process graph refers to.
-type uses struct{ collections, processes, namespaces, services map[string]bool }
+type uses struct {
+	collections, processes, services map[string]bool
+	namespaces                       map[string]map[string]bool // the processes of each
+}
 
 func newUses() uses {
-	return uses{collections: map[string]bool{}, processes: map[string]bool{}, namespaces: map[string]bool{}, services: map[string]bool{}}
+	return uses{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}}
+}
+
+// lookUps returns how many namespaces, and definitions at URLs, have to be looked up.
+func (u uses) lookUps() (n int) {
+	for namespace, processes := range u.namespaces {
+		if (calledProcess{namespace: namespace}).isRemote() {
+			n += len(processes)
+		} else {
+			n++
+		}
+	}
+	return n
 }
 
 // walk notes what a value refers to: the nodes of graphs at any depth.
@@ -185,13 +225,16 @@ func (u uses) node(v map[string]any) {
 	if id == "" {
 		return
 	}
-	switch namespace, _ := v["namespace"].(string); namespace {
-	case "":
-	case servicesNamespace:
+	switch namespace, _ := v["namespace"].(string); {
+	case hasPredefined(namespace):
+	case namespace == servicesNamespace:
 		u.services[id] = true
 		return
+	case u.namespaces[namespace] == nil:
+		u.namespaces[namespace] = map[string]bool{id: true}
+		return
 	default:
-		u.namespaces[namespace] = true
+		u.namespaces[namespace][id] = true
 		return
 	}
 	u.processes[id] = true

@@ -169,6 +169,9 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.replaceAddresses(process, "process_graph"); err != nil {
+		return nil, err
+	}
 	backend := r.view.backend
 	if backend == nil {
 		if backend, err = f.choose(r, process); err != nil {
@@ -188,7 +191,7 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if err := checkShape(r.Context(), backend, text); err != nil {
 		return validationFailure(graphError(err))
 	}
-	if text, err = f.inlined(r.Context(), r.user, backend, text); err != nil {
+	if text, _, err = f.inlined(r, backend, text); err != nil {
 		return validationFailure(err)
 	}
 	said, err := f.Broker.Validate(r.Context(), r.user, backend.Name, text)

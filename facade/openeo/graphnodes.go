@@ -6,10 +6,16 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // calledProcess is a process as a node of a process graph names it.
 type calledProcess struct{ process, namespace string }
+
+// isRemote reports whether the namespace is the URL of the process's definition.
+func (p calledProcess) isRemote() bool { return strings.Contains(p.namespace, "://") }
 
 func (p calledProcess) compare(q calledProcess) int {
 	return cmp.Or(cmp.Compare(p.namespace, q.namespace), cmp.Compare(p.process, q.process))
@@ -22,8 +28,14 @@ type graphNode struct {
 }
 
 // is reports whether a node calls a predefined process.
-func (n graphNode) is(process string) bool {
-	return n.process == process && (n.namespace == "" || n.namespace == "backend")
+func (n graphNode) is(process string) bool { return n.process == process && hasPredefined(n.namespace) }
+
+// userNamespace is the namespace that openEO reserves for the processes that a user stored.
+const userNamespace = "user"
+
+// hasPredefined reports whether a namespace has the platform's own processes: the reserved one, or none, which also has those of the user.
+func hasPredefined(namespace string) bool {
+	return namespace == "" || namespace == dispatch.BackendNamespace
 }
 
 // graphReader reads the nodes of a process graph.

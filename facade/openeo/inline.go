@@ -14,32 +14,62 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// inlined returns a process whose nodes call none of the user's own processes and none of the catalogue's services at the platform, which the
-// platform cannot read: each such node is replaced by the nodes of the process that it calls or, if the platform keeps the service itself, calls
-// it by its name there. A process in which nothing is replaced is returned as it is.
-func (f *Facade) inlined(ctx context.Context, u dispatch.UserID, b *dispatch.Backend, process json.RawMessage) (json.RawMessage, error) {
+// inlined returns a process whose nodes call only what the platform can read. A node that calls a process of the user, a service of the
+// catalogue, or a definition by its URL at a platform that reads none, is replaced by the nodes of that process; if the platform keeps the
+// service itself, the node calls it by its name there. A process in which nothing is replaced is returned as it is. options are the job
+// options that the replaced processes propose; nil: none.
+func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessage) (_ json.RawMessage, options map[string]json.RawMessage, err error) {
+	ctx, u := r.Context(), r.user
 	own, err := f.hasProcesses(ctx, u)
-	if err != nil || !own && !mayCallServices(process) {
-		return process, err
+	if err != nil || !own && !mayCallServices(process) && !mayCallURLs(process) {
+		return process, nil, err
 	}
 	var members map[string]any
 	if err := decodeNumbers(process, &members); err != nil {
-		return process, nil // the platform says what is wrong
+		return process, nil, nil // the platform says what is wrong
 	}
 	graph, is := members["process_graph"].(map[string]any)
 	if !is {
-		return process, nil
+		return process, nil, nil
 	}
 	in := &inliner{meter: budget.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte, error) {
 		p, err := f.Processes.Process(ctx, u, id)
 		return p.Body, err
 	}, serve: func(id string) (catalogue.Service, []byte, error) { return f.definitionOf(ctx, u, b, id) }}
+	if mayCallURLs(process) && !f.readsDefinitions(r, b) {
+		in.fetch = func(p calledProcess) ([]byte, error) { return f.definitionAt(ctx, u, b, p) }
+	}
 	graph, err = in.graph(graph)
 	if err != nil || !in.replaced {
-		return process, err
+		return process, nil, err
 	}
 	members["process_graph"] = graph
-	return dispatch.Encode(members)
+	process, err = dispatch.Encode(members)
+	return process, in.options, err
+}
+
+// mayCallURLs reports whether the text of a process can contain a call of a definition by its URL.
+func mayCallURLs(process json.RawMessage) bool { return bytes.Contains(process, []byte("://")) }
+
+// readsDefinitions reports whether a platform reads the definitions of processes at URLs. Under an account that users share the broker sends
+// what it has checked.
+func (f *Facade) readsDefinitions(r *request, b *dispatch.Backend) bool {
+	var d described
+	if b.Access == dispatch.AccessShared {
+		return false
+	}
+	root, err := f.read(r, b, "/")
+	return err == nil && json.Unmarshal(root.At(""), &d) == nil && slices.ContainsFunc(d.Classes, passedClasses.MatchString)
+}
+
+// definitionAt returns the process that a node calls by the URL of its definition.
+func (f *Facade) definitionAt(ctx context.Context, u dispatch.UserID, b *dispatch.Backend, p calledProcess) ([]byte, error) {
+	s := dispatch.Service{Endpoint: b.Endpoint, Namespace: &p.namespace, Application: p.process}
+	document, err := f.Broker.Definition(ctx, u, s, b.Label)
+	if err != nil {
+		return nil, graphError(err)
+	}
+	return processIn(document, p.process)
 }
 
 // hasProcesses reports whether a user has stored processes.
@@ -60,7 +90,7 @@ func (f *Facade) definitionOf(ctx context.Context, u dispatch.UserID, b *dispatc
 	}
 	document, err := f.Broker.Definition(ctx, u, s.Service, s.Label)
 	if err != nil || document == nil {
-		return s, nil, err
+		return s, nil, graphError(err)
 	}
 	body, err := processIn(document, s.Service.Application)
 	return s, body, err
@@ -92,11 +122,12 @@ func decodeNumbers(text []byte, into any) error {
 	return d.Decode(into)
 }
 
-// ownProcess is a process of the user, or one that defines a service.
+// ownProcess is a process of the user, or one that is defined elsewhere.
 type ownProcess struct {
+	calledProcess
 	body       []byte
 	parameters []parameter
-	service    bool
+	options    map[string]json.RawMessage // of jobs, as it proposes them
 }
 
 type parameter struct {
@@ -109,10 +140,12 @@ type parameter struct {
 type inliner struct {
 	find     func(id string) ([]byte, error)                    // the user's process; NotFound if there is none
 	serve    func(id string) (catalogue.Service, []byte, error) // a service and its definition, see definitionOf
+	fetch    func(calledProcess) ([]byte, error)                // a definition by its URL; nil: the platform reads it
 	known    map[string]*ownProcess                             // by namespace and id; nil: there is none
-	inside   []string                                           // processes that are being inlined
-	services int                                                // those of inside that define services. They know no processes of the user
+	inside   []calledProcess                                    // processes that are being inlined
 	meter    *budget.Meter                                      // counts the bytes of the graph
+	options  map[string]json.RawMessage                         // of the job, as the processes propose them
+	fetches  int
 	replaced bool
 }
 
@@ -182,8 +215,9 @@ func (in *inliner) value(v any) (any, error) {
 		return list, nil
 	case map[string]any:
 		object := maps.Clone(v)
-		for name, member := range object {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
 			var err error
+			member := object[name]
 			if nested, is := member.(map[string]any); is && name == "process_graph" {
 				object[name], err = in.graph(nested)
 			} else {
@@ -198,20 +232,16 @@ func (in *inliner) value(v any) (any, error) {
 	return v, nil
 }
 
-// called returns the process of the user, or the definition of a service, that a node calls; nil if it calls another one. A node without a
-// namespace calls the user's own process, if there is one. A node that calls a service which its platform keeps is changed to the name there.
+// called returns the process that is to replace a node; nil: none. A node without a namespace calls the user's own process, if there is one.
+// A node that calls a service which its platform keeps is changed to the name there.
 func (in *inliner) called(node map[string]any) (*ownProcess, error) {
-	id, _ := node["process_id"].(string)
-	namespace := node["namespace"]
-	if id == "" || in.services > 0 || namespace != nil && namespace != "user" && namespace != servicesNamespace {
+	p, find := in.finder(node)
+	if find == nil {
 		return nil, nil
 	}
-	key, find := " "+id, func() ([]byte, error) { return in.find(id) }
-	if namespace == servicesNamespace {
-		key, find = servicesNamespace+key, func() ([]byte, error) { return in.definition(node, id) }
-	}
-	if p, looked := in.known[key]; looked && (p != nil || namespace != servicesNamespace) {
-		return p, nil
+	key := p.namespace + " " + p.process
+	if known, looked := in.known[key]; looked && (known != nil || p.namespace != servicesNamespace) {
+		return known, nil
 	}
 	if !in.meter.Spend(findBytes) {
 		return nil, in.exceeded()
@@ -225,13 +255,44 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 		return nil, err
 	}
 	var definition struct {
-		Parameters []parameter `json:"parameters"`
+		Parameters []parameter     `json:"parameters"`
+		Options    json.RawMessage `json:"default_job_options"`
 	}
 	if err := json.Unmarshal(body, &definition); err != nil {
-		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of the process "+id+" cannot be read.")
+		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of the process "+p.process+" cannot be read.")
 	}
-	in.known[key] = &ownProcess{body, definition.Parameters, namespace == servicesNamespace}
-	return in.known[key], nil
+	known := &ownProcess{calledProcess: p, body: body, parameters: definition.Parameters}
+	_ = json.Unmarshal(definition.Options, &known.options) // a fault of the definition, which only proposes these options
+	in.known[key] = known
+	return known, nil
+}
+
+// finder returns the process that a node calls, and what reads it; nil: it is the platform's. The definition of a service does not know the
+// user's processes.
+func (in *inliner) finder(node map[string]any) (p calledProcess, find func() ([]byte, error)) {
+	p.process, _ = node["process_id"].(string)
+	p.namespace, _ = node["namespace"].(string)
+	foreign := slices.ContainsFunc(in.inside, func(outer calledProcess) bool { return outer.namespace != userNamespace })
+	switch {
+	case p.process == "":
+	case p.isRemote() && in.fetch != nil:
+		return p, func() ([]byte, error) { return in.fetched(p) }
+	case foreign:
+	case p.namespace == servicesNamespace:
+		return p, func() ([]byte, error) { return in.definition(node, p.process) }
+	case p.namespace == userNamespace, p.namespace == "":
+		p.namespace = userNamespace
+		return p, func() ([]byte, error) { return in.find(p.process) }
+	}
+	return p, nil
+}
+
+// fetched returns the process at a URL.
+func (in *inliner) fetched(p calledProcess) ([]byte, error) {
+	if in.fetches++; in.fetches > mostNamespaces {
+		return nil, tooComplex("The process graph calls more than %d processes by the URLs of their definitions.", mostNamespaces)
+	}
+	return in.fetch(p)
 }
 
 // definition returns the process that defines a service. If its platform keeps the service, there is none, and the node gets its name there.
@@ -251,8 +312,8 @@ func (in *inliner) definition(node map[string]any, id string) ([]byte, error) {
 // replace puts the nodes of a process in place of the node that calls it. The result node takes the id of that node, so that what refers to
 // it stays as it is.
 func (in *inliner) replace(out map[string]any, id string, node map[string]any, p *ownProcess) error {
-	name := node["process_id"].(string)
-	if slices.Contains(in.inside, name) {
+	name := p.process
+	if slices.Contains(in.inside, p.calledProcess) {
 		return tooComplex("The process %s calls itself.", name)
 	}
 	var definition struct {
@@ -264,13 +325,14 @@ func (in *inliner) replace(out map[string]any, id string, node map[string]any, p
 	if err := decodeNumbers(p.body, &definition); err != nil {
 		return refused(http.StatusBadRequest, "ProcessInvalid", "The process "+name+" cannot be read.")
 	}
-	inner, err := in.inner(p, name, definition.Graph)
+	in.propose(p.options)
+	inner, err := in.inner(p, definition.Graph)
 	if err != nil {
 		return err
 	}
-	result := resultOf(inner)
-	if result == "" {
-		return refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process "+name+" has no result node.")
+	result, err := resultOf(name, inner)
+	if err != nil {
+		return err
 	}
 	if !in.meter.Spend(nodeBytes * len(inner)) { // they are copied once more
 		return in.exceeded()
@@ -281,8 +343,8 @@ func (in *inliner) replace(out map[string]any, id string, node map[string]any, p
 		return err
 	}
 	s := &substitution{ids: ids, values: values, sizes: map[string]int{}, hidden: map[string]int{}, meter: in.meter, process: name}
-	for own, n := range inner {
-		fresh, err := s.value(n, 0)
+	for _, own := range slices.Sorted(maps.Keys(inner)) {
+		fresh, err := s.value(inner[own], 0)
 		if err != nil {
 			return err
 		}
@@ -298,32 +360,44 @@ func (in *inliner) replace(out map[string]any, id string, node map[string]any, p
 	return nil
 }
 
-// inner returns the graph of a process with its own nodes replaced.
-func (in *inliner) inner(p *ownProcess, name string, graph map[string]any) (map[string]any, error) {
-	in.inside = append(in.inside, name)
-	defer func() { in.inside = in.inside[:len(in.inside)-1] }()
-	if p.service {
-		in.services++
-		defer func() { in.services-- }()
+// propose adds the job options of a process. Those of a process that was replaced before count first.
+func (in *inliner) propose(options map[string]json.RawMessage) {
+	if in.options == nil {
+		in.options = map[string]json.RawMessage{}
 	}
+	for name, value := range options {
+		if _, proposed := in.options[name]; !proposed {
+			in.options[name] = value
+		}
+	}
+}
+
+// inner returns the graph of a process with its own nodes replaced.
+func (in *inliner) inner(p *ownProcess, graph map[string]any) (map[string]any, error) {
+	in.inside = append(in.inside, p.calledProcess)
+	defer func() { in.inside = in.inside[:len(in.inside)-1] }()
 	return in.graph(graph)
 }
 
-// resultOf returns the id of the result node: the one that is marked, or the only one; "" if there is none.
-func resultOf(graph map[string]any) (result string) {
+// resultOf returns the id of the result node of a process: the one that is marked, or the only one.
+func resultOf(process string, graph map[string]any) (string, error) {
+	var results []string
 	for id, n := range graph {
 		node, is := n.(map[string]any)
 		if is && (node["result"] == true || len(graph) == 1) {
-			result = id
+			results = append(results, id)
 		}
 	}
-	return result
+	if len(results) != 1 {
+		return "", badNode(fmt.Sprintf("The process %s has %d result nodes, and needs one.", process, len(results)))
+	}
+	return results[0], nil
 }
 
 // freshIDs gives the nodes of an inlined graph ids that are not in use: the result node that of the node which it replaces.
 func freshIDs(out map[string]any, id string, inner map[string]any, result string) map[string]string {
 	ids, taken := map[string]string{result: id}, map[string]bool{}
-	for own := range inner {
+	for _, own := range slices.Sorted(maps.Keys(inner)) {
 		if own == result {
 			continue
 		}

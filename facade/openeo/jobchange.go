@@ -19,6 +19,9 @@ func (f *Facade) createJob(r *request) (*answer, error) {
 		return nil, err
 	}
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	if err := r.replaceAddresses(members, "process"); err != nil {
+		return nil, err
+	}
 	backend, err := f.backendFor(r, members)
 	if err != nil {
 		return nil, err
@@ -78,6 +81,9 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
 	if asksForTask(members) != (n.ID.Task != 0) {
 		return nil, refused(http.StatusBadRequest, "PropertyNotEditable", "Whether a batch job is split into tiles cannot be changed. Create a new one.")
+	}
+	if err := r.replaceAddresses(members, "process"); err != nil {
+		return nil, err
 	}
 	backend, err := f.platformOf(n)
 	if err != nil {
@@ -177,7 +183,7 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	if err := f.checkKnown(r, backend, nodes); err != nil {
 		return err
 	}
-	request, d, err := f.withDimension(r, members, request)
+	request, d, err := f.whole(r, backend, members, request)
 	if err != nil {
 		return err
 	}
@@ -285,16 +291,38 @@ func (f *Facade) requestToStart(r *request, n *dispatch.Unstarted) (request disp
 	if request, err = f.requestFor(backend, members); err != nil {
 		return request, nil, err
 	}
-	if request, d, err = f.withDimension(r, members, request); err != nil {
+	if request, d, err = f.whole(r, backend, members, request); err != nil {
 		return request, d, err
-	}
-	if request.Process != nil {
-		if request.Process, err = f.inlined(r.Context(), r.user, backend, request.Process); err != nil {
-			return request, d, err
-		}
 	}
 	request.Facade, err = asSent(members, request)
 	return request, d, err
+}
+
+// whole returns the request of a batch job as it runs: split if it is to become a task, with its dimension, and with the processes that it calls.
+func (f *Facade) whole(r *request, b *dispatch.Backend, members map[string]json.RawMessage, request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
+	request, d, err := f.withDimension(r, members, request)
+	if err != nil || request.Process == nil {
+		return request, d, err
+	}
+	var proposed map[string]json.RawMessage
+	if request.Process, proposed, err = f.inlined(r, b, request.Process); err != nil || len(proposed) == 0 {
+		return request, d, err
+	}
+	request.Options, err = withProposed(request.Options, proposed)
+	return request, d, err
+}
+
+// withProposed returns the members of a batch job with job options that the processes which it calls propose. Those of its client count first.
+func withProposed(members json.RawMessage, proposed map[string]json.RawMessage) (json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	_ = json.Unmarshal(members, &all) // absent, or an object
+	options := maps.Clone(proposed)
+	maps.Copy(options, optionsOf(all))
+	var err error
+	if all["job_options"], err = dispatch.Encode(options); err != nil {
+		return nil, err
+	}
+	return dispatch.Encode(all)
 }
 
 // cancelJob stops a batch job. It does nothing if the job has ended.

@@ -75,10 +75,16 @@ func jobParameters() (all []json.RawMessage) {
 	return all
 }
 
-// given returns the job options of a batch job without those that are null.
-func given(members map[string]json.RawMessage) map[string]json.RawMessage {
+// optionsOf returns the job options of a batch job.
+func optionsOf(members map[string]json.RawMessage) map[string]json.RawMessage {
 	options := map[string]json.RawMessage{}
 	_ = json.Unmarshal(members["job_options"], &options)
+	return options
+}
+
+// given returns the job options of a batch job without those that are null.
+func given(members map[string]json.RawMessage) map[string]json.RawMessage {
+	options := optionsOf(members)
 	maps.DeleteFunc(options, func(_ string, v json.RawMessage) bool { return isNull(v) })
 	return options
 }
@@ -143,8 +149,7 @@ func labelsIn(members map[string]json.RawMessage) (a dispatch.Annotations, err e
 
 // optionsIn returns the job options for the platform, and those for the broker that are part of its request.
 func optionsIn(members map[string]json.RawMessage) (options, own map[string]json.RawMessage) {
-	options, own = map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	_ = json.Unmarshal(members["job_options"], &options)
+	options, own = optionsOf(members), map[string]json.RawMessage{}
 	set := given(members)
 	for _, o := range jobOptions {
 		if v := set[o.name]; o.passed && v != nil {
@@ -159,9 +164,7 @@ func optionsIn(members map[string]json.RawMessage) (options, own map[string]json
 
 // ownOptions returns the names of the job options that are for the broker, sorted.
 func ownOptions(members map[string]json.RawMessage) (names []string) {
-	var options map[string]json.RawMessage
-	_ = json.Unmarshal(members["job_options"], &options)
-	for _, name := range slices.Sorted(maps.Keys(options)) {
+	for _, name := range slices.Sorted(maps.Keys(optionsOf(members))) {
 		if strings.HasPrefix(name, ownOption) {
 			names = append(names, name)
 		}
@@ -175,7 +178,7 @@ func checkPin(members map[string]json.RawMessage, nodes []graphNode) error {
 		return nil
 	}
 	for _, n := range nodes {
-		if strings.Contains(n.namespace, "://") || n.namespace != "" && n.namespace != "backend" && n.namespace != "user" && n.namespace != servicesNamespace {
+		if !hasPredefined(n.namespace) && n.namespace != userNamespace && n.namespace != servicesNamespace {
 			return badOption("The job option " + optionPin + ": the platform reads the process " + quoted(n.process) + " of the namespace " + quoted(n.namespace) +
 				" when the batch job starts. Only services of the namespace " + servicesNamespace + " can be pinned.")
 		}

@@ -25,9 +25,7 @@ const (
 
 // asksForTask reports whether a batch job is to become a task.
 func asksForTask(members map[string]json.RawMessage) bool {
-	options := map[string]json.RawMessage{}
-	_ = json.Unmarshal(members["job_options"], &options)
-	return options[optionGrid] != nil && !isNull(options[optionGrid])
+	return given(members)[optionGrid] != nil
 }
 
 // taskFor returns the request and the dimension of a task: where the nodes of the graph have the area that is split, the request has a parameter.
@@ -55,8 +53,7 @@ func (f *Facade) taskFor(in *request, members map[string]json.RawMessage, r disp
 
 // splitOptions returns the grid, and the name of the argument that has the area; "": no option names it.
 func splitOptions(members map[string]json.RawMessage) (*grid.Grid, string, error) {
-	options := map[string]json.RawMessage{}
-	_ = json.Unmarshal(members["job_options"], &options)
+	options := optionsOf(members)
 	var name string
 	_ = json.Unmarshal(options[optionGrid], &name)
 	g, known := grid.Named(name)

@@ -174,9 +174,9 @@ func (o *offer) checkProcesses(nodes []graphNode) error {
 // isListed reports whether the process of a node needs no question: it is in the platform's list, which may not be known, or defined at a URL.
 func (p calledProcess) isListed(listed map[string]bool) bool {
 	switch {
-	case strings.Contains(p.namespace, "://"):
+	case p.isRemote():
 		return true
-	case p.namespace == "" || p.namespace == "backend":
+	case hasPredefined(p.namespace):
 		return listed == nil || listed[p.process]
 	}
 	return false
@@ -185,9 +185,9 @@ func (p calledProcess) isListed(listed map[string]bool) bool {
 // has reports whether there is a process that is not in the platform's list: stored by the user, here or at the platform, or of a namespace.
 func (o *offer) has(p calledProcess) (bool, error) {
 	switch p.namespace {
-	case "backend":
+	case dispatch.BackendNamespace:
 		return false, nil
-	case "", "user":
+	case "", userNamespace:
 		return o.hasStored(p.process)
 	}
 	return o.hasInNamespace(p)
@@ -244,7 +244,7 @@ func (o *offer) noProcess(p calledProcess) error {
 		where, hint = " in the namespace "+quoted(p.namespace), ""
 	}
 	stored := ""
-	if p.namespace == "" || p.namespace == "user" {
+	if p.namespace == "" || p.namespace == userNamespace {
 		stored = ", and you have stored none of this id"
 	}
 	return refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+o.b.Name+" has no process "+quoted(p.process)+where+stored+"."+hint)

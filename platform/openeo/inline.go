@@ -61,20 +61,11 @@ func wellFormed(data json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	results := 0
-	for _, n := range graph {
-		if n.isResult() {
-			results++
-		}
-	}
-	if results > 1 {
-		return fmt.Errorf("%d nodes of the process graph are marked as its result, and one may be", results)
-	}
 	needs := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(graph)) {
 		var arguments any
 		_ = json.Unmarshal(graph[id]["arguments"], &arguments)
-		needs[id] = sources(arguments)
+		needs[id] = slices.Sorted(slices.Values(sources(arguments)))
 		for _, other := range needs[id] {
 			if graph[other] == nil {
 				return fmt.Errorf("node %s of the process graph refers to node %s, which does not exist", upstream.Text(id), upstream.Text(other))

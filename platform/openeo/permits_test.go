@@ -27,7 +27,7 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 		"with parameters of a segment": {oneNode(`"load_stac"`, `{"url":"https://any.example/openeo/1.2/jobs/j-7/results;x"}`), `{}`, "load_stac"},
 		"in a parameter's address":     {oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`), `{"p":"https://any.example/jobs/j-7/results;"}`, "load_stac"},
 		"a model":                      {oneNode(`"load_ml_model"`, `{"id":"j-7"}`), `{}`, "load_ml_model"},
-		"a computed identifier":        {oneNode(`"load_result"`, `{"id":{"from_node":"m"}}`), `{}`, "load_result"},
+		"a computed identifier":        {afterNode(`"load_result"`, `{"id":{"from_node":"m"}}`), `{}`, "load_result"},
 		"an identifier in a parameter": {oneNode(`"load_result"`, `{"id":{"from_parameter":"p"}}`), `{"p":"j-7"}`, "load_result"},
 		"a default":                    {oneNode(`"load_result"`, `{"id":{"from_parameter":"preset"}}`), `{}`, "load_result"},
 		"a process in a parameter":     {oneNode(`{"from_parameter":"p"}`, `{}`), `{"p":"load_uploaded_files"}`, ""},
@@ -40,7 +40,7 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 		"a bucket":               {oneNode(`"load_url"`, `{"url":"s3://private/a.geojson","format":"GeoJSON"}`), `{}`, "load_url"},
 		"a path in a parameter":  {oneNode(`"load_url"`, `{"url":{"from_parameter":"p"},"format":"GeoJSON"}`), `{"p":"file:///a"}`, "load_url"},
 		"a buffer around a path": {oneNode(`"vector_buffer"`, `{"geometry":"/data/a.json","distance":1}`), `{}`, "vector_buffer"},
-		"statistics over a path": {oneNode(`"aggregate_spatial"`, `{"data":{"from_node":"m"},"geometries":"/data/a.json"}`), `{}`, "aggregate_spatial"},
+		"statistics over a path": {afterNode(`"aggregate_spatial"`, `{"data":{"from_node":"m"},"geometries":"/data/a.json"}`), `{}`, "aggregate_spatial"},
 		"files of users":         {oneNode(`"load_uploaded_files"`, `{"paths":["a"]}`), `{}`, "load_uploaded_files"},
 		"a definition elsewhere": {`{"n":{"process_id":"x","namespace":"https://elsewhere.example/x.json","arguments":{},"result":true}}`, `{}`, "namespace"},
 	}
@@ -72,6 +72,11 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 	}
 }
 
+// afterNode is oneNode with a node m before it.
+func afterNode(process, arguments string) string {
+	return `{"m":{"process_id":"load_collection","arguments":{}},` + strings.TrimPrefix(oneNode(process, arguments), "{")
+}
+
 // TestPermits_PublicURLs: published processes load public documents, which need no account.
 func TestPermits_PublicURLs(t *testing.T) {
 	for name, graph := range map[string]string{
@@ -80,8 +85,8 @@ func TestPermits_PublicURLs(t *testing.T) {
 		"a signed result":   oneNode(`"load_result"`, `{"id":"https://openeo.example/jobs/j-7/results/MTA=/5f2a?expires=1"}`),
 		"in a parameter":    oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
 		"geometries":        oneNode(`"get_geometries"`, `{"feature_collection":{"type":"FeatureCollection","features":[]}}`),
-		"a buffer":          oneNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
-		"a URL":             oneNode(`"load_url"`, `{"url":{"from_node":"m"},"format":"GeoJSON"}`),
+		"a buffer":          afterNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
+		"a URL":             afterNode(`"load_url"`, `{"url":{"from_node":"m"},"format":"GeoJSON"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)

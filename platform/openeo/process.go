@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 
 	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -105,8 +107,7 @@ func parseDefinition(data []byte, id string) (definition, error) {
 	case id != "" && d.ID != id:
 		return d, fmt.Errorf("the document defines %s", upstream.Text(d.ID))
 	}
-	_, _, err = parseGraph(d.Graph)
-	return d, err
+	return d, wellFormed(d.Graph)
 }
 
 // node is one step of a process graph. Members that it does not name are kept.
@@ -118,6 +119,13 @@ func (n node) process() string {
 	return id
 }
 
+// saves reports whether the node is a call of the predefined process that saves results.
+func (n node) saves() bool {
+	var namespace string
+	_ = json.Unmarshal(n["namespace"], &namespace)
+	return n.process() == "save_result" && (namespace == "" || namespace == dispatch.BackendNamespace)
+}
+
 func (n node) isResult() bool { return string(n["result"]) == "true" }
 
 // parseGraph parses a process graph and returns the id of its result node: the one marked so, or the only one.
@@ -125,23 +133,27 @@ func parseGraph(data json.RawMessage) (graph map[string]node, result string, err
 	if json.Unmarshal(data, &graph) != nil || len(graph) == 0 {
 		return nil, "", errors.New("the document has no process_graph")
 	}
-	for id, n := range graph {
-		if n.process() == "" {
+	var results []string
+	for _, id := range slices.Sorted(maps.Keys(graph)) {
+		if graph[id].process() == "" {
 			return nil, "", fmt.Errorf("node %s of the process graph has no process_id", upstream.Text(id))
 		}
-		if n.isResult() || len(graph) == 1 {
-			result = id
+		if graph[id].isResult() || len(graph) == 1 {
+			results = append(results, id)
 		}
 	}
-	if result == "" {
+	switch len(results) {
+	case 0:
 		return nil, "", errors.New("no node of the process graph is its result")
+	case 1:
+		return graph, results[0], nil
 	}
-	return graph, result, nil
+	return nil, "", fmt.Errorf("%d nodes of the process graph are marked as its result, and one may be", len(results))
 }
 
 func endsInSave(data json.RawMessage) bool {
 	graph, result, err := parseGraph(data)
-	return err == nil && graph[result].process() == "save_result"
+	return err == nil && graph[result].saves()
 }
 
 // stored returns a process that the back-end knows by id. A process that the back-end does not show is assumed not to save its
@@ -149,6 +161,8 @@ func endsInSave(data json.RawMessage) bool {
 func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatch.Service) (process, error) {
 	path, ns := "/process_graphs/"+url.PathEscape(s.Application), namespaceOf(s)
 	switch {
+	case ns == dispatch.BackendNamespace:
+		return p.predefined(ctx, s.Application)
 	case ns != "" && ns != "user":
 		path = "/processes/" + url.PathEscape(ns) + "/" + url.PathEscape(s.Application)
 	case bearer == "":

@@ -80,6 +80,10 @@ func TestSaveResult(t *testing.T) {
 		added   bool
 	}{
 		{"by URL, saves", nil, "GET /udp.json", `{"id":"p",` + saves + `}`, false},
+		{"by URL, saves by the platform's own process", nil, "GET /udp.json", `{"id":"p",` + strings.Replace(saves, `"save_result"`, `"save_result","namespace":"backend"`, 1) + `}`, false},
+		{"by URL, ends in another process of that name", nil, "GET /udp.json", `{"id":"p",` + strings.Replace(saves, `"save_result"`, `"save_result","namespace":"vito"`, 1) + `}`, true},
+		{"the platform's own, not the user's", func(*backend) dispatch.Service { return dispatch.Service{Application: "p", Namespace: new("backend")} },
+			"GET /process_graphs/p", `{"id":"p",` + saves + `}`, true},
 		{"by URL, saves in between", nil, "GET /udp.json", `{"id":"p",` + elsewhere + `}`, true},
 		{"the user's own, saves", func(*backend) dispatch.Service { return dispatch.Service{Application: "p"} }, "GET /process_graphs/p", `{"id":"p",` + saves + `}`, false},
 		{"the user's own, named so", func(*backend) dispatch.Service { return dispatch.Service{Application: "p", Namespace: &user} }, "GET /process_graphs/p", `{"id":"p",` + elsewhere + `}`, true},
@@ -178,6 +182,9 @@ func TestSubmit_BadDefinitions(t *testing.T) {
 		"an empty graph":     {200, `{"id":"p","process_graph":{}}`, dispatch.DocumentInvalid, "process_graph"},
 		"no process_id":      {200, `{"id":"p","process_graph":{"a":{}}}`, dispatch.DocumentInvalid, "process_id"},
 		"no result":          {200, `{"id":"p","process_graph":{"a":{"process_id":"x"},"b":{"process_id":"y"}}}`, dispatch.DocumentInvalid, "result"},
+		"two results": {200, `{"id":"p","process_graph":{"a":{"process_id":"x","result":true},"b":{"process_id":"y","result":true}}}`, dispatch.DocumentInvalid,
+			"2 nodes of the process graph are marked as its result"},
+		"a missing node":     {200, `{"id":"p","process_graph":{"a":{"process_id":"x","arguments":{"data":{"from_node":"b"}},"result":true}}}`, dispatch.DocumentInvalid, "node b"},
 		"too long":           {200, `{"id":"` + strings.Repeat("x", 3<<20) + `"}`, dispatch.DocumentInvalid, "longer"},
 		"its server is down": {502, ``, dispatch.DocumentUnreachable, "127.0.0.1"},
 		"its server is busy": {429, ``, dispatch.DocumentUnreachable, ""},
