@@ -101,7 +101,7 @@ func (p *Platform) describedProcess(ctx context.Context, t dispatch.Token, s dis
 		return process{}, err
 	}
 	proc, err := p.stored(ctx, bearer, s)
-	if err != nil || proc.set != nil || namespaceOf(s) != "" {
+	if err != nil || proc.set != nil || s.NamespaceAt(dispatch.OpenEO) != "" {
 		return proc, err
 	}
 	return p.predefined(ctx, s.Application)

@@ -162,7 +162,7 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 	path, ns := "/process_graphs/"+url.PathEscape(s.Application), namespaceOf(s)
 	switch {
 	case ns == dispatch.BackendNamespace:
-		return p.predefined(ctx, s.Application)
+		return process{id: s.Application}, nil // it is predefined
 	case ns != "" && ns != "user":
 		path = "/processes/" + url.PathEscape(ns) + "/" + url.PathEscape(s.Application)
 	case bearer == "":
