@@ -58,13 +58,19 @@ web/dist/index.html: web/node_modules/.package-lock.json $(PAGE)
 	cd web && bash ../.ci/node npm run build
 	@touch $@
 
-# demo builds the page if that is possible, and runs the demonstration: on a terminal until Ctrl-C, else to its end.
+# PROGRAM compiles the program, naming the packages as it goes: SQLite alone takes a minute the first time.
+PROGRAM = CGO_ENABLED=0 go build -v -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/eodispatch ./cmd/eodispatch
+
+# demo builds the page if that is possible, and runs the demonstration: on a terminal until Ctrl-C, else to its end. A job of its own
+# gets the Ctrl-C, so that make ends as the demonstration does.
 demo:
 	@$(MAKE) -s page || echo "The page could not be built, for the reason above; the demonstration runs without it." >&2
-	@if [ -t 1 ]; then trap : INT; go run ./cmd/eodispatch demo --keep; else go run ./cmd/eodispatch demo; fi
+	@echo "compiling bin/eodispatch; the first time takes a few minutes" >&2
+	@$(PROGRAM)
+	@if [ -t 1 ]; then bash -c 'set -m; bin/eodispatch demo --keep; exit $$?'; else bin/eodispatch demo; fi
 
 build: page
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/eodispatch ./cmd/eodispatch
+	$(PROGRAM)
 
 # image writes an OCI image for amd64 and arm64 into dist/image, which skopeo, podman or umoci read. It needs no daemon and no base image, and the
 # same commit gives the same bytes.

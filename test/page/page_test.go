@@ -169,7 +169,8 @@ func (s site) runs(b *tab, tool string) string {
 		command = exec.Command("python3", "-c", text)
 	}
 	token := s.world.IdP.Mint(simulator.BrokerRealm, "alice", "portal", simulator.TokenFaults{})
-	command.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "EODISPATCH_BROKER="+s.address, "EODISPATCH_TOKEN="+token, "TOKEN="+token)
+	command.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"),
+		"EODISPATCH_BROKER="+s.address, "EODISPATCH_TOKEN="+token)
 	said, err := command.CombinedOutput()
 	if err != nil {
 		b.t.Fatalf("%s\n%v: %s", text, err, said)

@@ -307,7 +307,7 @@ export const texts = {
     curl: "curl",
     command: "eodispatch",
     python: "Python",
-    token: "TOKEN is an access token of your identity provider. A request that is repeated with its Idempotency-Key starts nothing a second time.",
+    token: "EODISPATCH_TOKEN is an access token of your identity provider. A request that is repeated with its Idempotency-Key starts nothing a second time.",
     login: (broker: string) => `Sign in before, once: eodispatch login ${broker}`,
     request: "Download the request",
     areaFile: "Download the area",

@@ -123,7 +123,7 @@ export function asCurl(request: JobRequest | TaskRequest, key: string): string {
   const body = JSON.stringify(request);
   return [
     `curl ${shellQuoted(address(pathOf(request)).href)} \\`,
-    `  -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\`,
+    `  -H "Authorization: Bearer $EODISPATCH_TOKEN" -H 'Content-Type: application/json' \\`,
     `  -H 'Idempotency-Key: ${key}' \\`,
     `  -d ${body.length > longest ? "@request.json" : shellQuoted(body)}`,
   ].join("\n");
@@ -141,7 +141,7 @@ export function asPython(request: JobRequest | TaskRequest, key: string): string
     `    ${JSON.stringify(address(pathOf(request)).href)},`,
     "    data=body,",
     "    headers={",
-    '        "Authorization": "Bearer " + os.environ["TOKEN"],',
+    '        "Authorization": "Bearer " + os.environ["EODISPATCH_TOKEN"],',
     '        "Content-Type": "application/json",',
     `        "Idempotency-Key": ${JSON.stringify(key)},`,
     "    },",
