@@ -79,6 +79,8 @@ type Config struct {
 	OpenCatalogue bool     // the catalogue can be read without a token
 
 	Title, Description, Version string
+
+	DocumentVersion string // of the OpenAPI document; "": Version
 	// Endpoints holds an address for each protocol, used in the examples of the OpenAPI document. A protocol without an
 	// entry gets an address under example.org.
 	Endpoints   map[dispatch.Label]string
@@ -121,6 +123,7 @@ type Limits struct {
 // Compat switches on behavior that existing clients rely on.
 type Compat struct {
 	SubmittedAsCreated bool // report the status submitted as created
+	ObjectAsString     bool // report parameters of type object and array as string where parameters are asked for by POST /params
 }
 
 func (c Config) withDefaults() Config {
@@ -173,6 +176,7 @@ type api struct {
 	sockets            sockets
 	waits              sockets      // requests that wait for a change
 	refusals           reasonCounts // why tokens were refused
+	foreignOrigins     reasonCounts // origins whose pages were refused
 	noSignIn           reasonCounts // why the documentation page did not offer a sign-in
 	byUser             rates[dispatch.UserID]
 	byTicket           rates[dispatch.UserID] // ticket requests of each user
@@ -250,7 +254,7 @@ func New(c Config) API {
 	a.servePages()
 	a.servePage()
 	a.serveMetadata()
-	nameModels(a.huma.OpenAPI())
+	a.nameModels()
 	a.serveDocs()
 	a.handler = a.track(a.serveFacades(a.allowOrigins(a.limitRate(a.countAddress(http.HandlerFunc(a.route))))))
 	return a

@@ -202,7 +202,7 @@ func TestLogHandler_LogsTheRequest(t *testing.T) {
 func TestCORS(t *testing.T) {
 	w := newWorld()
 	c := w.config()
-	c.CORSOrigins = []string{"https://portal.example.org"}
+	c.CORSOrigins = []string{"https://portal.example.org", "http://localhost:*"}
 	h := New(c)
 	none := New(w.config())
 	for _, x := range []struct {
@@ -211,7 +211,8 @@ func TestCORS(t *testing.T) {
 		allowed bool
 	}{
 		{h, "https://portal.example.org", true}, {h, "http://portal.example.org", false}, {h, "https://portal.example.org.evil.org", false},
-		{h, "https://portal.example.org:8443", false}, {h, "null", false}, {h, "", false}, {none, "https://portal.example.org", false}, {none, "", false},
+		{h, "http://localhost:5173", true}, {h, "http://localhost", true}, {h, "https://localhost:5173", false}, {h, "http://localhost:*", false},
+		{h, "http://localhost.evil.org:5173", false}, {h, "https://portal.example.org:8443", false}, {h, "null", false}, {h, "", false}, {none, "https://portal.example.org", false}, {none, "", false},
 	} {
 		got := ask(x.h, "GET", "/jobs_status", "", "Origin", x.origin)
 		pre := ask(x.h, "OPTIONS", "/unit_jobs/1", "", "Origin", x.origin, "Access-Control-Request-Method", "DELETE", "Authorization", "")
@@ -227,8 +228,11 @@ func TestCORS(t *testing.T) {
 				t.Errorf("Vary %q", v)
 			}
 		}
-		if got.Code != 200 || pre.Code != 204 {
+		if got.Code != 200 || (pre.Code == 204) != (x.allowed || x.origin == "") {
 			t.Errorf("%q: %d, %d", x.origin, got.Code, pre.Code)
+		}
+		if pre.Code != 204 && !strings.Contains(failed(t, pre, 403, "FORBIDDEN").Message, "cors.allowed_origins") {
+			t.Errorf("%q: %s", x.origin, pre.Body)
 		}
 		if m := pre.Header().Get("Access-Control-Allow-Methods"); (m != "") != x.allowed {
 			t.Errorf("%q: methods %q", x.origin, m)
@@ -239,6 +243,15 @@ func TestCORS(t *testing.T) {
 		"Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer, X-Correlation-ID"} {
 		if pre.Get(name) != want {
 			t.Errorf("%s: %q", name, pre.Get(name))
+		}
+	}
+	for asked, want := range map[string]string{"cache-control,traceparent": "cache-control,traceparent", strings.Repeat("a", 2000): usualHeaders} {
+		pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://portal.example.org", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked)
+		if got := pre.Header().Get("Access-Control-Allow-Headers"); got != want {
+			t.Errorf("%.50s: %s", asked, got)
+		}
+		if pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://evil.org", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked); pre.Header().Get("Access-Control-Allow-Headers") != "" {
+			t.Errorf("%.50s: a foreign page may send it", asked)
 		}
 	}
 	refused := ask(h, "GET", "/jobs_status", "", "Origin", "https://portal.example.org", "Authorization", "")

@@ -73,6 +73,7 @@ func (a *api) serveDocs() {
 	}
 	a.mux.HandleFunc("GET /docs", servePage)
 	a.mux.HandleFunc("GET /docs/{$}", servePage)
+	a.mux.Handle("GET /redoc", http.RedirectHandler("/docs", http.StatusTemporaryRedirect)) // which the deployed service has
 	a.serveDocsFiles(serveFile)
 }
 
@@ -103,11 +104,9 @@ func (a *api) serveDocsFiles(serve http.HandlerFunc) {
 		panic(err) // the files are embedded
 	}
 	for _, f := range files {
-		if path := "/docs/" + strings.TrimSuffix(f.Name(), ".gz"); path != docsSignedInPath {
+		if path := "/docs/" + strings.TrimSuffix(f.Name(), ".gz"); path != docsSignedInPath+".html" {
 			a.mux.HandleFunc("GET "+path, serve)
 		}
 	}
-	if a.DocsSignIn != nil {
-		a.mux.HandleFunc("GET "+docsSignedInPath, a.docsSignedInPage)
-	}
+	a.mux.HandleFunc("GET "+docsSignedInPath, a.docsSignedInPage)
 }

@@ -25,7 +25,7 @@ type DocsSignIn struct {
 
 // docsSignedInPath is the path to which the identity provider redirects the browser after a sign-in on the documentation
 // page.
-const docsSignedInPath = "/docs/oauth2-redirect.html"
+const docsSignedInPath = "/docs/oauth2-redirect"
 
 // docsSignedInScript hands the provider's response over to the documentation page.
 var docsSignedInScript = mustRead("pages/oauth2-redirect.js")

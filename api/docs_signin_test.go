@@ -97,7 +97,7 @@ func TestDocsSignIn_IsNotOffered(t *testing.T) {
 	if d := security(t, h); len(d.Components.SecuritySchemes) != 1 || len(d.Security) != 1 || strings.Contains(policy, "connect-src") {
 		t.Errorf("without a client: %+v, policy %q", d, policy)
 	}
-	failed(t, ask(h, "GET", docsSignedInPath, "", "Authorization", ""), 404, "NOT_FOUND")
+	failed(t, ask(h, "GET", docsSignedInPath+".html", "", "Authorization", ""), 404, "NOT_FOUND")
 
 	for name, p := range map[string]*endpointSource{
 		"no response":                 {err: &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake", Err: errors.New("away")}},

@@ -60,7 +60,10 @@ func whole(t *testing.T, h API) (d struct {
 	Info       struct{ Description string }
 	Tags       []struct{ Name, Description string }
 	Components struct{ Schemas map[string]json.RawMessage }
-	Paths      map[string]map[string]struct{ Tags []string }
+	Paths      map[string]map[string]struct {
+		Tags        []string
+		OperationID string `json:"operationId"`
+	}
 }, text []byte) {
 	t.Helper()
 	text = ask(h, "GET", "/openapi.json", "", "Authorization", "").Body.Bytes()
@@ -89,19 +92,25 @@ func TestDocument_BeginsWithAnIntroduction(t *testing.T) {
 	}
 }
 
-// Groups have the order of a user's work: jobs first, access last. Every operation is in one group.
+// Groups have the order of a user's work: jobs first, access last. Every operation is in one group, but for two that keep
+// the groups of the deployed service.
 func TestDocument_HasJobsFirstAndAccessLast(t *testing.T) {
 	d, _ := whole(t, New(newWorld().config()))
 	var order []string
 	for _, tag := range d.Tags {
 		order = append(order, tag.Name)
 	}
-	if len(order) == 0 || order[0] != "jobs" || order[len(order)-1] != "access" {
+	if len(order) == 0 || order[0] != "Unit Jobs" || order[len(order)-1] != "access" {
 		t.Errorf("groups %v", order)
 	}
 	for path, methods := range d.Paths {
 		for method, op := range methods {
-			if len(op.Tags) != 1 || !slices.Contains(order, op.Tags[0]) {
+			want := map[string]int{"/health": 0, "/jobs_status": 2}
+			groups, ok := want[path]
+			if !ok {
+				groups = 1
+			}
+			if len(op.Tags) != groups || groups > 0 && !slices.Contains(order, op.Tags[0]) {
 				t.Errorf("%s %s: groups %v", method, path, op.Tags)
 			}
 		}
@@ -123,8 +132,8 @@ func TestDocument_DescribesTheStreams(t *testing.T) {
 // Each enumeration is one named schema, and no schema is unused.
 func TestDocument_NamesItsModels(t *testing.T) {
 	d, text := whole(t, New(newWorld().config()))
-	for list, name := range map[string]string{`["created","submitted","queued","running","finished","canceled","failed","unknown"]`: "Status",
-		`["openeo","ogc_api_process"]`: "Label", `["upscaling","processing","sync"]`: "JobsFilter"} {
+	for list, name := range map[string]string{`["created","submitted","queued","running","finished","canceled","failed","unknown"]`: "ProcessingStatusEnum",
+		`["openeo","ogc_api_process"]`: "ProcessTypeEnum", `["upscaling","processing","sync"]`: "JobsFilter"} {
 		if n := bytes.Count(text, []byte(list)); n != 1 || !bytes.Contains(d.Components.Schemas[name], []byte(list)) {
 			t.Errorf("%s stands %d times, and %s is %s", list, n, name, d.Components.Schemas[name])
 		}
@@ -187,5 +196,52 @@ func TestGeneratedClient_SubmitsAJob(t *testing.T) {
 	run.Stderr = &faults
 	if out, err := run.Output(); err != nil || string(out) != "submitted submitted\n" {
 		t.Errorf("the client: %v\n%s%s", err, out, &faults)
+	}
+}
+
+// Addresses of documentation that the deployed service has lead to ours.
+func TestDocs_AtTheAddressesOfTheDeployedService(t *testing.T) {
+	h := New(newWorld().config())
+	if a := ask(h, "GET", "/redoc", "", "Authorization", ""); a.Code != 307 || a.Header().Get("Location") != "/docs" {
+		t.Errorf("/redoc: %d, %v", a.Code, a.Header())
+	}
+	if a := ask(h, "GET", "/docs/oauth2-redirect", "", "Authorization", ""); a.Code != 200 || !strings.HasPrefix(a.Header().Get("Content-Type"), "text/html") {
+		t.Errorf("/docs/oauth2-redirect: %d, %v", a.Code, a.Header())
+	}
+}
+
+// The eleven operations of the deployed service have its names, groups and models, from which generators make the names of
+// modules and classes. The enumerations have its words alone where the broker is configured for its clients.
+func TestDocument_HasTheNamesOfTheDeployedService(t *testing.T) {
+	c := newWorld().config()
+	c.Compat, c.DocumentVersion = Compat{SubmittedAsCreated: true, ObjectAsString: true}, "0.9"
+	d, text := whole(t, New(c))
+	for operation, name := range map[string]string{
+		"get /health": "health_health_get", "post /unit_jobs": "create_unit_job_unit_jobs_post",
+		"get /unit_jobs/{job_id}":         "get_job_unit_jobs__job_id__get",
+		"get /unit_jobs/{job_id}/results": "get_job_results_unit_jobs__job_id__results_get",
+		"delete /unit_jobs/{job_id}":      "delete_job_unit_jobs__job_id__delete",
+		"post /sync_jobs":                 "create_sync_job_sync_jobs_post", "post /params": "get_job_params_params_post",
+		"post /upscale_tasks": "create_upscale_task_upscale_tasks_post", "get /upscale_tasks/{task_id}": "get_upscale_task_upscale_tasks__task_id__get",
+		"get /jobs_status": "get_jobs_status_jobs_status_get", "post /tiles": "split_in_tiles_tiles_post",
+	} {
+		method, path, _ := strings.Cut(operation, " ")
+		if got := d.Paths[path][method].OperationID; got != name {
+			t.Errorf("%s: %s", operation, got)
+		}
+	}
+	for model, want := range map[string]string{
+		"ProcessingStatusEnum": `["created","queued","running","finished","canceled","failed","unknown"]`,
+		"ParamTypeEnum":        `["datetime","date-interval","bounding-box","polygon","boolean","integer","double","string","array-string"]`,
+		"ProcessTypeEnum":      `["openeo","ogc_api_process"]`, "OutputFormatEnum": `["geojson","gtiff","json","netcdf"]`,
+		"GridTypeEnum": `"20x20km"`, "ParameterDimension": `"values"`, "ServiceDetails": `"namespace"`, "ParamRequest": `"service"`,
+		"HTTPValidationError": "ValidationError", "GeometryCollection": "geometries", "UpscalingTaskRequest": "ParameterDimension",
+	} {
+		if !strings.Contains(string(d.Components.Schemas[model]), want) {
+			t.Errorf("%s is %s", model, d.Components.Schemas[model])
+		}
+	}
+	if !bytes.Contains(text, []byte(`"version":"0.9"`)) {
+		t.Error("the document has not the version that is set")
 	}
 }

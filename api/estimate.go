@@ -43,7 +43,7 @@ type estimated struct{ Body Estimate }
 
 // estimateRoutes registers the estimate of a request.
 func (a *api) estimateRoutes() {
-	register(a, huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: []string{"jobs"},
+	register(a, huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: jobTags,
 		Summary: "Estimate the costs and the run time of a request",
 		Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. What would be refused if it were submitted is refused. The estimate is made from your own finished jobs of the same service " +
 			"on the same platform: from those over an area of half to twice the size if there are eight, otherwise from all, whatever their parameters." +

@@ -18,13 +18,16 @@ var introduction string
 //go:embed streams.md
 var streamsText string
 
+// jobTags and taskTags are the groups of operations that the deployed service has, too. Generated clients name packages
+// after them.
+var jobTags, taskTags = []string{"Unit Jobs"}, []string{"Upscale Tasks"}
+
 // tags are the groups of operations, in the order in which the documentation page shows them.
 var tags = []*huma.Tag{
-	{Name: "jobs", Description: "One job on one platform: submit it, follow its status, fetch its results."},
-	{Name: "tasks", Description: "One request with many values, such as the tiles of a region: a job for each value."},
+	{Name: jobTags[0], Description: "One job on one platform: submit it, follow its status, fetch its results."},
+	{Name: taskTags[0], Description: "One request with many values, such as the tiles of a region: a job for each value. No token is needed to split areas into values."},
 	{Name: "streams", Description: streamsText},
-	{Name: "services", Description: "The catalogue of services, their parameters, and the platforms."},
-	{Name: "tiles", Description: "Split areas into the values of a task. No token is needed."},
+	{Name: "services", Description: "The catalogue of services, and the platforms."},
 	{Name: "service", Description: "The health of the broker."},
 	{Name: "hooks", Description: "Your own servers that are notified when your jobs end."},
 	{Name: "access", Description: "Permissions to run jobs after you sign out, and your usage."},

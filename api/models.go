@@ -4,25 +4,35 @@ import (
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 const schemasPath = "#/components/schemas/"
 
 // nameModels gives each enumeration that the document repeats a named schema, so that a generated client has one type
-// for it. All operations must be registered.
-func nameModels(document *huma.OpenAPI) {
+// for it. The names are those of the deployed service, as far as that has the enumeration. All operations must be
+// registered.
+func (a *api) nameModels() {
+	document := a.huma.OpenAPI()
 	schemas := document.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma registers its own error models; this API answers with ErrorResponse
 	delete(schemas, "ErrorDetail")
+	if a.Compat.ObjectAsString {
+		types := schemas["Parameter"].Properties["type"]
+		types.Enum = without(types.Enum, ownTypes...)
+	}
 	named := enums{
-		"Status":        words(schemas["ProcessingJobSummary"].Properties["status"], "How a job or task stands. The last are finished, canceled and failed"),
-		"Label":         words(schemas["BaseJobRequest"].Properties["label"], "A protocol"),
-		"ParamType":     words(schemas["Parameter"].Properties["type"], "The type of a parameter"),
-		"GridName":      words(schemas["TileRequest"].Properties["grid"], "The name of a grid"),
-		"Access":        words(schemas["Platform"].Properties["access"], "Under whose account jobs run at a platform"),
-		"PlatformState": words(schemas["Platform"].Properties["state"], "What can be expected of a platform"),
-		"AttentionCode": words(schemas["JobAttention"].Properties["code"], "Why a job does not move"),
-		"JobsFilter":    words(filterParam.Schema.Items, "What a list shows"),
+		"ProcessingStatusEnum": words(schemas["ProcessingJobSummary"].Properties["status"], "How a job or task stands. The last are finished, canceled and failed"),
+		"ProcessTypeEnum":      words(schemas["BaseJobRequest"].Properties["label"], "A protocol"),
+		"ParamTypeEnum":        words(schemas["Parameter"].Properties["type"], "The type of a parameter"),
+		"GridTypeEnum":         words(schemas["TileRequest"].Properties["grid"], "The name of a grid"),
+		"Access":               words(schemas["Platform"].Properties["access"], "Under whose account jobs run at a platform"),
+		"PlatformState":        words(schemas["Platform"].Properties["state"], "What can be expected of a platform"),
+		"AttentionCode":        words(schemas["JobAttention"].Properties["code"], "Why a job does not move"),
+		"JobsFilter":           words(filterParam.Schema.Items, "What a list shows"),
+		"OutputFormatEnum": {Type: huma.TypeString, Enum: []any{"geojson", "gtiff", "json", "netcdf"},
+			Description: "The formats that a request can name at every platform. A service may offer others"},
 	}
 	for _, schema := range schemas {
 		named.use(schema)
@@ -34,9 +44,28 @@ func nameModels(document *huma.OpenAPI) {
 			}
 		}
 	}
+	if statuses := named["ProcessingStatusEnum"]; a.Compat.SubmittedAsCreated {
+		statuses.Enum = without(statuses.Enum, dispatch.Submitted)
+	}
 	for name, schema := range named {
 		schemas[name] = schema
 	}
+	for _, name := range []string{"BaseJobRequest", "UpscalingTaskRequest"} {
+		nameFormats(schemas[name].Properties)
+	}
+}
+
+// nameFormats describes the format of a request as one of the known formats or another text.
+func nameFormats(properties map[string]*huma.Schema) {
+	format := properties["format"]
+	text := &huma.Schema{Type: huma.TypeString, MinLength: format.MinLength, MaxLength: format.MaxLength}
+	properties["format"] = &huma.Schema{AnyOf: []*huma.Schema{{Ref: schemasPath + "OutputFormatEnum"}, text},
+		Description: format.Description, Examples: format.Examples}
+}
+
+// without returns the words of an enumeration but for some.
+func without[T ~string](enum []any, words ...T) []any {
+	return slices.DeleteFunc(slices.Clone(enum), func(word any) bool { return slices.Contains(words, T(word.(string))) })
 }
 
 // words returns a schema for the enumeration of s.

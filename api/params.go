@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -41,6 +42,9 @@ type Parameter struct {
 	Warning  string  `json:"warning,omitempty" doc:"Parts of the schema that the broker does not understand and does not check values against; absent: none"`
 }
 
+// ownTypes are the types that the deployed service has no word for. It reports string in place of them.
+var ownTypes = []dispatch.ParamType{dispatch.Object, dispatch.Array}
+
 // Any is any JSON value, returned byte for byte.
 type Any struct{ json.RawMessage }
 
@@ -55,6 +59,9 @@ func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(json.Number(
 
 // Schema implements [huma.SchemaProvider].
 func (Number) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeNumber} }
+
+// ServiceParameter is a parameter of a service of the catalogue.
+type ServiceParameter Parameter
 
 type described struct{ Body []Parameter }
 
@@ -71,15 +78,14 @@ func (a *api) describe(ctx context.Context, in *request) (*described, error) {
 	if err != nil {
 		return nil, requestError(err)
 	}
-	return &described{wireParameters(parameters)}, nil
-}
-
-func wireParameters(parameters []dispatch.Parameter) []Parameter {
 	all := make([]Parameter, len(parameters))
 	for i, p := range parameters {
 		all[i] = wireParameter(p)
+		if a.Compat.ObjectAsString && slices.Contains(ownTypes, p.Type) {
+			all[i].Type = string(dispatch.String)
+		}
 	}
-	return all
+	return &described{all}, nil
 }
 
 func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []dispatch.Fault) {

@@ -28,6 +28,23 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// Clients of the deployed service know nine types, and lose the whole list if there is another one.
+func TestParameters_OfOwnTypesAreStringsForClientsOfTheDeployedService(t *testing.T) {
+	w := newWorld()
+	w.parameters = map[string][]dispatch.Parameter{"ndvi": {{Name: "o", Type: dispatch.Object}, {Name: "a", Type: dispatch.Array}, {Name: "d", Type: dispatch.Double}}}
+	for compat, want := range map[bool]string{false: "object array double", true: "string string double"} {
+		c := w.config()
+		c.Compat.ObjectAsString = compat
+		var types []string
+		for _, p := range decode[[]Parameter](t, ask(New(c), "POST", "/params", askParams), 200) {
+			types = append(types, p.Type)
+		}
+		if got := strings.Join(types, " "); got != want {
+			t.Errorf("compat %v: %s", compat, got)
+		}
+	}
+}
+
 func TestParameters_RefusesInvalidRequests(t *testing.T) {
 	h := New(newWorld().config())
 	f := failed(t, ask(h, "POST", "/params", `{"label":"wps","service":{"endpoint":5}}`), 422, "VALIDATION_ERROR")

@@ -65,18 +65,18 @@ type ServiceProvider struct {
 // CatalogueService is a service of the catalogue.
 type CatalogueService struct {
 	ServiceSummary
-	Description     string          `json:"description" doc:"Markdown, as its author wrote it: to be sanitised before it is shown"`
-	DescriptionHTML string          `json:"description_html" doc:"The description as sanitised HTML: without scripts, styles, images and frames, and with links to web and mail addresses only. Its headings begin at h3"`
-	Links           []ServiceLink   `json:"links" nullable:"false" doc:"Links to web and mail addresses"`
-	Cost            ServiceCost     `json:"cost"`
-	Endpoint        string          `json:"endpoint"`
-	Application     string          `json:"application"`
-	Namespace       *string         `json:"namespace" nullable:"true"`
-	Parameters      []Parameter     `json:"parameters" nullable:"true" doc:"As POST /params returns them. null: see parameters_error"`
-	ParametersError *ErrorResponse  `json:"parameters_error" doc:"Why the parameters are not known now"`
-	Formats         []ServiceFormat `json:"formats" nullable:"true" doc:"The output formats that a request can name: those of the process or of its platform, or those that the service's description names. null: not known"`
-	Rules           *ServiceRules   `json:"rules" doc:"What the operator of the broker says about requests for it. null: nothing"`
-	Example         *Object         `json:"example" nullable:"true" doc:"Parameters for which the service gives a result"`
+	Description     string             `json:"description" doc:"Markdown, as its author wrote it: to be sanitised before it is shown"`
+	DescriptionHTML string             `json:"description_html" doc:"The description as sanitised HTML: without scripts, styles, images and frames, and with links to web and mail addresses only. Its headings begin at h3"`
+	Links           []ServiceLink      `json:"links" nullable:"false" doc:"Links to web and mail addresses"`
+	Cost            ServiceCost        `json:"cost"`
+	Endpoint        string             `json:"endpoint"`
+	Application     string             `json:"application"`
+	Namespace       *string            `json:"namespace" nullable:"true"`
+	Parameters      []ServiceParameter `json:"parameters" nullable:"true" doc:"As POST /params returns them. null: see parameters_error"`
+	ParametersError *ErrorResponse     `json:"parameters_error" doc:"Why the parameters are not known now"`
+	Formats         []ServiceFormat    `json:"formats" nullable:"true" doc:"The output formats that a request can name: those of the process or of its platform, or those that the service's description names. null: not known"`
+	Rules           *ServiceRules      `json:"rules" doc:"What the operator of the broker says about requests for it. null: nothing"`
+	Example         *Object            `json:"example" nullable:"true" doc:"Parameters for which the service gives a result"`
 }
 
 // ServiceRules are the operator's defaults and limits of requests for a service.
@@ -271,7 +271,10 @@ func (a *api) describeService(ctx context.Context, s catalogue.Service, shown *C
 	both.Go(func() { shown.Formats = a.serviceFormats(ctx, s) })
 	parameters, err := a.Broker.Parameters(ctx, user(ctx), s.Service, s.Label)
 	if err == nil {
-		shown.Parameters = wireParameters(parameters)
+		shown.Parameters = make([]ServiceParameter, len(parameters))
+		for i, p := range parameters {
+			shown.Parameters[i] = ServiceParameter(wireParameter(p))
+		}
 	} else {
 		r, id := refusalFor(requestError(err)), callIn(ctx).id
 		shown.ParametersError = &ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details, RequestID: &id}

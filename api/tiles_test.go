@@ -182,7 +182,7 @@ func TestGrids_AreDescribed(t *testing.T) {
 	for _, g := range got {
 		names = append(names, g.Name)
 	}
-	if described := document.Components.Schemas["GridName"].Enum; !slices.Equal(described, names) {
+	if described := document.Components.Schemas["GridTypeEnum"].Enum; !slices.Equal(described, names) {
 		t.Errorf("the document describes the grids %v, and there are %v", described, names)
 	}
 }

@@ -170,14 +170,14 @@ type JobAttention struct {
 // UpscalingTaskRequest is a request for a job for each value of a dimension, or of several.
 type UpscalingTaskRequest struct {
 	BaseJobRequest
-	Services   []ServiceChoice `json:"services,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"Services that do the same at different platforms, in place of service. The jobs go to the platforms that have free slots and end them soonest, and leave one that does not respond; a job that failed because of its platform is retried at another one. Their parameters must agree, and those named by endpoint have the request's label. Such a task has no budget"`
-	Dimension  *Dimension      `json:"dimension,omitempty" doc:"The parameter that has a different value in each job. Required unless dimensions are given"`
-	Dimensions []Dimension     `json:"dimensions,omitempty" nullable:"true" minItems:"1" maxItems:"8" doc:"Several such parameters, in place of dimension"`
-	Combine    string          `json:"combine,omitempty" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
+	Services   []ServiceChoice      `json:"services,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"Services that do the same at different platforms, in place of service. The jobs go to the platforms that have free slots and end them soonest, and leave one that does not respond; a job that failed because of its platform is retried at another one. Their parameters must agree, and those named by endpoint have the request's label. Such a task has no budget"`
+	Dimension  *ParameterDimension  `json:"dimension,omitempty" doc:"The parameter that has a different value in each job. Required unless dimensions are given"`
+	Dimensions []ParameterDimension `json:"dimensions,omitempty" nullable:"true" minItems:"1" maxItems:"8" doc:"Several such parameters, in place of dimension"`
+	Combine    string               `json:"combine,omitempty" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
 }
 
-// Dimension is a parameter and the values that a task gives it.
-type Dimension struct {
+// ParameterDimension is a parameter and the values that a task gives it.
+type ParameterDimension struct {
 	Name     string    `json:"name" example:"spatial_extent" doc:"A parameter of the process that is not in parameters"`
 	Values   []any     `json:"values,omitempty" nullable:"true" minItems:"1" doc:"A job is created for each value, in this order. The values are passed on and returned byte for byte. Required unless interval is given"`
 	Names    *[]string `json:"names,omitempty" nullable:"true" minItems:"1" example:"[\"31UFS\",\"31UGS\"]" doc:"A name for each value, such as ids of POST /tiles: one line of at most 100 characters, none of them invisible; an empty text is no name. The name of a value is part of the title of its jobs and is shown with them. Not with interval"`

@@ -30,10 +30,10 @@ func TestModels_HaveTheMembersOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for schema, model := range map[string]any{
-		"BaseJobRequest": client.JobRequest{}, "UpscalingTaskRequest": client.TaskRequest{}, "Dimension": client.Dimension{},
+		"BaseJobRequest": client.JobRequest{}, "UpscalingTaskRequest": client.TaskRequest{}, "ParameterDimension": client.Dimension{},
 		"DimensionProgress": client.DimensionProgress{}, "ValueProgress": client.ValueProgress{},
 		"ProcessingJob": client.Job{}, "UpscalingTask": client.Task{}, "TaskHome": client.TaskHome{}, "JobAttention": client.Attention{},
-		"Parameter": client.Parameter{}, "Platform": client.Platform{}, "PlatformList": client.PlatformList{}, "OwnJobs": client.OwnJobs{},
+		"Parameter": client.Parameter{}, "ServiceParameter": client.Parameter{}, "Platform": client.Platform{}, "PlatformList": client.PlatformList{}, "OwnJobs": client.OwnJobs{},
 		"Share": client.Share{}, "Starts": client.Starts{}, "Grid": client.Grid{}, "GeometryCollection": client.Tiles{},
 		"ServiceSummary": client.ServiceSummary{}, "CatalogueService": client.ServiceDescription{}, "ServiceProvider": client.Provider{},
 		"ServiceLink": client.Link{}, "ServiceCost": client.Cost{}, "ServiceFormat": client.ResultFormat{},
@@ -85,5 +85,5 @@ func statusesOf(t *testing.T, address string) string {
 	if err := json.NewDecoder(response.Body).Decode(&document); err != nil {
 		t.Fatal(err)
 	}
-	return string(document.Components.Schemas["Status"])
+	return string(document.Components.Schemas["ProcessingStatusEnum"])
 }

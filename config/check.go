@@ -166,10 +166,19 @@ func (r *reader) checkVault(c *Config) {
 	switch {
 	case !asUser || r.failed("vault.keys"):
 	case strings.HasPrefix(c.Database.Reveal(), "postgres:"):
-		r.failAt("vault.keys", "is missing: access: user on PostgreSQL needs a key, to store users' tokens encrypted; create one with `eodispatch vault key`")
+		r.failAt("vault.keys", "is missing: %s on PostgreSQL needs a key, to store users' tokens encrypted: "+
+			"set %s to what `eodispatch vault key` prints", r.asUserName(), variableOf("vault.keys"))
 	default:
 		c.Notes = append(c.Notes, "vault.keys is missing: nothing is kept for users who are away; their jobs wait once their tokens have ended")
 	}
+}
+
+// asUserName returns how the configuration says that a platform is used as the user.
+func (r *reader) asUserName() string {
+	if r.origin[r.at["platforms"]] == "BACKENDS" {
+		return "USER_CREDENTIALS in BACKENDS"
+	}
+	return "access: user"
 }
 
 func (r *reader) finishDatabase(c *Config) {
@@ -263,7 +272,7 @@ func (r *reader) checkProvider(c *Config, key string, id Identity) []string {
 		r.failAt(key+".clients", "must not contain an empty text")
 	}
 	if len(audience) == 0 {
-		r.failAt(key+".audience", "is missing: list what a token's aud must contain, or set %s.client_id", key)
+		r.failAt(key+".audience", "is missing: list what a token's aud must contain, or set %s", r.settingName(key+".client_id"))
 	}
 	return audience
 }
@@ -286,16 +295,19 @@ func (r *reader) checkBaseMap(c *Config) {
 	r.require("page.base_map.attribution", m.Attribution, "write who made the map, as its licence requires it to be shown")
 }
 
+// anyPort matches the origins of all servers on the user's own machine.
+var anyPort = regexp.MustCompile(`^https?://(localhost|127\.0\.0\.1):\*$`)
+
 func (r *reader) checkOrigins(c *Config) {
 	for i, origin := range c.CORS.AllowedOrigins {
 		u, err := url.Parse(origin)
 		key := fmt.Sprintf("cors.allowed_origins[%d]", i)
 		switch {
-		case origin == "*":
+		case origin == "*", anyPort.MatchString(origin):
 		case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin:
-			r.failAt(key, "write SCHEME://HOST[:PORT] without a path, or *")
+			r.failAt(key, "write SCHEME://HOST[:PORT] without a path, http://localhost:*, or *")
 		case strings.Contains(u.Host, "*") || strings.ToLower(origin) != origin:
-			c.Notes = append(c.Notes, key+": "+origin+" matches no page: origins are compared exactly, without wildcards, and browsers send them in lower case")
+			c.Notes = append(c.Notes, key+": "+origin+" matches no page: origins are compared exactly, without wildcards but for http://localhost:*, and browsers send them in lower case")
 		}
 	}
 }
@@ -398,8 +410,19 @@ func (r *reader) checkExchange(p *Platform, key string, id Identity, at string) 
 	case e.Driver == Passthrough && (p.Issuer == "" || p.Issuer != id.Issuer):
 		r.failAt(key, "%s needs the platform's issuer, and that must be %s.issuer: nobody else may see users' tokens", Passthrough, at)
 	}
-	if id.ClientID == "" || id.ClientSecret+id.ClientKey == "" {
-		r.failAt(key, "token exchange needs %[1]s.client_id and either %[1]s.client_secret or %[1]s.client_key", at)
+	r.checkExchangeClient(key, e.Driver, id, at)
+}
+
+// checkExchangeClient checks the broker's client, which a driver uses. Keycloak lets a public client, which has neither a
+// secret nor a key, exchange tokens only by the legacy exchange.
+func (r *reader) checkExchangeClient(key, driver string, id Identity, at string) {
+	name, public := r.settingName(at+".client_id"), id.ClientSecret+id.ClientKey == ""
+	switch {
+	case id.ClientID == "":
+		r.failAt(key, "token exchange needs the id of the broker's client: set %s", name)
+	case public && driver != KeycloakRequestedIssuer:
+		r.failAt(key, "token exchange needs either %s or %s: without one the client is public, which only %s allows",
+			r.settingName(at+".client_secret"), r.settingName(at+".client_key"), KeycloakRequestedIssuer)
 	}
 }
 
@@ -455,9 +478,8 @@ func (r *reader) checkPinned(c *Config, p *Platform, key string) {
 		r.failAt(key, "is required with provider: otherwise the platform could choose which server receives the account's secret; write the expected issuer")
 		return
 	}
-	variable := prefix + "_" + strings.ToUpper(strings.NewReplacer("[", "_", "]", "", ".", "_").Replace(key))
 	c.Notes = append(c.Notes, fmt.Sprintf("platform %s: service_account.issuer is required with provider: otherwise the platform chooses which server receives "+
-		"the account's secret; set the expected issuer in %s", p.Name, variable))
+		"the account's secret; set the expected issuer in %s", p.Name, variableOf(key)))
 }
 
 // checkUnique reports platforms with the same name or address.

@@ -163,6 +163,9 @@ type Platform struct {
 
 	// StartSettlesAfter is for openEO, see dispatch.Backend; absent: learned.
 	StartSettlesAfter time.Duration `yaml:"start_settles_after"`
+
+	// EitherProtocol marks the two platforms that one without a protocol became, which follow one another.
+	EitherProtocol bool `yaml:"-"`
 }
 
 // Failure is a rule that decides what caused a failure, see dispatch.FailureRule.
@@ -364,9 +367,10 @@ type Streams struct {
 	QueryTokens bool `yaml:"query_token" default:"true"` // accept access tokens in the query
 }
 
-// Compat switches on behavior that older clients rely on.
+// Compat switches on behavior that clients of the replaced service rely on. The variables of that service switch it on.
 type Compat struct {
 	SubmittedAsCreated bool `yaml:"submitted_as_created" default:"false"`
+	ObjectAsString     bool `yaml:"object_as_string" default:"false"` // in POST /params, also arrays
 }
 
 // CORS lists the origins whose pages may call the broker; empty: none.
@@ -378,6 +382,7 @@ type CORS struct {
 type About struct {
 	Title       string `yaml:"title" default:"eodispatch"`
 	Description string `yaml:"description"`
+	Version     string `yaml:"version"` // "": that of the program
 }
 
 // Retention is for how long what belongs to ended jobs is kept, see dispatch.Retention. Absent: for ever.

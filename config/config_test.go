@@ -95,9 +95,9 @@ services:
   cost: one credit
   example: {from: 2024-06-01, box: [1, 2.50, yes], deep: {a: null, b: "2024-06-01"}}
 - {id: other, platform: cdse, application: https://apps.example.org/p.json}
-compat: {submitted_as_created: true}
+compat: {submitted_as_created: true, object_as_string: true}
 cors: {allowed_origins: [https://portal.example.org]}
-about: {title: Dispatch, description: for all}
+about: {title: Dispatch, description: for all, version: 1.2.3}
 log: {format: text, level: debug}
 telemetry: {listen: '10.0.0.1:9191'}
 retention: {results: 168h, requests: 720h, jobs: 8760h, platform: 2160h, keys: 48h}
@@ -152,10 +152,10 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Limits:         defaults, Submit: AtMostOnce, Assets: DirectAssets,
 		}, {
 			Name: "open", Protocol: OpenEO, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,
-			Limits: defaults, Submit: AtMostOnce, Assets: DirectAssets,
+			Limits: defaults, Submit: AtMostOnce, Assets: DirectAssets, EitherProtocol: true,
 		}, {
 			Name: "open-ogc", Protocol: OGCProcess, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,
-			Limits: defaults, Submit: AtMostOnce, Assets: DirectAssets,
+			Limits: defaults, Submit: AtMostOnce, Assets: DirectAssets, EitherProtocol: true,
 		}},
 		Catalogue: Catalogue{Sources: []string{"/etc/records", "https://catalogue.example.org/items?limit=100"}, Refresh: 10 * time.Minute, Open: true},
 		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc", Application: "ndvi", Namespace: new("ns"), Also: []ServiceHome{{Platform: "cdse", Application: "https://apps.example.org/ndvi.json"}}, Keywords: []string{"a", "b"}, Cost: "one credit",
@@ -165,8 +165,8 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Budget: 100, BudgetUnit: "credits", Format: "gtiff", Users: &RuleUsers{Claim: "realm_access.roles", AnyOf: []string{"eo-users"}}}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
 		Hooks:        Hooks{Trusted: []string{"http://receiver.internal:8080"}, Mail: Mail{Server: "smtp.example.org:465", From: "EO <eo@example.org>", Encryption: mail.Implicit, Username: "eo", Password: "mail-secret"}},
-		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
-		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
+		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true, ObjectAsString: true},
+		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all", Version: "1.2.3"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Telemetry: Telemetry{Listen: "10.0.0.1:9191"},
 		Retention: Retention{Results: 168 * time.Hour, Requests: 720 * time.Hour, Jobs: 8760 * time.Hour, Platform: 2160 * time.Hour, Keys: 48 * time.Hour}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, ShutdownDelay: 4 * time.Second, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}
@@ -296,7 +296,7 @@ func TestLoad_PlatformsInOneVariable(t *testing.T) {
 var deployed = []string{
 	"KEYCLOAK_HOST=auth.example.org", "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=apex-api", "KEYCLOAK_CLIENT_SECRET=secret",
 	"DATABASE_URL=sqlite:///./dispatch.db", "CORS_ALLOWED_ORIGINS=https://portal.example.org, http://localhost:5173",
-	"APP_NAME=APEx Dispatch API", "APP_DESCRIPTION=All of it", "APP_ENV=production",
+	"APP_NAME=APEx Dispatch API", "APP_DESCRIPTION=All of it", "APP_ENV=production", "APP_VERSION=0.9",
 	`BACKENDS={"https://openeo.example.org": {"auth_method": "USER_CREDENTIALS", "token_provider": "cdse", "token_prefix": "oidc/CDSE"},
 	 "https://shared.example.org:8443/openeo": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "EGI/broker/with/slash"}}`,
 }
@@ -304,7 +304,8 @@ var deployed = []string{
 func TestLoad_VariablesOfTheDeployedService(t *testing.T) {
 	c := mustLoad(t, "", deployed...)
 	if c.Identity.Issuer != "https://auth.example.org/realms/apex" || c.Database != "sqlite:./dispatch.db" ||
-		c.About != (About{"APEx Dispatch API", "All of it"}) || len(c.CORS.AllowedOrigins) != 2 || c.Development {
+		c.About != (About{"APEx Dispatch API", "All of it", "0.9"}) || len(c.CORS.AllowedOrigins) != 2 || c.Log.Format != "json" ||
+		c.Compat != (Compat{SubmittedAsCreated: true, ObjectAsString: true}) {
 		t.Errorf("read: %+v", c)
 	}
 	var names []string
@@ -480,7 +481,7 @@ func faultyFiles() map[string]faultyFile {
 		"own secret and key":      {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:S, client_key: env:S}", env: []string{"S=s"}, want: "identity.client_key: and client_secret are both set"},
 		"passthrough, another's":  {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: passthrough}}", env: []string{"S=s"}, want: "exchange: passthrough needs the platform's issuer, and that must be identity.issuer"},
 		"passthrough, secret":     {yaml: "=" + user + "issuer: https://a.example.org, exchange: {driver: passthrough, client_secret: env:S}}", env: []string{"S=s"}, want: "exchange.client_secret: this driver does not use the key"},
-		"exchange, no client":     {yaml: "- {name: b, endpoint: https://b.example.org, access: user, exchange: {driver: keycloak-requested-issuer, alias: b}}", want: "exchange: token exchange needs identity.client_id and either identity.client_secret"},
+		"exchange, no client":     {yaml: "- {name: b, endpoint: https://b.example.org, access: user, exchange: {driver: keycloak-broker, alias: b}}", want: "exchange: token exchange needs either identity.client_secret or identity.client_key"},
 		"issuer, unnamed":         {yaml: "issuers: [{client_id: a, platforms: [{name: a}]}]", want: "issuers[0].issuer: is missing"},
 		"issuer, twice":           {yaml: "issuers: [{issuer: https://auth.example.org, client_id: a, platforms: [{name: a}]}]", want: "issuers[0].issuer: this issuer is also that of identity.issuer"},
 		"issuer, http":            {yaml: "issuers: [{issuer: http://b.example.org, client_id: a, platforms: [{name: a}]}]", want: "issuers[0].issuer: use https"},
@@ -490,7 +491,7 @@ func faultyFiles() map[string]faultyFile {
 		"issuer, platform twice":  {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a}, {name: a}]}]", want: "issuers[0].platforms[1].name: this platform is also that of issuers[0].platforms[0].name"},
 		"issuer, vain exchange":   {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a, exchange: {driver: passthrough}}]}]", want: "issuers[0].platforms[0].exchange: is only for access: user"},
 		"issuer, no exchange":     {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a}]}]", env: []string{"S=s"}, want: "issuers[0].platforms[0].exchange: is missing"},
-		"issuer, no client":       {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, audience: [a], platforms: [{name: a, exchange: {driver: passthrough}}]}]", env: []string{"S=s"}, want: "issuers[0].platforms[0].exchange: token exchange needs issuers[0].client_id and either"},
+		"issuer, no client":       {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, audience: [a], platforms: [{name: a, exchange: {driver: passthrough}}]}]", env: []string{"S=s"}, want: "issuers[0].platforms[0].exchange: token exchange needs the id of the broker's client: set issuers[0].client_id"},
 		"issuer, another's token": {yaml: "=" + user + "issuer: https://auth.example.org, exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a, exchange: {driver: passthrough}}]}]", env: []string{"S=s"}, want: "passthrough needs the platform's issuer, and that must be issuers[0].issuer"},
 		"no account":              {yaml: shared + "}", want: "platforms[0].service_account: is missing: access: shared needs"},
 		"account without all":     {yaml: shared + ", service_account: {token_url: https://a.example.org/t}}", want: "service_account.client_id: is missing"},
@@ -760,28 +761,104 @@ func TestConfig_SecretsHaveTheirType(t *testing.T) {
 	}
 }
 
-// If the variables of the deployed service are set, one note names the switch for its clients, unless the switch is
-// set.
-func TestLoad_NotesTheCompatibilitySwitch(t *testing.T) {
-	deployed := []string{"KEYCLOAK_HOST=idp.example.org", "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=dispatch", "KEYCLOAK_CLIENT_SECRET=s",
-		`BACKENDS={"https://openeo.example.org":{"auth_method":"USER_CREDENTIALS","token_provider":"cdse","token_prefix":"oidc/CDSE"}}`}
-	named := func(environ []string) (n int) {
-		c, err := load("", nil, environ)
-		if err != nil {
-			t.Fatal(err)
+// What clients of the deployed service rely on is the default under its variables, and with a configuration of our own it
+// is not. Variables of our own decide in both cases.
+func TestLoad_CompatibilityFollowsTheVariablesOfTheDeployedService(t *testing.T) {
+	all := Compat{SubmittedAsCreated: true, ObjectAsString: true}
+	for name, k := range map[string]struct {
+		file    string
+		environ []string
+		want    Compat
+	}{
+		"deployed":           {environ: deployed, want: all},
+		"issuer alone":       {minimal[strings.Index(minimal, "platforms"):], deployed[:3], all},
+		"own file":           {minimal, deployed, Compat{}},
+		"database alone":     {minimal, []string{"DATABASE_URL=sqlite:a.db"}, Compat{}},
+		"statuses as ours":   {"", append(slices.Clone(deployed), "EODISPATCH_COMPAT_SUBMITTED_AS_CREATED=false"), Compat{ObjectAsString: true}},
+		"types as ours":      {"", append(slices.Clone(deployed), "EODISPATCH_COMPAT_OBJECT_AS_STRING=false"), Compat{SubmittedAsCreated: true}},
+		"own file, statuses": {minimal, []string{"EODISPATCH_COMPAT_SUBMITTED_AS_CREATED=true"}, Compat{SubmittedAsCreated: true}},
+	} {
+		if c := mustLoad(t, k.file, k.environ...); c.Compat != k.want {
+			t.Errorf("%s: %+v", name, c.Compat)
 		}
-		for _, note := range c.Notes {
-			if strings.Contains(note, "compat.submitted_as_created") && strings.Contains(note, "EODISPATCH_COMPAT_SUBMITTED_AS_CREATED=true") {
-				n++
-			}
+	}
+}
+
+// APP_ENV, which is development in every installation that does not change it, weakens nothing.
+func TestLoad_EnvironmentOfTheDeployedServiceChangesTheLogAlone(t *testing.T) {
+	for environment, format := range map[string]string{"development": "text", "production": "json", "": "auto"} {
+		c := mustLoad(t, minimal, "APP_ENV="+environment)
+		if c.Development || c.Log.Format != format {
+			t.Errorf("%s: %+v, development %v", environment, c.Log, c.Development)
 		}
-		return n
 	}
-	if n := named(deployed); n != 1 {
-		t.Errorf("%d notes name the switch", n)
+	if c := mustLoad(t, minimal, "APP_ENV=development", "EODISPATCH_LOG_FORMAT=json"); c.Log.Format != "json" {
+		t.Errorf("%+v", c.Log)
 	}
-	if n := named(append(deployed, "EODISPATCH_COMPAT_SUBMITTED_AS_CREATED=true")); n != 0 {
-		t.Errorf("%d notes name the switch that is set", n)
+}
+
+// The address of the interface comes from a file or a variable of its own, else from the deployed service, else from the image.
+func TestLoad_Listen(t *testing.T) {
+	const image, own = "EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080", "EODISPATCH_LISTEN=127.0.0.1:1"
+	for name, k := range map[string]struct {
+		file    string
+		environ []string
+		want    string
+	}{
+		"own":                 {minimal, nil, "127.0.0.1:8080"},
+		"own, PORT":           {minimal, []string{"PORT=9"}, "127.0.0.1:8080"},
+		"own, image":          {minimal, []string{image}, "0.0.0.0:8080"},
+		"own, image, file":    {minimal + "listen: 127.0.0.1:2", []string{image}, "127.0.0.1:2"},
+		"deployed":            {"", deployed, "0.0.0.0:8000"},
+		"deployed, image":     {"", append(slices.Clone(deployed), image), "0.0.0.0:8000"},
+		"deployed, PORT":      {"", append(slices.Clone(deployed), image, "PORT=9"), ":9"},
+		"deployed, PORT, own": {"", append(slices.Clone(deployed), image, "PORT=9", own), "127.0.0.1:1"},
+	} {
+		c := mustLoad(t, k.file, k.environ...)
+		if c.Listen != k.want || slices.ContainsFunc(c.Notes, func(n string) bool { return strings.Contains(n, "DEFAULT_LISTEN") }) {
+			t.Errorf("%s: %s, %q", name, c.Listen, c.Notes)
+		}
+	}
+}
+
+// A client without a secret is public. Keycloak lets it exchange tokens by the legacy exchange alone.
+func TestLoad_PublicClient(t *testing.T) {
+	const user = "access: user, exchange: {driver: DRIVER, alias: a}"
+	for driver, want := range map[string]string{
+		KeycloakRequestedIssuer: "",
+		KeycloakBroker: "token exchange needs either identity.client_secret or identity.client_key: " +
+			"without one the client is public, which only keycloak-requested-issuer allows",
+	} {
+		_, err := load("x.yaml", []byte(strings.Replace(minimal, "access: open", strings.Replace(user, "DRIVER", driver, 1), 1)), nil)
+		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", driver, err)
+		}
+	}
+	for _, secret := range []string{"KEYCLOAK_CLIENT_SECRET=", "UNRELATED="} {
+		c := mustLoad(t, "", append(slices.DeleteFunc(slices.Clone(deployed), func(v string) bool { return strings.HasPrefix(v, "KEYCLOAK_CLIENT_SECRET") }), secret)...)
+		if c.Identity.ClientID != "apex-api" || c.Identity.ClientSecret != "" {
+			t.Errorf("%s: %+v", secret, c.Identity)
+		}
+	}
+}
+
+// Operators who configure the broker by the variables of the deployed service are told of variables, not of keys of a file.
+func TestLoad_FaultsNameTheVariablesOfTheDeployedService(t *testing.T) {
+	without := func(name string, more ...string) []string {
+		return append(slices.DeleteFunc(slices.Clone(deployed), func(v string) bool { return strings.HasPrefix(v, name+"=") }), more...)
+	}
+	for name, k := range map[string]struct {
+		environ []string
+		want    string
+	}{
+		"no client":      {without("KEYCLOAK_CLIENT_ID"), "set KEYCLOAK_CLIENT_ID"},
+		"no vault key":   {without("DATABASE_URL", "DATABASE_URL=postgresql://h/db"), "USER_CREDENTIALS in BACKENDS on PostgreSQL needs a key, to store users' tokens encrypted: set EODISPATCH_VAULT_KEYS to what `eodispatch vault key` prints"},
+		"another driver": {without("KEYCLOAK_CLIENT_SECRET", "EODISPATCH_PLATFORMS_0_EXCHANGE_DRIVER=keycloak-broker"), "either KEYCLOAK_CLIENT_SECRET or EODISPATCH_IDENTITY_CLIENT_KEY"},
+		"http":           {without("KEYCLOAK_HOST", "KEYCLOAK_HOST=http://a.example.org"), "EODISPATCH_DEVELOPMENT=true"},
+	} {
+		if _, err := load("", nil, k.environ); !strings.Contains(fmt.Sprint(err), k.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -843,11 +920,11 @@ func TestDirect_IsOfPostgreSQL(t *testing.T) {
 	}
 }
 
-// On Knative, PORT is the port, whatever the image or a file sets, and port 9090 is left to Knative's proxy.
+// On Knative, PORT is the port, whatever a variable or a file sets, and port 9090 is left to Knative's proxy.
 func TestLoad_OnKnative(t *testing.T) {
-	image := append(slices.Clone(deployed), "EODISPATCH_LISTEN=0.0.0.0:8080", "PORT=8000")
+	image := append(slices.Clone(deployed), "EODISPATCH_LISTEN=0.0.0.0:8080", "PORT=8012")
 	for _, k := range []struct{ more, listen, private string }{
-		{"K_SERVICE=dispatch", ":8000", knativePrivate},
+		{"K_SERVICE=dispatch", ":8012", knativePrivate},
 		{"K_SERVICE=", "0.0.0.0:8080", TelemetryDefault},
 	} {
 		if c := mustLoad(t, "", append(image, k.more)...); c.Listen != k.listen || c.Telemetry.Listen != k.private {

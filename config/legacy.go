@@ -22,23 +22,86 @@ func (r *reader) addLegacy() {
 	r.addText("KEYCLOAK_CLIENT_SECRET", "identity", "client_secret")
 	r.addText("APP_NAME", "about", "title")
 	r.addText("APP_DESCRIPTION", "about", "description")
+	r.addText("APP_VERSION", "about", "version")
 	r.addIssuer()
 	if text, set := r.env.lookup("CORS_ALLOWED_ORIGINS"); set {
 		r.add("CORS_ALLOWED_ORIGINS", "cors", "allowed_origins", written(text, typeOfTexts))
 	}
-	if r.env["APP_ENV"] == "development" {
-		r.add("APP_ENV", "", "development", scalar("true"))
+	if environment, set := r.env.lookup("APP_ENV"); set {
+		r.add("APP_ENV", "log", "format", scalar(logFormatOf(environment)))
 	}
 	if text, set := r.env.lookup("BACKENDS"); set && member(r.root, "platforms") == nil {
 		r.add("BACKENDS", "", "platforms", r.backends(text))
 	}
 }
 
-// knativePrivate is the private listener's address on Knative unless one is configured. Knative's own proxy, which shares the loopback interface, needs
-// port 9090, and does not start without it.
-const knativePrivate = "127.0.0.1:9464"
+// logFormatOf returns the format of the log in an environment: JSON in production, text in others.
+func logFormatOf(environment string) string {
+	if environment == "production" {
+		return "json"
+	}
+	return "text"
+}
 
-// obeyKnative follows Knative, on which the chart of the replaced service runs its program: PORT is where requests arrive, whatever the image sets.
+const (
+	// imageListen is the variable by which the image of the program says where it listens unless a file or a variable does.
+	imageListen = prefix + "_DEFAULT_LISTEN"
+	// deployedListen is where the replaced service listens, which is what its compose files and charts expect.
+	deployedListen = "0.0.0.0:8000"
+	// knativePrivate is the private listener's address on Knative unless one is configured. Knative's own proxy, which
+	// shares the loopback interface, needs port 9090, and does not start without it.
+	knativePrivate = "127.0.0.1:9464"
+)
+
+// addDefaults sets the keys whose default depends on where the program runs and on what configures it, unless the file
+// or a variable of their own sets them.
+func (r *reader) addDefaults() {
+	if r.deployed() {
+		if port, set := r.env.lookup("PORT"); set {
+			r.add("PORT", "", "listen", scalar(":"+port))
+		}
+		r.add("KEYCLOAK_HOST", "", "listen", scalar(deployedListen))
+		r.add("KEYCLOAK_HOST", "compat", "submitted_as_created", scalar("true"))
+		r.add("KEYCLOAK_HOST", "compat", "object_as_string", scalar("true"))
+	}
+	r.addText(imageListen, "", "listen")
+}
+
+// deployed reports whether the variables of the replaced service configure the broker: its issuer or its platforms.
+func (r *reader) deployed() bool {
+	if identity := member(r.root, "identity"); identity != nil && identity.Kind == yaml.MappingNode {
+		if issuer := member(identity, "issuer"); issuer != nil && r.origin[issuer] == "KEYCLOAK_HOST" {
+			return true
+		}
+	}
+	platforms := member(r.root, "platforms")
+	return platforms != nil && r.origin[platforms] == "BACKENDS"
+}
+
+// deployedNames are the variables of the replaced service that set a key.
+var deployedNames = map[string]string{
+	"identity.client_id": "KEYCLOAK_CLIENT_ID", "identity.client_secret": "KEYCLOAK_CLIENT_SECRET", "identity.issuer": "KEYCLOAK_HOST",
+}
+
+// settingName returns what an operator sets for a key: the key itself, or its variable if the variables of the replaced
+// service configure the broker.
+func (r *reader) settingName(key string) string {
+	if !r.deployed() {
+		return key
+	}
+	if name := deployedNames[key]; name != "" {
+		return name
+	}
+	return variableOf(key)
+}
+
+// variableOf returns the variable that sets a key.
+func variableOf(key string) string {
+	return prefix + "_" + strings.ToUpper(strings.NewReplacer("[", "_", "]", "", ".", "_").Replace(key))
+}
+
+// obeyKnative follows Knative, on which the chart of the replaced service runs its program: PORT is where requests
+// arrive, whatever a file or another variable sets.
 func (r *reader) obeyKnative() {
 	if _, on := r.env.lookup("K_SERVICE"); !on {
 		return
@@ -47,21 +110,6 @@ func (r *reader) obeyKnative() {
 		put(r.root, "listen", r.mark(scalar(":"+port), "PORT"))
 	}
 	r.add("K_SERVICE", "telemetry", "listen", scalar(knativePrivate))
-}
-
-// legacyNote names the compatibility switch for clients of the service that this one replaces, if its variables are
-// set; "" if the switch is not needed.
-func (r *reader) legacyNote(c *Config) string {
-	if c.Compat.SubmittedAsCreated {
-		return ""
-	}
-	for _, variable := range []string{"KEYCLOAK_HOST", "KEYCLOAK_CLIENT_ID", "BACKENDS"} {
-		if _, set := r.env.lookup(variable); set {
-			return variable + " is set: clients of the deployed service that do not know the status submitted need " +
-				"compat.submitted_as_created: true, or " + prefix + "_COMPAT_SUBMITTED_AS_CREATED=true"
-		}
-	}
-	return ""
 }
 
 func (r *reader) addText(variable, section, key string) {

@@ -80,6 +80,7 @@ func read(file string, text []byte, environ []string) (*reader, *Config, error) 
 	r.addLegacy()
 	r.addTraces()
 	r.overlay(root, reflect.TypeFor[Config](), prefix, r.env)
+	r.addDefaults()
 	r.obeyKnative()
 	r.readStruct(root, reflect.ValueOf(c).Elem(), "")
 	r.finish(c)
@@ -94,7 +95,7 @@ func expand(given []Platform) []Platform {
 			all = append(all, p)
 			continue
 		}
-		p.Protocol = OpenEO
+		p.Protocol, p.EitherProtocol = OpenEO, true
 		all = append(all, p)
 		p.Name, p.Protocol, p.TokenPrefix = p.Name+"-ogc", OGCProcess, ""
 		p.StartSettlesAfter = 0
@@ -115,15 +116,12 @@ func (r *reader) notes(c *Config) []string {
 	known := keyNames(reflect.TypeFor[Config](), "")
 	for name := range r.env {
 		own, ours := strings.CutPrefix(name, prefix+"_")
-		if !ours || r.named[name] || orchestration.MatchString(own) || slices.Contains(known, withoutIndexes(own)) {
+		if !ours || name == imageListen || r.named[name] || orchestration.MatchString(own) || slices.Contains(known, withoutIndexes(own)) {
 			continue
 		}
 		if hint := closestWord(own, known); hint != "" {
 			notes = append(notes, fmt.Sprintf("the variable %s is not known and was ignored%s (without %s_)", name, hint, prefix))
 		}
-	}
-	if note := r.legacyNote(c); note != "" {
-		notes = append(notes, note)
 	}
 	slices.Sort(notes)
 	return notes

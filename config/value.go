@@ -63,7 +63,7 @@ func checkURL(text string, development bool) error {
 	case u.RawQuery != "" || u.Fragment != "":
 		return errors.New("remove the query or fragment (everything after ? or #)")
 	case u.Scheme == "http" && !development:
-		return errors.New("use https; http is for development only (development: true)")
+		return errors.New("use https; http is for development only (development: true, or EODISPATCH_DEVELOPMENT=true)")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("use https instead of %s", u.Scheme)
 	}

@@ -204,7 +204,7 @@ func TestCompose_IsAValidConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	environ := []string{"EODISPATCH_LISTEN=0.0.0.0:8080"} // of the image
+	environ := []string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080"} // of the image
 	for name, value := range file.Services["eodispatch"].Environment {
 		environ = append(environ, name+"="+strings.ReplaceAll(value, "/run/secrets", folder))
 	}

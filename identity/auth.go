@@ -20,11 +20,11 @@ import (
 )
 
 // clientAuth authenticates one of the broker's clients at a provider: by a secret in the form, or by an assertion that
-// it signs (private_key_jwt; OpenID Connect Core 1.0, section 9).
+// it signs (private_key_jwt; OpenID Connect Core 1.0, section 9). A public client only names itself.
 type clientAuth struct {
 	ID     string
 	Secret dispatch.Secret
-	signer jose.Signer // nil: the client uses its secret
+	signer jose.Signer // nil: the client uses its secret, or is public if it has none
 }
 
 // newClientAuth takes either a secret or a private key in PEM.
@@ -48,7 +48,9 @@ const assertionLife = time.Minute
 func (c clientAuth) authenticate(form url.Values, provider string, now time.Time) error {
 	form.Set("client_id", c.ID)
 	if c.signer == nil {
-		form.Set("client_secret", c.Secret.Reveal())
+		if c.Secret != "" {
+			form.Set("client_secret", c.Secret.Reveal())
+		}
 		return nil
 	}
 	claims, err := json.Marshal(map[string]any{"iss": c.ID, "sub": c.ID, "aud": provider, "jti": rand.Text(),

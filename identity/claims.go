@@ -167,13 +167,19 @@ func (c claims) checkParties(config Config) error {
 	case c.issuer != config.Issuer:
 		return errors.New("the token is from another issuer")
 	case c.audience == nil && !wanted(c.party) && !admitted:
-		return errors.New("no aud, and azp is not in the audience")
+		return fmt.Errorf("the token has no aud, and %s", foreignParty(party))
 	case c.audience != nil && !slices.ContainsFunc(c.audience, wanted) && !admitted:
-		return errors.New("the token is for another audience")
+		return fmt.Errorf("the token is for another audience, and %s", foreignParty(party))
 	case len(config.Parties) > 0 && !slices.Contains(config.Parties, party):
 		return errors.New("the token was issued to a client that is not an authorized party")
 	}
 	return nil
+}
+
+// foreignParty describes, for operators, a client whose tokens are not accepted.
+func foreignParty(party string) string {
+	return fmt.Sprintf("its azp %q is not an accepted client; to accept the tokens of that client, add it to the clients of the issuer "+
+		"(identity.clients, or the variable EODISPATCH_IDENTITY_CLIENTS)", printable(party, 100))
 }
 
 func (c claims) checkTimes(now time.Time) error {

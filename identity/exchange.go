@@ -28,12 +28,13 @@ type Exchange struct {
 type driver struct {
 	create func(exchangeClient, Platform) (exchanger, error)
 	linked bool // uses tokens that the broker's provider keeps for linked accounts and loses if it cannot renew them
+	public bool // Keycloak lets a public client, which has neither secret nor key, make this exchange
 	asks   bool // asks the platform's own provider, so that platforms share tokens only if they name the same issuer
 }
 
 var drivers = map[string]driver{
 	"keycloak-broker":           {create: newKeycloakBroker, linked: true},
-	"keycloak-requested-issuer": {create: newRequestedIssuer, linked: true},
+	"keycloak-requested-issuer": {create: newRequestedIssuer, linked: true, public: true},
 	"token-exchange":            {create: newTokenExchange},
 	"jwt-grant":                 {create: newJWTGrant, asks: true},
 	"passthrough":               {create: newPassthrough},

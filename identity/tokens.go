@@ -98,11 +98,13 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	}
 	b.client = newClient(b.Client, c.Now)
 	b.own = &provider{client: b.client, issuer: c.Issuer, insecure: c.Development}
-	b.auth, b.authFault = newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey)
+	if b.auth, b.authFault = newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey); c.ClientSecret == "" && c.ClientKey == "" {
+		b.auth = clientAuth{ID: c.ClientID}
+	}
 	t.own, t.now = &exchangeClient{b.own, b.auth}, c.Now
 	t.log = b.Log
 	if c.Vault != nil && c.Keys != nil {
-		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants, refused: newLRU[dispatch.UserID, time.Time](maxRefused),
+		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants && b.authFault == nil, refused: newLRU[dispatch.UserID, time.Time](maxRefused),
 			gate: &gate{now: c.Now, log: b.Log.With("grants_of", c.Issuer), lanes: make(chan struct{}, abreast)}}
 		t.subjects.grants, b.grants = t.grants, t.grants
 	}
@@ -198,7 +200,7 @@ func (b *tokensBuilder) user(p Platform) *platform {
 	if err := checkIssuer(b.Issuer, b.Development); err != nil {
 		b.fault("platform %s: access user needs identity.issuer, which %w", p.Name, err)
 	}
-	if b.authFault != nil {
+	if b.authFault != nil && (!d.public || b.auth.ID == "") {
 		b.fault("platform %s: access user needs the client of identity: %w", p.Name, b.authFault)
 	}
 	e, err := d.create(exchangeClient{b.own, b.auth}, p)

@@ -137,6 +137,21 @@ func TestToken_Requests(t *testing.T) {
 	}
 }
 
+// A public client names itself, and sends no secret, not even an empty one.
+func TestToken_OfAPublicClient(t *testing.T) {
+	p := newFakeProvider()
+	tokens := newTokens(t, p, func(c *TokensConfig) { c.ClientSecret = "" })
+	p.token = func(form url.Values) *http.Response {
+		if form.Has("client_secret") || form.Get("client_id") != audience || form.Get("requested_issuer") != "platform" {
+			t.Errorf("sent %v", form)
+		}
+		return gives(platformToken(1, time.Hour), nil)
+	}
+	if got, err := tokens.Token(t.Context(), account("cdse")); err != nil || got.Issuer != platformIssuer {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // All callers share one token, which is renewed before it expires without a wait (case 93).
 func TestToken_OneRequestForAll(t *testing.T) {
 	for _, a := range []dispatch.Account{"shared/shared", account("cdse")} {
@@ -616,7 +631,8 @@ func TestNewTokens_ChecksTheConfiguration(t *testing.T) {
 		"no exchange driver":      func(c *TokensConfig) { c.Platforms[2].Exchange.Driver = "none" },
 		"alias is missing":        func(c *TokensConfig) { c.Platforms[2].Exchange.Alias = "" },
 		"identity.issuer":         func(c *TokensConfig) { c.Issuer = "" },
-		"client_secret":           func(c *TokensConfig) { c.ClientSecret = "" },
+		"client_secret":           func(c *TokensConfig) { c.ClientSecret, c.Platforms[2].Exchange.Driver = "", "keycloak-broker" },
+		"client_id":               func(c *TokensConfig) { c.ClientID, c.ClientSecret = "", "" },
 		"is none of user":         func(c *TokensConfig) { c.Platforms[0].Access = "any" },
 		"is listed twice":         func(c *TokensConfig) { c.Platforms[3].Name = "cdse" },
 	} {

@@ -260,6 +260,16 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 	}
 }
 
+// The reason names the client whose tokens are refused, and what permits them, for the operator.
+func TestVerify_NamesTheClientThatIsNotAccepted(t *testing.T) {
+	for name, changes := range map[string]fields{"no aud": {"aud": nil, "azp": "apex-\nexplorer"}, "another aud": {"aud": "another", "azp": "apex-\nexplorer"}} {
+		_, err := verifierAt(t, newFakeProvider(), noon, nil).Verify(t.Context(), dispatch.Secret(rsToken(changes)))
+		if err == nil || !strings.Contains(err.Error(), `its azp "apex- explorer" is not an accepted client`) || !strings.Contains(err.Error(), "EODISPATCH_IDENTITY_CLIENTS") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A text that cannot be a token costs nothing, even if no keys are known yet.
 func TestVerify_RefusesUnread(t *testing.T) {
 	p := newFakeProvider()

@@ -132,7 +132,7 @@ func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, o
 	return api.Config{
 		Services: offered, OpenCatalogue: settings.Catalogue.Open,
 		Broker: b, Health: kept.Ping,
-		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
+		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), DocumentVersion: settings.About.Version, Freshness: settings.Freshness, Secret: kept.CursorKey(),
 		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
@@ -140,7 +140,7 @@ func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, o
 			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
 		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, Others: furtherIssuers(settings), ClientID: settings.Identity.CommandLineClient},
 		Proxies:      proxies(settings),
-		Compat:       api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
+		Compat:       api.Compat(settings.Compat), Page: pageOf(settings),
 	}
 }
 

@@ -255,6 +255,7 @@ func (s *demoServers) serveDocuments(documents map[string][]byte) error {
 // settings is the configuration file of the demonstration's broker.
 const settings = `listen: %[9]s
 public_url: http://%[9]s
+cors: {allowed_origins: ['http://localhost:*', 'http://127.0.0.1:*']}
 database: sqlite:%[1]s/eodispatch.db
 catalogue: {sources: ['%[1]s/records']}
 development: true

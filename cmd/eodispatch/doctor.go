@@ -175,12 +175,12 @@ func checksOf(settings *config.Config) ([]check, error) {
 				advice: "see docs/identity.md for the settings that this driver needs at the identity provider",
 			})
 		}
-		checks = append(checks, check{
-			name: fmt.Sprintf("platform %s (%s, access %s) %s", b.Name, b.Label, b.Access, b.Endpoint),
-			ask:  withoutUnproven(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
-			advice: "check that `endpoint` and `protocol` are right, that this host can reach it and, with shared access, " +
-				"that it takes the tokens of `service_account`",
-		})
+		if p.EitherProtocol && p.Protocol == config.OGCProcess {
+			checks = append(checks, eitherCheck(backends[i-1], b, tokens))
+		}
+		if !p.EitherProtocol {
+			checks = append(checks, platformCheck(b, tokens))
+		}
 	}
 	checks = append(checks, certificateCheck(settings), privateCheck(settings))
 	checks = append(checks, hooksChecks(settings)...)
@@ -198,6 +198,37 @@ func checksOf(settings *config.Config) ([]check, error) {
 		})
 	}
 	return checks, nil
+}
+
+// platformCheck probes a platform.
+func platformCheck(b *dispatch.Backend, tokens dispatch.Tokens) check {
+	return check{
+		name: fmt.Sprintf("platform %s (%s, access %s) %s", b.Name, b.Label, b.Access, b.Endpoint),
+		ask:  withoutUnproven(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
+		advice: "check that `endpoint` and `protocol` are right, that this host can reach it and, with shared access, " +
+			"that it takes the tokens of `service_account`",
+	}
+}
+
+// eitherCheck probes a platform that is configured without a protocol. It is right if it speaks one of the two.
+func eitherCheck(one, other *dispatch.Backend, tokens dispatch.Tokens) check {
+	return check{
+		name: fmt.Sprintf("platform %s (%s or %s, access %s) %s", one.Name, one.Label, other.Label, one.Access, one.Endpoint),
+		ask: func(ctx context.Context) (string, error) {
+			first, second := askPlatform(ctx, one, tokens), askPlatform(ctx, other, tokens)
+			switch {
+			case first != nil && second != nil:
+				return "", fmt.Errorf("%s: %s; %s: %s", one.Label, explained(first), other.Label, explained(second))
+			case first != nil:
+				return fmt.Sprintf("%s, since the platform answers as %s only", one.Label, other.Label), nil
+			case second != nil:
+				return fmt.Sprintf("%s, since the platform answers as %s only", other.Label, one.Label), nil
+			}
+			return "", nil
+		},
+		advice: "a platform needs to speak one of the protocols: if it speaks none, check that this host can reach it and, " +
+			"with shared access, that it takes the tokens of the service account",
+	}
 }
 
 // furtherExchanges lists the checks of the exchanges for users of further issuers.

@@ -283,6 +283,25 @@ platforms:
 	}
 }
 
+// TestDoctor_TakesOneProtocolOfTwo: each entry of BACKENDS can be used with both labels, and no server speaks both.
+func TestDoctor_TakesOneProtocolOfTwo(t *testing.T) {
+	w := startWorld(t)
+	environ := append(deployed(w, asUser, asUser), "DATABASE_URL=sqlite:///"+filepath.Join(t.TempDir(), "apex.db"), "EODISPATCH_TELEMETRY_LISTEN=off")
+	code, printed := try(t, environ, "doctor")
+	for _, want := range []string{"not checked: ogc_api_process, since the platform answers as openeo only", "not checked: openeo, since the platform answers as ogc_api_process only"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if code != exitDone || strings.Contains(printed, "FAIL") {
+		t.Errorf("exit %d:\n%s", code, printed)
+	}
+	w.OpenEOURL = deadURL(t)
+	if code, printed := try(t, append(environ, deployed(w, asUser, asUser)[8]), "doctor"); code != exitFailed || !strings.Contains(between(printed, "FAIL    platform", "\n"), "; ogc_api_process: ") {
+		t.Errorf("neither: exit %d:\n%s", code, printed)
+	}
+}
+
 // TestDoctor_SaysWhatItCannotCheck, in place of a plain "ok".
 func TestDoctor_SaysWhatItCannotCheck(t *testing.T) {
 	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string, error) { return "whether it may", nil }}}

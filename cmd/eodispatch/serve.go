@@ -46,7 +46,13 @@ func (s *serveCommand) Run(c console) error {
 	for _, note := range settings.Notes {
 		log.Warn(note)
 	}
-	return serveOn(ctx, net.Listen, settings, again, level, log, func(address string) { log.Info("serving", "address", address, "version", ownVersion()) })
+	for _, p := range verifiersOf(settings) {
+		log.Info("accepting tokens", "issuer", p.Issuer, "audience", p.Audience, "clients", p.Clients)
+	}
+	return serveOn(ctx, net.Listen, settings, again, level, log, func(address string) {
+		log.Info("serving", "address", address, "version", ownVersion(),
+			"submitted_as_created", settings.Compat.SubmittedAsCreated, "object_as_string", settings.Compat.ObjectAsString)
+	})
 }
 
 // serve runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with the

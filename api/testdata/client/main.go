@@ -29,22 +29,26 @@ func submit(address, token string) error {
 	if err := service.FromServiceDetails(ServiceDetails{Endpoint: "https://openeo.example.org", Application: "https://apps.example.org/ndvi.json"}); err != nil {
 		return err
 	}
-	created, err := c.CreateUnitJobWithResponse(ctx, &CreateUnitJobParams{}, BaseJobRequest{
-		Title: "NDVI", Label: new(Openeo), Format: "gtiff", Parameters: map[string]any{"x": 1},
+	var format BaseJobRequest_Format
+	if err := format.FromOutputFormatEnum(Gtiff); err != nil {
+		return err
+	}
+	created, err := c.CreateUnitJobUnitJobsPostWithResponse(ctx, &CreateUnitJobUnitJobsPostParams{}, BaseJobRequest{
+		Title: "NDVI", Label: new(Openeo), Format: format, Parameters: map[string]any{"x": 1},
 		Service: service})
 	if err != nil || created.JSON201 == nil {
 		return fmt.Errorf("submitted: %v, %s", err, created.Body)
 	}
-	job, err := c.GetUnitJobWithResponse(ctx, created.JSON201.Id, &GetUnitJobParams{})
+	job, err := c.GetJobUnitJobsJobIdGetWithResponse(ctx, created.JSON201.Id, &GetJobUnitJobsJobIdGetParams{})
 	if err != nil || job.JSON200 == nil {
 		return fmt.Errorf("read: %v, %s", err, job.Body)
 	}
-	var status Status = job.JSON200.Status
-	results, err := c.GetUnitJobResultsWithResponse(ctx, created.JSON201.Id)
-	if err != nil || status == StatusFinished && results.JSON200 == nil {
+	var status ProcessingStatusEnum = job.JSON200.Status
+	results, err := c.GetJobResultsUnitJobsJobIdResultsGetWithResponse(ctx, created.JSON201.Id)
+	if err != nil || status == ProcessingStatusEnumFinished && results.JSON200 == nil {
 		return fmt.Errorf("results: %v, %s", err, results.Body)
 	}
-	list, err := c.GetJobsStatusWithResponse(ctx, &GetJobsStatusParams{Filter: &[]JobsFilter{Processing}, Status: &[]Status{status}})
+	list, err := c.GetJobsStatusJobsStatusGetWithResponse(ctx, &GetJobsStatusJobsStatusGetParams{Filter: &[]JobsFilter{Processing}, Status: &[]ProcessingStatusEnum{status}})
 	if err != nil || list.JSON200 == nil || len(list.JSON200.ProcessingJobs) != 1 {
 		return fmt.Errorf("listed: %v, %s", err, list.Body)
 	}

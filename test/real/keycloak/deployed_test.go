@@ -89,7 +89,7 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	keeper := newTokenChecker(t)
 	own, shared := site(t, keeper), site(t, keeper)
 	address := executable.FreeAddress(t)
-	environ := []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "APP_ENV=development",
+	environ := []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "EODISPATCH_DEVELOPMENT=true",
 		"KEYCLOAK_HOST=" + URL, "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=deployed-api", "KEYCLOAK_CLIENT_SECRET=deployed-api-secret",
 		"DATABASE_URL=sqlite:///./apex.db",
 		fmt.Sprintf(`BACKENDS={%q: {"auth_method": "USER_CREDENTIALS", "token_provider": "platform", "token_prefix": "oidc/sim"},

@@ -18,7 +18,7 @@ func docsBroker(t *testing.T, s *Server) string {
 	t.Helper()
 	address := executable.FreeAddress(t)
 	must(t, s.Admin("POST", "apex/clients", Object{"clientId": "docs", "enabled": true, "publicClient": true, "directAccessGrantsEnabled": false,
-		"redirectUris": []string{"http://" + address + "/docs/oauth2-redirect.html"}, "webOrigins": []string{"+"},
+		"redirectUris": []string{"http://" + address + "/docs/oauth2-redirect"}, "webOrigins": []string{"+"},
 		"attributes": Object{"pkce.code.challenge.method": "S256"},
 		"protocolMappers": []Object{{"name": "for the broker", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper",
 			"config": Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}}, nil))
@@ -63,10 +63,10 @@ func TestDocs_SignInInABrowser(t *testing.T) {
 	c.saveScreenshot("docs-authorized.png")
 
 	c.presses(".auth-container .btn-done")
-	c.presses("#operations-jobs-get_jobs_status .opblock-summary-control")
-	c.presses("#operations-jobs-get_jobs_status .try-out__btn")
-	c.presses("#operations-jobs-get_jobs_status .execute")
-	c.waitFor(`document.querySelector("#operations-jobs-get_jobs_status .live-responses-table tbody .response-col_status")?.innerText.startsWith("200")`)
+	c.presses("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .opblock-summary-control")
+	c.presses("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .try-out__btn")
+	c.presses("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .execute")
+	c.waitFor(`document.querySelector("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .live-responses-table tbody .response-col_status")?.innerText.startsWith("200")`)
 	c.saveScreenshot("docs-answered.png")
 	if violations, err := c.run(`JSON.stringify(window.violations ?? [])`); err != nil || violations != "[]" {
 		t.Errorf("violations of the content security policy: %v %v", violations, err)
@@ -98,7 +98,7 @@ func TestDocs_SignInIsNotForged(t *testing.T) {
 	} {
 		c.open(row.from)
 		c.waitFor(fmt.Sprintf(`location.href.startsWith(%q) && document.readyState === "complete"`, row.from))
-		_, err := c.run(row.before + fmt.Sprintf(`window.open(%q); 0`, broker+"/docs/oauth2-redirect.html?"+row.query))
+		_, err := c.run(row.before + fmt.Sprintf(`window.open(%q); 0`, broker+"/docs/oauth2-redirect?"+row.query))
 		must(t, err)
 		if row.said != "" {
 			c.waitFor(fmt.Sprintf(`window.said === %q`, row.said))
