@@ -16,7 +16,7 @@ var combinations = []string{"product", "zip"}
 // dimensions reads the dimension of a task, or its dimensions.
 func (a *api) dimensions(f *form) dispatch.Dimension {
 	if !f.has("dimensions") {
-		if f.has("combine") {
+		if f.has("combine") && f.choice("combine", combinations) == "zip" { // generated clients send product, the default
 			f.fault("combine", "value_error", "Give it with dimensions")
 		}
 		if one := f.nested("dimension"); one != nil {

@@ -145,6 +145,12 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 	}
 }
 
+// Generated clients send the defaults of the document, also where they mean nothing.
+func TestCreateTask_TakesTheDefaultOfCombine(t *testing.T) {
+	body := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"a","values":[1]},"combine":"product"}`
+	decode[UpscalingTaskSummary](t, ask(New(newWorld().config()), "POST", "/upscale_tasks", body), 201)
+}
+
 func TestCreateTask_LargeValues(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())

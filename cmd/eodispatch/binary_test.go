@@ -44,7 +44,7 @@ func startProgram(t testing.TB, environ ...string) *executable.Program {
 func deployed(w *simulator.World, openEO, ogc string) []string {
 	known := w.Credentials
 	return []string{
-		"APP_NAME=APEx Dispatch API", "APP_DESCRIPTION=Runs services", "APP_ENV=development", "APP_VERSION=0.9.1", "EODISPATCH_DEVELOPMENT=true", "CORS_ALLOWED_ORIGINS=http://localhost:5173",
+		"APP_NAME=APEx Dispatch API", "APP_DESCRIPTION=Runs services", "APP_ENV=production", "APP_VERSION=0.9.1", "EODISPATCH_DEVELOPMENT=true", "CORS_ALLOWED_ORIGINS=http://localhost:5173",
 		"KEYCLOAK_HOST=" + w.IdPURL, "KEYCLOAK_REALM=" + simulator.BrokerRealm,
 		"KEYCLOAK_CLIENT_ID=" + known.BrokerID, "KEYCLOAK_CLIENT_SECRET=" + known.BrokerSecret,
 		"DATABASE_URL=sqlite:///./apex.db", fmt.Sprintf(`BACKENDS={%q: %s, %q: %s}`, w.OpenEOURL, openEO, w.OGCURL, ogc),

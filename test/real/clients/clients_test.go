@@ -81,6 +81,12 @@ func serveFor(t *testing.T, w *simulator.World, platforms string) (given map[str
 	if p.Address == "" {
 		t.Fatalf("it does not serve:\n%s", p.Log)
 	}
+	return map[string]any{"broker": p.Address, "token": tokenOf(t, known), "client": known.Client, "issuer": known.Issuer, "user": known.User, "password": known.Password}
+}
+
+// tokenOf signs a user in and returns the access token.
+func tokenOf(t *testing.T, known simulator.Credentials) string {
+	t.Helper()
 	a, err := http.PostForm(known.Issuer+"/protocol/openid-connect/token",
 		url.Values{"grant_type": {"password"}, "client_id": {known.Client}, "username": {known.User}, "password": {known.Password}})
 	if err != nil {
@@ -93,7 +99,7 @@ func serveFor(t *testing.T, w *simulator.World, platforms string) (given map[str
 	if err := json.NewDecoder(a.Body).Decode(&signedIn); err != nil || signedIn.Token == "" {
 		t.Fatalf("sign-in: %s, %v", a.Status, err)
 	}
-	return map[string]any{"broker": p.Address, "token": signedIn.Token, "client": known.Client, "issuer": known.Issuer, "user": known.User, "password": known.Password}
+	return signedIn.Token
 }
 
 // run runs a program in an empty folder with JSON as its input and decodes what it prints.

@@ -27,18 +27,18 @@ JOB = {"id": 42, "title": "NDVI", "label": "openeo", "status": "finished", "para
 def use(address):
     """Calls what needs no token, and reads a job, a task and a list, whose statuses must have one type."""
     from client import Client
-    from client.api.tiles import create_tiles, list_grids
-    from client.models import GridName, JobsStatusResponse, ProcessingJob, Status, TileRequest, UpscalingTask
+    from client.api.upscale_tasks import list_grids, split_in_tiles_tiles_post
+    from client.models import GridTypeEnum, JobsStatusResponse, ProcessingJob, ProcessingStatusEnum, TileRequest, UpscalingTask
 
     broker = Client(base_url=address, raise_on_unexpected_status=True)
     grids = list_grids.sync(client=broker)
     area = {"type": "Polygon", "coordinates": [[[4, 50], [5, 50], [5, 51], [4, 51], [4, 50]]]}
-    tiles = create_tiles.sync(client=broker, body=TileRequest.from_dict({"aoi": area, "grid": GridName(grids[0].name)}))
+    tiles = split_in_tiles_tiles_post.sync(client=broker, body=TileRequest.from_dict({"aoi": area, "grid": GridTypeEnum(grids[0].name)}))
     job = ProcessingJob.from_dict(JOB)
     task = UpscalingTask.from_dict({**JOB, "jobs": [JOB]})
     listed = JobsStatusResponse.from_dict({"upscaling_tasks": [{**JOB}], "processing_jobs": [JOB]})
     statuses = [job.status, task.status, task.jobs[0].status, listed.upscaling_tasks[0].status, listed.processing_jobs[0].status]
-    return {"grids": [g.name for g in grids], "tiles": len(tiles.geometries), "one_status": all(s is Status.FINISHED for s in statuses)}
+    return {"grids": [g.name for g in grids], "tiles": len(tiles.geometries), "one_status": all(s is ProcessingStatusEnum.FINISHED for s in statuses)}
 
 
 given = json.load(sys.stdin)

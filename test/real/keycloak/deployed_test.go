@@ -116,12 +116,18 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 			t.Errorf("%s: status %d: %s", name, a.status, a.body)
 		}
 	}
+	for _, client := range []string{"stranger", "portal"} { // whose tokens an operator may want to accept
+		if log := p.Log.String(); !strings.Contains(log, `its azp \"`+client+`\" is not an accepted client`) || !strings.Contains(log, "EODISPATCH_IDENTITY_CLIENTS") {
+			t.Errorf("the log does not name the client %s", client)
+		}
+	}
+	mustStop(t, p)
+	gina.runsByPublicClient(t, s, own, environ)
 
 	renewing(t, s)
 	real := Platform + "/protocol/openid-connect/token"
 	must(t, s.Provider("platform", Object{"tokenUrl": broken["down"](t)}))
 	t.Cleanup(func() { must(t, s.Provider("platform", Object{"tokenUrl": real})) })
-	mustStop(t, p) // because it has cached a token
 	serve(t, environ...)
 	if said := gina.runsAtOnce(t, own, http.StatusServiceUnavailable); said.Code != "PLATFORM_UNAVAILABLE" || said.Details["link"] != "" {
 		t.Errorf("platform's provider down: %+v", said)
@@ -133,6 +139,27 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 		t.Errorf("wrong secret: %+v", said)
 	}
 	keepsSecrets(t, p.Log.String(), "-secret", "-password")
+}
+
+// runsByPublicClient runs jobs while the broker's client has no secret, with their user's token, and with one of another client that
+// is listed.
+func (p *person) runsByPublicClient(t *testing.T, s *Server, site string, environ []string) {
+	t.Helper()
+	must(t, s.Client("deployed-api", nil, Object{"publicClient": true}))
+	t.Cleanup(func() {
+		must(t, s.Client("deployed-api", nil, Object{"publicClient": false, "secret": "deployed-api-secret"}))
+	})
+	program := serve(t, append(environ, "KEYCLOAK_CLIENT_SECRET=", "EODISPATCH_IDENTITY_CLIENTS=stranger")...)
+	p.runs(t, requestOf("openeo", site))
+	own := p.token
+	p.token = signIn(t, s, "gina", "stranger")
+	p.runs(t, requestOf("ogc_api_process", site))
+	p.token = own
+	if !strings.Contains(program.Log.String(), `"msg":"accepting tokens"`) || !strings.Contains(program.Log.String(), `"clients":["stranger"]`) {
+		t.Error("the start does not say which clients are accepted")
+	}
+	mustStop(t, program)
+	must(t, s.Client("deployed-api", nil, Object{"publicClient": false, "secret": "deployed-api-secret"}))
 }
 
 // signedToken matches a whole token, because random base64 may contain the beginning of one.
