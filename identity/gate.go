@@ -64,12 +64,20 @@ func (g *gate) run(ctx context.Context, exchange func() (issued, error)) (issued
 	if err != nil {
 		return issued{}, err
 	}
+	returned := false
+	defer func() {
+		if risk && !returned { // a panic, after which others must be let through again
+			g.recordOutcome(unavailable(errors.New("the exchange ended with a panic")), risk)
+		}
+	}()
 	if risk && g.alive != nil {
 		if err := g.alive(ctx); err != nil {
+			returned = true
 			return issued{}, g.postpone()
 		}
 	}
 	got, err := exchange()
+	returned = true
 	g.recordOutcome(err, risk)
 	return got, err
 }
