@@ -96,15 +96,26 @@ func (a *api) verifyToken(ctx context.Context, token string) (identity.Caller, e
 		if n := a.refusals.count(err.Error(), time.Now()); n > 0 {
 			a.Log.InfoContext(ctx, "token refused", "error", err, "refused", n)
 		}
-		if errors.Is(err, identity.ErrExpired) {
-			return identity.Caller{}, errOldToken
-		}
-		return identity.Caller{}, errBadToken
+		return identity.Caller{}, refusalOfToken(err)
 	}
 	if wait := a.byUser.wait(caller.User); wait > 0 {
 		return identity.Caller{}, errTooFast("yours", wait)
 	}
 	return caller, nil
+}
+
+// refusalOfToken returns the response to a token that is not valid. It is the same for every cause except those that a client can act
+// upon: the token has expired, or a new sign-in does not help.
+func refusalOfToken(err error) refusal {
+	switch {
+	case errors.Is(err, identity.ErrExpired):
+		return errOldToken
+	case errors.Is(err, identity.ErrNoSubject):
+		return errNoSubject
+	case errors.Is(err, identity.ErrTooLong):
+		return errLongToken
+	}
+	return errBadToken
 }
 
 const (

@@ -48,17 +48,25 @@ func (v refusing) Verify(context.Context, dispatch.Secret) (identity.Caller, err
 	return identity.Caller{}, fmt.Errorf("%w: %w", identity.ErrUnauthenticated, v.reason)
 }
 
-// A client that is told that its token has expired can renew it (RFC 6750, section 3.1).
-func TestAuthenticate_SaysThatATokenHasExpired(t *testing.T) {
-	for reason, challenge := range map[error]string{
-		identity.ErrExpired:            `Bearer error="invalid_token", error_description="The token has expired"`,
-		errors.New("another audience"): `Bearer error="invalid_token"`,
+// TestAuthenticate_SaysWhatHelps: a client can renew an expired token (RFC 6750, section 3.1). Where signing in again cannot help, the
+// response states what does. All other refusals are alike.
+func TestAuthenticate_SaysWhatHelps(t *testing.T) {
+	for reason, want := range map[error]struct{ description, message string }{
+		identity.ErrExpired:            {"The token has expired", "has expired. Get a new one"},
+		identity.ErrNoSubject:          {"The token has no claim sub", "in Keycloak by the client scope basic"},
+		identity.ErrTooLong:            {"The token has more than 8192 bytes", "fewer roles"},
+		errors.New("another audience"): {"", "Sign in at its identity provider and use the new token."},
 	} {
 		c := newWorld().config()
 		c.Verifier = refusing{reason}
 		a := ask(New(c), "GET", "/unit_jobs/1", "")
 		message := failed(t, a, 401, "AUTHENTICATION_FAILED").Message
-		if got := a.Header().Get("WWW-Authenticate"); got != challenge || strings.Contains(message, "expired") != errors.Is(reason, identity.ErrExpired) {
+		challenge := `Bearer error="invalid_token"`
+		if want.description != "" {
+			challenge += `, error_description="` + want.description + `"`
+		}
+		if got := a.Header().Get("WWW-Authenticate"); got != challenge || !strings.Contains(message, want.message) ||
+			strings.Contains(message, "does not help") == strings.Contains(message, "Get a new one") && want.description != "" {
 			t.Errorf("%v: %q, %q", reason, got, message)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
 )
 
 // ErrorResponse is the body of every error response.
@@ -77,6 +79,14 @@ var (
 	errBadToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token is not valid for this service. Sign in at its identity provider and use the new token.", header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
 	errOldToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token has expired. Get a new one and repeat the request.",
 		header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
+	errNoSubject = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token names no user: it has no claim sub. " +
+		"Signing in again does not help. The operator of the identity provider must add the claim, in Keycloak by the client scope basic.",
+		header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has no claim sub"`}}
+	errLongToken = refusal{status: 401, code: "AUTHENTICATION_FAILED",
+		message: fmt.Sprintf("The bearer token has more than %d bytes. Signing in again does not help. "+
+			"The operator of the identity provider must put less into it, such as fewer roles.", identity.MaxToken),
+		header: map[string]string{"WWW-Authenticate": fmt.Sprintf(
+			`Bearer error="invalid_token", error_description="The token has more than %d bytes"`, identity.MaxToken)}}
 	errNoPath   = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
 	errNoHealth = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not respond. Try again in a few seconds.", header: map[string]string{"Retry-After": "5"}}
 	errNoIssuer = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.", header: map[string]string{"Retry-After": "5"}}

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestFailWithoutSignIn_UserDoesNotSignInToStart(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		h.tokens.set(nil)
-		h.HandleSignIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann", false)
 		time.Sleep(15 * time.Minute)
 		if r := h.stored(t, id); r.Status != dispatch.Failed || len(r.Orphans) > 0 || p.cancels.Load() != 1 {
 			t.Errorf("with its user back it is %s with %v, canceled %d times", r.Status, r.Orphans, p.cancels.Load())
@@ -75,10 +76,10 @@ func TestFailWithoutSignIn_UserDoesNotSignInToStart(t *testing.T) {
 func TestAccessChanged_ResumesJobs(t *testing.T) {
 	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
 		h.tokens.set(failure(dispatch.SignInRequired))
-		h.HandleSignIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann", false)
 		r := h.accept(t)
 		h.tokens.set(nil)
-		h.HandleSignIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann", false)
 		time.Sleep(time.Second)
 		if r := h.stored(t, r.ID); r.Phase != dispatch.Waiting {
 			t.Errorf("the request that was denied ended the denial: %s", r.Phase)
@@ -99,17 +100,73 @@ func TestHandleSignIn_KeepsTheReasonUntilThereIsAToken(t *testing.T) {
 		id := h.accept(t).ID
 		for range 5 {
 			time.Sleep(7 * time.Second)
-			h.HandleSignIn(t.Context(), "ann")
+			h.HandleSignIn(t.Context(), "ann", false)
 			if r := h.stored(t, id); r.Attention != dispatch.NeedsSignIn || r.Notice == "" {
 				t.Errorf("it waits because of %q, %q", r.Attention, r.Notice)
 			}
 		}
 		h.tokens.set(nil)
 		time.Sleep(7 * time.Second)
-		h.HandleSignIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann", false)
 		time.Sleep(time.Second)
 		if r := h.stored(t, id); r.Phase == dispatch.Waiting || r.Attention != dispatch.None {
 			t.Errorf("signed in, it is %s %q", r.Status, r.Attention)
+		}
+	})
+}
+
+// TestHandleSignIn_NewTokenCountsAtOnce: a token that this process sees for the first time ends a hold that another process stored, however
+// lately the user was seen.
+func TestHandleSignIn_NewTokenCountsAtOnce(t *testing.T) {
+	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
+		h.tokens.set(failure(dispatch.SignInRequired))
+		id := h.accept(t).ID
+		other := open(h.Store, h.Backends...)
+		defer other.stop()
+		other.tokens.set(failure(dispatch.SignInRequired))
+		other.HandleSignIn(t.Context(), "ann", false)
+		h.tokens.set(nil)
+		other.tokens.set(nil)
+		other.HandleSignIn(t.Context(), "ann", false)
+		time.Sleep(time.Second)
+		if r := h.stored(t, id); r.Phase != dispatch.Waiting {
+			t.Fatalf("a known token is looked at again within the minute: %s", r.Phase)
+		}
+		other.HandleSignIn(t.Context(), "ann", true)
+		time.Sleep(time.Second)
+		if r := h.stored(t, id); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
+			t.Errorf("after the sign-in it is %s %q", r.Status, r.Attention)
+		}
+	})
+}
+
+// overtaken is a store whose first hold is stored only after signIn was called.
+type overtaken struct {
+	dispatch.Store
+	signIn func()
+}
+
+func (l *overtaken) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
+	if first := l.signIn; d > 0 && first != nil {
+		l.signIn = nil
+		first()
+	}
+	return l.Store.Hold(ctx, a, d, why, notice)
+}
+
+// TestVisit_HoldThatASignInOvertookIsEnded: the user signs in at another process between the visit's question for a token and its hold.
+func TestVisit_HoldThatASignInOvertookIsEnded(t *testing.T) {
+	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
+		h.stop()
+		slow := &overtaken{Store: h.Store}
+		b := open(slow, h.Backends...)
+		defer b.stop()
+		slow.signIn = func() { b.tokens.set(nil) }
+		b.tokens.set(failure(dispatch.SignInRequired))
+		id := b.accept(t).ID
+		time.Sleep(time.Second)
+		if r := h.stored(t, id); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
+			t.Errorf("it is %s %q", r.Status, r.Attention)
 		}
 	})
 }
@@ -129,7 +186,7 @@ func TestPause_HoldsJobsUntilSignIn(t *testing.T) {
 		if r.Phase != dispatch.Waiting || r.Attention != dispatch.NeedsSignIn || !strings.Contains(r.Notice, "You withdrew the permission") {
 			t.Fatalf("%s %q %q", r.Phase, r.Attention, r.Notice)
 		}
-		h.HandleSignIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann", false)
 		time.Sleep(time.Second)
 		if r := h.stored(t, r.ID); r.Status != dispatch.Submitted {
 			t.Errorf("seen again, it is %s %q", r.Status, r.Attention)

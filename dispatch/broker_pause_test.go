@@ -217,7 +217,7 @@ func TestPause_HoldsPausedJobs(t *testing.T) {
 		if err != nil || jobs[0].Attention != dispatch.NeedsSignIn || p.submits.Load() != submits {
 			t.Errorf("%+v, %v, %d submitted meanwhile", jobs, err, p.submits.Load()-submits)
 		}
-		h.HandleSignIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann", false)
 		time.Sleep(time.Second)
 		if p.submits.Load() == submits {
 			t.Error("after the sign-in it is not submitted")

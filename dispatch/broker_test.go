@@ -402,8 +402,8 @@ func TestHandleSignIn_ResumesWaitingJobs(t *testing.T) {
 			if r := h.stored(t, r.ID); r.Phase != dispatch.Waiting {
 				t.Errorf("it did not wait for its owner: %s", r.Phase)
 			}
-			now.HandleSignIn(t.Context(), "bob")
-			now.HandleSignIn(t.Context(), "ann")
+			now.HandleSignIn(t.Context(), "bob", false)
+			now.HandleSignIn(t.Context(), "ann", false)
 			time.Sleep(time.Second)
 			if r := h.stored(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
 				t.Errorf("after the sign-in it is %s %q", r.Status, r.Attention)
@@ -483,7 +483,7 @@ func TestVisit_NoTokenForAStatus(t *testing.T) {
 			t.Errorf("%s %q after %v, %v", r.Status, r.Attention, time.Since(began), err)
 		}
 		h.tokens.set(nil)
-		h.HandleSignIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann", false)
 		time.Sleep(time.Second)
 		if r := h.stored(t, r.ID); r.Attention != dispatch.None || time.Since(r.Checked) > 2*time.Second {
 			t.Errorf("after the sign-in: %q, asked %v ago", r.Attention, time.Since(r.Checked))

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +20,12 @@ type (
 	// to it. The identity is "shared", "open", or a UserID.
 	Account string
 )
+
+// Hash returns the SHA-256 of u in hexadecimal digits. It stands for users where they must not be named.
+func (u UserID) Hash() string {
+	sum := sha256.Sum256([]byte(u))
+	return hex.EncodeToString(sum[:])
+}
 
 // Platform is the name of the platform that the account is at.
 func (a Account) Platform() string {

@@ -156,11 +156,6 @@ type Hooks interface {
 	// less than ReleasesEvery ago.
 	SendAgain(ctx context.Context, u UserID, id string, e Event) error
 
-	// ForeignHooks returns hooks with secrets that are not sealed with the given key, n at most.
-	ForeignHooks(ctx context.Context, key string, n int) ([]Hook, error)
-	// ResealHook stores the sealed secret of a hook.
-	ResealHook(context.Context, Hook) error
-
 	// AddTaskEvents adds deliveries about tasks whose jobs have ended since the last call, of n tasks at most, and reports whether there may be more.
 	AddTaskEvents(ctx context.Context, n int) (more bool, err error)
 	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at most, and each of an owner.

@@ -26,10 +26,54 @@ type Grant struct {
 	Sealed
 }
 
+// Revocation is a grant that is out of use and that the identity provider is yet to revoke. It does not name its owner, because it outlasts
+// what is stored of them.
+type Revocation struct {
+	ID        string // of the grant
+	OwnerHash string // UserID.Hash
+	Issuer    string
+	Kind      GrantKind
+	Created   time.Time // since when it is pending
+	Sealed
+}
+
 // Sealed is an encrypted text.
 type Sealed struct {
 	Key  string // name of the key
 	Text string
+}
+
+// SealedToken is an encrypted token that processes share.
+type SealedToken struct {
+	Name  string
+	Owner UserID // the user whose token it is; "": nobody's
+	Sealed
+	Expires time.Time
+	Longest bool // keep the stored token if it expires later
+}
+
+// SealedRow is an encrypted text with the row of the database that it belongs to.
+type SealedRow struct {
+	Table, ID string
+	Owner     string // the user; in revocations UserID.Hash; "" in a table whose texts are not bound to a user
+	Issuer    string // "" in a table whose texts are not bound to an issuer
+	Sealed
+}
+
+// SealedCount is the number of rows of a table that are encrypted with a key.
+type SealedCount struct {
+	Table, Key string
+	Rows       int
+}
+
+// SealedRows are the encrypted texts of all tables.
+type SealedRows interface {
+	// SealedRows returns rows of a table that are not encrypted with the given key, in the order of their ids and after an id, n at most.
+	SealedRows(ctx context.Context, table, otherThan, after string, n int) ([]SealedRow, error)
+	// Reseal stores another text of a row, and reports whether it did: not if the row has changed since it was read.
+	Reseal(ctx context.Context, r SealedRow, s Sealed) (bool, error)
+	// SealedCounts counts the rows of all tables by their keys.
+	SealedCounts(context.Context) ([]SealedCount, error)
 }
 
 // Vault stores users' grants and the tokens that processes share, as encrypted texts. It has no keys. Times are from the clock of the process
@@ -39,9 +83,9 @@ type Vault interface {
 	Grant(ctx context.Context, u UserID, issuer string) (Grant, error)
 	// Grants returns all grants of a user, at all providers.
 	Grants(context.Context, UserID) ([]Grant, error)
-	// KeepGrant stores a new grant in place of its owner's earlier one at the same provider. An offline grant also ends a withdrawal and
-	// its pending revocations: the owner gave the permission again, and a provider that is asked to revoke one grant may revoke all grants
-	// that the user gave the client (Keycloak does).
+	// KeepGrant stores a new grant in place of its owner's earlier one at the same provider, and ends the holds of the owner's accounts
+	// that waited for a sign-in. An offline grant also ends a withdrawal and its pending revocations: the owner gave the permission again,
+	// and a provider that is asked to revoke one grant may revoke all grants that the user gave the client (Keycloak does).
 	KeepGrant(context.Context, Grant) error
 	// RenewGrant stores the sealed text and the times of a grant. Conflict if the grant has changed since it was read.
 	RenewGrant(context.Context, Grant) (Grant, error)
@@ -52,16 +96,20 @@ type Vault interface {
 	Withdraw(ctx context.Context, u UserID, id string) error
 	// HasWithdrawn reports whether the user withdrew the permission at a provider and has not given it again.
 	HasWithdrawn(ctx context.Context, u UserID, issuer string) (bool, error)
-	// Revocations returns grants that are still to be revoked at a provider, and those of all providers that are pending since before a time, oldest
-	// first, n at most. Of their times only Created is set: since when the revocation is pending.
-	Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]Grant, error)
-	// EraseRevocation deletes a grant that was revoked.
+	// Revocations returns the revocations that are pending at a provider, and those of all providers that are pending since before a time,
+	// oldest first, n at most.
+	Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]Revocation, error)
+	// HasRevocation reports whether a revocation is still pending.
+	HasRevocation(ctx context.Context, id string) (bool, error)
+	// EraseRevocation deletes a revocation that is over.
 	EraseRevocation(ctx context.Context, id string) error
-	// ForeignGrants returns grants that are not sealed with the given key, n at most.
-	ForeignGrants(ctx context.Context, key string, n int) ([]Grant, error)
 
-	// KeepToken stores a token that processes share under a name, until it expires.
-	KeepToken(ctx context.Context, name string, s Sealed, expires time.Time) error
+	// KeepToken stores a token that processes share, in place of the one under its name, until it expires.
+	KeepToken(context.Context, SealedToken) error
+	// EraseToken deletes the token under a name if it expires at that time.
+	EraseToken(ctx context.Context, name string, expires time.Time) error
+	// EraseTokens deletes all shared tokens of a user.
+	EraseTokens(context.Context, UserID) error
 	// FindToken returns the token that was last stored under a name, and when it expires; NotFound.
 	FindToken(ctx context.Context, name string) (Sealed, time.Time, error)
 	// UseOnce reports whether a name is used for the first time, and stores the name until the given time.

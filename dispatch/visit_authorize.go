@@ -98,6 +98,9 @@ func (v *visit) blockAccount(ctx context.Context) error {
 		return err
 	}
 	if Is(v.blockedBy, SignInRequired) {
+		if ended, err := v.endHoldIfSignedIn(ctx); ended || err != nil {
+			return err
+		}
 		if err := v.failWithoutSignIn(ctx); err != nil {
 			return err
 		}
@@ -112,6 +115,20 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	v.broker.Log.Log(ctx, level, "account held", "account", string(v.account), "for", d, "error", v.blockedBy)
 	v.resume, v.refusals, v.blockedBy, v.noToken = time.Now().Add(min(d, v.timing.TokenRetry)), 0, nil, false
 	return nil
+}
+
+// endHoldIfSignedIn ends the hold that was just stored if there is a token by now: a process that received one from the user since this visit
+// asked for it may have looked for holds before this one was stored.
+func (v *visit) endHoldIfSignedIn(ctx context.Context) (ended bool, err error) {
+	if !v.noToken {
+		return false, nil
+	}
+	if _, err := v.broker.token(ctx, v.account); err != nil {
+		return false, nil
+	}
+	v.broker.blocked.forget(v.account)
+	v.blockedBy, v.noToken = nil, false
+	return true, v.broker.Store.Hold(ctx, v.account, 0, None, "")
 }
 
 // failWithoutSignIn fails the jobs whose user did not sign in within Timing.SignInWithin. Such a job may have been created at the platform, but was
@@ -142,9 +159,10 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// HandleSignIn resumes a user's accounts that waited for a sign-in, if there is a token now. Call it when a request with the user's own token arrives.
-func (b *Broker) HandleSignIn(ctx context.Context, u UserID) {
-	look := b.blocked.firstInMinute(u)
+// HandleSignIn resumes a user's accounts that waited for a sign-in, if there is a token now. Call it when a request with the user's own token
+// arrives. newToken is whether this process sees the token for the first time: then another process may have held an account shortly before.
+func (b *Broker) HandleSignIn(ctx context.Context, u UserID, newToken bool) {
+	look := b.blocked.firstInMinute(u) || newToken
 	for _, a := range b.accountsOf(u) {
 		if (b.blocked.endIfSettled(a) || look && b.awaitsSignIn(ctx, a)) && !b.lacksSignIn(ctx, a) {
 			b.resumeAccount(ctx, a)

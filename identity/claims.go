@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -144,10 +145,10 @@ func (c claims) checkType(h header) error {
 	switch {
 	case c.kind != "Bearer" && !(c.kind == "" && h.typ == "at+jwt"):
 		return errors.New("not an access token")
-	case !validSubject(c.subject):
-		return errors.New("sub is missing, too long or not printable ASCII")
+	case c.subject != "" && !validSubject(c.subject):
+		return errBadSubject
 	case strings.HasPrefix(c.username, "service-account-"), // Keycloak's username of a service account
-		c.subject == c.party, c.subject == c.client, // RFC 9068, section 5
+		c.subject != "" && (c.subject == c.party || c.subject == c.client), // RFC 9068, section 5
 		c.forItself,
 		c.kind == "Bearer" && c.client != "" && c.client == c.party && !c.session: // Keycloak adds client_id only to such tokens
 		return errors.New("the token is a client's own, not a user's")
@@ -194,15 +195,24 @@ func (c claims) checkTimes(now time.Time) error {
 	return nil
 }
 
-// validSubject checks a subject as OpenID Connect Core 1.0, section 2, requires. The subject becomes part of a database
-// key.
+// maxSubject is the length of a subject in bytes (OpenID Connect Core 1.0, section 2).
+const maxSubject = 255
+
+var errBadSubject = fmt.Errorf("sub is longer than %d bytes, or has control characters or invisible ones", maxSubject)
+
+// validSubject reports whether a subject can identify a user. It becomes part of database keys and is shown to operators. It is
+// compared byte by byte and may contain any visible character: Keycloak's subjects of users of a user storage provider contain the
+// user's name there.
 func validSubject(s string) bool {
-	for _, r := range s {
-		if r < 0x20 || r > 0x7e {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 255
+	return s != "" && len(s) <= maxSubject && utf8.ValidString(s) && !strings.ContainsFunc(s, unseen)
+}
+
+// unseen reports whether a character is not seen in a text, or stands for one that could not be decoded, so that two subjects would look
+// the same or be the same.
+func unseen(r rune) bool {
+	const brailleBlank = '\u2800'
+	return !unicode.IsPrint(r) || r == utf8.RuneError || r == brailleBlank ||
+		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // displayName returns the first name with a printable character.

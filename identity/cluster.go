@@ -14,12 +14,23 @@ type Locker interface {
 	Lock(ctx context.Context, name string) (unlock func(), err error)
 }
 
-// TokenStore shares platform tokens between the processes that share a database. It stores them encrypted until they
-// expire.
+// TokenStore shares tokens between the processes that share a database. It stores them encrypted until they expire.
 type TokenStore interface {
-	// Find returns the last token that was stored under a name; "" if there is none.
+	// Find returns the token that is stored under a name; "" if there is none.
 	Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error)
-	Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error
+	// Put stores a token in place of the one under its name.
+	Put(context.Context, SharedToken) error
+	// Erase deletes the token under a name if it expires at that time.
+	Erase(ctx context.Context, name string, expires time.Time) error
+}
+
+// SharedToken is a token that processes share.
+type SharedToken struct {
+	Name    string
+	Owner   dispatch.UserID // the user whose token it is; "": nobody's
+	Token   dispatch.Secret
+	Expires time.Time
+	Longest bool // keep the stored token if it expires later
 }
 
 // exchange obtains users' tokens by one kind of exchange.
@@ -50,10 +61,8 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 		}
 		defer unlock()
 	}
-	if !w.justLinked {
-		if got, err := x.obtainedElsewhere(ctx, w); err != nil || got.token != "" {
-			return got, err
-		}
+	if got, err := x.obtainedElsewhere(ctx, w); err != nil || got.token != "" {
+		return got, err
 	}
 	if err := x.closeGateOnAlarm(ctx); err != nil {
 		return issued{}, err
@@ -61,10 +70,10 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 	got, err := run(ctx, func() (issued, error) { return x.exchange(ctx, w.subject) })
 	switch {
 	case err == nil:
-		x.share(ctx, x.name+" "+string(w.id), got.token, got.expires)
+		x.share(ctx, SharedToken{Name: x.name + " " + string(w.id), Owner: w.id, Token: got.token, Expires: got.expires})
 	case errors.Is(err, errLinkEnded):
 		at := x.gate.lossTime()
-		x.share(ctx, x.name+alarm, dispatch.Secret(at.Format(time.RFC3339Nano)), at.Add(lastLoss))
+		x.share(ctx, SharedToken{Name: x.name + alarm, Token: dispatch.Secret(at.Format(time.RFC3339Nano)), Expires: at.Add(lastLoss)})
 	}
 	return got, err
 }
@@ -73,11 +82,11 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 const alarm = " alarm"
 
 // share shares a text with the other processes. If that fails, they exchange tokens themselves.
-func (x *exchange) share(ctx context.Context, name string, text dispatch.Secret, until time.Time) {
+func (x *exchange) share(ctx context.Context, t SharedToken) {
 	if x.tokens == nil {
 		return
 	}
-	if err := x.tokens.Put(ctx, name, text, until); err != nil {
+	if err := x.tokens.Put(ctx, t); err != nil {
 		x.gate.log.WarnContext(ctx, "sharing a token with other processes failed", "error", err)
 	}
 }
@@ -106,9 +115,10 @@ func (x *exchange) lockName(id dispatch.UserID) string {
 	return "exchange " + x.name + " " + string(id)
 }
 
-// obtainedElsewhere returns a token that another process obtained meanwhile; zero if there is no new one.
+// obtainedElsewhere returns a token that another process obtained; zero if there is no new one, or if only an exchange shows whether
+// the user's new link works.
 func (x *exchange) obtainedElsewhere(ctx context.Context, w wanted) (issued, error) {
-	if x.tokens == nil {
+	if x.tokens == nil || w.justLinked {
 		return issued{}, nil
 	}
 	token, expires, err := x.tokens.Find(ctx, x.name+" "+string(w.id))

@@ -38,7 +38,7 @@ func FuzzCostOfTokens(f *testing.F) {
 		if signed {
 			token = sign(header, payload, rsaKey())
 		}
-		if len(token) > maxToken+1000 { // it is refused unread
+		if len(token) > MaxToken+1000 { // it is refused unread
 			return
 		}
 		_, _ = v.Verify(context.Background(), dispatch.Secret(strings.Repeat("x", 10))) // what the first call of all takes

@@ -184,7 +184,7 @@ func TestPassthrough(t *testing.T) {
 	p, sent := twoProviders(t, nil)
 	tokens := newTokens(t, p, exchanges)
 	own := sign(`{"alg":"none"}`, fields{"iss": issuer, "exp": time.Now().Add(time.Hour).Unix() + 60}.json(), nil) + "c2ln"
-	tokens.StoreUserToken(alice, dispatch.Secret(own), time.Now().Add(time.Hour+time.Minute))
+	tokens.StoreUserToken(t.Context(), alice, dispatch.Secret(own), time.Now().Add(time.Hour+time.Minute))
 	got, err := tokens.Token(t.Context(), account("passthrough"))
 	if err != nil || got != (dispatch.Token{Secret: dispatch.Secret(own), Issuer: issuer}) || len(sent) != 0 {
 		t.Errorf("%v, %v, sent %v", got, err, sent)
@@ -335,7 +335,7 @@ func TestExchange_NeverRaces(t *testing.T) {
 			begin := time.Now()
 			for i := range 4 {
 				user := dispatch.UserID(fmt.Sprint("user-", i))
-				tokens.StoreUserToken(user, subjectToken, time.Now().Add(time.Hour))
+				tokens.StoreUserToken(t.Context(), user, subjectToken, time.Now().Add(time.Hour))
 				go func() {
 					_, err := tokens.Token(t.Context(), dispatch.Account(driver+"/"+string(user)))
 					all <- err

@@ -153,7 +153,7 @@ func (c exchangeClient) readPermission(a answer, u dispatch.UserID) (issued, exp
 		Refresh string      `json:"refresh_token"`
 		Expires json.Number `json:"refresh_expires_in"`
 	}
-	if json.Unmarshal(a.body, &m) != nil || len(m.Refresh) > maxToken || m.Refresh != "" && !sendable(m.Refresh) {
+	if json.Unmarshal(a.body, &m) != nil || len(m.Refresh) > MaxToken || m.Refresh != "" && !sendable(m.Refresh) {
 		return issued{}, expiringPermission{}, unavailable(errors.New("the refresh token cannot be read"))
 	}
 	issuer, who, session := subjectOf(got.token)
@@ -229,6 +229,10 @@ func (g *grants) open(row dispatch.Grant) (l permission, err error) {
 	if err != nil {
 		return l, err
 	}
+	return parsePermission(text)
+}
+
+func parsePermission(text dispatch.Secret) (l permission, err error) {
 	if json.Unmarshal([]byte(text.Reveal()), &l) != nil {
 		return l, misconfigured(errors.New("a grant in the vault cannot be read"))
 	}
@@ -326,7 +330,12 @@ func (g *grants) due(ctx context.Context, u dispatch.UserID) bool {
 
 // lock keeps others, in all processes, from using a user's grant.
 func (g *grants) lock(ctx context.Context, u dispatch.UserID) (unlock func(), err error) {
-	return g.turns.lock(ctx, g.locker, "grant "+string(u))
+	return g.lockOf(ctx, u.Hash())
+}
+
+// lockOf is lock for the hash of a user.
+func (g *grants) lockOf(ctx context.Context, ownerHash string) (unlock func(), err error) {
+	return g.turns.lock(ctx, g.locker, "grant "+ownerHash)
 }
 
 // form sends a form to the token endpoint with the client's authentication.
@@ -378,10 +387,14 @@ func (k *keyed) lock(ctx context.Context, locker Locker, key string) (unlock fun
 	if locker == nil {
 		return release, nil
 	}
+	defer func() {
+		if unlock == nil { // an error or a panic
+			release()
+		}
+	}()
 	others, err := locker.Lock(ctx, key)
 	if err != nil {
-		release()
 		return nil, unavailable(err)
 	}
-	return func() { others(); release() }, nil
+	return func() { defer release(); others() }, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -82,7 +83,7 @@ func (s *fixture) tokens(change ...func(*TokensConfig)) *Tokens {
 func (s *fixture) comes(t *Tokens, name string) dispatch.UserID {
 	token := dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.TokenFaults{}))
 	u := s.user(name)
-	t.StoreUserToken(u, token, s.time().Add(5*time.Minute))
+	t.StoreUserToken(s.t.Context(), u, token, s.time().Add(5*time.Minute))
 	return u
 }
 
@@ -505,6 +506,78 @@ func TestRevoke_OfAFormerProvider(t *testing.T) {
 	}
 }
 
+// TestRevoke_ProviderThatCannot: a provider without a revocation endpoint leaves nothing to be revoked, and the log says what to do there. So it is
+// for a user of whom nothing else is stored any more.
+func TestRevoke_ProviderThatCannot(t *testing.T) {
+	for name, withdraw := range map[string]func(*fixture, *Tokens, dispatch.UserID){
+		"withdrawn": func(s *fixture, tokens *Tokens, u dispatch.UserID) {
+			grants, err := tokens.Grants(t.Context(), u)
+			if err != nil || len(grants) != 1 {
+				t.Fatal(grants, err)
+			}
+			if err := tokens.Revoke(t.Context(), u, grants[0].ID); err != nil {
+				t.Error(err)
+			}
+		},
+		"forgotten": func(s *fixture, _ *Tokens, u dispatch.UserID) {
+			if _, n, err := s.vault.(*store.Store).Forget(t.Context(), u); n != 1 || err != nil {
+				t.Error(n, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFixture(t)
+			s.server.Config.Handler = withoutRevocation(s.idp)
+			tokens := s.tokens()
+			withdraw(s, tokens, s.agrees(tokens, "alice"))
+			if err := tokens.RevokeAll(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil || len(left) != 0 {
+				t.Errorf("left %+v, %v", left, err)
+			}
+			if log := s.log.String(); strings.Count(log, "the identity provider has no revocation endpoint") != 1 {
+				t.Errorf("the log does not say it once:\n%s", log)
+			}
+		})
+	}
+}
+
+// withoutRevocation is a provider that does not offer to revoke tokens.
+func withoutRevocation(idp http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/.well-known/openid-configuration") {
+			idp.ServeHTTP(w, r)
+			return
+		}
+		full := httptest.NewRecorder()
+		idp.ServeHTTP(full, r)
+		fmt.Fprint(w, strings.Replace(full.Body.String(), "revocation_endpoint", "other_endpoint", 1))
+	})
+}
+
+// TestRevoke_OfAForgottenUser: the permission of a user of whom nothing else is stored is revoked, and the revocation does not name the user.
+func TestRevoke_OfAForgottenUser(t *testing.T) {
+	s := newFixture(t)
+	tokens := s.tokens()
+	u := s.agrees(tokens, "alice")
+	if _, n, err := s.vault.(*store.Store).Forget(t.Context(), u); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil || len(left) != 1 || left[0].OwnerHash != u.Hash() {
+		t.Errorf("to be revoked: %+v, %v", left, err)
+	}
+	if err := tokens.RevokeAll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := s.idp.Grants("alice"); n != 0 {
+		t.Errorf("%d grants are good at the provider", n)
+	}
+	if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil || len(left) != 0 {
+		t.Errorf("left: %+v, %v", left, err)
+	}
+}
+
 // The permission is erased here even if the provider does not respond.
 func TestRevoke_WhileTheProviderIsDown(t *testing.T) {
 	s := newFixture(t)
@@ -655,7 +728,7 @@ func TestGrants_CannotBeSwapped(t *testing.T) {
 	if n := s.idp.Oracle.Requests("POST /realms/{realm}/broker/{alias}/token"); n != 0 {
 		t.Errorf("%d exchanges", n)
 	}
-	if err := Readable(t.Context(), s.vault, ring(t, key("k"))); !dispatch.Is(err, dispatch.Misconfigured) {
+	if err := Readable(t.Context(), s.vault.(dispatch.SealedRows), ring(t, key("k"))); !dispatch.Is(err, dispatch.Misconfigured) {
 		t.Errorf("it is not noticed: %v", err)
 	}
 }

@@ -27,8 +27,8 @@ func NewVerifiers(configs []Config) (Verifiers, error) {
 
 // Verify does what [Verifier.Verify] does. A token of an issuer that is none of these is refused without any request.
 func (s Verifiers) Verify(ctx context.Context, token dispatch.Secret) (Caller, error) {
-	if len(token) > maxToken {
-		return Caller{}, unauthenticated(errors.New("the token is too long"))
+	if len(token) > MaxToken {
+		return Caller{}, unauthenticated(ErrTooLong)
 	}
 	issuer, _ := selfDescription(token.Reveal())
 	v := s[issuer]

@@ -111,7 +111,7 @@ func TestTokens_OfFurtherIssuers(t *testing.T) {
 	if _, err := tokens.Token(t.Context(), account("cdse")); !dispatch.Is(err, dispatch.SignInRequired) || len(sent) > 0 {
 		t.Fatalf("the same subject of another issuer has signed in: %v, %v", err, sent)
 	}
-	tokens.StoreUserToken(there, "canary.other.token", time.Now().Add(time.Hour))
+	tokens.StoreUserToken(t.Context(), there, "canary.other.token", time.Now().Add(time.Hour))
 	got, err := tokens.Token(t.Context(), account("cdse"))
 	if form := sent["/realms/other/token"]; err != nil || len(sent) != 1 || form.Get("subject_token") != "canary.other.token" ||
 		form.Get("audience") != "cdse-there" || form.Get("client_id") != otherAudience || form.Get("client_secret") != grantSecret.Reveal() {

@@ -102,7 +102,7 @@ func (r *Keyring) seal(text dispatch.Secret, place ...string) dispatch.Sealed {
 func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, error) {
 	key := r.keys[s.Key]
 	if key == nil {
-		return "", misconfigured(fmt.Errorf("the vault's key %q is missing: put it back into vault.keys", printable(s.Key, 64)))
+		return "", missingKey(s.Key, "")
 	}
 	sealed, err := base64.StdEncoding.DecodeString(s.Text)
 	if err == nil {
@@ -114,46 +114,17 @@ func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, err
 	return dispatch.Secret(sealed), nil
 }
 
-// placeOf returns the place that a grant's secret is bound to.
-func placeOf(g dispatch.Grant) []string { return []string{"grants", g.ID, string(g.Owner), g.Issuer} }
-
-// sample is the number of grants that Readable decrypts.
-const sample = 100
-
-// Readable returns nil if the keys decrypt a sample of the vault's grants, else Misconfigured.
-func Readable(ctx context.Context, v dispatch.Vault, r *Keyring) error {
-	grants, err := v.ForeignGrants(ctx, "", sample) // of any key
-	for _, g := range grants {
-		if _, err := r.open(g.Sealed, placeOf(g)...); err != nil {
-			return err
-		}
-	}
-	return err
+// missingKey returns the error for a key that is not in the keyring.
+func missingKey(name, use string) error {
+	return misconfigured(fmt.Errorf("the vault's key %q%s is missing: put it back into vault.keys", printable(name, 64), use))
 }
 
-// Rotate encrypts with the first key all grants that other keys encrypted, and returns their number. After a failure
-// the other keys are still needed.
-func Rotate(ctx context.Context, v dispatch.Vault, r *Keyring) (rotated int, err error) {
-	for {
-		grants, err := v.ForeignGrants(ctx, r.first, 100)
-		if err != nil || len(grants) == 0 {
-			return rotated, err
-		}
-		for _, g := range grants {
-			secret, err := r.open(g.Sealed, placeOf(g)...)
-			if err != nil {
-				return rotated, err
-			}
-			g.Sealed = r.seal(secret, placeOf(g)...)
-			_, err = v.RenewGrant(ctx, g)
-			switch {
-			case err == nil:
-				rotated++
-			case !dispatch.Is(err, dispatch.Conflict): // a grant that has changed is listed again if it still needs rotation
-				return rotated, err
-			}
-		}
-	}
+// placeOf returns the place that a grant's secret is bound to.
+func placeOf(g dispatch.Grant) []string { return grantPlace(g.ID, g.Owner.Hash(), g.Issuer) }
+
+// grantPlace is the same for a grant and for its revocation, which has only the hash of the owner.
+func grantPlace(id, ownerHash, issuer string) []string {
+	return []string{"grants", id, ownerHash, issuer}
 }
 
 // SealedTokens is the [TokenStore] in the vault. It encrypts the tokens.
@@ -174,7 +145,7 @@ func (s *SealedTokens) Find(ctx context.Context, name string) (dispatch.Secret, 
 	case err != nil:
 		return "", time.Time{}, err
 	}
-	token, err := s.ring.open(sealed, "tokens", name)
+	token, err := s.ring.open(sealed, tokenPlace(name)...)
 	if err != nil {
 		return "", time.Time{}, nil
 	}
@@ -182,45 +153,35 @@ func (s *SealedTokens) Find(ctx context.Context, name string) (dispatch.Secret, 
 }
 
 // Put implements [TokenStore].
-func (s *SealedTokens) Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error {
-	return s.vault.KeepToken(ctx, name, s.ring.seal(token, "tokens", name), expires)
+func (s *SealedTokens) Put(ctx context.Context, t SharedToken) error {
+	return s.vault.KeepToken(ctx, dispatch.SealedToken{Name: t.Name, Owner: t.Owner, Sealed: s.ring.seal(t.Token, tokenPlace(t.Name)...),
+		Expires: t.Expires, Longest: t.Longest})
 }
+
+// Erase implements [TokenStore].
+func (s *SealedTokens) Erase(ctx context.Context, name string, expires time.Time) error {
+	return s.vault.EraseToken(ctx, name, expires)
+}
+
+// tokenPlace returns the place that a shared token is bound to.
+func tokenPlace(name string) []string { return []string{"tokens", name} }
 
 // HookSecrets encrypts the secrets by which deliveries to hooks are signed. A hook whose key was removed from the keyring before Rotate cannot be
 // served.
 type HookSecrets struct{ keys *Keyring }
 
 // NewHookSecrets derives the keys from those of the vault.
-func NewHookSecrets(r *Keyring) *HookSecrets { return &HookSecrets{r.derived("secrets of hooks")} }
+func NewHookSecrets(r *Keyring) *HookSecrets { return &HookSecrets{r.derived(hookSecrets)} }
 
 // Seal encrypts the secret of a hook.
 func (s *HookSecrets) Seal(h dispatch.Hook, secret dispatch.Secret) dispatch.Sealed {
-	return s.keys.seal(secret, "hooks", h.ID, string(h.Owner))
+	return s.keys.seal(secret, hookPlace(h.ID, string(h.Owner))...)
 }
 
 // Open decrypts the secret of a hook.
 func (s *HookSecrets) Open(h dispatch.Hook) (dispatch.Secret, error) {
-	return s.keys.open(h.Sealed, "hooks", h.ID, string(h.Owner))
+	return s.keys.open(h.Sealed, hookPlace(h.ID, string(h.Owner))...)
 }
 
-// Rotate encrypts with the first key all secrets of hooks that other keys encrypted, and returns their number. After a failure the other keys are
-// still needed.
-func (s *HookSecrets) Rotate(ctx context.Context, kept dispatch.Hooks) (rotated int, err error) {
-	for {
-		hooks, err := kept.ForeignHooks(ctx, s.keys.first, 100)
-		if err != nil || len(hooks) == 0 {
-			return rotated, err
-		}
-		for _, h := range hooks {
-			secret, err := s.Open(h)
-			if err != nil {
-				return rotated, err
-			}
-			h.Sealed = s.Seal(h, secret)
-			if err := kept.ResealHook(ctx, h); err != nil {
-				return rotated, err
-			}
-			rotated++
-		}
-	}
-}
+// hookPlace returns the place that a hook's secret is bound to.
+func hookPlace(id, owner string) []string { return []string{"hooks", id, owner} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,46 +101,121 @@ type wall struct{}
 
 func (wall) Now() time.Time { return time.Now() }
 
-// faster renews a grant between two calls, once.
+// faster renews each row between the read and the reseal, once.
 type faster struct {
 	*store.Store
 	done bool
 }
 
-func (f *faster) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Grant, error) {
+func (f *faster) Reseal(ctx context.Context, r dispatch.SealedRow, to dispatch.Sealed) (bool, error) {
 	if !f.done {
 		f.done = true
-		if _, err := f.Store.RenewGrant(ctx, g); err != nil {
-			return g, err
+		if _, err := f.Store.Reseal(ctx, r, to); err != nil {
+			return false, err
 		}
 	}
-	return f.Store.RenewGrant(ctx, g)
+	return f.Store.Reseal(ctx, r, to)
 }
 
-func TestRotate(t *testing.T) {
-	v, old := vault(t), ring(t, key("old"))
-	for i := range 250 {
-		g := dispatch.Grant{ID: fmt.Sprint("g", i), Owner: dispatch.UserID(fmt.Sprint("u", i)), Issuer: "https://idp", Kind: dispatch.OfflineGrant}
-		g.Sealed = old.seal(dispatch.Secret(fmt.Sprint("secret ", i)), placeOf(g)...)
-		if err := v.KeepGrant(t.Context(), g); err != nil {
+// keepSealed stores, encrypted with r, n grants and one row of each other kind.
+func keepSealed(t *testing.T, v *store.Store, r *Keyring, n int) {
+	t.Helper()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Rotate(t.Context(), v, ring(t, key("new"))); !dispatch.Is(err, dispatch.Misconfigured) {
-		t.Errorf("without the old key: %v", err)
+	for i := range n + 1 {
+		g := dispatch.Grant{ID: fmt.Sprint("g", i), Owner: dispatch.UserID(fmt.Sprint("u", i)), Issuer: "https://idp", Kind: dispatch.OfflineGrant}
+		g.Sealed = r.seal(dispatch.Secret(fmt.Sprint("secret ", i)), placeOf(g)...)
+		ok(v.KeepGrant(t.Context(), g))
 	}
-	both := ring(t, key("new"), key("old"))
-	if n, err := Rotate(t.Context(), &faster{Store: v}, both); n != 249 || err != nil {
-		t.Fatalf("rotated %d, %v", n, err)
+	ok(v.Withdraw(t.Context(), dispatch.UserID(fmt.Sprint("u", n)), fmt.Sprint("g", n)))
+	keepHook(t, v, r)
+	ok(NewTokenStore(v, r).Put(t.Context(), SharedToken{Name: "t", Owner: "u1", Token: "secret", Expires: time.Now().Add(time.Hour)}))
+	row := dispatch.Session{ID: "s", Owner: "u1", Issuer: "https://idp", Created: time.Now(), Ends: time.Now().Add(time.Hour)}
+	row.Sealed = r.derived(sessionKeys).seal("secret", placeOfSession(row)...)
+	ok(v.AddSession(t.Context(), row, 10))
+}
+
+func keepHook(t *testing.T, v *store.Store, r *Keyring) {
+	t.Helper()
+	h := dispatch.Hook{ID: "h", Owner: "u1"}
+	h.Sealed = NewHookSecrets(r).Seal(h, "secret")
+	if err := v.AddHook(t.Context(), h, 10); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRotate(t *testing.T) {
+	v, old, fresh := vault(t), ring(t, key("old")), ring(t, key("new"))
+	keepSealed(t, v, old, 250)
+	none := []Rotated{{"grants", 0}, {"revocations", 0}, {"secrets of hooks", 0}, {"shared tokens", 0}, {"sessions", 0}}
+	n, err := Rotate(t.Context(), v, fresh)
+	if !slices.Equal(n, none) || !dispatch.Is(err, dispatch.Misconfigured) {
+		t.Errorf("without the old key: %v, %v", n, err)
+	}
+	n, err = Rotate(t.Context(), &faster{Store: v}, ring(t, key("new"), key("old")))
+	if want := []Rotated{{"grants", 249}, {"revocations", 1}, {"secrets of hooks", 1}, {"shared tokens", 1}, {"sessions", 1}}; !slices.Equal(n, want) || err != nil {
+		t.Fatalf("rotated %v, %v; want %v", n, err, want)
+	}
+	if n, err = Rotate(t.Context(), v, ring(t, key("new"), key("old"))); !slices.Equal(n, none) || err != nil {
+		t.Errorf("again: %v, %v", n, err)
 	}
 	for i := range 250 {
 		g, err := v.Grant(t.Context(), dispatch.UserID(fmt.Sprint("u", i)), "https://idp")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := ring(t, key("new")).open(g.Sealed, placeOf(g)...); err != nil || got != dispatch.Secret(fmt.Sprint("secret ", i)) {
+		if got, err := fresh.open(g.Sealed, placeOf(g)...); err != nil || got != dispatch.Secret(fmt.Sprint("secret ", i)) {
 			t.Fatalf("%d: %v %v", i, got, err)
 		}
+	}
+	for _, k := range sealedKinds {
+		rows, err := v.SealedRows(t.Context(), k.table, "", "", 1)
+		if err != nil || len(rows) != 1 {
+			t.Fatal(k.what, rows, err)
+		}
+		if _, err := k.ring(fresh).open(rows[0].Sealed, k.place(rows[0])...); err != nil {
+			t.Errorf("%s: %v", k.what, err)
+		}
+	}
+}
+
+// TestReadable_FindsWhatIsLost without a key, of whatever kind, and nothing that is made anew.
+func TestReadable_FindsWhatIsLost(t *testing.T) {
+	v, old := vault(t), ring(t, key("old"))
+	if err := Readable(t.Context(), v, nil); err != nil {
+		t.Errorf("an empty vault without keys: %v", err)
+	}
+	keepHook(t, v, old)
+	other := ring(t, dispatch.Secret("old:"+strings.SplitN(NewKey(time.Now()).Reveal(), ":", 2)[1]))
+	for name, test := range map[string]struct {
+		ring *Keyring
+		want string
+	}{
+		"the key":                      {old, ""},
+		"the key among others":         {ring(t, key("new"), key("old")), ""},
+		"no key":                       {nil, `the vault's key "old", which 1 secrets of hooks need, is missing: put it back into vault.keys`},
+		"a key of another name":        {ring(t, key("new")), `the vault's key "old", which 1 secrets of hooks need, is missing: put it back into vault.keys`},
+		"another key of the same name": {other, `secrets of hooks: `},
+	} {
+		err := Readable(t.Context(), v, test.ring)
+		if test.want == "" && err != nil || test.want != "" && (!dispatch.Is(err, dispatch.Misconfigured) || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	all := vault(t)
+	keepSealed(t, all, old, 150)
+	err := Readable(t.Context(), all, ring(t, key("new")))
+	for _, text := range []string{"150 grants", "1 revocations", "1 secrets of hooks"} {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s are not found: %v", text, err)
+		}
+	}
+	if err == nil || strings.Contains(err.Error(), "tokens") || strings.Contains(err.Error(), "sessions") {
+		t.Errorf("what is made anew is missed: %v", err)
 	}
 }
 
@@ -149,7 +225,7 @@ func TestTokenStore_EncryptsTokens(t *testing.T) {
 	if got, _, err := s.Find(t.Context(), "a"); got != "" || err != nil {
 		t.Errorf("nothing: %v %v", got, err)
 	}
-	if err := s.Put(t.Context(), "a", "canary", end); err != nil {
+	if err := s.Put(t.Context(), SharedToken{Name: "a", Token: "canary", Expires: end}); err != nil {
 		t.Fatal(err)
 	}
 	if got, expires, err := s.Find(t.Context(), "a"); got != "canary" || !expires.Equal(end) || err != nil {
@@ -159,7 +235,7 @@ func TestTokenStore_EncryptsTokens(t *testing.T) {
 	if err != nil || strings.Contains(kept.Text, "canary") {
 		t.Errorf("kept %v %v", kept, err)
 	}
-	if err := v.KeepToken(t.Context(), "b", kept, end); err != nil {
+	if err := v.KeepToken(t.Context(), dispatch.SealedToken{Name: "b", Sealed: kept, Expires: end}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := s.Find(t.Context(), "b"); got != "" || err != nil {

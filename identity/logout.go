@@ -58,7 +58,7 @@ func (s *Sessions) EndByProvider(ctx context.Context, token dispatch.Secret) err
 
 // verifyLogout verifies a logout token (section 2.6).
 func (s *Sessions) verifyLogout(ctx context.Context, token dispatch.Secret) (logout, error) {
-	if len(token) > maxToken {
+	if len(token) > MaxToken {
 		return logout{}, errors.New("the token is too long")
 	}
 	h, err := parseHeaderOf(token.Reveal(), "logout+jwt", "jwt", "")
@@ -117,7 +117,7 @@ func (l logout) check(now time.Time) error {
 	case l.user == "" && l.sid == "":
 		return errors.New("the token names neither a user nor a session")
 	case l.user != "" && !validSubject(l.user):
-		return errors.New("sub is too long or not printable ASCII")
+		return errBadSubject
 	case l.id == "" || len(l.id) > 256:
 		return errors.New("jti is missing or too long")
 	case l.issued.IsZero() || l.issued.After(now.Add(skew)) || now.After(l.issued.Add(logoutLasts)):

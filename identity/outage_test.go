@@ -75,7 +75,7 @@ func world(t *testing.T, driver string, users int, change func(*TokensConfig)) (
 	for i := range users {
 		user := fmt.Sprint("user", i)
 		n.idp.Link(user, user+"-p")
-		tokens.StoreUserToken(dispatch.UserID(user), dispatch.Secret(n.idp.Mint("apex", user, "portal", simulator.TokenFaults{})), time.Now().Add(24*time.Hour))
+		tokens.StoreUserToken(t.Context(), dispatch.UserID(user), dispatch.Secret(n.idp.Mint("apex", user, "portal", simulator.TokenFaults{})), time.Now().Add(24*time.Hour))
 	}
 	return n, tokens
 }
@@ -170,7 +170,7 @@ func TestGate_OutageOfReplicas(t *testing.T) {
 	for _, issuer := range []string{simulated + "/realms/platform", ""} {
 		synctest.Test(t, func(t *testing.T) {
 			const users = 50
-			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
+			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]SharedToken{}}
 			share := func(c *TokensConfig) {
 				c.Locker, c.SharedTokens, c.Platforms[0].Issuer = shared, shared, issuer
 			}
@@ -180,7 +180,7 @@ func TestGate_OutageOfReplicas(t *testing.T) {
 				more := replica(t, n, "keycloak-broker", share)
 				for i := range users {
 					user := dispatch.UserID(fmt.Sprint("user", i))
-					more.StoreUserToken(user, first.subjects.of(user), time.Now().Add(24*time.Hour))
+					more.StoreUserToken(t.Context(), user, first.subjects.of(user), time.Now().Add(24*time.Hour))
 				}
 				replicas = append(replicas, more)
 			}
@@ -288,7 +288,7 @@ func TestGate_ProviderFails(t *testing.T) {
 type memory struct {
 	mu    sync.Mutex
 	locks map[string]chan struct{}
-	held  map[string]issued
+	held  map[string]SharedToken
 	fault error
 }
 
@@ -313,13 +313,24 @@ func (m *memory) Lock(ctx context.Context, name string) (func(), error) {
 func (m *memory) Find(_ context.Context, name string) (dispatch.Secret, time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.held[name].token, m.held[name].expires, m.fault
+	return m.held[name].Token, m.held[name].Expires, m.fault
 }
 
-func (m *memory) Put(_ context.Context, name string, token dispatch.Secret, expires time.Time) error {
+func (m *memory) Put(_ context.Context, t SharedToken) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held[name] = issued{token: token, expires: expires}
+	if !t.Longest || !m.held[t.Name].Expires.After(t.Expires) {
+		m.held[t.Name] = t
+	}
+	return m.fault
+}
+
+func (m *memory) Erase(_ context.Context, name string, expires time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.held[name].Expires.Equal(expires) {
+		delete(m.held, name)
+	}
 	return m.fault
 }
 
@@ -328,7 +339,7 @@ func (m *memory) Put(_ context.Context, name string, token dispatch.Secret, expi
 func TestExchange_ReplicasShareTokens(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		synctest.Test(t, func(t *testing.T) {
-			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
+			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]SharedToken{}}
 			share := func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared }
 			n, first := world(t, driver, 1, share)
 			n.idp.TokenLife = time.Minute
@@ -338,7 +349,7 @@ func TestExchange_ReplicasShareTokens(t *testing.T) {
 			for _, r := range replicas {
 				r.subjects = newSubjects(time.Now)
 				r.platforms["P"].source.subjects = r.subjects
-				r.StoreUserToken("user0", dispatch.Secret(subject), time.Now().Add(time.Hour))
+				r.StoreUserToken(t.Context(), "user0", dispatch.Secret(subject), time.Now().Add(time.Hour))
 			}
 			ask := func() {
 				var workers sync.WaitGroup
@@ -370,7 +381,7 @@ func TestExchange_ReplicasShareTokens(t *testing.T) {
 
 // A token that was refused to one replica is not taken from the store again.
 func TestTokenStore_RefusedTokenIsNotReused(t *testing.T) {
-	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
+	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]SharedToken{}}
 	n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared })
 	first, err := tokens.Token(t.Context(), "P/user0")
 	if err != nil {
@@ -387,7 +398,7 @@ func TestTokenStore_RefusedTokenIsNotReused(t *testing.T) {
 // Without the lock nothing is exchanged, because that could cost the link; it is tried again.
 func TestExchange_DatabaseUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}, fault: context.DeadlineExceeded}
+		shared := &memory{locks: map[string]chan struct{}{}, held: map[string]SharedToken{}, fault: context.DeadlineExceeded}
 		n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared })
 		if _, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.Unavailable) || n.count() != 0 {
 			t.Errorf("%v after %d exchanges", err, n.count())
@@ -436,7 +447,7 @@ func TestGate_LinkedAgain(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		return reply(400, `{"error":"token_expired","error_description":"linked token is expired"}`)
 	}
-	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
+	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]SharedToken{}}
 	share := func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared }
 	for name, c := range map[string]struct {
 		change func(*TokensConfig)
@@ -464,7 +475,7 @@ func TestGate_LinkedAgain(t *testing.T) {
 		}},
 		"another process has an earlier token": {share, func(t *testing.T, n *network, tokens *Tokens) {
 			other := replica(t, n, "keycloak-broker", share)
-			other.StoreUserToken("user0", tokens.subjects.of("user0"), time.Now().Add(time.Hour))
+			other.StoreUserToken(t.Context(), "user0", tokens.subjects.of("user0"), time.Now().Add(time.Hour))
 			if _, err := other.Token(t.Context(), "P/user0"); err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ func (g *grants) withdraw(ctx context.Context, u dispatch.UserID, id string) err
 	if err := g.vault.Withdraw(context.WithoutCancel(ctx), u, id); err != nil {
 		return err
 	}
-	err = g.revoke(ctx, row)
+	err = g.revoke(ctx, dispatch.Revocation{ID: row.ID, OwnerHash: u.Hash(), Issuer: row.Issuer, Kind: row.Kind, Sealed: row.Sealed})
 	g.log.InfoContext(ctx, "audit", "action", "revoke", "user", string(u), "kind", string(row.Kind), "grant", id, "at_provider", err == nil, "error", err)
 	return nil
 }
@@ -49,7 +49,7 @@ func (g *grants) revokeAll(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case g.now().Sub(row.Created) > revocationLasts:
-			g.log.ErrorContext(ctx, "revocation of a permission at the identity provider abandoned", "user", string(row.Owner), "grant", row.ID, "error", err)
+			g.log.ErrorContext(ctx, "revocation of a permission at the identity provider abandoned", "user_sha256", row.OwnerHash, "grant", row.ID, "error", err)
 			if err := g.vault.EraseRevocation(ctx, row.ID); err != nil {
 				return err
 			}
@@ -61,36 +61,50 @@ func (g *grants) revokeAll(ctx context.Context) error {
 }
 
 // revokeLater revokes a grant that was withdrawn earlier, unless its owner has given the permission again since.
-func (g *grants) revokeLater(ctx context.Context, row dispatch.Grant) error {
-	unlock, err := g.lock(ctx, row.Owner)
+func (g *grants) revokeLater(ctx context.Context, row dispatch.Revocation) error {
+	unlock, err := g.lockOf(ctx, row.OwnerHash)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	withdrawn, err := g.vault.HasWithdrawn(ctx, row.Owner, row.Issuer)
-	if err != nil || !withdrawn {
+	if pending, err := g.vault.HasRevocation(ctx, row.ID); err != nil || !pending {
 		return err
 	}
 	if err = g.revoke(ctx, row); err == nil {
-		g.log.InfoContext(ctx, "audit", "action", "revoked", "user", string(row.Owner), "kind", string(row.Kind), "grant", row.ID)
+		g.log.InfoContext(ctx, "audit", "action", "revoked", "user_sha256", row.OwnerHash, "kind", string(row.Kind), "grant", row.ID)
 	}
 	return err
 }
 
-// revoke revokes a grant at the provider and erases it. No other provider than the one that issued it gets it.
-func (g *grants) revoke(ctx context.Context, row dispatch.Grant) error {
+// revoke revokes a grant at the provider and erases it. No other provider than the one that issued it gets it. If the provider revokes
+// nothing by requests, the grant is erased all the same.
+func (g *grants) revoke(ctx context.Context, row dispatch.Revocation) error {
 	if row.Issuer != g.client.provider.issuer {
 		return misconfigured(errors.New("the provider " + row.Issuer + ", which issued the permission, is configured no more"))
 	}
-	l, err := g.open(row)
+	l, err := g.ring.open(row.Sealed, grantPlace(row.ID, row.OwnerHash, row.Issuer)...)
 	if err != nil {
 		return err
 	}
-	if err := g.client.revoke(ctx, dispatch.Secret(l.Refresh)); err != nil {
+	p, err := parsePermission(l)
+	if err != nil {
+		return err
+	}
+	err = g.client.revoke(ctx, dispatch.Secret(p.Refresh))
+	if errors.Is(err, errCannotRevoke) {
+		g.log.WarnContext(ctx, "the identity provider has no revocation endpoint, so a permission that was withdrawn stays valid there until it "+
+			"expires; end the user's sessions, or withdraw the consent to the broker's client, at the provider",
+			"user_sha256", row.OwnerHash, "kind", string(row.Kind), "grant", row.ID)
+		return errors.Join(err, g.vault.EraseRevocation(context.WithoutCancel(ctx), row.ID))
+	}
+	if err != nil {
 		return err
 	}
 	return g.vault.EraseRevocation(context.WithoutCancel(ctx), row.ID)
 }
+
+// errCannotRevoke is wrapped by the error for a provider without a revocation endpoint.
+var errCannotRevoke = errors.New("the provider has no revocation endpoint")
 
 // revoke revokes a refresh token at the provider (RFC 7009).
 func (c exchangeClient) revoke(ctx context.Context, token dispatch.Secret) error {
@@ -99,7 +113,7 @@ func (c exchangeClient) revoke(ctx context.Context, token dispatch.Secret) error
 	case err != nil:
 		return unavailable(err)
 	case at.Revocation == "":
-		return misconfigured(errors.New("the provider has no revocation endpoint"))
+		return misconfigured(errCannotRevoke)
 	}
 	a, err := c.post(ctx, at.Revocation, url.Values{"token": {token.Reveal()}, "token_type_hint": {"refresh_token"}})
 	switch {

@@ -76,7 +76,7 @@ type sessionTokens struct {
 // Sessions returns the sessions of browsers that sign in with s for the purpose of a session.
 func (s *SignIns) Sessions(ring *Keyring, c SessionsConfig) *Sessions {
 	log := s.tokens.log
-	s.sessions = &Sessions{SessionsConfig: c, signIns: s, client: s.client, ring: ring.derived("session"), log: log, now: s.now,
+	s.sessions = &Sessions{SessionsConfig: c, signIns: s, client: s.client, ring: ring.derived(sessionKeys), log: log, now: s.now,
 		gate: &gate{now: s.now, log: log.With("sessions_of", s.client.provider.issuer), lanes: make(chan struct{}, abreast)}}
 	return s.sessions
 }
@@ -102,7 +102,7 @@ func (s *Sessions) begin(ctx context.Context, u dispatch.UserID, a answer) (disp
 	if err := s.Store.AddSession(context.WithoutCancel(ctx), row, sessionsOfUser); err != nil {
 		return "", err
 	}
-	s.signIns.tokens.subjects.store(u, subject{got.token, got.expires})
+	s.signIns.tokens.StoreUserToken(ctx, u, got.token, got.expires)
 	s.log.InfoContext(ctx, "audit", "action", "session", "user", string(u), "session", row.ID[:16])
 	return cookie, nil
 }
@@ -148,7 +148,7 @@ func (s *Sessions) End(ctx context.Context, cookie dispatch.Secret) (leave strin
 	if err := s.Store.EndSession(context.WithoutCancel(ctx), row.ID); err != nil {
 		return "", "", err
 	}
-	s.signIns.tokens.subjects.drop(row.Owner, dispatch.Secret(t.Access))
+	s.signIns.tokens.subjects.drop(ctx, row.Owner, dispatch.Secret(t.Access))
 	s.log.InfoContext(ctx, "audit", "action", "sign_out", "user", string(row.Owner), "session", row.ID[:16])
 	at, err := s.client.provider.endpoints(ctx)
 	if err != nil || at.EndSession == "" {
@@ -320,8 +320,10 @@ func (s *Sessions) seal(row *dispatch.Session, t sessionTokens) error {
 
 // placeOfSession returns the place that a session's tokens are bound to.
 func placeOfSession(r dispatch.Session) []string {
-	return []string{"sessions", r.ID, string(r.Owner), r.Issuer}
+	return sessionPlace(r.ID, string(r.Owner), r.Issuer)
 }
+
+func sessionPlace(id, owner, issuer string) []string { return []string{"sessions", id, owner, issuer} }
 
 // callerWith returns the user of a session with its access token, which came from the provider itself.
 func callerWith(row dispatch.Session, t sessionTokens) (Caller, error) {

@@ -327,7 +327,7 @@ func TestSessions_ForgedLogoutTokens(t *testing.T) {
 		}
 	}
 	access := s.opens(all, cookie, "alice").Token
-	for _, other := range []dispatch.Secret{"", "x.y.z", access, dispatch.Secret(strings.Repeat("x", maxToken+1))} {
+	for _, other := range []dispatch.Secret{"", "x.y.z", access, dispatch.Secret(strings.Repeat("x", MaxToken+1))} {
 		if err := all.EndByProvider(t.Context(), other); !dispatch.Is(err, dispatch.Invalid) {
 			t.Errorf("%.20s: %v", other.Reveal(), err)
 		}

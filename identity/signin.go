@@ -332,7 +332,7 @@ func (s *SignIns) signedInUser(ctx context.Context, a answer, nonce string) (dis
 	bad := func(err error) error {
 		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "identity.SignIn", Err: err, Text: "The identity provider did not return a valid identity. Try again; if it fails again, tell the operator of this service."}
 	}
-	if json.Unmarshal(a.body, &m) != nil || m.ID == "" || len(m.ID) > 2*maxToken {
+	if json.Unmarshal(a.body, &m) != nil || m.ID == "" || len(m.ID) > 2*MaxToken {
 		return "", "", bad(errors.New("no ID token"))
 	}
 	h, err := parseHeader(m.ID)

@@ -28,6 +28,9 @@ type source struct {
 	now      func() time.Time
 	subjects *subjects // nil: obtain needs no user's token
 	obtain   func(context.Context, wanted) (issued, error)
+	// elsewhere returns a token that another process obtained, for which no user's token is needed; zero if there is none. Only used
+	// with subjects.
+	elsewhere func(context.Context, wanted) (issued, error)
 
 	mu      sync.Mutex
 	held    *lru[dispatch.UserID, *holding]
@@ -55,16 +58,15 @@ type holding struct {
 	pause   time.Time // until when the failure is returned for subject
 }
 
-func newSource(now func() time.Time, subjects *subjects,
-	obtain func(context.Context, wanted) (issued, error)) *source {
-	return &source{now: now, subjects: subjects, obtain: obtain,
+func newSource(now func() time.Time, obtain func(context.Context, wanted) (issued, error)) *source {
+	return &source{now: now, obtain: obtain,
 		held: newLRU[dispatch.UserID, *holding](maxHeld), pending: map[dispatch.UserID]chan struct{}{}}
 }
 
 // token returns the identity's token. A token that expires soon is renewed in the background and given out meanwhile.
 func (s *source) token(ctx context.Context, id dispatch.UserID) (issued, error) {
-	for {
-		got, done, err := s.current(ctx, id)
+	for waited := false; ; waited = true {
+		got, done, err := s.current(ctx, id, waited)
 		if done == nil {
 			return got, err
 		}
@@ -75,8 +77,8 @@ func (s *source) token(ctx context.Context, id dispatch.UserID) (issued, error) 
 }
 
 // current returns the cached token, or a channel that is closed when the running request has ended, or why there is
-// none.
-func (s *source) current(ctx context.Context, id dispatch.UserID) (issued, <-chan struct{}, error) {
+// none. waited is whether the caller has waited for a request.
+func (s *source) current(ctx context.Context, id dispatch.UserID, waited bool) (issued, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, ok := s.held.get(id)
@@ -88,7 +90,7 @@ func (s *source) current(ctx context.Context, id dispatch.UserID) (issued, <-cha
 	if lasts && now.Before(h.renew) {
 		return h.issued, nil, nil
 	}
-	done, err := s.begin(ctx, id, h, now)
+	done, err := s.begin(ctx, id, h, now, waited)
 	switch {
 	case lasts:
 		return h.issued, nil, nil
@@ -99,18 +101,20 @@ func (s *source) current(ctx context.Context, id dispatch.UserID) (issued, <-cha
 }
 
 // begin starts to obtain a token for an identity, or joins the running request. While the last failure is valid, it
-// returns that. s.mu is held.
-func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now time.Time) (<-chan struct{}, error) {
+// returns that. If no process had a token of the user, that is valid only for callers that waited for it: it took no request to a provider,
+// and the user may have signed in at another process since. s.mu is held.
+func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now time.Time, waited bool) (<-chan struct{}, error) {
 	if done, ok := s.pending[id]; ok {
 		return done, nil
 	}
 	var subject dispatch.Secret
 	if s.subjects != nil {
-		if subject = s.subjects.of(id); subject == "" && s.subjects.grants == nil {
+		if subject = s.subjects.of(id); subject == "" && s.subjects.isOnlySource() {
 			return nil, errSubjectEnded
 		}
 	}
-	if h.failure != nil && h.subject == subject && now.Before(h.pause) {
+	signedOut := subject == "" && errors.Is(h.failure, errSubjectEnded)
+	if h.failure != nil && h.subject == subject && now.Before(h.pause) && (waited || !signedOut) {
 		return nil, h.failure
 	}
 	return s.start(ctx, wanted{id: id, subject: subject, held: h.token, refused: h.refused}), nil
@@ -172,11 +176,14 @@ func recovered(err *error) {
 	}
 }
 
-// obtainFor obtains a token; for a user who is not connected, with their grant. If the user's own token expires
-// meanwhile, it uses their grant.
+// obtainFor obtains a token; for a user who is not connected, one of another process, or with their grant. If the user's own token
+// expires meanwhile, it uses their grant.
 func (s *source) obtainFor(ctx context.Context, w wanted) (got issued, err error) {
 	if s.subjects == nil {
 		return s.obtain(ctx, w)
+	}
+	if got, err = s.elsewhere(ctx, w); err != nil || got.token != "" {
+		return got, err
 	}
 	for range 2 {
 		if w.subject, err = s.subjects.get(ctx, w.id); err != nil {
@@ -185,7 +192,7 @@ func (s *source) obtainFor(ctx context.Context, w wanted) (got issued, err error
 		if got, err = s.obtain(ctx, w); !errors.Is(err, errSubjectEnded) {
 			return got, err
 		}
-		s.subjects.drop(w.id, w.subject)
+		s.subjects.drop(ctx, w.id, w.subject)
 	}
 	return got, err
 }

@@ -96,6 +96,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 		b.fault("there is no HTTP client")
 		b.Client = upstream.New(upstream.Config{})
 	}
+	t.subjects.shared, t.subjects.log = c.SharedTokens, b.Log
 	b.client = newClient(b.Client, c.Now)
 	b.own = &provider{client: b.client, issuer: c.Issuer, insecure: c.Development}
 	if b.auth, b.authFault = newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey); c.ClientSecret == "" && c.ClientKey == "" {
@@ -185,7 +186,7 @@ func (b *tokensBuilder) shared(p Platform) *platform {
 		b.OnToken(p.Name, err)
 		return got, err
 	}
-	return &platform{p, newSource(b.Now, nil, obtain), func(ctx context.Context) (string, error) {
+	return &platform{p, newSource(b.Now, obtain), func(ctx context.Context) (string, error) {
 		_, err := account.token(ctx)
 		return "", err
 	}}
@@ -231,7 +232,8 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID, key.issuer}, " ")
 	x := &exchange{exchanger: e, name: name, locker: b.Locker, tokens: b.SharedTokens,
 		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{}, lanes)}}
-	s := &sharedExchange{x, newSource(b.Now, b.subjects, b.auditExchange(p.Name, x.obtain))}
+	s := &sharedExchange{x, newSource(b.Now, b.auditExchange(p.Name, x.obtain))}
+	s.source.subjects, s.source.elsewhere = b.subjects, x.obtainedElsewhere
 	b.exchanges[key] = s
 	return s
 }
@@ -250,13 +252,14 @@ func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Conte
 	}
 }
 
-// StoreUserToken stores a caller's verified token, so that the broker can act for the user until it expires. It stores nothing if the broker acts
-// for no users.
-func (t *Tokens) StoreUserToken(user dispatch.UserID, token dispatch.Secret, expires time.Time) {
-	if t = t.of(user); t.actsForNobody {
-		return
+// StoreUserToken stores a caller's verified token, so that every process can act for the user until it expires. It reports whether the
+// token is new to this process and stored, and stores nothing if the broker acts for no users.
+func (t *Tokens) StoreUserToken(ctx context.Context, user dispatch.UserID, token dispatch.Secret, expires time.Time) (stored bool) {
+	if t = t.of(user); t.actsForNobody || !t.subjects.store(user, subject{token, expires}) {
+		return false
 	}
-	t.subjects.store(user, subject{token, expires})
+	t.subjects.share(ctx, user, subject{token, expires})
+	return true
 }
 
 // Token returns the token with which to act for an account. Errors: SignInRequired, Misconfigured, Unavailable.
@@ -330,6 +333,9 @@ func (t *Tokens) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 		return err
 	}
 	t.subjects.forget(u)
+	if err := t.grants.vault.EraseTokens(ctx, u); err != nil {
+		return err
+	}
 	for _, p := range t.platforms {
 		if p.Access == dispatch.AccessUser {
 			p.source.drop(u)
@@ -451,10 +457,12 @@ type subject struct {
 	expires time.Time
 }
 
-// subjects keeps the last token of each of the users who sent requests most recently.
+// subjects keeps the last token of each of the users who sent requests most recently, to this process or another.
 type subjects struct {
 	now    func() time.Time
-	grants *grants // of users who are not connected; nil: there are none
+	shared TokenStore // nil: there is no other process
+	grants *grants    // of users who are not connected; nil: there are none
+	log    *slog.Logger
 	mu     sync.Mutex
 	held   *lru[dispatch.UserID, *subject]
 }
@@ -463,27 +471,60 @@ func newSubjects(now func() time.Time) *subjects {
 	return &subjects{now: now, held: newLRU[dispatch.UserID, *subject](maxSubjects)}
 }
 
-// store stores a token unless a known one lasts longer.
-func (s *subjects) store(user dispatch.UserID, offered subject) {
+// store stores a token in this process, and reports whether it did: not if the token is known, or a known one lasts longer.
+func (s *subjects) store(user dispatch.UserID, offered subject) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if held, ok := s.held.get(user); ok && (*held == offered || held.expires.After(offered.expires)) {
-		return
+		return false
 	}
 	offered.token = dispatch.Secret(strings.Clone(string(offered.token)))
 	s.held.put(user, &offered)
+	return true
 }
 
-// get returns a user's token, or obtains one with their grant. Errors: errSubjectEnded.
+// sharedName is the name under which processes share a user's own token.
+func sharedName(user dispatch.UserID) string { return "user " + string(user) }
+
+// share lets the other processes act for a user: any of them may visit the user's accounts.
+func (s *subjects) share(ctx context.Context, user dispatch.UserID, own subject) {
+	if s.shared == nil {
+		return
+	}
+	t := SharedToken{Name: sharedName(user), Owner: user, Token: own.token, Expires: own.expires, Longest: true}
+	if err := s.shared.Put(ctx, t); err != nil {
+		s.log.WarnContext(ctx, "sharing a user's token with other processes failed", "error", err)
+	}
+}
+
+// isOnlySource reports whether no other process and no grant can provide tokens.
+func (s *subjects) isOnlySource() bool { return s.shared == nil && s.grants == nil }
+
+// get returns a user's token, which another process may have received, or obtains one with their grant. Errors: errSubjectEnded.
 func (s *subjects) get(ctx context.Context, user dispatch.UserID) (dispatch.Secret, error) {
-	own := s.of(user)
-	switch {
-	case own != "":
+	if own := s.of(user); own != "" {
 		return own, nil
-	case s.grants == nil:
+	}
+	if own, err := s.receivedElsewhere(ctx, user); err != nil || own != "" {
+		return own, err
+	}
+	if s.grants == nil {
 		return "", errSubjectEnded
 	}
 	return s.grants.obtain(ctx, user, s)
+}
+
+// receivedElsewhere returns a user's token that another process received; "" if there is none.
+func (s *subjects) receivedElsewhere(ctx context.Context, user dispatch.UserID) (dispatch.Secret, error) {
+	if s.shared == nil {
+		return "", nil
+	}
+	token, expires, err := s.shared.Find(ctx, sharedName(user))
+	if err != nil || token == "" || !s.now().Before(expires) {
+		return "", err
+	}
+	s.store(user, subject{token, expires})
+	return token, nil
 }
 
 // of returns a user's token; "" if there is none that has not expired.
@@ -508,11 +549,25 @@ func (s *subjects) forget(user dispatch.UserID) {
 	s.held.drop(user)
 }
 
-// drop discards a token that its issuer no longer accepts.
-func (s *subjects) drop(user dispatch.UserID, token dispatch.Secret) {
+// drop discards a token that its issuer no longer accepts, in all processes.
+func (s *subjects) drop(ctx context.Context, user dispatch.UserID, token dispatch.Secret) {
+	expires, held := s.dropHere(user, token)
+	if !held || s.shared == nil {
+		return
+	}
+	if err := s.shared.Erase(ctx, sharedName(user), expires); err != nil {
+		s.log.WarnContext(ctx, "erasing a user's token that the identity provider refused failed", "error", err)
+	}
+}
+
+// dropHere discards a token in this process, and returns when it expires if it was held.
+func (s *subjects) dropHere(user dispatch.UserID, token dispatch.Secret) (expires time.Time, dropped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if held, ok := s.held.get(user); ok && held.token == token {
-		s.held.drop(user)
+	held, ok := s.held.get(user)
+	if !ok || held.token != token {
+		return time.Time{}, false
 	}
+	s.held.drop(user)
+	return held.expires, true
 }

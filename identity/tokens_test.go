@@ -59,7 +59,7 @@ func newTokens(t testing.TB, p *fakeProvider, change func(*TokensConfig)) *Token
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens.StoreUserToken(alice, subjectToken, time.Now().Add(time.Hour))
+	tokens.StoreUserToken(t.Context(), alice, subjectToken, time.Now().Add(time.Hour))
 	return tokens
 }
 
@@ -184,7 +184,7 @@ func TestToken_OneRequestForAll(t *testing.T) {
 				if _, ends := selfDescription(got.Secret.Reveal()); time.Until(ends) < 10*time.Second {
 					t.Fatalf("a token with %v left", time.Until(ends))
 				}
-				tokens.StoreUserToken(alice, subjectToken, time.Now().Add(time.Hour))
+				tokens.StoreUserToken(t.Context(), alice, subjectToken, time.Now().Add(time.Hour))
 			}
 			if n := p.count(pathToken); n > 6 {
 				t.Errorf("%d requests in 20 minutes", n)
@@ -354,7 +354,7 @@ func TestToken_FailureIsNotRepeatedAtOnce(t *testing.T) {
 			t.Errorf("%d exchanges", n)
 		}
 		p.token = issuing(time.Minute)
-		tokens.StoreUserToken(alice, "another.subject.token", time.Now().Add(2*time.Hour))
+		tokens.StoreUserToken(t.Context(), alice, "another.subject.token", time.Now().Add(2*time.Hour))
 		if _, err := tokens.Token(t.Context(), account("cdse")); err != nil {
 			t.Error(err)
 		}
@@ -438,10 +438,10 @@ func TestOffer(t *testing.T) {
 			}
 		}
 		signIn(alice)
-		tokens.StoreUserToken(alice, "short", time.Now().Add(time.Minute))
+		tokens.StoreUserToken(t.Context(), alice, "short", time.Now().Add(time.Minute))
 		signIn("another user")
-		tokens.StoreUserToken(alice, "long", time.Now().Add(5*time.Minute))
-		tokens.StoreUserToken(alice, "short", time.Now().Add(time.Minute)) // of another of her clients
+		tokens.StoreUserToken(t.Context(), alice, "long", time.Now().Add(5*time.Minute))
+		tokens.StoreUserToken(t.Context(), alice, "short", time.Now().Add(time.Minute)) // of another of her clients
 		if got, err := tokens.Token(t.Context(), account("cdse")); err != nil || got.Secret != "opaque-long" {
 			t.Errorf("%v, sent %q", err, sent)
 		}
@@ -470,7 +470,7 @@ func TestToken_ExpiredSubject(t *testing.T) {
 	if _, err := tokens.Token(t.Context(), account("cdse")); !dispatch.Is(err, dispatch.SignInRequired) {
 		t.Fatal(err)
 	}
-	tokens.StoreUserToken(alice, "fresh.subject.token", time.Now().Add(time.Minute))
+	tokens.StoreUserToken(t.Context(), alice, "fresh.subject.token", time.Now().Add(time.Minute))
 	if _, err := tokens.Token(t.Context(), account("cdse")); err != nil {
 		t.Error(err)
 	}

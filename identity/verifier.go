@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxToken    = 8 << 10          // bytes; longer tokens are refused unread
+	MaxToken    = 8 << 10          // bytes; longer tokens are refused unread
 	skew        = 60 * time.Second // tolerated difference between clocks
 	maxVerified = 10_000           // tokens remembered as verified
 )
@@ -63,6 +63,14 @@ func unauthenticated(cause error) error {
 
 // ErrExpired is wrapped by the error for a token whose only fault is that it has expired.
 var ErrExpired = errors.New("the token has expired")
+
+// ErrNoSubject is wrapped by the error for a token that names no user, and whose only fault that is, except perhaps for its times.
+// A new sign-in does not help: the issuer must be configured to add the claim.
+var ErrNoSubject = errors.New("the token has no sub")
+
+// ErrTooLong is wrapped by the error for a token of more than [MaxToken] bytes. A new sign-in does not help: the issuer must put less
+// into its tokens.
+var ErrTooLong = fmt.Errorf("the token has more than %d bytes", MaxToken)
 
 // Verifier verifies access tokens of one issuer. It is safe for concurrent use.
 type Verifier struct {
@@ -115,8 +123,8 @@ func (c Config) check() error {
 // Verify returns the caller who sent the token. The error for a token that is not valid wraps [ErrUnauthenticated], and
 // also [ErrExpired] if it has only expired. The error is Unavailable if the issuer's keys cannot be fetched.
 func (v *Verifier) Verify(ctx context.Context, token dispatch.Secret) (Caller, error) {
-	if len(token) > maxToken {
-		return Caller{}, unauthenticated(errors.New("the token is too long"))
+	if len(token) > MaxToken {
+		return Caller{}, unauthenticated(ErrTooLong)
 	}
 	sum := sha256.Sum256([]byte(token))
 	if c, ok := v.remembered(ctx, sum); ok {
@@ -183,7 +191,13 @@ func (v *Verifier) open(ctx context.Context, token dispatch.Secret, h header, ke
 	if err != nil {
 		return claims{}, err
 	}
-	return c, errors.Join(c.checkType(h), c.checkParties(v.config))
+	if err := errors.Join(c.checkType(h), c.checkParties(v.config)); err != nil {
+		return c, err
+	}
+	if c.subject == "" {
+		return c, ErrNoSubject
+	}
+	return c, nil
 }
 
 func staticKey(key crypto.PublicKey) oidc.KeySet {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,6 +47,44 @@ func rsHeader(changes fields) string {
 }
 
 func rsPayload(payload string) string { return sign(rs256.json(), payload, rsaKey()) }
+
+// TestVerify_SubjectsAreTextsOfAnyScript: a subject is accepted as it is, and not normalized: two spellings of one name are two users.
+func TestVerify_SubjectsAreTextsOfAnyScript(t *testing.T) {
+	v := verifierAt(t, newFakeProvider(), noon, nil)
+	for _, sub := range []string{"f:9e1d3a:j\u00fcrgen", "f:9e1d3a:ju\u0308rgen", "f:9e1d3a:\u5c71\u7530", "a b", strings.Repeat("\u00fc", 127)} {
+		c, err := v.Verify(t.Context(), dispatch.Secret(rsToken(fields{"sub": sub})))
+		if err != nil || c.Subject != sub || c.User != dispatch.UserID(issuer+" "+sub) {
+			t.Errorf("%q: %q, %v", sub, c.Subject, err)
+		}
+	}
+}
+
+// TestVerify_SaysWhatASignInCannotMend, and only where that is the only fault.
+func TestVerify_SaysWhatASignInCannotMend(t *testing.T) {
+	v := verifierAt(t, newFakeProvider(), noon, nil)
+	for name, test := range map[string]struct {
+		token string
+		want  error
+	}{
+		"no sub":                     {rsToken(fields{"sub": nil}), ErrNoSubject},
+		"no sub and no azp":          {rsToken(fields{"sub": nil, "azp": nil}), ErrNoSubject},
+		"no sub, another audience":   {rsToken(fields{"sub": nil, "aud": "another"}), nil},
+		"no sub, a client's own":     {rsToken(fields{"sub": nil, "clientHost": "192.0.2.1"}), nil},
+		"no sub, an ID token":        {rsToken(fields{"sub": nil, "typ": "ID"}), nil},
+		"no sub, signed by nobody":   {sign(`{"alg":"none"}`, bearer(noon).but(fields{"sub": nil}).json(), nil) + "c2ln", nil},
+		"sub with a control":         {rsToken(fields{"sub": "a\x00b"}), nil},
+		"too long, not even a token": {strings.Repeat("x", MaxToken+1), ErrTooLong},
+		"five hundred roles":         {rsToken(fields{"realm_access": fields{"roles": slices.Repeat([]string{"role-of-some-length"}, 500)}}), ErrTooLong},
+	} {
+		_, err := v.Verify(t.Context(), dispatch.Secret(test.token))
+		if !errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrNoSubject) != (test.want == ErrNoSubject) || errors.Is(err, ErrTooLong) != (test.want == ErrTooLong) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := (Verifiers{}).Verify(t.Context(), dispatch.Secret(strings.Repeat("x", MaxToken+1))); !errors.Is(err, ErrTooLong) {
+		t.Errorf("with several issuers: %v", err)
+	}
+}
 
 // Tokens that must be accepted.
 func TestVerify_AcceptsGoodTokens(t *testing.T) {
@@ -217,6 +256,15 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "23 sub a number", token: rsToken(fields{"sub": 42})},
 		{name: "23 sub with NUL", token: rsToken(fields{"sub": "a\x00b"})},
 		{name: "23 sub too long", token: rsToken(fields{"sub": strings.Repeat("s", 256)})},
+		{name: "23 sub too long in bytes", token: rsToken(fields{"sub": strings.Repeat("ü", 128)})},
+		{name: "23 sub with half a surrogate pair", token: rsToken(fields{"sub": json.RawMessage(`"a\ud83db"`)})},
+		{name: "23 sub with a line separator", token: rsToken(fields{"sub": "a\u2028b"})},
+		{name: "23 sub with a space that is none of ASCII", token: rsToken(fields{"sub": "a\u00a0b"})},
+		{name: "23 sub with a zero-width joiner", token: rsToken(fields{"sub": "a\u200db"})},
+		{name: "23 sub with a change of direction", token: rsToken(fields{"sub": "a\u202eb"})},
+		{name: "23 sub with a filler", token: rsToken(fields{"sub": "a\u3164b"})},
+		{name: "23 sub with a variation selector", token: rsToken(fields{"sub": "a\ufe0fb"})},
+		{name: "23 sub with a blank of braille", token: rsToken(fields{"sub": "a\u2800b"})},
 		{name: "24 ID token", token: rsToken(fields{"typ": "ID", "aud": audience})},
 		{name: "24 ID token without the claim typ", token: rsToken(fields{"typ": nil})},
 		{name: "25 refresh token", token: rsToken(fields{"typ": "Refresh"})},
@@ -229,7 +277,7 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "28 twice, written differently", token: rsPayload(`{"\u0061ud":"x",` + bearer(noon).json()[1:])},
 		{name: "28 twice, deeper", token: rsToken(fields{"x": json.RawMessage(`[{"y":{"a":1,"a":2}}]`)})},
 		{name: "28 twice in the header", token: sign(`{"alg":"RS256","kid":"rsa","kid":"ec"}`, bearer(noon).json(), rsaKey())},
-		{name: "29 too long", token: rsToken(fields{"x": strings.Repeat("x", maxToken)})},
+		{name: "29 too long", token: rsToken(fields{"x": strings.Repeat("x", MaxToken)})},
 		{name: "31 service account of Keycloak", token: rsToken(fields{"preferred_username": "service-account-portal"})},
 		{name: "31 service account by RFC 9068", token: rsToken(fields{"sub": "portal"})},
 		{name: "31 service account by client_id", token: rsToken(fields{"sub": "robot", "client_id": "robot"})},

@@ -106,17 +106,6 @@ func (s *Store) release(ctx context.Context, op string, u dispatch.UserID, id st
 	})
 }
 
-// ForeignHooks returns hooks whose secrets other keys sealed.
-func (s *Store) ForeignHooks(ctx context.Context, key string, n int) ([]dispatch.Hook, error) {
-	rows, err := s.queries(s.read).ListForeignHooks(ctx, key, int64(n))
-	return hooksOf(rows), fail("ForeignHooks", err)
-}
-
-// ResealHook stores the sealed secret of a hook.
-func (s *Store) ResealHook(ctx context.Context, h dispatch.Hook) error {
-	return fail("ResealHook", s.queries(s.write).ResealHook(ctx, h.Key, h.Text, h.ID))
-}
-
 // DueHooks returns hooks with due deliveries.
 func (s *Store) DueHooks(ctx context.Context, n, each int) (due []dispatch.Hook, err error) {
 	err = s.readOnly(ctx, s.read, "DueHooks", func(q tx, now int64) error {

@@ -69,20 +69,22 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 	for _, of := range []struct {
 		tables []string
 		join   string
-	}{{own.ofUsers, "WHERE t.owner = $1"}, {own.ofJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1"},
-		{own.ofTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1"},
-		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job <= 0"}} { // of no job: those of jobs came before
+		owner  string
+	}{{own.ofUsers, "WHERE t.owner = $1", string(u)}, {own.ofJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1", string(u)},
+		{own.ofTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1", string(u)},
+		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job <= 0", string(u)}, // of no job: those of jobs came before
+		{[]string{"revocations"}, "WHERE t.owner_hash = $1", u.Hash()}} {
 		for _, table := range of.tables {
 			if err == nil {
-				err = s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+of.join, u, yield)
+				err = s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+of.join, of.owner, yield)
 			}
 		}
 	}
 	return fail("Export", err)
 }
 
-func (s *Store) exportRows(ctx context.Context, table, text string, u dispatch.UserID, yield func(Owned) error) error {
-	rows, err := s.read.QueryContext(ctx, text, string(u))
+func (s *Store) exportRows(ctx context.Context, table, text, owner string, yield func(Owned) error) error {
+	rows, err := s.read.QueryContext(ctx, text, owner)
 	if err != nil {
 		return err
 	}
@@ -244,7 +246,7 @@ func forgetJob(ctx context.Context, q tx, id dispatch.JobID, ofJobs []string, de
 func revokeAll(ctx context.Context, q tx, u dispatch.UserID, now int64) (n int64, err error) {
 	grants, err := q.ListGrants(ctx, u)
 	for _, g := range grants {
-		kept, failed := q.KeepRevocation(ctx, now, u, g.ID)
+		kept, failed := keepRevocation(ctx, q, u, g.ID, now)
 		if failed != nil {
 			return 0, failed
 		}
@@ -266,7 +268,7 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, del
 		return err
 	}
 	for _, table := range own.ofUsers {
-		if table == "jobs" || table == "revocations" {
+		if table == "jobs" {
 			continue
 		}
 		if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE owner = $1", string(u)); err != nil {

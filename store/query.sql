@@ -891,6 +891,10 @@ ON CONFLICT (id) DO UPDATE SET hold = excluded.hold, hold_attention = excluded.h
 	sign_in_since = CASE WHEN excluded.sign_in_since > 0 AND accounts.sign_in_since > 0
 		AND accounts.hold > CAST(sqlc.arg(now) AS BIGINT) - 86400000000 THEN accounts.sign_in_since ELSE excluded.sign_in_since END;
 
+-- name: ListSignInHolds :many
+SELECT a.id FROM accounts a WHERE a.hold_attention = 'sign_in_required' AND a.hold > CAST(sqlc.arg(now) AS BIGINT)
+	AND a.id IN (SELECT c.account FROM owner_counts c WHERE c.owner = sqlc.arg(owner));
+
 -- name: FailWithoutSignIn :many
 UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = sqlc.arg(failure),
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = sqlc.arg(now), updated = sqlc.arg(now)
@@ -1113,9 +1117,6 @@ SELECT * FROM grants WHERE owner = $1 AND issuer = $2;
 -- name: ListGrants :many
 SELECT * FROM grants WHERE owner = $1 ORDER BY created, id;
 
--- name: ListForeignGrants :many
-SELECT * FROM grants WHERE key <> sqlc.arg(key) ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
-
 -- name: KeepGrant :exec
 INSERT INTO grants (id, owner, issuer, kind, key, sealed, created, renewed, expires)
 VALUES (sqlc.arg(id), sqlc.arg(owner), sqlc.arg(issuer), sqlc.arg(kind), sqlc.arg(key), sqlc.arg(sealed), sqlc.arg(created), sqlc.arg(renewed),
@@ -1132,18 +1133,21 @@ WHERE id = sqlc.arg(id) AND version = sqlc.arg(version) RETURNING *;
 DELETE FROM grants WHERE id = $1 AND owner = $2;
 
 -- name: KeepRevocation :execrows
-INSERT INTO revocations (id, owner, issuer, kind, key, sealed, created)
-SELECT g.id, g.owner, g.issuer, g.kind, g.key, g.sealed, CAST(sqlc.arg(now) AS BIGINT) FROM grants g
+INSERT INTO revocations (id, owner_hash, issuer, kind, key, sealed, created)
+SELECT g.id, CAST(sqlc.arg(owner_hash) AS TEXT), g.issuer, g.kind, g.key, g.sealed, CAST(sqlc.arg(now) AS BIGINT) FROM grants g
 WHERE g.owner = sqlc.arg(owner) AND g.id = sqlc.arg(id) ON CONFLICT (id) DO NOTHING;
 
 -- name: EraseRevocations :exec
-DELETE FROM revocations WHERE owner = $1 AND issuer = $2;
+DELETE FROM revocations WHERE owner_hash = $1 AND issuer = $2;
 
 -- name: EraseWithdrawn :one
 DELETE FROM grants WHERE id = $1 AND owner = $2 RETURNING issuer;
 
 -- name: ListRevocations :many
 SELECT * FROM revocations WHERE issuer = sqlc.arg(issuer) OR created < CAST(sqlc.arg(before) AS BIGINT) ORDER BY created, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: HasRevocation :one
+SELECT EXISTS (SELECT 1 FROM revocations WHERE id = $1) AS waits;
 
 -- name: EraseRevocation :exec
 DELETE FROM revocations WHERE id = $1;
@@ -1158,8 +1162,16 @@ DELETE FROM withdrawals WHERE owner = $1 AND issuer = $2;
 SELECT EXISTS (SELECT 1 FROM withdrawals WHERE owner = $1 AND issuer = $2) AS withdrawn;
 
 -- name: KeepToken :exec
-INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
-ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires;
+INSERT INTO tokens (name, owner, key, sealed, expires)
+VALUES (sqlc.arg(name), sqlc.arg(owner), sqlc.arg(key), sqlc.arg(sealed), sqlc.arg(expires))
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, key = excluded.key, sealed = excluded.sealed, expires = excluded.expires
+WHERE NOT CAST(sqlc.arg(longest) AS BOOLEAN) OR tokens.expires <= excluded.expires;
+
+-- name: EraseToken :exec
+DELETE FROM tokens WHERE name = $1 AND expires = $2;
+
+-- name: EraseTokens :exec
+DELETE FROM tokens WHERE owner = $1;
 
 -- name: UseOnce :execrows
 INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, '', '', $2) ON CONFLICT (name) DO NOTHING;
@@ -1600,12 +1612,6 @@ WHERE hook = sqlc.arg(hook) AND job = sqlc.arg(job) AND epoch = sqlc.arg(epoch) 
 -- name: ReleaseHook :exec
 -- Its receiver is tried at once, unless its last round ended after a time: then its pause stays.
 UPDATE hooks SET gone = FALSE, hold = CASE WHEN ran <= CAST(sqlc.arg(before) AS BIGINT) THEN 0 ELSE hold END WHERE id = sqlc.arg(id);
-
--- name: ListForeignHooks :many
-SELECT * FROM hooks WHERE key <> sqlc.arg(key) AND key <> '' ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
-
--- name: ResealHook :exec
-UPDATE hooks SET key = sqlc.arg(key), sealed = sqlc.arg(sealed) WHERE id = sqlc.arg(id);
 
 -- name: ListDeliveries :many
 SELECT * FROM deliveries WHERE hook = sqlc.arg(hook) ORDER BY happened DESC, job DESC, epoch DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);

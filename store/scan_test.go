@@ -27,8 +27,6 @@ var scans = map[string]string{
 	"eraseRevocations":     "a row for each grant that could not be revoked yet",
 	"getInstallation":      "one row",
 	"listAccounts":         "an operator exports or forgets a user",
-	"listForeignGrants":    "the key of the vault was changed",
-	"listForeignHooks":     "the key of the vault was changed",
 	"listLivePlatforms":    "a row for each owner at an account; at the start, and when operators ask",
 	"listMarkedTasks":      "ends at its limit; the marks of these tasks are then deleted",
 	"listOperatorHolds":    "a row for each hold of an operator",

@@ -27,32 +27,42 @@ func (s *Store) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant
 	return grantsOf(rows), fail("Grants", err)
 }
 
-// ForeignGrants returns up to n grants that are not sealed with the given key.
-func (s *Store) ForeignGrants(ctx context.Context, key string, n int) ([]dispatch.Grant, error) {
-	rows, err := s.queries(s.read).ListForeignGrants(ctx, key, int64(n))
-	return grantsOf(rows), fail("ForeignGrants", err)
-}
-
-// KeepGrant stores a new grant in place of its owner's previous one at that provider.
+// KeepGrant stores a new grant in place of its owner's previous one at that provider, and ends the holds that it makes untrue. The
+// accounts' rows are written last, as in Wake.
 func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
-	return s.in(ctx, s.write, "KeepGrant", func(q tx, _ int64) error {
+	return s.in(ctx, s.write, "KeepGrant", func(q tx, now int64) error {
 		if g.Kind == dispatch.OfflineGrant {
 			if err := q.EndWithdrawal(ctx, g.Owner, g.Issuer); err != nil {
 				return err
 			}
-			if err := q.EraseRevocations(ctx, g.Owner, g.Issuer); err != nil {
+			if err := q.EraseRevocations(ctx, g.Owner.Hash(), g.Issuer); err != nil {
 				return err
 			}
 		}
-		return q.KeepGrant(ctx, query.KeepGrantParams{ID: g.ID, Owner: g.Owner, Issuer: g.Issuer,
+		err := q.KeepGrant(ctx, query.KeepGrantParams{ID: g.ID, Owner: g.Owner, Issuer: g.Issuer,
 			Kind: g.Kind, Key: g.Key, Sealed: g.Text, Created: micros(g.Created), Renewed: micros(g.Renewed), Expires: micros(g.Expires)})
+		if err != nil {
+			return err
+		}
+		return endSignInHolds(ctx, q, g.Owner, now)
 	})
+}
+
+// endSignInHolds ends the holds of a user's own accounts that wait for the user's sign-in, and wakes these accounts.
+func endSignInHolds(ctx context.Context, q tx, u dispatch.UserID, now int64) error {
+	accounts, err := q.ListSignInHolds(ctx, now, u)
+	for _, a := range accounts {
+		if a.Identity() == string(u) {
+			err = errors.Join(err, q.Hold(ctx, query.HoldParams{ID: a, Now: now}), q.Wake(ctx, a, now))
+		}
+	}
+	return err
 }
 
 // Withdraw takes a grant out of use because its owner withdrew the permission.
 func (s *Store) Withdraw(ctx context.Context, u dispatch.UserID, id string) error {
 	return s.in(ctx, s.write, "Withdraw", func(q tx, now int64) error {
-		rows, err := q.KeepRevocation(ctx, now, u, id)
+		rows, err := keepRevocation(ctx, q, u, id, now)
 		if err != nil {
 			return err
 		}
@@ -67,24 +77,34 @@ func (s *Store) Withdraw(ctx context.Context, u dispatch.UserID, id string) erro
 	})
 }
 
+func keepRevocation(ctx context.Context, q tx, u dispatch.UserID, id string, now int64) (int64, error) {
+	return q.KeepRevocation(ctx, query.KeepRevocationParams{OwnerHash: u.Hash(), Now: now, Owner: u, ID: id})
+}
+
 // HasWithdrawn reports whether the user withdrew the permission and has not given it again.
 func (s *Store) HasWithdrawn(ctx context.Context, u dispatch.UserID, issuer string) (bool, error) {
 	withdrawn, err := s.queries(s.read).HasWithdrawn(ctx, u, issuer)
 	return withdrawn, fail("HasWithdrawn", err)
 }
 
-// Revocations returns up to n grants that are still to be revoked at a provider, or are pending since before a time.
-func (s *Store) Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]dispatch.Grant, error) {
+// Revocations returns up to n revocations that are pending at a provider, or since before a time.
+func (s *Store) Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]dispatch.Revocation, error) {
 	rows, err := s.queries(s.read).ListRevocations(ctx, issuer, micros(before), int64(n))
-	grants := make([]dispatch.Grant, len(rows))
+	pending := make([]dispatch.Revocation, len(rows))
 	for i, r := range rows {
-		grants[i] = dispatch.Grant{ID: r.ID, Owner: r.Owner, Issuer: r.Issuer, Kind: r.Kind, Created: at(r.Created),
+		pending[i] = dispatch.Revocation{ID: r.ID, OwnerHash: r.OwnerHash, Issuer: r.Issuer, Kind: r.Kind, Created: at(r.Created),
 			Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
 	}
-	return grants, fail("Revocations", err)
+	return pending, fail("Revocations", err)
 }
 
-// EraseRevocation deletes a grant that was revoked at the provider.
+// HasRevocation reports whether a revocation is still pending.
+func (s *Store) HasRevocation(ctx context.Context, id string) (bool, error) {
+	waits, err := s.queries(s.read).HasRevocation(ctx, id)
+	return waits, fail("HasRevocation", err)
+}
+
+// EraseRevocation deletes a revocation that is over.
 func (s *Store) EraseRevocation(ctx context.Context, id string) error {
 	return fail("EraseRevocation", s.queries(s.write).EraseRevocation(ctx, id))
 }
@@ -108,9 +128,20 @@ func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) er
 	return noGrant("EraseGrant", err)
 }
 
-// KeepToken stores a token that processes share under a name, until it expires.
-func (s *Store) KeepToken(ctx context.Context, name string, sealed dispatch.Sealed, expires time.Time) error {
-	return fail("KeepToken", s.queries(s.write).KeepToken(ctx, query.KeepTokenParams{Name: name, Key: sealed.Key, Sealed: sealed.Text, Expires: micros(expires)}))
+// KeepToken stores a token that processes share, until it expires.
+func (s *Store) KeepToken(ctx context.Context, t dispatch.SealedToken) error {
+	return fail("KeepToken", s.queries(s.write).KeepToken(ctx, query.KeepTokenParams{Name: t.Name, Owner: t.Owner, Key: t.Key, Sealed: t.Text,
+		Expires: micros(t.Expires), Longest: t.Longest}))
+}
+
+// EraseToken deletes the token under a name if it expires at that time.
+func (s *Store) EraseToken(ctx context.Context, name string, expires time.Time) error {
+	return fail("EraseToken", s.queries(s.write).EraseToken(ctx, name, micros(expires)))
+}
+
+// EraseTokens deletes all shared tokens of a user.
+func (s *Store) EraseTokens(ctx context.Context, u dispatch.UserID) error {
+	return fail("EraseTokens", s.queries(s.write).EraseTokens(ctx, u))
 }
 
 // UseOnce reports whether a name is used for the first time. Purge deletes the name after until.

@@ -54,9 +54,6 @@ func TestGrants(t *testing.T) {
 		if _, err := s.RenewGrant(ctx, want); !dispatch.Is(err, dispatch.Conflict) {
 			t.Errorf("a renewal of what has changed: %v", err)
 		}
-		if foreign, err := s.ForeignGrants(ctx, "k2", 10); err != nil || len(foreign) != 1 || foreign[0].ID != "b1" {
-			t.Errorf("foreign %v, %v", foreign, err)
-		}
 		if err := s.EraseGrant(ctx, "bob", "a2"); !dispatch.Is(err, dispatch.NotFound) {
 			t.Errorf("another's grant: %v", err)
 		}
@@ -76,7 +73,7 @@ func TestTokens_Expire(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		ctx, end := t.Context(), time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 		for name, expires := range map[string]time.Time{"lasts": end, "ended": time.Now().Add(-time.Hour)} {
-			if err := s.KeepToken(ctx, name, dispatch.Sealed{Key: "k", Text: name}, expires); err != nil {
+			if err := s.KeepToken(ctx, dispatch.SealedToken{Name: name, Sealed: dispatch.Sealed{Key: "k", Text: name}, Expires: expires}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -86,6 +83,84 @@ func TestTokens_Expire(t *testing.T) {
 		for _, name := range []string{"ended", "never"} {
 			if _, _, err := s.FindToken(ctx, name); !dispatch.Is(err, dispatch.NotFound) {
 				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// TestTokens_BelongToTheirUsers: a token takes the place of another one unless a longer one must stay, and is erased by its user or its expiry.
+func TestTokens_BelongToTheirUsers(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		ctx, end := t.Context(), time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
+		keep := func(name, text string, owner dispatch.UserID, expires time.Time, longest bool) {
+			t.Helper()
+			token := dispatch.SealedToken{Name: name, Owner: owner, Sealed: dispatch.Sealed{Key: "k", Text: text}, Expires: expires, Longest: longest}
+			if err := s.KeepToken(ctx, token); err != nil {
+				t.Fatal(err)
+			}
+		}
+		is := func(name, want string) {
+			t.Helper()
+			if got, _, err := s.FindToken(ctx, name); got.Text != want || want == "" && !dispatch.Is(err, dispatch.NotFound) {
+				t.Errorf("%s is %q, %v; want %q", name, got.Text, err, want)
+			}
+		}
+		keep("a", "first", "ann", end, true)
+		keep("a", "shorter", "ann", end.Add(-time.Minute), true)
+		is("a", "first")
+		keep("a", "as long", "ann", end, true)
+		is("a", "as long")
+		keep("a", "newest", "ann", end.Add(-time.Minute), false)
+		is("a", "newest")
+		if err := s.EraseToken(ctx, "a", end); err != nil {
+			t.Fatal(err)
+		}
+		is("a", "newest")
+		if err := s.EraseToken(ctx, "a", end.Add(-time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		is("a", "")
+		keep("a1", "x", "ann", end, false)
+		keep("a2", "x", "ann", end, false)
+		keep("b", "x", "bob", end, false)
+		keep("n", "x", "", end, false)
+		if err := s.EraseTokens(ctx, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{"a1": "", "a2": "", "b": "x", "n": "x"} {
+			is(name, want)
+		}
+	})
+}
+
+// TestKeepGrant_EndsHoldsForTheSignIn of its owner only, and no hold for another reason.
+func TestKeepGrant_EndsHoldsForTheSignIn(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		why := map[dispatch.Account]dispatch.Attention{"p/ann": dispatch.NeedsSignIn, "q/ann": dispatch.Unreachable, "p/bob": dispatch.NeedsSignIn}
+		wakes := map[dispatch.Account]int64{}
+		for a, why := range why {
+			d := drafts(1)
+			d[0].Owner, d[0].Account = dispatch.UserID(a.Identity()), a
+			if _, err := s.Accept(ctx, dispatch.Key{}, nil, d); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Hold(ctx, a, time.Hour, why, "because"); err != nil {
+				t.Fatal(err)
+			}
+			g, err := s.Agenda(ctx, a, 1, 0)
+			if err != nil || g.Why != why {
+				t.Fatal(g.Why, err)
+			}
+			wakes[a] = g.Wakes
+		}
+		if err := s.KeepGrant(ctx, grant("a", "ann")); err != nil {
+			t.Fatal(err)
+		}
+		for a, why := range why {
+			g, err := s.Agenda(ctx, a, 1, 0)
+			if ended := a == "p/ann"; err != nil || (g.Why == dispatch.None) != ended || !ended && g.Why != why || (g.Wakes > wakes[a]) != ended || g.Hold.After(g.Now) == ended {
+				t.Errorf("%s is held until %v, it is %v, because of %q, and has %d wakes after %d, %v", a, g.Hold, g.Now, g.Why, g.Wakes, wakes[a], err)
 			}
 		}
 	})
@@ -136,6 +211,9 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 			}
 			var ids []string
 			for _, r := range rows {
+				if waits, err := s.HasRevocation(ctx, r.ID); err != nil || !waits {
+					t.Errorf("revocation %s: waits %v, %v", r.ID, waits, err)
+				}
 				if ids = append(ids, r.ID); r.Text != "sealed "+r.ID || r.Key != "k1" || r.Created.IsZero() || r.Issuer != "https://idp" {
 					t.Errorf("revocation %+v", r)
 				}
@@ -159,6 +237,9 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 		ok(s.Withdraw(ctx, "bob", "b1"))
 		withdrawn("ann", true, "a1", "b1")
 		ok(s.EraseRevocation(ctx, "b1"))
+		if waits, err := s.HasRevocation(ctx, "b1"); err != nil || waits {
+			t.Errorf("an erased revocation: waits %v, %v", waits, err)
+		}
 		withdrawn("bob", true, "a1")
 		session := grant("a2", "ann")
 		session.Kind = dispatch.SessionGrant

@@ -63,14 +63,6 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	return a, err
 }
 
-// checkVaultKeys returns nil if the configured keys open everything in the vault, or if no keys are configured.
-func (a *access) checkVaultKeys(ctx context.Context) error {
-	if a.ring == nil {
-		return nil
-	}
-	return identity.Readable(ctx, a.vault, a.ring)
-}
-
 // pageFor returns the address of the page where a user restores their access to a platform: the page to link accounts if the
 // driver uses linked accounts, otherwise the page to give permission. Without public_url, accounts are linked at the identity
 // provider's own page. "" means that there is no page.
@@ -106,8 +98,8 @@ func (a *access) serve(c *api.Config) error {
 	c.Grants, c.AsUser, c.Linked, c.Away = a, a.asUser, a.linked, a.ring != nil && a.comeTo != "" && len(a.asUser) > 0
 	c.SignInLink = a.Link
 	c.OnRequest = func(ctx context.Context, caller identity.Caller) {
-		a.StoreUserToken(caller.User, caller.Token, caller.Expires)
-		a.broker.HandleSignIn(ctx, caller.User)
+		isNew := a.StoreUserToken(ctx, caller.User, caller.Token, caller.Expires)
+		a.broker.HandleSignIn(ctx, caller.User, isNew)
 	}
 	c.OnAccessChanged = a.broker.HandleAccessChange
 	if a.comeTo == "" {

@@ -88,8 +88,8 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	if err != nil {
 		return nil, err
 	}
-	if err := access.checkVaultKeys(ctx); err != nil {
-		log.Error("stored permissions cannot be decrypted; the jobs of their users wait", "error", err)
+	if err := identity.Readable(ctx, kept, access.ring); err != nil {
+		log.Error("the keys of the vault do not open everything; permissions and hooks that need other keys are not used", "error", err)
 	}
 	installation, err := kept.Installation(ctx)
 	if err != nil {

@@ -260,7 +260,7 @@ func askDatabase(ctx context.Context, settings *config.Config) error {
 	}
 	defer s.Close()
 	ring, err := keyring(settings)
-	if err == nil && ring != nil {
+	if err == nil {
 		err = identity.Readable(ctx, s, ring)
 	}
 	return errors.Join(s.Ping(ctx), err)

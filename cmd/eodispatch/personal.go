@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,7 +122,7 @@ func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.
 	for _, n := range deleted {
 		rows += n
 	}
-	newLog(settings.Log, c.err).Info("audit", "action", "forget", "user_sha256", fmt.Sprintf("%x", sha256.Sum256([]byte(user))), "jobs", deleted["jobs"], "rows", rows)
+	newLog(settings.Log, c.err).Info("audit", "action", "forget", "user_sha256", user.Hash(), "jobs", deleted["jobs"], "rows", rows)
 	fmt.Fprintf(c.out, "%d jobs, %d rows in all\n", deleted["jobs"], rows)
 	if revocations > 0 {
 		fmt.Fprintf(c.out, "%d permissions to act for the user are revoked at the identity provider, and then deleted, when a broker runs\n", revocations)

@@ -106,6 +106,51 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 	}
 }
 
+// TestReplicas_FirstJobsOfUsersAreNotHeld: each user sends one request, to one of two replicas, and either may visit the user's account. With
+// and without permissions from sessions no user is asked to sign in, and all jobs run. A user without any valid token is, and the next
+// request with one continues the job, whichever replica gets it.
+func TestReplicas_FirstJobsOfUsersAreNotHeld(t *testing.T) {
+	const users = 30
+	for _, grants := range []string{"false", "true"} {
+		t.Run("session grants "+grants, func(t *testing.T) {
+			w := startWorld(t)
+			tables, key := postgres.Database(t), named("k")
+			var replicas []*executable.Program
+			for range 2 {
+				p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key), "EODISPATCH_IDENTITY_SESSION_GRANTS="+grants)...)
+				t.Cleanup(func() { p.Stop(t) })
+				replicas = append(replicas, p)
+			}
+			var all sync.WaitGroup
+			for i := range users {
+				user := fmt.Sprint("user", i)
+				w.IdP.Link(user, user+"-p")
+				all.Go(func() {
+					if _, err := as(w, replicas[i%2].Address, user, nil).submit(t.Context(), openEORequest(w)); err != nil {
+						t.Errorf("%s: %v", user, err)
+					}
+				})
+			}
+			all.Wait()
+			started(t, w, users)
+			for i, p := range replicas {
+				if strings.Contains(p.Log.String(), `"msg":"account held"`) {
+					t.Errorf("replica %d held an account:\n%s", i, p.Log)
+				}
+			}
+			expired := map[string]any{"exp": time.Now().Add(-10 * time.Second).Unix()} // clocks may differ by that much
+			late, err := as(w, replicas[0].Address, "alice", expired).submit(t.Context(), openEORequest(w))
+			if err != nil || late.Attention == nil || !strings.Contains(late.Attention.Message, "Sign in again") {
+				t.Fatalf("without a token: %+v, %v", late, err)
+			}
+			if _, err := as(w, replicas[1].Address, "alice", nil).job(t.Context(), late.ID); err != nil {
+				t.Fatal(err)
+			}
+			started(t, w, users+1)
+		})
+	}
+}
+
 // attended waits until a job shows an attention, which may be later than the response to its submission.
 func (c client) attended(t *testing.T, id int64) job {
 	t.Helper()

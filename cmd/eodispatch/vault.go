@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,13 +46,13 @@ func (v *vaultRotateCommand) Run(c console) (err error) {
 		return config.Faults{{Where: "configuration", Key: "vault.keys", Text: "is missing: there is nothing to rotate"}}
 	}
 	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
-		n, err := identity.Rotate(ctx, kept, ring)
-		fmt.Fprintf(c.out, "encrypted %d grants with the first key\n", n)
-		hooks, failed := identity.NewHookSecrets(ring).Rotate(ctx, kept)
-		if hooks > 0 {
-			fmt.Fprintf(c.out, "encrypted %d secrets of hooks with the first key\n", hooks)
+		rotated, err := identity.Rotate(ctx, kept, ring)
+		counts := make([]string, len(rotated))
+		for i, r := range rotated {
+			counts[i] = fmt.Sprintf("%d %s", r.Rows, r.What)
 		}
-		return errors.Join(err, failed)
+		fmt.Fprintf(c.out, "encrypted with the first key: %s\n", strings.Join(counts, ", "))
+		return err
 	})
 }
 

@@ -150,7 +150,7 @@ func (f *Facade) write(w http.ResponseWriter, answer refusal, p facade.Problem) 
 	for name, value := range p.Header {
 		h.Set(name, value)
 	}
-	if answer.status == http.StatusUnauthorized {
+	if answer.status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
 	h.Set("Content-Type", "application/json")

@@ -157,13 +157,13 @@ type Process struct {
 }
 
 type Revocation struct {
-	ID      string
-	Owner   dispatch.UserID
-	Issuer  string
-	Kind    dispatch.GrantKind
-	Key     string
-	Sealed  string
-	Created int64
+	ID        string
+	OwnerHash string
+	Issuer    string
+	Kind      dispatch.GrantKind
+	Key       string
+	Sealed    string
+	Created   int64
 }
 
 type Session struct {

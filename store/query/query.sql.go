@@ -2046,11 +2046,29 @@ func (q *Queries) EraseRevocation(ctx context.Context, id string) error {
 }
 
 const eraseRevocations = `-- name: EraseRevocations :exec
-DELETE FROM revocations WHERE owner = $1 AND issuer = $2
+DELETE FROM revocations WHERE owner_hash = $1 AND issuer = $2
 `
 
-func (q *Queries) EraseRevocations(ctx context.Context, owner dispatch.UserID, issuer string) error {
-	_, err := q.db.ExecContext(ctx, eraseRevocations, owner, issuer)
+func (q *Queries) EraseRevocations(ctx context.Context, ownerHash string, issuer string) error {
+	_, err := q.db.ExecContext(ctx, eraseRevocations, ownerHash, issuer)
+	return err
+}
+
+const eraseToken = `-- name: EraseToken :exec
+DELETE FROM tokens WHERE name = $1 AND expires = $2
+`
+
+func (q *Queries) EraseToken(ctx context.Context, name string, expires int64) error {
+	_, err := q.db.ExecContext(ctx, eraseToken, name, expires)
+	return err
+}
+
+const eraseTokens = `-- name: EraseTokens :exec
+DELETE FROM tokens WHERE owner = $1
+`
+
+func (q *Queries) EraseTokens(ctx context.Context, owner dispatch.UserID) error {
+	_, err := q.db.ExecContext(ctx, eraseTokens, owner)
 	return err
 }
 
@@ -3040,6 +3058,17 @@ func (q *Queries) HasPrunedFailure(ctx context.Context, task int64) (bool, error
 	return pruned, err
 }
 
+const hasRevocation = `-- name: HasRevocation :one
+SELECT EXISTS (SELECT 1 FROM revocations WHERE id = $1) AS waits
+`
+
+func (q *Queries) HasRevocation(ctx context.Context, id string) (bool, error) {
+	row := q.db.QueryRowContext(ctx, hasRevocation, id)
+	var waits bool
+	err := row.Scan(&waits)
+	return waits, err
+}
+
 const hasWithdrawn = `-- name: HasWithdrawn :one
 SELECT EXISTS (SELECT 1 FROM withdrawals WHERE owner = $1 AND issuer = $2) AS withdrawn
 `
@@ -3402,13 +3431,25 @@ func (q *Queries) KeepResult(ctx context.Context, job dispatch.JobID, body strin
 }
 
 const keepRevocation = `-- name: KeepRevocation :execrows
-INSERT INTO revocations (id, owner, issuer, kind, key, sealed, created)
-SELECT g.id, g.owner, g.issuer, g.kind, g.key, g.sealed, CAST($1 AS BIGINT) FROM grants g
-WHERE g.owner = $2 AND g.id = $3 ON CONFLICT (id) DO NOTHING
+INSERT INTO revocations (id, owner_hash, issuer, kind, key, sealed, created)
+SELECT g.id, CAST($1 AS TEXT), g.issuer, g.kind, g.key, g.sealed, CAST($2 AS BIGINT) FROM grants g
+WHERE g.owner = $3 AND g.id = $4 ON CONFLICT (id) DO NOTHING
 `
 
-func (q *Queries) KeepRevocation(ctx context.Context, now int64, owner dispatch.UserID, iD string) (int64, error) {
-	result, err := q.db.ExecContext(ctx, keepRevocation, now, owner, iD)
+type KeepRevocationParams struct {
+	OwnerHash string
+	Now       int64
+	Owner     dispatch.UserID
+	ID        string
+}
+
+func (q *Queries) KeepRevocation(ctx context.Context, arg KeepRevocationParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, keepRevocation,
+		arg.OwnerHash,
+		arg.Now,
+		arg.Owner,
+		arg.ID,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -3416,23 +3457,29 @@ func (q *Queries) KeepRevocation(ctx context.Context, now int64, owner dispatch.
 }
 
 const keepToken = `-- name: KeepToken :exec
-INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
-ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires
+INSERT INTO tokens (name, owner, key, sealed, expires)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, key = excluded.key, sealed = excluded.sealed, expires = excluded.expires
+WHERE NOT CAST($6 AS BOOLEAN) OR tokens.expires <= excluded.expires
 `
 
 type KeepTokenParams struct {
 	Name    string
+	Owner   dispatch.UserID
 	Key     string
 	Sealed  string
 	Expires int64
+	Longest bool
 }
 
 func (q *Queries) KeepToken(ctx context.Context, arg KeepTokenParams) error {
 	_, err := q.db.ExecContext(ctx, keepToken,
 		arg.Name,
+		arg.Owner,
 		arg.Key,
 		arg.Sealed,
 		arg.Expires,
+		arg.Longest,
 	)
 	return err
 }
@@ -4746,86 +4793,6 @@ func (q *Queries) ListFinishedRuns(ctx context.Context, arg ListFinishedRunsPara
 			&i.Task,
 			&i.SendBy,
 			&i.Moved,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listForeignGrants = `-- name: ListForeignGrants :many
-SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE key <> $1 ORDER BY id LIMIT CAST($2 AS BIGINT)
-`
-
-func (q *Queries) ListForeignGrants(ctx context.Context, key string, n int64) ([]Grant, error) {
-	rows, err := q.db.QueryContext(ctx, listForeignGrants, key, n)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Grant
-	for rows.Next() {
-		var i Grant
-		if err := rows.Scan(
-			&i.ID,
-			&i.Owner,
-			&i.Issuer,
-			&i.Kind,
-			&i.Key,
-			&i.Sealed,
-			&i.Created,
-			&i.Renewed,
-			&i.Expires,
-			&i.Version,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listForeignHooks = `-- name: ListForeignHooks :many
-SELECT id, owner, url, statuses, key, sealed, gone, hold, failures, ran, created, kind, job, task FROM hooks WHERE key <> $1 AND key <> '' ORDER BY id LIMIT CAST($2 AS BIGINT)
-`
-
-func (q *Queries) ListForeignHooks(ctx context.Context, key string, n int64) ([]Hook, error) {
-	rows, err := q.db.QueryContext(ctx, listForeignHooks, key, n)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Hook
-	for rows.Next() {
-		var i Hook
-		if err := rows.Scan(
-			&i.ID,
-			&i.Owner,
-			&i.Url,
-			&i.Statuses,
-			&i.Key,
-			&i.Sealed,
-			&i.Gone,
-			&i.Hold,
-			&i.Failures,
-			&i.Ran,
-			&i.Created,
-			&i.Kind,
-			&i.Job,
-			&i.Task,
 		); err != nil {
 			return nil, err
 		}
@@ -6277,7 +6244,7 @@ func (q *Queries) ListRemovable(ctx context.Context, arg ListRemovableParams) ([
 }
 
 const listRevocations = `-- name: ListRevocations :many
-SELECT id, owner, issuer, kind, key, sealed, created FROM revocations WHERE issuer = $1 OR created < CAST($2 AS BIGINT) ORDER BY created, id LIMIT CAST($3 AS BIGINT)
+SELECT id, owner_hash, issuer, kind, key, sealed, created FROM revocations WHERE issuer = $1 OR created < CAST($2 AS BIGINT) ORDER BY created, id LIMIT CAST($3 AS BIGINT)
 `
 
 func (q *Queries) ListRevocations(ctx context.Context, issuer string, before int64, n int64) ([]Revocation, error) {
@@ -6291,7 +6258,7 @@ func (q *Queries) ListRevocations(ctx context.Context, issuer string, before int
 		var i Revocation
 		if err := rows.Scan(
 			&i.ID,
-			&i.Owner,
+			&i.OwnerHash,
 			&i.Issuer,
 			&i.Kind,
 			&i.Key,
@@ -6552,6 +6519,34 @@ func (q *Queries) ListSetAside(ctx context.Context, n int64) ([]Job, error) {
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSignInHolds = `-- name: ListSignInHolds :many
+SELECT a.id FROM accounts a WHERE a.hold_attention = 'sign_in_required' AND a.hold > CAST($1 AS BIGINT)
+	AND a.id IN (SELECT c.account FROM owner_counts c WHERE c.owner = $2)
+`
+
+func (q *Queries) ListSignInHolds(ctx context.Context, now int64, owner dispatch.UserID) ([]dispatch.Account, error) {
+	rows, err := q.db.QueryContext(ctx, listSignInHolds, now, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.Account
+	for rows.Next() {
+		var id dispatch.Account
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -8934,15 +8929,6 @@ func (q *Queries) RenewSyncRun(ctx context.Context, lapses int64, iD dispatch.Jo
 		return 0, err
 	}
 	return result.RowsAffected()
-}
-
-const resealHook = `-- name: ResealHook :exec
-UPDATE hooks SET key = $1, sealed = $2 WHERE id = $3
-`
-
-func (q *Queries) ResealHook(ctx context.Context, key string, sealed string, iD string) error {
-	_, err := q.db.ExecContext(ctx, resealHook, key, sealed, iD)
-	return err
 }
 
 const reserveIDs = `-- name: ReserveIDs :one

@@ -425,7 +425,7 @@ func (h *history) read() {
 func (h *history) signIn() {
 	p := h.anyone()
 	u := users[h.rand.IntN(len(users))]
-	go p.HandleSignIn(context.Background(), u)
+	go p.HandleSignIn(context.Background(), u, false)
 }
 
 // crash kills a process and starts another after a while.

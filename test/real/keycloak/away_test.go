@@ -359,7 +359,7 @@ func TestGrants_OfASession(t *testing.T) {
 	caller, err := verifier.Verify(t.Context(), signIn(t, s, "finn", "portal"))
 	must(t, err)
 	account := dispatch.Account("P/" + string(caller.User))
-	tokens.StoreUserToken(caller.User, caller.Token, caller.Expires)
+	tokens.StoreUserToken(t.Context(), caller.User, caller.Token, caller.Expires)
 	_, err = tokens.Token(t.Context(), account)
 	must(t, err)
 	grants, err := tokens.Grants(t.Context(), caller.User)

@@ -77,7 +77,7 @@ func get(t *testing.T, c identity.TokensConfig, subject dispatch.Secret) (dispat
 	t.Helper()
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
-	tokens.StoreUserToken("u", subject, time.Now().Add(time.Hour))
+	tokens.StoreUserToken(t.Context(), "u", subject, time.Now().Add(time.Hour))
 	return tokens.Token(t.Context(), accountOf(c))
 }
 
@@ -478,7 +478,7 @@ func TestDrivers_Passthrough(t *testing.T) {
 	must(t, err)
 	over, err := expired(s)
 	must(t, err)
-	tokens.StoreUserToken("u", over, time.Now())
+	tokens.StoreUserToken(t.Context(), "u", over, time.Now())
 	_, err = tokens.Token(t.Context(), "P/u")
 	wants(t, err, dispatch.SignInRequired, again)
 }

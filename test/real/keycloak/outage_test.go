@@ -85,24 +85,26 @@ func (turn *tokenProxy) beginRenewal() (done func()) {
 // tokenStore is an identity.TokenStore in memory, which replicas share. It does not encrypt the tokens.
 type tokenStore struct {
 	mu   sync.Mutex
-	held map[string]identityToken
-}
-
-type identityToken struct {
-	token   dispatch.Secret
-	expires time.Time
+	held map[string]identity.SharedToken
 }
 
 func (s *tokenStore) Find(_ context.Context, name string) (dispatch.Secret, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held[name].token, s.held[name].expires, nil
+	return s.held[name].Token, s.held[name].Expires, nil
 }
 
-func (s *tokenStore) Put(_ context.Context, name string, token dispatch.Secret, expires time.Time) error {
+func (s *tokenStore) Put(_ context.Context, t identity.SharedToken) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[name] = identityToken{token, expires}
+	s.held[t.Name] = t
+	return nil
+}
+
+func (s *tokenStore) Erase(_ context.Context, name string, _ time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.held, name)
 	return nil
 }
 
@@ -118,7 +120,7 @@ func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 	renewing(t, s)
 	turn := newTokenProxy(t, s)
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
-		shared := &tokenStore{held: map[string]identityToken{}}
+		shared := &tokenStore{held: map[string]identity.SharedToken{}}
 		var replicas []*identity.Tokens
 		for range 2 {
 			kept, err := store.Open(t.Context(), database, nil)
@@ -128,7 +130,7 @@ func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 			c.Locker, c.SharedTokens = kept, shared
 			replica, err := identity.NewTokens(c)
 			must(t, err)
-			replica.StoreUserToken("u", signIn(t, s, "alice", "portal"), time.Now().Add(time.Hour))
+			replica.StoreUserToken(t.Context(), "u", signIn(t, s, "alice", "portal"), time.Now().Add(time.Hour))
 			replicas = append(replicas, replica)
 		}
 		before := turn.passed.Load()
@@ -163,7 +165,7 @@ func TestToken_DeadOneIsNotUsedAgain(t *testing.T) {
 	must(t, s.Link("carol"))
 	tokens, err := identity.NewTokens(settings("keycloak-broker"))
 	must(t, err)
-	tokens.StoreUserToken("u", signIn(t, s, "carol", "portal"), time.Now().Add(time.Hour))
+	tokens.StoreUserToken(t.Context(), "u", signIn(t, s, "carol", "portal"), time.Now().Add(time.Hour))
 	dead, err := tokens.Token(t.Context(), "P/u")
 	must(t, err)
 	must(t, s.LogOut("platform", "carol-p"))
@@ -248,7 +250,7 @@ func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 		var lost, well atomic.Int32
 		for i, subject := range subjects {
 			user := fmt.Sprint("u", i)
-			tokens.StoreUserToken(dispatch.UserID(user), subject, time.Now().Add(time.Hour))
+			tokens.StoreUserToken(t.Context(), dispatch.UserID(user), subject, time.Now().Add(time.Hour))
 			working.Go(func() {
 				switch err := until(t, func() error {
 					_, err := tokens.Token(t.Context(), dispatch.Account("P/"+user))

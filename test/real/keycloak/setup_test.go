@@ -140,7 +140,7 @@ func TestSetUp_AsWritten(t *testing.T) {
 	ines := issuer + dispatch.UserID(user)
 	account := dispatch.Account("P/" + string(ines))
 	must(t, s.Client("steps-api", Object{"standard.token.exchange.enableRefreshRequestedTokenType": "SAME_SESSION"}, nil))
-	tokens.StoreUserToken(ines, token, time.Now().Add(time.Minute))
+	tokens.StoreUserToken(t.Context(), ines, token, time.Now().Add(time.Minute))
 	_, err = tokens.Token(t.Context(), account)
 	must(t, err)
 	kinds := func(want dispatch.GrantKind) {
