@@ -56,7 +56,8 @@ type Platform struct {
 	LinkLife time.Duration  // how long an unused link lasts; 0: not known, unused links are not kept alive
 }
 
-// Tokens obtains tokens for platforms. It is safe for concurrent use and caches tokens in memory only.
+// Tokens obtains tokens for platforms. It is safe for concurrent use. It caches tokens in memory, and
+// shares them with other processes only through [TokensConfig.SharedTokens].
 type Tokens struct {
 	platforms map[string]*platform
 	subjects  *subjects
