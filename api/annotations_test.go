@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -155,6 +156,36 @@ func TestSieve_OfAList(t *testing.T) {
 	}
 	for _, bad := range []string{"labels=project", "labels=%3Dx", "title=" + strings.Repeat("x", 201), "created_after=today", "created_before=1", "filter=sync&title=x", "sort=updated", "sort=", "filter=sync&sort=created"} {
 		failed(t, ask(h, "GET", "/jobs_status?"+bad, ""), 422, "VALIDATION_ERROR")
+	}
+}
+
+// A filter by a service of the catalogue selects what runs at any of the platforms that offer it, in any spelling of their addresses, and nothing of the same
+// name in another namespace.
+func TestSieve_ServiceAtSeveralPlatforms(t *testing.T) {
+	w := newWorld()
+	c := w.config()
+	area, other := "area", "other"
+	first := dispatch.Service{Endpoint: "https://openeo.example.org", Application: "https://apps.example.org/ndvi.json"}
+	second := dispatch.Service{Endpoint: "https://ogc.example.org", Namespace: &area, Application: "ndvi"}
+	c.Services = shelf{{ID: "ndvi", Label: dispatch.OpenEO, Service: first, Platform: "cdse",
+		Also: []catalogue.Home{{Label: dispatch.OGCProcess, Service: second, Platform: "ogc"}}}}
+	h := New(c)
+	spelled := dispatch.Service{Endpoint: "https://OGC.example.org:443/", Namespace: &area, Application: "ndvi"}
+	for i, s := range []dispatch.Service{first, second, spelled, {Endpoint: second.Endpoint, Namespace: &other, Application: "ndvi"}, {Endpoint: second.Endpoint, Application: "ndvi"}} {
+		id := dispatch.JobID(i + 1)
+		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: fmt.Sprint("job ", id), Service: s}, Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared",
+			Status: dispatch.Finished, Phase: dispatch.Ended, Created: moment.Add(time.Duration(i) * time.Second), Updated: moment}}
+	}
+	fire := dispatch.Service{Endpoint: "https://ogc.example.org", Application: "fire"}
+	for i, homes := range [][]dispatch.Home{{{Service: fire}, {Service: second}}, {{Service: fire}}} {
+		id := dispatch.TaskID(i + 1)
+		w.tasks[id] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1}, Task: dispatch.Task{ID: id, Owner: anna, Account: "cdse/shared",
+			Request: dispatch.Request{Title: fmt.Sprint("task ", id), Service: fire, Homes: homes}, Created: moment.Add(time.Hour)}}
+	}
+	for query, want := range map[string]string{"service=ndvi": "[task 1 job 3 job 2 job 1]", "service=fire": "[task 2 task 1]"} {
+		if titles, _ := titlesIn(t, h, "/jobs_status?"+query); fmt.Sprint(titles) != want {
+			t.Errorf("%s: %v, want %s", query, titles, want)
+		}
 	}
 }
 

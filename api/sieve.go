@@ -3,6 +3,7 @@ package api
 import (
 	"iter"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,9 +29,9 @@ const (
 // in the list of a task's jobs.
 type sieve struct {
 	labels      []dispatch.LabelMatch
-	title       string // in lower case
-	endpoint    string // of the service; "": any
-	application string // likewise
+	title       string             // in lower case
+	application string             // of the service; "": any
+	services    []dispatch.Service // in place of application: what the service is called at each platform that offers it
 	from, until time.Time
 	inTask      bool
 	oldest      bool // the list begins with the oldest element
@@ -61,7 +62,10 @@ func (a *api) sieveOf(query url.Values, fault func(kind, msg string, at ...any))
 	s.title, s.application = strings.ToLower(text("title")), text("service")
 	s.from, s.until = when("created_after"), when("created_before")
 	if listed, ok := a.Services.Find(s.application); ok && s.application != "" {
-		s.endpoint, s.application = listed.Service.Endpoint, listed.Service.Application
+		s.application = ""
+		for _, home := range listed.Homes() {
+			s.services = append(s.services, home.Service)
+		}
 	}
 	return s
 }
@@ -76,7 +80,7 @@ func (s sieve) label() dispatch.LabelMatch {
 
 // sifts reports whether elements that were read may be passed over.
 func (s sieve) sifts() bool {
-	return len(s.labels) > 1 || s.inTask && len(s.labels) > 0 || s.title != "" || s.application != "" || !s.from.IsZero() || !s.until.IsZero()
+	return len(s.labels) > 1 || s.inTask && len(s.labels) > 0 || s.title != "" || s.application != "" || s.services != nil || !s.from.IsZero() || !s.until.IsZero()
 }
 
 // begin returns where a list begins that is ordered by creation and continues after p.
@@ -107,12 +111,17 @@ func (s sieve) passes(r dispatch.Request, labels map[string]string, created time
 	}
 	switch {
 	case s.title != "" && !strings.Contains(strings.ToLower(r.Title), s.title),
-		s.application != "" && r.Service.Application != s.application,
-		s.endpoint != "" && r.Service.Endpoint != s.endpoint,
+		!s.runs(r.Service) && !slices.ContainsFunc(r.Homes, func(h dispatch.Home) bool { return s.runs(h.Service) }),
 		!s.from.IsZero() && created.Before(s.from):
 		return false
 	}
 	return s.until.IsZero() || created.Before(s.until)
+}
+
+// runs reports whether the sieve selects requests for a service.
+func (s sieve) runs(service dispatch.Service) bool {
+	return (s.application == "" || service.Application == s.application) &&
+		(s.services == nil || slices.ContainsFunc(s.services, service.Same))
 }
 
 // only returns those of the jobs that pass.

@@ -29,6 +29,26 @@ func (b *Broker) Backend(s Service, l Label) (*Backend, error) {
 	return found, nil
 }
 
+// Same reports whether two services have the same endpoint, in any spelling, namespace and application.
+func (s Service) Same(other Service) bool {
+	if s.Application != other.Application || s.namespace() != other.namespace() {
+		return false
+	}
+	a, err := ParseAddress(s.Endpoint)
+	b, bad := ParseAddress(other.Endpoint)
+	if err != nil || bad != nil {
+		return s.Endpoint == other.Endpoint
+	}
+	return a.String() == b.String()
+}
+
+func (s Service) namespace() string {
+	if s.Namespace == nil {
+		return ""
+	}
+	return strings.Trim(*s.Namespace, "/")
+}
+
 // choices returns the text of that error, which lists the configured endpoints.
 func (b *Broker) choices(l Label) string {
 	var names []string

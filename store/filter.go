@@ -203,22 +203,20 @@ func usedAccounts(ctx context.Context, q tx, u dispatch.UserID, filter []dispatc
 	return used, err
 }
 
-// listTaskJobs reads a page by number, or if only changes are wanted, by when the jobs changed. All jobs of a task are at one account.
+// listTaskJobs reads a page by number, or if only changes are wanted, by when the jobs changed.
 func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, record func(*query.ListTaskJobsRow) (dispatch.Record, error)) ([]dispatch.Record, error) {
 	id := int64(t.ID)
 	switch {
-	case len(p.Accounts) > 0 && !slices.Contains(p.Accounts, t.Account):
-		return nil, nil
 	case !p.Since.IsZero():
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListChangedJobsRow, error) {
 			return q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
-				Statuses: joinList(p.Statuses), Most: int64(p.Most), N: most(p.Limit)})
+				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 		}, func(row *query.ListChangedJobsRow) (dispatch.Record, error) {
 			return record((*query.ListTaskJobsRow)(row))
 		})
 	case len(p.Statuses) == 0:
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsRow, error) {
-			return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, Most: int64(p.Most), N: most(p.Limit)})
+			return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 		}, record)
 	}
 	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position { return position{first: int64(r.Number)} }}
@@ -226,12 +224,12 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, r
 		l.of = append(l.of, part{status: status})
 	}
 	l.positions = func(of part, n int64) ([]position, error) {
-		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: string(of.status), After: p.After.ID, N: n})
+		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: string(of.status), After: p.After.ID, OfAccounts: joinList(p.Accounts), N: n})
 		return rowsAs(numbers, func(number int) position { return position{first: int64(number)} }), err
 	}
 	l.records = func(of part, n int64) ([]dispatch.Record, error) {
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsOfRow, error) {
-			return q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status), After: p.After.ID, Most: int64(p.Most), N: n})
+			return q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status), After: p.After.ID, OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: n})
 		}, func(row *query.ListTaskJobsOfRow) (dispatch.Record, error) {
 			return record((*query.ListTaskJobsRow)(row))
 		})

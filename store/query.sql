@@ -343,7 +343,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 	accounts.hold, accounts.hold_attention
 FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (tasks.created < CAST(sqlc.arg(created) AS BIGINT) OR tasks.id < CAST(sqlc.arg(before) AS BIGINT))
-	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT)
+		OR EXISTS (SELECT 1 FROM task_homes h WHERE h.task = tasks.id AND replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || h.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT)))
 	AND (CAST(sqlc.arg(since) AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
 		AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST(sqlc.arg(since) AS BIGINT)))
 ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
@@ -365,7 +366,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 FROM task_labels l JOIN tasks ON tasks.id = l.task JOIN accounts ON accounts.id = tasks.account
 WHERE l.owner = sqlc.arg(owner) AND l.name = sqlc.arg(name) AND l.value = sqlc.arg(value) AND l.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (l.created < CAST(sqlc.arg(created) AS BIGINT) OR l.task < CAST(sqlc.arg(before) AS BIGINT)) AND NOT tasks.hidden
-	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT)
+		OR EXISTS (SELECT 1 FROM task_homes h WHERE h.task = tasks.id AND replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || h.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT)))
 	AND (CAST(sqlc.arg(since) AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
 		AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST(sqlc.arg(since) AS BIGINT)))
 ORDER BY l.created DESC, l.task DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
@@ -432,6 +434,7 @@ SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR oc
 	CAST(octet_length(requests.body) AS BIGINT) AS size
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListTaskJobsOf :many
@@ -441,12 +444,14 @@ SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR oc
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.status = CAST(sqlc.arg(status) AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
 	AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListNumbersOf :many
 -- The numbers of the jobs of ListTaskJobsOf.
 SELECT number FROM jobs
 WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = CAST(sqlc.arg(status) AS TEXT) AND task <> 0 AND NOT hidden AND number > CAST(sqlc.arg(after) AS BIGINT)
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListChangedJobs :many
@@ -456,6 +461,7 @@ WITH changed AS (
 	SELECT j.id FROM jobs j WHERE j.task = CAST(sqlc.arg(task) AS BIGINT) AND j.task <> 0 AND NOT j.hidden AND j.updated > CAST(sqlc.arg(since) AS BIGINT)
 		AND +j.number > CAST(sqlc.arg(after) AS BIGINT)
 		AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || j.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
+		AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || j.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 	ORDER BY +j.number LIMIT CAST(sqlc.arg(n) AS BIGINT)
 )
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,

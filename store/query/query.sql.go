@@ -3815,7 +3815,8 @@ WITH changed AS (
 	SELECT j.id FROM jobs j WHERE j.task = CAST($2 AS BIGINT) AND j.task <> 0 AND NOT j.hidden AND j.updated > CAST($3 AS BIGINT)
 		AND +j.number > CAST($4 AS BIGINT)
 		AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || j.status || '|', '') <> CAST($5 AS TEXT))
-	ORDER BY +j.number LIMIT CAST($6 AS BIGINT)
+		AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || j.account || '|', '') <> CAST($6 AS TEXT))
+	ORDER BY +j.number LIMIT CAST($7 AS BIGINT)
 )
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, jobs.paused, jobs.unit, jobs.spent, jobs.metered, jobs.unmetered, jobs.meter_due, jobs.pruned, jobs.annotations, jobs.traceparent, jobs.retries, jobs.retried, jobs.budgeted, jobs.removal_due, jobs.removal, jobs.versions, jobs.names, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size
@@ -3824,12 +3825,13 @@ ORDER BY jobs.number
 `
 
 type ListChangedJobsParams struct {
-	Most     int64
-	Task     int64
-	Since    int64
-	After    int64
-	Statuses string
-	N        int64
+	Most       int64
+	Task       int64
+	Since      int64
+	After      int64
+	Statuses   string
+	OfAccounts string
+	N          int64
 }
 
 type ListChangedJobsRow struct {
@@ -3847,6 +3849,7 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 		arg.Since,
 		arg.After,
 		arg.Statuses,
+		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -5170,7 +5173,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 FROM task_labels l JOIN tasks ON tasks.id = l.task JOIN accounts ON accounts.id = tasks.account
 WHERE l.owner = $2 AND l.name = $3 AND l.value = $4 AND l.created <= CAST($5 AS BIGINT)
 	AND (l.created < CAST($5 AS BIGINT) OR l.task < CAST($6 AS BIGINT)) AND NOT tasks.hidden
-	AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || tasks.account || '|', '') <> CAST($7 AS TEXT))
+	AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || tasks.account || '|', '') <> CAST($7 AS TEXT)
+		OR EXISTS (SELECT 1 FROM task_homes h WHERE h.task = tasks.id AND replace(CAST($7 AS TEXT), '|' || h.account || '|', '') <> CAST($7 AS TEXT)))
 	AND (CAST($8 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
 		AND NOT jobs.hidden AND jobs.updated > CAST($8 AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST($8 AS BIGINT)))
 ORDER BY l.created DESC, l.task DESC LIMIT CAST($9 AS BIGINT)
@@ -5478,14 +5482,16 @@ func (q *Queries) ListMonth(ctx context.Context, owner dispatch.UserID, account 
 const listNumbersOf = `-- name: ListNumbersOf :many
 SELECT number FROM jobs
 WHERE task = CAST($1 AS BIGINT) AND status = CAST($2 AS TEXT) AND task <> 0 AND NOT hidden AND number > CAST($3 AS BIGINT)
-ORDER BY number LIMIT CAST($4 AS BIGINT)
+	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || account || '|', '') <> CAST($4 AS TEXT))
+ORDER BY number LIMIT CAST($5 AS BIGINT)
 `
 
 type ListNumbersOfParams struct {
-	Task   int64
-	Status string
-	After  int64
-	N      int64
+	Task       int64
+	Status     string
+	After      int64
+	OfAccounts string
+	N          int64
 }
 
 // The numbers of the jobs of ListTaskJobsOf.
@@ -5494,6 +5500,7 @@ func (q *Queries) ListNumbersOf(ctx context.Context, arg ListNumbersOfParams) ([
 		arg.Task,
 		arg.Status,
 		arg.After,
+		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -6904,14 +6911,16 @@ SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, job
 	CAST(octet_length(requests.body) AS BIGINT) AS size
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
-ORDER BY jobs.number LIMIT CAST($4 AS BIGINT)
+	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || jobs.account || '|', '') <> CAST($4 AS TEXT))
+ORDER BY jobs.number LIMIT CAST($5 AS BIGINT)
 `
 
 type ListTaskJobsParams struct {
-	Most  int64
-	Task  int64
-	After int64
-	N     int64
+	Most       int64
+	Task       int64
+	After      int64
+	OfAccounts string
+	N          int64
 }
 
 type ListTaskJobsRow struct {
@@ -6926,6 +6935,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 		arg.Most,
 		arg.Task,
 		arg.After,
+		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -7019,15 +7029,17 @@ SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, job
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = CAST($3 AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
 	AND jobs.number > CAST($4 AS BIGINT)
-ORDER BY jobs.number LIMIT CAST($5 AS BIGINT)
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.account || '|', '') <> CAST($5 AS TEXT))
+ORDER BY jobs.number LIMIT CAST($6 AS BIGINT)
 `
 
 type ListTaskJobsOfParams struct {
-	Most   int64
-	Task   int64
-	Status string
-	After  int64
-	N      int64
+	Most       int64
+	Task       int64
+	Status     string
+	After      int64
+	OfAccounts string
+	N          int64
 }
 
 type ListTaskJobsOfRow struct {
@@ -7043,6 +7055,7 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 		arg.Task,
 		arg.Status,
 		arg.After,
+		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -7145,7 +7158,8 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 	accounts.hold, accounts.hold_attention
 FROM tasks JOIN accounts ON accounts.id = tasks.account WHERE tasks.owner = $2 AND NOT tasks.hidden AND tasks.created <= CAST($3 AS BIGINT)
 	AND (tasks.created < CAST($3 AS BIGINT) OR tasks.id < CAST($4 AS BIGINT))
-	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || tasks.account || '|', '') <> CAST($5 AS TEXT))
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || tasks.account || '|', '') <> CAST($5 AS TEXT)
+		OR EXISTS (SELECT 1 FROM task_homes h WHERE h.task = tasks.id AND replace(CAST($5 AS TEXT), '|' || h.account || '|', '') <> CAST($5 AS TEXT)))
 	AND (CAST($6 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
 		AND NOT jobs.hidden AND jobs.updated > CAST($6 AS BIGINT) UNION ALL SELECT 1 WHERE tasks.edited > CAST($6 AS BIGINT)))
 ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST($7 AS BIGINT)

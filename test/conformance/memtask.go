@@ -39,7 +39,13 @@ func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page, now time.Time) bool 
 	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
 	return p.Follows(dispatch.Place{Created: t.Created, ID: int64(t.ID)}) && (p.Since.IsZero() || changed || t.Edited.After(p.Since)) &&
 		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t, now).Counts.Status())) &&
-		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account)) && p.Label.Selects(t.Annotations.Labels)
+		(len(p.Accounts) == 0 || runsAt(t, p.Accounts)) && p.Label.Selects(t.Annotations.Labels)
+}
+
+// runsAt reports whether jobs of the task may run at one of the accounts.
+func runsAt(t dispatch.Task, accounts []dispatch.Account) bool {
+	return slices.Contains(accounts, t.Account) ||
+		slices.ContainsFunc(homesOf(t), func(h dispatch.Home) bool { return slices.Contains(accounts, h.Account) })
 }
 
 func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {

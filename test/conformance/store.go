@@ -47,6 +47,7 @@ var storeTests = []struct {
 	{"a result is kept", storeTest.results},
 	{"documents are kept", storeTest.documents},
 	{"a changed document is shown on what waits", storeTest.redefine},
+	{"lists by the homes of a task", storeTest.homesInLists},
 	{"a changed document at a home of a task", storeTest.redefineHomes},
 	{"a changed document of many jobs", storeTest.redefineMany},
 	{"a document accepted by many at once while others are purged", storeTest.parallelDocuments},

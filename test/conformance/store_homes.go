@@ -34,6 +34,49 @@ func atHome(body string) *dispatch.Document {
 	return &dispatch.Document{Origin: dispatch.Origin{Platform: elsewhere.Platform(), Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}}, Body: []byte(body)}
 }
 
+// homesInLists checks that lists select by the accounts at which jobs are: a task at each of its homes, and a job where it is.
+func (t storeTest) homesInLists() {
+	task, jobs := t.acceptSpread(4)
+	label := dispatch.LabelMatch{Key: "project", Value: "homes"}
+	t.must(t.s.AnnotateTask(t.Context(), ann, task.ID, dispatch.AnnotationChange{Labels: map[string]*string{label.Key: &label.Value}}))
+	n, err := t.move(0, 1, false)
+	t.equal(fmt.Sprint(n, err), "1 <nil>")
+	var here, there []dispatch.JobID
+	for _, j := range jobs {
+		if t.load(j.ID).Account == elsewhere {
+			there = append(there, j.ID)
+		} else {
+			here = append(here, j.ID)
+		}
+	}
+	t.equal(fmt.Sprint(len(here), len(there)), "3 1")
+	began := t.load(jobs[0].ID).Created.Add(-time.Hour)
+	for _, c := range []struct {
+		accounts []dispatch.Account
+		tasks    int
+		jobs     []dispatch.JobID
+	}{
+		{[]dispatch.Account{shared}, 1, here},
+		{[]dispatch.Account{elsewhere}, 1, there},
+		{[]dispatch.Account{"s/shared", elsewhere}, 1, there},
+		{[]dispatch.Account{"r/shared"}, 0, []dispatch.JobID{}}, // a home that is not used
+		{[]dispatch.Account{"s/shared"}, 0, []dispatch.JobID{}},
+	} {
+		waiting := []dispatch.Status{dispatch.Accepted, dispatch.Failed}
+		for _, p := range []dispatch.Page{{}, {Statuses: waiting}, {Since: began}, {Statuses: waiting, Limit: 9}, {Since: began, Statuses: waiting, Limit: 9}} {
+			p.Accounts = c.accounts
+			t.equal(t.numbers(task.ID, p), c.jobs)
+			for _, p.Label = range []dispatch.LabelMatch{{}, label} {
+				tasks, err := t.s.Tasks(t.Context(), ann, dispatch.Page{Accounts: p.Accounts, Since: p.Since, Label: p.Label, Limit: p.Limit})
+				t.must(err)
+				t.equal(len(tasks), c.tasks)
+			}
+		}
+		first := t.numbers(task.ID, dispatch.Page{Accounts: c.accounts, Limit: 1})
+		t.equal(first, c.jobs[:min(1, len(c.jobs))])
+	}
+}
+
 // redefineHomes checks that the change of a document at a home is shown on the task, and on the jobs that wait there, for as long as jobs wait.
 func (t storeTest) redefineHomes() {
 	task, jobs := t.acceptSpread(3)
