@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"strings"
@@ -133,6 +134,14 @@ func (s facadeServer) Key(r *http.Request, body []byte) (dispatch.Key, error) {
 		return key, invalid(faults)
 	}
 	return key, nil
+}
+
+func (s facadeServer) InTurns(ctx context.Context, u dispatch.UserID, all iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error] {
+	return func(yield func(dispatch.Record, error) bool) {
+		turn := heavyTurn{work: s.a.heavy, user: u}
+		defer turn.releaseTurn()
+		inTurns(ctx, &turn, all)(yield)
+	}
 }
 
 func (s facadeServer) BeginWait(ctx context.Context) (waiting context.Context, end func(), err error) {

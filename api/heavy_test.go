@@ -74,6 +74,44 @@ func TestHeavyWork_LeavesACore(t *testing.T) {
 	})
 }
 
+// Requests that read many jobs and write few, as those with filters do, take turns as well: they read nothing more while others have the turn, and short
+// requests go on.
+func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	defer h.Close()
+	h.(*api).heavy = newHeavyWork(2)
+	for i := range 2_000 {
+		id := dispatch.JobID(i + 1)
+		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: "common"}, Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared",
+			Task: dispatch.TaskID(i % 2), Number: i, Status: dispatch.Finished, Phase: dispatch.Ended, Created: moment.Add(time.Duration(i) * time.Second), Updated: moment}}
+	}
+	w.tasks[1] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1000}, Task: dispatch.Task{ID: 1, Owner: anna, Account: "cdse/shared", Created: moment}}
+	for _, path := range []string{"/jobs_status?title=rare", "/upscale_tasks/1?title=rare", "/upscale_tasks/1?labels=a%3Db", "/upscale_tasks/1/platforms",
+		"/upscale_tasks/1/dimensions", "/upscale_tasks/1/tiles", "/upscale_tasks/1/provenance"} {
+		release, err := h.(*api).heavy.acquire(t.Context(), bert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered := make(chan int, 1)
+		go func() { answered <- ask(h, "GET", path, "").Code }()
+		for h.(*api).heavy.own.Clients() < 2 {
+			select {
+			case code := <-answered:
+				t.Fatalf("%s answered %d without a turn", path, code)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		if got := ask(h, "GET", "/jobs_status?limit=5", ""); got.Code != http.StatusOK {
+			t.Errorf("a short list: %d", got.Code)
+		}
+		release()
+		if code := <-answered; code != http.StatusOK {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+}
+
 // One large list takes the time of its turns. Of several lists of a user, turns take a third of the time.
 func TestHeavyWork_RestsBetweenListsOfAUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -114,7 +114,7 @@ func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[Task
 	r := a.newRenderer(ctx, io.Discard, u, false)
 	defer r.turn.releaseTurn()
 	g, dimension := grouping{values: map[valueKey]int{}}, dispatch.Task{Dimension: t.Dimension}
-	for j, err := range a.Broker.TaskJobs(ctx, u, id, dispatch.Page{}) {
+	for j, err := range inTurns(ctx, &r.turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
 		if err == nil {
 			err = r.withValue(dimension, j, func(value json.RawMessage) error {
 				g.add(j, dimension.Arguments(value))

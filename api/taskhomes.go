@@ -46,12 +46,15 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[TaskP
 		return nil, taskError(err)
 	}
 	tally := platformTally{}
-	for j, err := range a.Broker.TaskJobs(ctx, u, id, dispatch.Page{}) {
+	turn := heavyTurn{work: a.heavy, user: u}
+	defer turn.releaseTurn()
+	for j, err := range inTurns(ctx, &turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{Most: -1})) {
 		if err != nil {
 			return nil, err
 		}
 		tally.add(j)
 	}
+	turn.releaseTurn()
 	homes := a.taskHomes(t)
 	if len(homes) == 0 {
 		homes = []TaskHome{{Platform: t.Account.Platform(), Service: ServiceDetails(t.Request.Service)}}

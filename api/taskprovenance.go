@@ -159,7 +159,7 @@ func (p *taskProvenance) activities() error {
 	if err := p.text(`,"activity":{`); err != nil {
 		return err
 	}
-	for j, err := range p.Broker.TaskJobs(p.ctx, p.turn.user, t.ID, dispatch.Page{Most: -1}) {
+	for j, err := range inTurns(p.ctx, &p.turn, p.Broker.TaskJobs(p.ctx, p.turn.user, t.ID, dispatch.Page{Most: -1})) {
 		if err != nil {
 			return err
 		}

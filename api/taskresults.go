@@ -329,7 +329,7 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 		if err := r.text(`{"type":"FeatureCollection","features":[`); err != nil {
 			return err
 		}
-		for j, err := range a.Broker.TaskJobs(ctx, u, id, dispatch.Page{}) {
+		for j, err := range inTurns(ctx, &r.turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
 			if err == nil {
 				err = r.tile(dimension, j)
 			}

@@ -58,7 +58,7 @@ func TestPermits_SharedAccount(t *testing.T) {
 		t.Errorf("kept %+v, %v", list, err)
 	}
 	for name, r := range map[string]dispatch.Request{"openEO": openEORequest(w), "OGC": ogcRequest(w)} {
-		r.Options = json.RawMessage(`{"budget": {"amount": 50, "unit": "credits"}, "trial": 1}`)
+		r.Options = json.RawMessage(`{"budget": {"amount": 50, "unit": "credits"}, "trial": 1, "validate": false}`)
 		if _, err := alice.upscale(t.Context(), r, dispatch.Dimension{Name: "n", Values: []json.RawMessage{[]byte("1"), []byte("2")}}); err != nil {
 			t.Errorf("%s: the broker's own budget and trial of a task: %v", name, err)
 		}
