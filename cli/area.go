@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const areaHelp = `AREA is a bounding box in degrees, west,south,east,north, with west > east across the antimeridian; a file; or the English name of a country. Files are GeoJSON, KML, a
@@ -25,12 +26,22 @@ const convertIt = "convert it to longitude and latitude (ogr2ogr -t_srs EPSG:432
 
 const mostAreaFile = 64 << 20 // bytes
 
+// areaWithin bounds the time in which a file is read: the tables of a GeoPackage can be views without an end.
+var areaWithin = 30 * time.Second
+
+var errSlowArea = errors.New("reading it takes too long: write its polygons as GeoJSON (ogr2ogr -t_srs EPSG:4326 area.geojson FILE)")
+
 // readArea returns an area as a GeoJSON Polygon or MultiPolygon. Several features become one MultiPolygon.
 func (a *app) readArea(ctx context.Context, area string) (json.RawMessage, error) {
 	if box, ok, err := boxFrom(area); ok || err != nil {
 		return box, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, areaWithin, errSlowArea)
+	defer cancel()
 	polygons, err := a.polygonsIn(ctx, area)
+	if context.Cause(ctx) == errSlowArea {
+		err = errSlowArea
+	}
 	if err == nil {
 		polygons, err = checked(polygons)
 	}

@@ -10,10 +10,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/cli"
 )
@@ -195,6 +197,45 @@ func blob(rings ...[][2]float64) []byte {
 		text, _ = binary.Append(text, binary.LittleEndian, r) // of numbers
 	}
 	return text
+}
+
+// A GeoPackage whose layer is a view without an end, with or without rows, is given up.
+func TestArea_EndlessGeoPackage(t *testing.T) {
+	defer cli.SetAreaTime(time.Second)()
+	for name, view := range map[string]struct{ sql, want string }{
+		"of rows":    {`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS fid, NULL AS "the ""geom""" FROM n`, ""},
+		"of no rows": {`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS fid, NULL AS "the ""geom""" FROM n WHERE i < 0`, "takes too long"},
+	} {
+		file := geoPackage(t, 4326, map[string][]byte{"a": nil})
+		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec("DROP TABLE a; CREATE VIEW a AS " + view.sql); errors.Join(err, db.Close()) != nil {
+			t.Fatal(err)
+		}
+		if _, err := areaOf(t, file, nil); cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), view.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A shape with many holes in many polygons is given up after a bounded number of steps; holes that are far from most polygons are found quickly.
+func TestArea_ShapefileOfManyRings(t *testing.T) {
+	rings := func(n int, west func(int) float64) (all [][][2]float64) {
+		for i := range n {
+			all = append(all, ring(west(i), 50, 1, true), ring(west(i)+0.25, 50.25, 0.5, false))
+		}
+		return all
+	}
+	tight := shapefile(5, rings(20_000, func(int) float64 { return 4 }))
+	if _, err := areaOf(t, zipped(t, map[string][]byte{"a.shp": tight}), nil); cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), "too many rings") {
+		t.Errorf("all in one place: %v", err)
+	}
+	wide := shapefile(5, rings(5_000, func(i int) float64 { return float64(i)/30 - 90 }))
+	if sent, err := areaOf(t, zipped(t, map[string][]byte{"a.shp": wide}), nil); strings.Count(sent, "]]],[[[") != 4_999 {
+		t.Errorf("side by side: %v, %d bytes", err, len(sent))
+	}
 }
 
 func TestArea_FromAGeoPackage(t *testing.T) {

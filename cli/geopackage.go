@@ -62,6 +62,8 @@ func layersOf(ctx context.Context, db *sql.DB) (all []layer, err error) {
 	return all, rows.Err()
 }
 
+const rowCost = 64 // bytes that each row counts beside its geometry: a view can have rows without end
+
 func (l layer) polygons(ctx context.Context, db *sql.DB) (all []polygon, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT "+identifier(l.column)+" FROM "+identifier(l.table))
 	if err != nil {
@@ -73,7 +75,7 @@ func (l layer) polygons(ctx context.Context, db *sql.DB) (all []polygon, err err
 		if err := rows.Scan(&blob); err != nil {
 			return nil, err
 		}
-		if read += len(blob); read > mostAreaFile {
+		if read += len(blob) + rowCost; read > mostAreaFile {
 			return nil, fmt.Errorf("its geometries are larger than %d MiB", mostAreaFile>>20)
 		}
 		found, err := polygonsOfBlob(blob)

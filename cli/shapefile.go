@@ -91,6 +91,7 @@ func polygonsOfShapefile(text, system []byte) (all []polygon, err error) {
 	if len(text) < shapeHeader || binary.BigEndian.Uint32(text) != shapeCode {
 		return nil, errShapefile
 	}
+	left := mostAssembly
 	for rest := text[shapeHeader:]; len(rest) > 0; {
 		if len(rest) < recordHeader {
 			return nil, errShapefile
@@ -104,7 +105,11 @@ func polygonsOfShapefile(text, system []byte) (all []polygon, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all, rest = append(all, assembled(rings)...), rest[length:]
+		shape, err := assembled(rings, &left)
+		if err != nil {
+			return nil, err
+		}
+		all, rest = append(all, shape...), rest[length:]
 	}
 	return all, nil
 }
@@ -152,33 +157,68 @@ func ringAt(text []byte) [][]float64 {
 	return ring
 }
 
+// mostAssembly is how many steps it may take to find the polygons of the holes in one file, about a second.
+const mostAssembly = 200_000_000
+
+var errManyHoles = errors.New("it has too many rings in one shape to find out which holes lie in which polygons; " +
+	"simplify it, or write each polygon as a feature of its own (ogr2ogr -explodecollections area.geojson FILE)")
+
+// outline is an outer ring with what tells quickly that another one does not lie in it.
+type outline struct {
+	ring                     [][]float64
+	area                     float64
+	west, south, east, north float64
+}
+
+func outlineOf(ring [][]float64) outline {
+	o := outline{ring, signedArea(ring), math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
+	for _, at := range ring {
+		o.west, o.east = min(o.west, at[0]), max(o.east, at[0])
+		o.south, o.north = min(o.south, at[1]), max(o.north, at[1])
+	}
+	return o
+}
+
+func (o outline) overlaps(p outline) bool {
+	return o.west <= p.east && p.west <= o.east && o.south <= p.north && p.south <= o.north
+}
+
 // assembled makes polygons of the rings of one shape: a ring that runs clockwise begins one, and each of the others is a hole of the
-// smallest that it lies in, or else a polygon too.
-func assembled(rings [][][]float64) []polygon {
+// smallest that it lies in, or else a polygon too. It takes the steps that this needs from left.
+func assembled(rings [][][]float64, left *int) ([]polygon, error) {
 	var all []polygon
-	var holes [][][]float64
+	var outer, holes []outline
 	for _, ring := range rings {
-		if signedArea(ring) <= 0 {
-			all = append(all, polygon{ring})
+		if o := outlineOf(ring); o.area <= 0 {
+			all, outer = append(all, polygon{ring}), append(outer, o)
 		} else {
-			holes = append(holes, ring)
+			holes = append(holes, o)
 		}
 	}
-	outer := len(all)
 	for _, hole := range holes {
 		around := -1
-		for i, p := range all[:outer] {
-			if liesIn(hole, p[0]) && (around < 0 || signedArea(p[0]) > signedArea(all[around][0])) {
+		for i, o := range outer {
+			*left--
+			if !o.overlaps(hole) || around >= 0 && o.area <= outer[around].area {
+				continue
+			}
+			if *left -= 2 * sample * len(o.ring); *left < 0 {
+				return nil, errManyHoles
+			}
+			if liesIn(hole.ring, o.ring) {
 				around = i
 			}
 		}
+		if *left < 0 {
+			return nil, errManyHoles
+		}
 		if around < 0 {
-			all = append(all, polygon{hole})
+			all = append(all, polygon{hole.ring})
 		} else {
-			all[around] = append(all[around], hole)
+			all[around] = append(all[around], hole.ring)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // signedArea returns twice the area within a ring: above 0 if it runs counter-clockwise.
@@ -190,9 +230,10 @@ func signedArea(ring [][]float64) (sum float64) {
 	return sum
 }
 
+const sample = 16 // positions of a ring that liesIn tries, up to twice as many
+
 // liesIn reports whether a ring lies in another one, which it may touch: most of a sample of its positions do.
 func liesIn(inner, outer [][]float64) bool {
-	const sample = 16
 	within, tried := 0, 0
 	for i := 0; i < len(inner); i += max(1, len(inner)/sample) {
 		if tried++; surrounds(outer, inner[i]) {
