@@ -48,6 +48,7 @@ type Outcome struct {
 	Others   int   // submit: number of jobs of the account that ran at the platform
 	Unsent   bool  // submit: the request was certainly not sent, because of a fault on the broker's side; Err is the fault
 	Lease    int64 // with Unsent: generation of the lease under which the intent was to be committed; 0: it was committed
+	Taken    bool  // submit: the platform returned the identifier of another job, which Ref leaves out; Err says so
 	Panicked bool  // the adapter panicked, or the process may end before the response; Err describes which
 	Err      error
 	At       time.Time // when the request was sent, by the store's clock; zero: just now
@@ -183,6 +184,8 @@ func applySubmit(j Job, o Outcome, now time.Time) Job {
 		return j.withAttention(None, "")
 	}
 	switch kind := KindOf(o.Err); {
+	case o.Taken:
+		return endJob(j, Failed, SubmissionUnknown, TextFor(o.Err))
 	case kind == SignInRequired, kind == Misconfigured:
 		return applyDenied(j.revertPhase(), o.Err, now)
 	case kind == Busy, kind == Unavailable, kind == NotFound && j.Phase == Starting && j.Tries < lostLooks:

@@ -242,6 +242,8 @@ type Agendas interface {
 	Unprepared(ctx context.Context, a Account, n int) ([]Job, error)
 	// Load returns a job to a visit, regardless of its owner.
 	Load(context.Context, JobID) (Job, error)
+	// RefHolder returns the job of the account that has the Ref, also if it has ended; 0 if none has.
+	RefHolder(context.Context, Account, Ref) (JobID, error)
 	// Request returns what a job's owner submitted, with its process if it defines its service itself.
 	Request(context.Context, JobID) (Request, error)
 }

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -47,6 +48,7 @@ type visit struct {
 	submitted bool                // an intent was committed
 	refusals  int                 // tokens in a row that the platform refused
 
+	refs   sync.Map    // the job of each Ref that the platform returned in this visit; for requests, too
 	starts StartsSeen  // not stored yet
 	ran    []serviceAt // services of jobs that ended, whose run times may have to be stored
 

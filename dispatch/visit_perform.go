@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -225,7 +226,28 @@ func (v *visit) submit(ctx context.Context, t Token, step step) Outcome {
 	if err == nil && s.Ref == (Ref{}) && s.Result == nil {
 		err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
 	}
+	if err == nil && v.refTaken(ctx, j, s.Ref) {
+		return Outcome{Asked: AskSubmit, Taken: true, Err: &Error{Kind: BadUpstream, Op: "dispatch.submit",
+			Text: fmt.Sprintf("The platform returned the identifier %q for this job, which it has given to another job, so that the two cannot be told apart. "+
+				"The broker does not know whether it runs this one. Tell the operator of the platform.", s.Ref.ID)}}
+	}
 	return Outcome{Asked: AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result, Versions: s.Versions, Err: err}
+}
+
+// refTaken reports whether another job of the account has the identifier that the platform returned for j, in the database or in a response that this
+// visit has yet to save. While the database does not answer, only the latter is known.
+func (v *visit) refTaken(ctx context.Context, j Job, r Ref) bool {
+	if r == (Ref{}) || r == j.Ref {
+		return false
+	}
+	if first, _ := v.refs.LoadOrStore(r, j.ID); first != j.ID {
+		return true
+	}
+	holder, err := v.broker.Store.RefHolder(ctx, v.account, r)
+	if err != nil {
+		v.broker.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known", "account", string(v.account), "job", int64(j.ID), "error", err)
+	}
+	return holder != 0 && holder != j.ID
 }
 
 func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {

@@ -29,6 +29,8 @@ func indexMigrations(dialect goose.Dialect) []*goose.Migration {
 		indexMigration(dialect, 106, "jobs_removal", "ON jobs (account, removal_due, id) WHERE removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0"),
 		// The jobs of a task that ended without results, by when they ended. With jobs_finished it gives the end of a task, without a look at all its jobs.
 		indexMigration(dialect, 198, "jobs_stopped", "ON jobs (task, moved) WHERE task <> 0 AND status IN ('failed', 'canceled') AND NOT hidden"),
+		// The job that has an identifier at its platform, see RefHolder.
+		indexMigration(dialect, 206, "jobs_refs", "ON jobs (account, ref_id) WHERE ref_id <> ''"),
 		// What operators list and the census counts: jobs at platforms that need attention, jobs that were set aside, and accounts of which nothing is
 		// submitted.
 		indexesMigration(dialect, 95, []index{

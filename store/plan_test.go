@@ -60,6 +60,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"countHeld":            {"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey"},
 	"countOwner":           {"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey"},
 	"countWaitingBefore":   {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|next)"},
+	"refHolder":            {"jobs USING INDEX jobs_refs (account=? AND ref_id=?)", "jobs_refs"},
 	"listOrigins":          {"j USING INDEX jobs_line", ""},
 	"listOutdated":         {"j USING INDEX jobs_line", ""},
 	"listRunning":          {"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step"},

@@ -848,6 +848,11 @@ ORDER BY due, id;
 SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting'
 	AND due < 253370764800000000 AND (due, id) < (sqlc.arg(due), sqlc.arg(id));
 
+-- name: RefHolder :one
+-- The job of an account that has an identifier at the platform; 0: none.
+SELECT CAST(COALESCE((SELECT max(id) FROM jobs WHERE account = sqlc.arg(account) AND ref_id = CAST(sqlc.arg(ref_id) AS TEXT) AND ref_id <> ''
+	AND ref_base = sqlc.arg(ref_base)), 0) AS BIGINT);
+
 -- name: Listable :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND base = sqlc.arg(base)
 	AND phase IN ('creating', 'started') ORDER BY due, id;

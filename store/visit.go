@@ -192,6 +192,12 @@ func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, erro
 	return j, fail("Load", err)
 }
 
+// RefHolder returns the job of an account that has an identifier at its platform.
+func (s *Store) RefHolder(ctx context.Context, a dispatch.Account, r dispatch.Ref) (dispatch.JobID, error) {
+	id, err := s.queries(s.look).RefHolder(ctx, a, storableText(r.ID), storableText(r.Base))
+	return dispatch.JobID(id), fail("RefHolder", err)
+}
+
 // Request returns a job's request to a visit.
 func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
 	row, err := s.queries(s.look).GetRequest(ctx, id)

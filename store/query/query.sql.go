@@ -8783,6 +8783,19 @@ func (q *Queries) RaiseIDs(ctx context.Context, last int64, name string) (int64,
 	return result.RowsAffected()
 }
 
+const refHolder = `-- name: RefHolder :one
+SELECT CAST(COALESCE((SELECT max(id) FROM jobs WHERE account = $1 AND ref_id = CAST($2 AS TEXT) AND ref_id <> ''
+	AND ref_base = $3), 0) AS BIGINT)
+`
+
+// The job of an account that has an identifier at the platform; 0: none.
+func (q *Queries) RefHolder(ctx context.Context, account dispatch.Account, refID string, refBase string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, refHolder, account, refID, refBase)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const release = `-- name: Release :execrows
 UPDATE accounts SET generation = generation + 1, lease_until = 0,
 	due = CASE WHEN wakes <> $1 THEN CAST($2 AS BIGINT) ELSE CAST($3 AS BIGINT) END

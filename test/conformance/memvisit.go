@@ -168,6 +168,17 @@ func (s *MemStore) Wake(_ context.Context, a dispatch.Account) error {
 	return nil
 }
 
+func (s *MemStore) RefHolder(_ context.Context, a dispatch.Account, ref dispatch.Ref) (holder dispatch.JobID, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.jobs {
+		if r.Account == a && r.Ref == ref && ref.ID != "" {
+			holder = max(holder, r.ID)
+		}
+	}
+	return holder, nil
+}
+
 func (s *MemStore) Load(_ context.Context, id dispatch.JobID) (dispatch.Job, error) {
 	_, unlock := s.lock()
 	defer unlock()

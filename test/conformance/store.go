@@ -126,6 +126,7 @@ var storeTests = []struct {
 	{"jobs of a task move within limits", storeTest.homesHeld},
 	{"homes of a task at which jobs fail", storeTest.homesFailing},
 	{"homes of a task and a restore", storeTest.homesRestored},
+	{"the holder of an identifier at a platform", storeTest.refHolder},
 	{"jobs are moved and submitted at once", storeTest.parallelMoves},
 	{"quotas", storeTest.quotas},
 	{"quotas of many at once", storeTest.parallelQuotas},

@@ -1,0 +1,55 @@
+package dispatch_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// TestSubmit_IdentifierOfAnotherJob checks that a platform which gives one identifier to two jobs does not merge them: the second fails and says
+// why, whether the first still runs, has ended, or was submitted at the same moment, and whoever owns it.
+func TestSubmit_IdentifierOfAnotherJob(t *testing.T) {
+	p := &script{}
+	p.submit = func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "same"}, Started: true}, nil
+	}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		task, err := h.AcceptTask(t.Context(), "ann", request("a"), tiles(4), dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		p.status = func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Finished}, nil }
+		time.Sleep(time.Hour)
+		after, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if after, err = h.Read(t.Context(), "bob", after.ID, dispatch.AsKnown); err != nil {
+			t.Fatal(err)
+		}
+		jobs := []dispatch.Record{after}
+		for j, err := range h.TaskJobs(t.Context(), "ann", task.ID, dispatch.Page{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs = append(jobs, j)
+		}
+		finished := 0
+		for _, j := range jobs {
+			switch {
+			case j.Status == dispatch.Finished && j.Ref.ID == "same":
+				finished++
+			case j.Status != dispatch.Failed || j.Attention != dispatch.SubmissionUnknown || j.Ref != (dispatch.Ref{}) ||
+				!strings.Contains(j.Failure, `identifier "same" for this job, which it has given to another job`):
+				t.Errorf("job %d: %s %s %q %v %s", j.ID, j.Phase, j.Status, j.Attention, j.Ref, j.Failure)
+			}
+		}
+		if finished != 1 || len(jobs) != 5 || after.Status != dispatch.Failed || p.submits.Load() != 5 || p.cancels.Load() != 0 {
+			t.Errorf("%d of %d jobs finished as the job of the platform, %d submitted, %d canceled", finished, len(jobs), p.submits.Load(), p.cancels.Load())
+		}
+	})
+}
