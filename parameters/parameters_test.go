@@ -239,6 +239,7 @@ func TestShape_ReferenceSystems(t *testing.T) {
 		{zoo, polygon, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
 		{zoo, `[4.10,50,5,51]`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
 		{zoo, `{"bbox":[4.10,50,5,51]}`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
+		{zoo, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
 		{zoo, `{"bbox":[455000,6446000,556000,6621000],"crs":"EPSG:3857"}`, `{"bbox":[455000,6446000,556000,6621000],"crs":"EPSG:3857"}`},
 		{zoo, sides + `,"crs":"EPSG:32631"}`, ""},
 		{metres, sides + `}`, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`},

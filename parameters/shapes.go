@@ -54,7 +54,7 @@ func (p parameter) boxes(value json.RawMessage) (all []json.RawMessage) {
 	switch {
 	case ok && form == p.box.form:
 		all = append(all, value)
-		if form != boxOfOGC || b.crs != nil {
+		if form != boxOfOGC || !b.lonLat {
 			return all
 		}
 	case ok:

@@ -15,6 +15,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/echo"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // ogcServer is the program as a client of OGC API - Processes sees it.
@@ -37,14 +38,42 @@ const ogcServices = `[{id: composite, title: Composite, platform: openeo, applic
 // startOGC starts the program with the echo process in front of a simulated world.
 func startOGC(t *testing.T, life simulator.Life) ogcServer {
 	t.Helper()
+	s, _ := startOGCWith(t, life, ogcServices)
+	return s
+}
+
+// startOGCWith starts the program with these services.
+func startOGCWith(t *testing.T, life simulator.Life, services string) (ogcServer, *executable.Program) {
+	t.Helper()
 	w, err := simulator.Start(simulator.Options{Life: life})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
 	p := startProgram(t, "EODISPATCH_CONFIG="+configuration(t, w), "EODISPATCH_OGCAPI_ECHO=true", "EODISPATCH_FRESHNESS=500ms",
-		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(), "EODISPATCH_SERVICES="+ogcServices)
-	return ogcServer{t, p.Address + "/ogcapi", signedIn(t, w, p.Address).token, w}
+		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(), "EODISPATCH_SERVICES="+services)
+	return ogcServer{t, p.Address + "/ogcapi", signedIn(t, w, p.Address).token, w}, p
+}
+
+// TestOGCAPI_ProcessesInTheMannerOfOthers runs a process whose box must name its reference system and whose files are links, on an area and on
+// tiles. One that only runs synchronously is refused with the way to run it, which is no failure of the server.
+func TestOGCAPI_ProcessesInTheMannerOfOthers(t *testing.T) {
+	s, p := startOGCWith(t, simulator.Life{}, `[{id: scenes, title: Scenes, platform: ogc, application: scenes}, {id: quick, title: Quick, platform: ogc, application: sync-only}]`)
+	const inputs = `"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"}],
+		"area":{"bbox":[4.1,51,4.3,51.2],"crs":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}`
+	for _, more := range []string{"", `,"eodispatch:tiles":"20x20km"`} {
+		location, _ := s.execute("scenes", `{"inputs":{`+inputs+more+`}}`)
+		if j := s.await(location); j.Status != "successful" {
+			t.Errorf("with%s it is %+v", more, j)
+		}
+	}
+	a := s.do("POST", "/processes/quick/execution", `{"inputs":{"bbox":{"bbox":[4,50,5,51]}}}`)
+	if s.refused(a, http.StatusNotImplemented, ""); !strings.Contains(string(a.text), "POST /sync_jobs") {
+		t.Errorf("%s", a.text)
+	}
+	if strings.Contains(p.Log.String(), "request failed") {
+		t.Errorf("the program logged a failure:\n%s", p.Log)
+	}
 }
 
 func (s ogcServer) do(method, path, body string, headers ...string) reply {
