@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 var (
@@ -125,11 +126,11 @@ func (p *Platform) fetchProcesses(ctx context.Context, _ map[string]definition) 
 	var list struct {
 		Processes []json.RawMessage `json:"processes"`
 	}
-	if a, err := p.get(ctx, "openeo.processes", "/processes", "", &list); err != nil {
-		refused := []dispatch.Kind{dispatch.Invalid, dispatch.NotFound, dispatch.Conflict, dispatch.Unsupported}
-		if a != nil && slices.Contains(refused, dispatch.KindOf(err)) {
-			return nil, nil
-		}
+	a, err := p.get(ctx, "openeo.processes", "/processes", "", &list)
+	if refusesDocument(a, err) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	all := map[string]definition{}
@@ -142,6 +143,13 @@ func (p *Platform) fetchProcesses(ctx context.Context, _ map[string]definition) 
 		all[d.ID] = d
 	}
 	return all, nil
+}
+
+// refusesDocument reports whether the back-end responded that it does not give one document. That is no failure of the back-end, and nothing is wrong
+// with the token.
+func refusesDocument(a *upstream.Answer, err error) bool {
+	refused := []dispatch.Kind{dispatch.Invalid, dispatch.NotFound, dispatch.Conflict, dispatch.Unsupported}
+	return a != nil && err != nil && (absent(a) || slices.Contains(refused, dispatch.KindOf(err)))
 }
 
 // Document returns the definition of a process at a URL, in the state that Submit uses.

@@ -81,19 +81,25 @@ func TestParameters_WithDefaultsAreOptional(t *testing.T) {
 	wantKind(t, err, dispatch.Invalid)
 }
 
-// A back-end that refuses to list its processes describes none of them. That says nothing about the request, and the back-end can be reached.
-func TestCheck_ListOfProcessesIsRefused(t *testing.T) {
-	for _, status := range []int{400, 404, 405, 410, 501} {
-		b := newBackend(t)
-		b.json("GET /processes", status, `{"code":"X","message":"no list"}`)
-		s := dispatch.Service{Application: "ndvi"}
-		if _, err := b.platform().Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: s, Parameters: json.RawMessage(`{}`)}, nil); err != nil {
-			t.Errorf("%d: %v", status, err)
-		}
-		_, err := b.platform().Parameters(t.Context(), dispatch.Token{}, s)
-		e := wantKind(t, err, dispatch.NotFound)
-		if dispatch.TextFor(e) != "The platform does not describe this process." {
-			t.Errorf("%d: %v", status, err)
+// A back-end that refuses to describe a process, or to list its processes, can be reached. Whether it runs the process, it says when a job is created.
+func TestCheck_DescriptionIsRefused(t *testing.T) {
+	vito := "vito"
+	for path, s := range map[string]dispatch.Service{"GET /processes": {Application: "ndvi"}, "GET /processes/vito/ndvi": {Application: "ndvi", Namespace: &vito},
+		"GET /process_graphs/ndvi": {Application: "ndvi", Namespace: new("user")}} {
+		for _, answer := range []struct {
+			status int
+			body   string
+		}{{400, `{"code":"X"}`}, {404, `{"code":"X"}`}, {404, `<html>`}, {405, `{"code":"X"}`}, {409, `{"code":"X"}`}, {410, `<html>`}, {501, `{"code":"X"}`}} {
+			b := newBackend(t)
+			b.json(path, answer.status, answer.body)
+			if _, err := b.platform().Check(t.Context(), token, dispatch.Request{Service: s, Parameters: json.RawMessage(`{}`)}, nil); err != nil {
+				t.Errorf("%s %v: %v", path, answer, err)
+			}
+			_, err := b.platform().Parameters(t.Context(), token, s)
+			e := wantKind(t, err, dispatch.NotFound)
+			if dispatch.TextFor(e) != "The platform does not describe this process." {
+				t.Errorf("%s %v: %v", path, answer, err)
+			}
 		}
 	}
 }

@@ -60,7 +60,8 @@ func (p *Platform) factsError(err error) error {
 
 // absent reports whether a response says that the back-end lacks the resource.
 func absent(a *upstream.Answer) bool {
-	return a != nil && (a.Status == http.StatusNotFound || a.Status == http.StatusMethodNotAllowed || a.Status == http.StatusNotImplemented)
+	lacks := []int{http.StatusNotFound, http.StatusGone, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+	return a != nil && slices.Contains(lacks, a.Status)
 }
 
 // discover returns the URL of the API version to use: from /.well-known/openeo, or the endpoint itself if that document is

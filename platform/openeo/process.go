@@ -172,10 +172,11 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 	return p.processes.Get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process, error) {
 		var d definition
 		a, err := p.get(ctx, "openeo.process", path, bearer, &d)
-		if err != nil && (upstream.NotAnswered(err) || dispatch.Is(err, dispatch.SignInRequired)) {
+		switch {
+		case err == nil:
+		case !refusesDocument(a, err) && (upstream.NotAnswered(err) || dispatch.Is(err, dispatch.SignInRequired)):
 			return process{}, err
-		}
-		if err != nil {
+		default:
 			return process{id: s.Application}, nil
 		}
 		d.ID = s.Application
