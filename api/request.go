@@ -134,7 +134,7 @@ func (a *api) jobIn(f *form) dispatch.Request {
 		Label:      f.label(),
 		Parameters: f.object("parameters"),
 	}
-	if f.members["format"] != nil || len(a.rulesFor(f).Format) == 0 {
+	if f.members["format"] != nil || !a.namesService(f) {
 		r.Format = f.format()
 	}
 	r.Options, r.Notify = f.options(a.Limits.Text)
@@ -143,15 +143,12 @@ func (a *api) jobIn(f *form) dispatch.Request {
 	return r
 }
 
-// rulesFor returns what the operator says about requests for the service that a form names; zero if it names none. Faults are for those who read the service.
-func (a *api) rulesFor(f *form) dispatch.Policy {
+// namesService reports whether a form names a service without faults. Its results then have a format even if the request names none.
+func (a *api) namesService(f *form) bool {
 	silent := *f
 	silent.faults = &[]dispatch.Fault{}
-	s, l := a.service(&silent, silent.label())
-	if len(*silent.faults) > 0 {
-		return dispatch.Policy{}
-	}
-	return a.Broker.Policy(s, l)
+	a.service(&silent, silent.label())
+	return len(*silent.faults) == 0
 }
 
 // format reads the name of a format, which the service's platform decides about.

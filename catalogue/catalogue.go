@@ -88,6 +88,13 @@ func (c *Catalogue) Identify(l dispatch.Label, s dispatch.Service) (id string, o
 	return id, ok
 }
 
+// Formats returns the output formats that the record of a service names; none if the catalogue does not have it.
+func (c *Catalogue) Formats(l dispatch.Label, s dispatch.Service) []string {
+	id, _ := c.Identify(l, s)
+	listed, _ := c.Find(id)
+	return listed.Formats
+}
+
 // serviceKey is what a request names a service by.
 type serviceKey struct {
 	label                            dispatch.Label

@@ -42,7 +42,6 @@ type found struct {
 	service    client.Service
 	label      string
 	title      string
-	format     string
 	parameters []client.Parameter
 	example    json.RawMessage
 }
@@ -75,7 +74,7 @@ func (p place) find(ctx context.Context, c *client.Client, name string) (found, 
 	return f.complete(ctx, c)
 }
 
-// formats are the names of the usual formats in requests, whatever platforms call them.
+// formats are the names of the usual formats in requests, for completion.
 var formats = []string{"gtiff", "netcdf", "geojson", "json"}
 
 // fromCatalogue returns a service of the catalogue. One that several platforms offer keeps its id, so that the broker decides where it runs.
@@ -95,25 +94,11 @@ func fromCatalogue(ctx context.Context, c *client.Client, id, at string) (found,
 	if at != "" {
 		f.parameters = nil // they are those of the first platform
 	}
-	for _, known := range s.Formats {
-		if name := strings.ToLower(known.Name); f.format == "" && slices.Contains(formats, name) {
-			f.format = name // platforms write them in their own case
-		}
-	}
-	if len(s.Formats) > 0 {
-		f.format = first(f.format, s.Formats[0].Name)
-	}
 	return f.complete(ctx, c)
 }
 
-// complete adds the parameters and the usual format.
+// complete adds the parameters.
 func (f found) complete(ctx context.Context, c *client.Client) (found, error) {
-	if f.format == "" {
-		f.format = "gtiff"
-		if f.label == client.OGCProcess {
-			f.format = "json"
-		}
-	}
 	if f.parameters != nil {
 		return f, nil
 	}

@@ -44,7 +44,7 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringVar(&r.area, "area", "", "area for the service's parameters of the types bounding-box and polygon: a box or a file")
 	flags.StringVar(&r.time, "time", "", "time span for the service's parameters of the type date-interval: FROM/TO, or a day, month or year; or a time for those of the type datetime")
 	flags.StringVar(&r.by, "split", "", "run a job for each part of --time: day, week, month, quarter, year, or a number of days such as P10D")
-	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: its first")
+	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: the service's own")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringVar(&r.note, "note", "", "note")
 	flags.StringVar(&r.budget, "budget", "", "what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its unit: \"50 credits\"")
@@ -136,7 +136,7 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 	if err != nil {
 		return document{}, err
 	}
-	d := document{JobRequest: client.JobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service, Format: first(r.format, f.format)}}
+	d := document{JobRequest: client.JobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service, Format: r.format}}
 	if d.Options, err = r.allOptions(); err != nil {
 		return d, err
 	}

@@ -49,7 +49,7 @@ type JobRequest struct {
 	Label      string          `json:"label,omitempty"`
 	Service    Service         `json:"service,omitzero"`
 	Parameters json.RawMessage `json:"parameters"`
-	Format     string          `json:"format"`
+	Format     string          `json:"format,omitempty"` // "": the service's own
 	Options    json.RawMessage `json:"options,omitempty"`
 	Annotations
 }

@@ -32,7 +32,11 @@ type Broker struct {
 	UserBytes    int64    // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
 	Policies     []Policy // of operators, for some services
 	Timing       Timing
-	Targets      Targets // nil: a request that asks to be notified is refused
+
+	// Recorded returns the output formats that the catalogue's record of a service names; nil: no service has a record.
+	Recorded func(Label, Service) []string
+
+	Targets Targets // nil: a request that asks to be notified is refused
 
 	// AreaOf returns the area in km² of a parameter's value: of a bounding box or GeoJSON; 0 of anything else. nil: forecasts and estimates know no areas.
 	AreaOf func(json.RawMessage) float64

@@ -106,6 +106,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if r, err = b.underPolicy(ctx, backend, r, d); err != nil {
 		return Draft{}, r, err
 	}
+	r = b.withFormat(r)
 	if r, err = r.inline(); err != nil {
 		return Draft{}, r, err
 	}
@@ -165,6 +166,9 @@ func (b *Broker) checkRequest(ctx context.Context, u UserID, backend *Backend, r
 		return nil, "", nil
 	}
 	if warning, err = b.check(ctx, u, backend, r, d); err != nil {
+		return nil, "", err
+	}
+	if err := b.checkFormat(ctx, u, r); err != nil {
 		return nil, "", err
 	}
 	return backend.document(ctx, r.Service), warning, nil

@@ -96,7 +96,8 @@ func (b *Broker) syncUnderPolicy(ctx context.Context, r Request) (Request, error
 	if err != nil {
 		return r, err
 	}
-	return b.underPolicy(ctx, backend, r, nil)
+	r, err = b.underPolicy(ctx, backend, r, nil)
+	return b.withFormat(r), err
 }
 
 // withOptions returns a request with the options that it has or that the policy gives it.

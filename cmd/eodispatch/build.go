@@ -106,7 +106,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	offered := offeredServices(settings, b, kept, log)
-	b.Policies = policies(settings.ServiceRules, offered)
+	b.Policies, b.Recorded = policies(settings.ServiceRules, offered), offered.Formats
 	served := apiConfig(settings, b, kept, offered, memory)
 	served.Verifier, served.DocsSignIn, served.OnServed, served.Trace, served.Log = verifierOf(settings, verifiers), docsSignIn(settings, verifiers[settings.Identity.Issuer]), seen.RequestServed, traces.Request, log
 	processes := processServer(settings, b, offered)

@@ -1,7 +1,6 @@
 package ogcapi
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,30 +149,21 @@ func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatc
 		Annotations: dispatch.Annotations{Labels: o.labels}, Facade: wanted, Notify: e.told}, err
 }
 
-// mediaFormats maps media types to the formats of requests. openEO knows no media types, so that other formats are named there as the platform lists them.
-var mediaFormats = map[string]string{"image/tiff": "gtiff", "application/x-netcdf": "netcdf", "application/netcdf": "netcdf",
-	"application/geo+json": "geojson", "application/json": "json", "image/png": "png", "image/jpeg": "jpeg", "text/csv": "csv",
-	"application/vnd.apache.parquet": "parquet"}
-
-// formatOf returns the format of the results: that of the input or of the media type or, without both, the first that the service's record names. A
-// process of an OGC server offers media types of its own, and decides about them.
+// formatOf returns the format of the results: that of the input or of the media type; "": neither names one, and the service's own is used. A process
+// of an OGC server offers media types of its own, and decides about them; openEO knows no media types.
 func formatOf(s catalogue.Service, name, media string) (string, error) {
 	media = strings.TrimSpace(media)
+	format := dispatch.FormatName(media)
 	switch {
 	case name != "" && media != "":
 		return "", badRequest("The format is named twice: by inputs.%s and by outputs.%s.format.mediaType. Leave one out.", inputFormat, outputSTAC)
-	case name != "":
-		return name, nil
 	case media == "":
-		return cmp.Or(facade.FirstUsualFormat(s.Formats), facade.UsualFormat), nil
+		return name, nil
 	case len(media) > dispatch.LongestFormat:
 		return "", badRequest("outputs.%s.format.mediaType has at most %d characters.", outputSTAC, dispatch.LongestFormat)
-	}
-	essence, _, _ := strings.Cut(strings.ToLower(media), ";")
-	if format, known := mediaFormats[strings.TrimSpace(essence)]; known {
+	case !strings.Contains(format, "/"):
 		return format, nil
-	}
-	if s.Label == dispatch.OGCProcess {
+	case s.Label == dispatch.OGCProcess:
 		return media, nil
 	}
 	return "", badRequest("No format of openEO is known to have the media type %q. Name the format by inputs.%s.", clip(media), inputFormat)

@@ -26,6 +26,28 @@ func TestPlainURL(t *testing.T) {
 	}
 }
 
+// An execution that names no format asks for none: which outputs the process has decides about its default.
+func TestFormatOf(t *testing.T) {
+	ogc, openEO := catalogue.Service{Label: dispatch.OGCProcess, Formats: []string{"GeoTIFF"}}, catalogue.Service{Label: dispatch.OpenEO}
+	for _, c := range []struct {
+		service           catalogue.Service
+		name, media, want string
+		refused           bool
+	}{
+		{ogc, "", "", "", false},
+		{openEO, "", "", "", false},
+		{ogc, "PNG", "", "PNG", false},
+		{ogc, "", "image/tiff; application=geotiff", "gtiff", false},
+		{ogc, "", "application/x-gold", "application/x-gold", false},
+		{openEO, "", "application/x-gold", "", true},
+		{openEO, "png", "image/png", "", true},
+	} {
+		if got, err := formatOf(c.service, c.name, c.media); got != c.want || (err != nil) != c.refused {
+			t.Errorf("%q %q: %q, %v", c.name, c.media, got, err)
+		}
+	}
+}
+
 func TestPlainValue(t *testing.T) {
 	for given, want := range map[string]string{
 		`1`: `1`, `"a"`: `"a"`, `[1,2]`: `[1,2]`, `{"value":{"a":1}}`: `{"a":1}`, `{"value":[1],"mediaType":"application/json"}`: `[1]`,

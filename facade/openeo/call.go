@@ -12,7 +12,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/facade"
 )
 
 // call is a process graph that runs one service of the catalogue: a node that calls it with values only, and at most a save_result of what it
@@ -181,13 +180,10 @@ func (c call) request(members, options map[string]json.RawMessage) (r dispatch.R
 	return r, err
 }
 
-// formatName returns the format of the request: that of save_result or, without one, the first that the service's record names. The service decides
-// whether it offers the format. An openEO platform gets the client's own word, others the word that requests commonly use.
+// formatName returns the format of the request: that of save_result, if there is one. An openEO platform gets the client's own word, others the
+// word that requests commonly use.
 func (c call) formatName() string {
-	switch {
-	case c.format == "":
-		return cmp.Or(facade.FirstUsualFormat(c.service.Formats), facade.UsualFormat)
-	case c.service.Label == dispatch.OpenEO:
+	if c.service.Label == dispatch.OpenEO {
 		return c.format
 	}
 	return strings.ToLower(c.format)
@@ -227,10 +223,15 @@ func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage, 
 
 // callOfService returns the process of a request for a service of the catalogue: the graph that a client writes to run it.
 func callOfService(id string, r dispatch.Request) (json.RawMessage, error) {
-	return dispatch.Encode(map[string]any{"process_graph": map[string]any{
-		"run":  map[string]any{"process_id": id, "namespace": servicesNamespace, "arguments": r.Parameters},
-		"save": map[string]any{"process_id": processSave, "arguments": map[string]any{"data": map[string]string{"from_node": "run"}, "format": r.Format}, "result": true},
-	}})
+	run := map[string]any{"process_id": id, "namespace": servicesNamespace, "arguments": r.Parameters}
+	graph := map[string]any{"run": run}
+	if r.Format == "" {
+		run["result"] = true
+	} else {
+		saved := map[string]any{"data": map[string]string{"from_node": "run"}, "format": r.Format}
+		graph["save"] = map[string]any{"process_id": processSave, "arguments": saved, "result": true}
+	}
+	return dispatch.Encode(map[string]any{"process_graph": graph})
 }
 
 // textWithFaults returns the text of an error, followed by what is wrong with each parameter.

@@ -308,6 +308,7 @@ func TestOutputs(t *testing.T) {
 		{choice, `["value"]`, "image/tiff; application=geotiff; profile=cloud-optimized", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value"]`, "zarr", ""},
 		{single, `["value"]`, "gtiff", ""},
+		{choice, `["value","reference"]`, "", `{"log":{},"map":{"transmissionMode":"reference"}}`},
 		{single, `["reference"]`, "gtiff", `{"map":{"transmissionMode":"reference"}}`},
 		{`{"a":{"schema":{"contentMediaType":"application/json"}}}`, `["reference"]`, "json", ""},
 		{`[{"id":"map","schema":{"anyOf":[{"contentMediaType":"application/geo+json"},{"contentMediaType":"text/csv"}]}}]`, `{}`, "geojson", `{"map":{"format":{"mediaType":"application/geo+json"}}}`},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"mime"
 	"slices"
 	"strings"
 
@@ -15,50 +14,19 @@ import (
 
 var _ dispatch.Formatter = (*Platform)(nil)
 
-// formats maps names of formats to the media types, without parameters, that they can mean. A request can also name a media type itself.
-var formats = map[string][]string{
-	"geojson": {mediaGeoJSON, "application/vnd.geo+json", "application/geojson"},
-	"gtiff":   {"image/tiff", "image/geotiff", "application/geotiff"},
-	"netcdf":  {"application/netcdf", "application/x-netcdf"},
-	"json":    {mediaJSON},
-	"csv":     {"text/csv"},
-	"png":     {"image/png"},
-	"jpeg":    {"image/jpeg"},
-}
-
-// synonyms are other names of formats.
-var synonyms = map[string]string{"geotiff": "gtiff", "tiff": "gtiff", "jpg": "jpeg"}
-
-// offered returns the offered media type that format means, in the server's spelling; "" for none.
+// offered returns the offered media type that format means, by its name or as a media type, in the server's spelling; "" for none.
 func offered(format string, media []string) string {
-	format = strings.ToLower(format)
 	for _, m := range media {
-		if strings.ToLower(m) == format {
+		if strings.EqualFold(m, format) {
 			return m
 		}
 	}
-	if other := synonyms[format]; other != "" {
-		format = other
-	}
-	wanted := formats[format]
-	if base, _, err := mime.ParseMediaType(format); err == nil && strings.Contains(base, "/") {
-		wanted = []string{base}
-	}
 	for _, m := range media {
-		if slices.Contains(wanted, essence(m)) {
+		if dispatch.FormatName(m) == dispatch.FormatName(format) {
 			return m
 		}
 	}
 	return ""
-}
-
-// essence returns a media type without its parameters; "" if it is none.
-func essence(media string) string {
-	base, _, err := mime.ParseMediaType(media)
-	if err != nil {
-		return ""
-	}
-	return base
 }
 
 // media returns the media types that the outputs of the process offer, sorted, each once.
@@ -94,10 +62,8 @@ func (p *Platform) Formats(ctx context.Context, t dispatch.Token, s dispatch.Ser
 
 // nameOf returns the name of the format that a media type stands for, or else the media type.
 func nameOf(media string) string {
-	for name, all := range formats {
-		if slices.Contains(all, essence(media)) {
-			return name
-		}
+	if name := dispatch.FormatName(media); !strings.Contains(name, "/") {
+		return name
 	}
 	return upstream.Text(media)
 }
@@ -106,7 +72,7 @@ func nameOf(media string) string {
 // alone: its document can link files of any format, as those of Application Packages do, and clients that know four formats ask for theirs.
 func (d *description) checkFormat(r dispatch.Request) error {
 	all := d.media()
-	if r.Format == "" || offered(r.Format, all) != "" || choosesOutputs(r) || !slices.ContainsFunc(all, func(m string) bool { return essence(m) != mediaJSON }) {
+	if r.Format == "" || offered(r.Format, all) != "" || choosesOutputs(r) || !slices.ContainsFunc(all, func(m string) bool { return dispatch.FormatName(m) != "json" }) {
 		return nil
 	}
 	return dispatch.InvalidBody("ogcapi.format", upstream.Text(fmt.Sprintf(

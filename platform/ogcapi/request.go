@@ -101,7 +101,8 @@ func isGeoJSON(kind string) bool {
 }
 
 // selectOutputs requests the format for the outputs that offer a choice, and a reference where bytes would otherwise be encoded
-// in JSON. By version 1.0 outputs that are not named are not returned, so it names all; nil: there is no choice.
+// in JSON. By version 1.0 outputs that are not named are not returned, so it names all; nil: there is no choice. format "" leaves the
+// media type of each output to the process, whose default is the first.
 func selectOutputs(format string, d *description) map[string]any {
 	outputs, chosen := map[string]any{}, false
 	for name, output := range d.outputs {
@@ -109,6 +110,9 @@ func selectOutputs(format string, d *description) map[string]any {
 		media := offered(format, output.media)
 		if media != "" && len(output.media) > 1 {
 			wish["format"] = map[string]string{"mediaType": media}
+		}
+		if format == "" && len(output.media) > 0 {
+			media = output.media[0]
 		}
 		if media != "" && isBinary(media) && slices.Contains(d.passing, "reference") {
 			wish["transmissionMode"] = "reference"

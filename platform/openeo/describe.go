@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -39,13 +40,14 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	if err := p.permitted(ctx, proc, r, d); err != nil {
 		return "", err
 	}
+	warning = proc.unusedFormat(r.Format)
 	if err := p.checkFormat(ctx, proc, r, d); err != nil || proc.set == nil || !r.Checked() {
-		return "", err
+		return warning, err
 	}
 	if err := proc.set.Check(ctx, r, d); err != nil {
 		return "", err
 	}
-	return proc.set.Unchecked(r, d), p.checkGraphSize(ctx, proc, r, d)
+	return strings.TrimSpace(warning + " " + proc.set.Unchecked(r, d)), p.checkGraphSize(ctx, proc, r, d)
 }
 
 // checkFormat refuses a task whose output format the back-end does not offer: its jobs would all fail. A job is refused when it is submitted, for which

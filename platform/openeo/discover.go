@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -307,41 +308,56 @@ func providerFor(providers []provider, issuer string) (string, error) {
 		"The platform does not accept tokens of the issuer %s. It accepts those of: %s.", issuer, strings.Join(offered, ", ")))}
 }
 
-// formatNames maps users' names of formats to openEO's.
-var formatNames = map[string]string{
-	"geojson": "GeoJSON", "json": "JSON", "netcdf": "netCDF", "gtiff": "GTiff", "geotiff": "GTiff", "tiff": "GTiff",
-}
+// formatNames maps names of formats in requests to openEO's.
+var formatNames = map[string]string{"geojson": "GeoJSON", "json": "JSON", "netcdf": "netCDF", "gtiff": "GTiff"}
 
-// format returns the back-end's name of an output format.
+// format returns the back-end's name of an output format; "": of the usual one that it offers.
 func (p *Platform) format(ctx context.Context, asked string) (string, error) {
-	name := asked
-	if known, ok := formatNames[strings.ToLower(asked)]; ok {
-		name = known
-	}
 	offered, err := p.formats.Get(ctx, "", p.fetchFormats)
-	if err != nil || len(offered) == 0 {
-		return name, err
-	}
 	var names []string
 	for _, o := range offered {
-		if strings.EqualFold(o.Name, name) {
-			return o.Name, nil
-		}
 		names = append(names, o.Name)
+	}
+	if asked == "" {
+		asked = cmp.Or(dispatch.UsualFormat(names), "gtiff")
+	}
+	name := dispatch.FormatName(asked)
+	if err != nil || len(offered) == 0 {
+		return cmp.Or(formatNames[name], asked), err
+	}
+	for _, own := range names {
+		if dispatch.FormatName(own) == name {
+			return own, nil
+		}
 	}
 	return "", dispatch.InvalidBody("openeo.format", upstream.Text(fmt.Sprintf(
 		"The platform does not support the output format %q. It supports: %s.", asked, strings.Join(names, ", "))), "format")
 }
 
-// Formats returns the output formats of the back-end, sorted by name; none if it does not list them.
-func (p *Platform) Formats(ctx context.Context, _ dispatch.Token, _ dispatch.Service) ([]dispatch.OutputFormat, error) {
-	offered, err := p.formats.Get(ctx, "", p.fetchFormats)
-	shown := make([]dispatch.OutputFormat, len(offered))
-	for i, o := range offered {
-		shown[i] = dispatch.OutputFormat{Name: upstream.Text(o.Name), Title: upstream.Text(o.Title)}
-		for _, kind := range o.GISDataTypes {
-			shown[i].GISDataTypes = append(shown[i].GISDataTypes, upstream.Text(kind))
+// Formats returns the output formats of the back-end, sorted by name; none if it does not list them. Of a service whose definition at a URL fixes
+// the format, it is that one.
+func (p *Platform) Formats(ctx context.Context, _ dispatch.Token, s dispatch.Service) (shown []dispatch.OutputFormat, err error) {
+	fixed := ""
+	if where, id := definedAt(s); isURL(where) {
+		proc, err := p.definition(ctx, where, id)
+		if err != nil {
+			return nil, err
 		}
+		fixed = proc.savesAs
+	}
+	offered, err := p.formats.Get(ctx, "", p.fetchFormats)
+	for _, o := range offered {
+		if fixed != "" && !strings.EqualFold(o.Name, fixed) {
+			continue
+		}
+		f := dispatch.OutputFormat{Name: upstream.Text(o.Name), Title: upstream.Text(o.Title)}
+		for _, kind := range o.GISDataTypes {
+			f.GISDataTypes = append(f.GISDataTypes, upstream.Text(kind))
+		}
+		shown = append(shown, f)
+	}
+	if len(shown) == 0 && fixed != "" {
+		return []dispatch.OutputFormat{{Name: upstream.Text(fixed)}}, nil
 	}
 	return shown, err
 }

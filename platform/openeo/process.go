@@ -24,6 +24,7 @@ const maxDefinition = 2 << 20
 type process struct {
 	id           string
 	saves        bool   // its own graph ends in save_result
+	savesAs      string // the format there; "": it is not fixed
 	document     []byte // the definition itself, if it is at a URL
 	hash         string // of the definition at a URL; "" if a request is pinned to it
 	etag         string
@@ -63,7 +64,8 @@ type parameter struct {
 
 // process returns the parts of a definition that Submit needs.
 func (d definition) process() process {
-	proc := process{id: d.ID, saves: endsInSave(d.Graph)}
+	proc := process{id: d.ID}
+	proc.saves, proc.savesAs = endsInSave(d.Graph)
 	if d.Parameters == nil {
 		return proc
 	}
@@ -151,9 +153,29 @@ func parseGraph(data json.RawMessage) (graph map[string]node, result string, err
 	return nil, "", fmt.Errorf("%d nodes of the process graph are marked as its result, and one may be", len(results))
 }
 
-func endsInSave(data json.RawMessage) bool {
+// endsInSave reports whether a process graph saves its results itself, and in which format; "": the graph does not fix it.
+func endsInSave(data json.RawMessage) (saves bool, format string) {
 	graph, result, err := parseGraph(data)
-	return err == nil && graph[result].saves()
+	if err != nil || !graph[result].saves() {
+		return false, ""
+	}
+	var arguments struct {
+		Format json.RawMessage `json:"format"`
+	}
+	_ = json.Unmarshal(graph[result]["arguments"], &arguments)
+	_ = json.Unmarshal(arguments.Format, &format)
+	return true, format
+}
+
+// unusedFormat returns a warning if the process does not save its results in the format of a request; "": it does.
+func (proc process) unusedFormat(format string) string {
+	switch {
+	case !proc.saves || format == "" || dispatch.FormatName(proc.savesAs) == dispatch.FormatName(format):
+		return ""
+	case proc.savesAs == "":
+		return "The process saves its results itself, so that the format of the request is not used."
+	}
+	return "The process saves its results itself, as " + upstream.Text(proc.savesAs) + ", so that the format of the request is not used."
 }
 
 // stored returns a process that the back-end knows by id. A process that the back-end does not show is assumed not to save its

@@ -34,6 +34,40 @@ func TestCheck_WarnsOfOddSchemas(t *testing.T) {
 	}
 }
 
+// A process that saves its results itself decides about their format, which is the only one that it offers. A request for another is warned.
+func TestCheck_FormatOfAProcessThatSaves(t *testing.T) {
+	b := newBackend(t)
+	s := b.submission().Request
+	s.Parameters = json.RawMessage(`{}`)
+	for format, want := range map[string]string{`"PNG"`: "itself, as PNG, so", `"GTIFF"`: "", `{"from_parameter":"f"}`: "itself, so"} {
+		b.json("GET /udp.json", 200, `{"id":"u","process_graph":{"save":{"process_id":"save_result","arguments":{"data":1,"format":`+format+`},"result":true}}}`)
+		p := b.platform()
+		warning, err := p.Check(t.Context(), dispatch.Token{}, s, nil)
+		if err != nil || (warning == "") != (want == "") || !strings.Contains(warning, want) {
+			t.Errorf("%s: %q, %v", format, warning, err)
+		}
+		formats, err := p.Formats(t.Context(), dispatch.Token{}, s.Service)
+		if err != nil || format == `"PNG"` && (len(formats) != 1 || formats[0].Name != "PNG") || format == `"GTIFF"` && (len(formats) != 1 || formats[0].Name != "GTiff") ||
+			strings.HasPrefix(format, "{") && len(formats) != 4 {
+			t.Errorf("%s: formats %v, %v", format, formats, err)
+		}
+	}
+}
+
+// A request that names no format is saved in the usual one of those that the back-end offers.
+func TestSubmit_WithoutAFormat(t *testing.T) {
+	for offered, want := range map[string]string{`{"CSV":{},"GeoTiff":{},"netCDF":{}}`: "GeoTiff", `{"CSV":{},"netCDF":{}}`: "netCDF", `{"Zarr":{},"CSV":{}}`: "CSV", `{}`: "GTiff"} {
+		b := newBackend(t)
+		b.json("GET /file_formats", 200, `{"output":`+offered+`}`)
+		b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+`}`)
+		s := b.submission()
+		s.Format = ""
+		if _, err := b.platform().Submit(t.Context(), token, s); err != nil || !strings.Contains(b.body("POST /jobs"), `"format":"`+want+`"`) {
+			t.Errorf("%s: %v: %s", offered, err, b.body("POST /jobs"))
+		}
+	}
+}
+
 // A task with a format that the back-end does not offer is refused before anything of it is stored. A process that saves its results itself is asked for none.
 func TestCheck_FormatOfATask(t *testing.T) {
 	const saves = `{"save":{"process_id":"save_result","arguments":{"data":1,"format":"PNG"},"result":true}}`
