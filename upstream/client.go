@@ -104,7 +104,7 @@ type Call struct {
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   []byte
+	Body   []byte        // that of a Call without NaN, see [Finite]
 	Stream io.ReadCloser // used instead of Body by [Client.Stream]; the caller closes it
 	URL    *url.URL      // the address that responded, after redirects
 }
@@ -281,7 +281,7 @@ func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) 
 		limit = min(limit, budget.AnswerError.Most)
 	}
 	body, err := readBody(ctx, resp, limit)
-	a.Body = body
+	a.Body = Finite(body)
 	switch {
 	case a.Status >= 300:
 		err := statusError(call.Op, a, call.Effect)

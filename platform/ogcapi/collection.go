@@ -17,6 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // follow reads the document at an absolute URL.
@@ -184,6 +185,7 @@ func (g *collector) addPart(p *multipart.Part, d document) error {
 			d.body = plain
 		}
 	}
+	d.body = upstream.Finite(d.body)
 	if raw, ok := d.json(); ok && len(d.body) > 0 {
 		return g.add(value{name: name, raw: raw, media: d.media(), at: d.at, depth: 1})
 	}
@@ -395,6 +397,7 @@ func (g *collector) addList(v value) error {
 // addText adds a string: a URL, base64 bytes if the media type says so, or a literal.
 func (g *collector) addText(v value) error {
 	s := text(v.raw)
+	document := upstream.Finite([]byte(s))
 	switch {
 	case stac.IsAddress(s):
 		link := map[string]json.RawMessage{"href": marshal(s)}
@@ -405,8 +408,8 @@ func (g *collector) addText(v value) error {
 	case strings.HasPrefix(s, "data:"):
 		g.addAsset(v.name, map[string]string{"href": s})
 		return nil
-	case strings.Contains(v.media, "json") && json.Valid([]byte(s)) && v.depth <= maxNested:
-		return g.add(v.with("", json.RawMessage(s)))
+	case strings.Contains(v.media, "json") && json.Valid(document) && v.depth <= maxNested:
+		return g.add(v.with("", document))
 	case v.media != "" && isBinary(v.media):
 		if plain, err := base64.StdEncoding.DecodeString(s); err == nil {
 			g.addBytes(v.name, v.media, plain)
@@ -463,7 +466,7 @@ func (g *collector) addTarget(href string, v value) (taken bool, err error) {
 	g.seen[href] = false
 	d, err := g.read(href)
 	switch {
-	case dispatch.Is(err, dispatch.SignInRequired), err != nil && isTemporary(err) && !dispatch.Is(err, dispatch.NotFound):
+	case upstream.MayPass(err):
 		return false, err
 	case err != nil:
 		return false, nil
@@ -523,6 +526,25 @@ func (g *collector) storeAsset(name string, asset json.RawMessage) {
 
 func (g *collector) isEmpty() bool { return g.base == nil && len(g.assets) == 0 && len(g.links) == 0 }
 
+// readItem reads an Item that the Collection links to.
+func (g *collector) readItem(href string) (stac.Object, *url.URL, error) {
+	if budget.ResultsBytes.Check(g.size) != nil {
+		return nil, nil, nil
+	}
+	d, err := g.read(href)
+	if err != nil {
+		if !upstream.MayPass(err) {
+			err = nil
+		}
+		return nil, nil, err
+	}
+	g.size += int64(len(d.body))
+	raw, _ := d.json()
+	var item stac.Object
+	_ = json.Unmarshal(raw, &item) // nil: not JSON
+	return item, d.at, g.countEntries(item["assets"], item["links"])
+}
+
 // collection encodes the gathered parts.
 func (g *collector) collection() (json.RawMessage, error) {
 	if g.isEmpty() {
@@ -531,6 +553,11 @@ func (g *collector) collection() (json.RawMessage, error) {
 	c := g.base
 	if c == nil {
 		c = map[string]json.RawMessage{}
+	}
+	if len(g.assets) == 0 {
+		if err := stac.AddItems(c, &g.extent, g.readItem); err != nil {
+			return nil, err
+		}
 	}
 	stac.Complete(c, g.id, g.extent)
 	if len(g.assets) > 0 {

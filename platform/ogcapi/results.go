@@ -99,32 +99,16 @@ func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream
 	return toCollection(id, document{at: a.URL, header: a.Header, body: a.Body}, p.follower(ctx, t))
 }
 
-// follower returns the function that reads linked documents: on the platform's origin with the token, elsewhere without one and
-// only where users' links may be followed.
+// follower returns the function that reads linked documents.
 func (p *Platform) follower(ctx context.Context, t dispatch.Token) follow {
+	f := upstream.Follower{Client: p.client, Call: p.call(opResults, http.MethodGet, "", t), AllowHosts: p.allowHosts}
 	return func(href string) (document, error) {
-		read := p.readElsewhere
-		if upstream.SameOrigin(href, p.endpoint.Origin) {
-			read = func(ctx context.Context, href string) (*upstream.Answer, error) {
-				return p.get(ctx, opResults, href, t)
-			}
-		}
-		a, err := read(ctx, href)
+		a, err := f.Follow(ctx, href)
 		if err != nil {
 			return document{}, err
 		}
 		return document{at: a.URL, header: a.Header, body: a.Body}, nil
 	}
-}
-
-// readElsewhere reads a document on another origin. Its failures say nothing about the platform: unless ctx has ended they are
-// final, and the results leave out the document.
-func (p *Platform) readElsewhere(ctx context.Context, href string) (*upstream.Answer, error) {
-	a, err := p.client.Fetch(ctx, upstream.Fetch{Op: opResults, URL: href, AllowHosts: p.allowHosts})
-	if err != nil && ctx.Err() == nil {
-		err = refine(err, dispatch.Invalid, "")
-	}
-	return a, err
 }
 
 // document is a response body with its headers.

@@ -82,6 +82,7 @@ func (p *Platform) await(ctx context.Context, t dispatch.Token, at place, a *ups
 	var err error
 	a.Body, err = io.ReadAll(io.LimitReader(a.Stream, maxStatusInfo))
 	a.Stream.Close()
+	a.Body = upstream.Finite(a.Body)
 	step, err := p.step(ctx, t, at, a, err)
 	if err != nil {
 		return &dispatch.SyncResult{Ref: step.Ref}, err

@@ -1,9 +1,11 @@
 package openeo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -37,11 +39,37 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	if err != nil {
 		return nil, err
 	}
-	return collection(op, ref.ID, a)
+	f := upstream.Follower{Client: p.client, Call: p.request(op, http.MethodGet, "", bearer, nil), AllowHosts: p.allowHosts}
+	return collection(op, ref.ID, a, itemReader(ctx, f, a))
 }
 
-// collection converts a response with results into a STAC Collection.
-func collection(op, id string, a *upstream.Answer) (json.RawMessage, error) {
+// itemReader returns the function that reads the Items of results, for stac.AddItems.
+func itemReader(ctx context.Context, f upstream.Follower, results *upstream.Answer) func(href string) (stac.Object, *url.URL, error) {
+	size, entries := int64(len(results.Body)), int64(0)
+	return func(href string) (item stac.Object, at *url.URL, err error) {
+		if budget.ResultsBytes.Check(size) != nil || budget.ResultsEntries.Check(entries) != nil {
+			return nil, nil, nil
+		}
+		a, err := f.Follow(ctx, href)
+		if err == nil {
+			err = upstream.JSON(a, f.Call.Op, &item)
+		}
+		if e, ok := err.(*dispatch.Error); ok && a != nil && upstream.SameOrigin(href, f.Call.Origin) {
+			e.Kind = cmp.Or(errorKinds[codeOf(a)], e.Kind)
+		}
+		switch {
+		case upstream.MayPass(err):
+			return nil, nil, err
+		case err != nil:
+			return nil, nil, nil
+		}
+		size, entries = size+int64(len(a.Body)), entries+budget.Entries(item["assets"])
+		return item, a.URL, nil
+	}
+}
+
+// collection converts a response with results into a STAC Collection. read reads an Item that it links to.
+func collection(op, id string, a *upstream.Answer, read func(href string) (stac.Object, *url.URL, error)) (json.RawMessage, error) {
 	var doc stac.Object
 	if err := upstream.JSON(a, op, &doc); err != nil {
 		return nil, err
@@ -62,6 +90,10 @@ func collection(op, id string, a *upstream.Answer) (json.RawMessage, error) {
 		doc = wrap(doc)
 	case kind != "Collection":
 		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's results are neither a STAC Collection nor an Item."}
+	default:
+		if err := stac.AddItems(doc, &extent, read); err != nil {
+			return nil, err
+		}
 	}
 	stac.Complete(doc, id, extent)
 	return marshal(doc)
