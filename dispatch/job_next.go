@@ -534,6 +534,9 @@ const noPlatformText = "The platform of this job is not configured any more."
 
 func endJob(j Job, s Status, a Attention, failure string) Job {
 	j.Phase, j.Status, j.Failure = Ended, s, failure
+	if s == Finished { // the last report may have none, or that of a while before
+		j.Progress = new(100.0)
+	}
 	return j.withAttention(a, "")
 }
 

@@ -203,6 +203,11 @@ func TestNext_KeepsFacts(t *testing.T) {
 	if !j.Checked.Equal(t1) || !j.Updated.Equal(t0) {
 		t.Errorf("after none: %+v", j)
 	}
+	for _, last := range []*float64{nil, &half, &whole} { // platforms leave the progress out at the end, or as it was
+		if done := next(j, report(Report{Status: Finished, Progress: last}), t1); done.Phase != Ended || *done.Progress != 100 {
+			t.Errorf("after the end: %+v", done)
+		}
+	}
 	failed := report(Report{Status: Failed, Message: "no data", Progress: &whole})
 	for _, d := range []time.Duration{0, 0, confirm - 1} { // a client that asks in between does not make it true sooner
 		if j = next(j, failed, t1.Add(d)); j.Phase != Started || !j.Due.Equal(t1.Add(confirm)) {

@@ -137,7 +137,7 @@ func (e *Extent) positions(v any) {
 			switch {
 			case !is:
 				e.positions(inner)
-			case !onEarth(at[0], at[1]):
+			case !onEarth(at[0]/2, at[1]): // longitudes may be beyond the antimeridian, see AddBox
 			case around == nil:
 				around = []float64{at[0], at[1], at[0], at[1]}
 			default:
@@ -163,11 +163,14 @@ func positionOf(v any) (at [2]float64, is bool) {
 
 func onEarth(x, y float64) bool { return math.Abs(x) <= 180 && math.Abs(y) <= 90 }
 
-// AddBox widens e by a bounding box of four or six numbers. It ignores boxes outside the Earth, such as coordinates in
-// metres.
+// AddBox widens e by a bounding box of four or six numbers. Longitudes up to 360 degrees are wrapped, as boxes across the antimeridian have them at
+// some platforms. It ignores boxes outside the Earth, such as coordinates in metres.
 func (e *Extent) AddBox(b []float64) {
 	n := len(b) / 2
 	west, south, east, north := b[0], b[1], b[n], b[n+1]
+	if math.Abs(west) <= 360 && math.Abs(east) <= 360 && west <= east {
+		west, east = wrapped(west, east)
+	}
 	if !onEarth(west, south) || !onEarth(east, north) {
 		return
 	}
@@ -181,6 +184,18 @@ func (e *Extent) AddBox(b []float64) {
 	}
 	e.addSpan(west, 180)
 	e.addSpan(-180, east)
+}
+
+// wrapped returns a range of longitudes within 180 degrees of Greenwich. West is greater than east if the range crosses the antimeridian.
+func wrapped(west, east float64) (float64, float64) {
+	switch {
+	case west >= -180 && east <= 180:
+	case east-west >= 360:
+		west, east = -180, 180
+	default:
+		west, east = math.Mod(west+540, 360)-180, math.Mod(east+540, 360)-180
+	}
+	return west, east
 }
 
 const mostSpans = 100

@@ -1,6 +1,7 @@
 package ogcapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,20 +97,42 @@ func (s statusInfo) progress() *float64 {
 	return nil
 }
 
-// message returns the platform's message about the job. In the 2.0 draft the cause of a failure is a separate member.
+// message returns the platform's message about the job. In the 2.0 draft the cause of a failure is the member exception; Weaver has a list.
 func (s statusInfo) message() string {
-	message := upstream.Text(text(s["message"]))
-	var exception map[string]json.RawMessage
-	if json.Unmarshal(s["exception"], &exception) != nil {
-		return message
-	}
-	for _, name := range []string{"detail", "description", "message", "title"} {
-		if cause := upstream.Text(text(exception[name])); cause != "" {
-			return cause
+	return cmp.Or(causeIn(s["exception"]), causeIn(s["exceptions"]), upstream.Text(text(s["message"])))
+}
+
+// causeIn returns the cause in an exception: an object, a text, or the last one with a cause in a list of these, such as the one in a list that led
+// to the others.
+func causeIn(raw json.RawMessage) string {
+	switch kindOf(raw) {
+	case '"':
+		return upstream.Text(text(raw))
+	case '[':
+		var all []json.RawMessage
+		_ = json.Unmarshal(raw, &all) // valid: it is a part of a document
+		for _, one := range slices.Backward(all) {
+			if kindOf(one) == '[' {
+				continue
+			}
+			if cause := causeIn(one); cause != "" {
+				return cause
+			}
+		}
+	case '{':
+		var exception map[string]json.RawMessage
+		_ = json.Unmarshal(raw, &exception)
+		for _, name := range causes {
+			if cause := upstream.Text(text(exception[name])); cause != "" {
+				return cause
+			}
 		}
 	}
-	return message
+	return ""
 }
+
+// causes are the members of an exception that may have its cause: those of RFC 7807, of WPS, and of servers' own, the most telling first.
+var causes = []string{"detail", "Text", "text", "description", "message", "title"}
 
 func (s statusInfo) report() dispatch.Report {
 	return dispatch.Report{Status: s.status(), Progress: s.progress(), Message: s.message(), Duration: s.duration()}
@@ -157,12 +180,17 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	return report, nil
 }
 
-// failureCause finds out why a job failed: from the response in place of its results, by 1.0 an exception; else from the last
+// failureCause finds out why a job failed: from the response in place of its results, by 1.0 an exception, or a text; else from the last
 // errors in the log files that the job links to.
 func (p *Platform) failureCause(ctx context.Context, t dispatch.Token, ref dispatch.Ref, info statusInfo) string {
-	if a, err := p.get(ctx, opStatus, p.job(ref, "results"), t); err != nil && a != nil {
-		if said := upstream.Text(upstream.Message(a)); said != "" {
-			return said
+	if a, err := p.get(ctx, opStatus, p.job(ref, "results"), t); a != nil {
+		plain := document{header: a.Header}.media() == "text/plain"
+		cause := ""
+		if err != nil || plain {
+			cause = cmp.Or(upstream.Text(upstream.Message(a)), causeIn(a.Body))
+		}
+		if cause != "" {
+			return cause
 		}
 	}
 	var said []string
