@@ -98,9 +98,15 @@ func TestSQLite_RefusesASecondProcess(t *testing.T) {
 	if !strings.HasPrefix(line, "opened 1") {
 		t.Fatal(line)
 	}
-	_, err := store.Open(t.Context(), "sqlite:"+file, &clock{now: start})
-	if !dispatch.Is(err, dispatch.Conflict) || !strings.Contains(dispatch.TextFor(err), file+" is in use by another process") {
-		t.Errorf("error %v", err)
+	hard, symbolic := filepath.Join(t.TempDir(), "hard.db"), filepath.Join(t.TempDir(), "symbolic.db")
+	if err := errors.Join(os.Link(file, hard), os.Symlink(file, symbolic)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, hard, symbolic} {
+		_, err := store.Open(t.Context(), "sqlite:"+name, &clock{now: start})
+		if !dispatch.Is(err, dispatch.Conflict) || !strings.Contains(dispatch.TextFor(err), name+" is in use by another process") {
+			t.Errorf("%s: error %v", name, err)
+		}
 	}
 	if err := other.Process.Kill(); err != nil {
 		t.Fatal(err)
