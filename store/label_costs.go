@@ -30,10 +30,10 @@ func bookLabels(month, labels string) string {
 	own := fmt.Sprintf(labels, "NEW.annotations")
 	ofTask := fmt.Sprintf(labels, "(SELECT annotations FROM tasks WHERE id = NEW.task AND NEW.task <> 0)")
 	return `
-	INSERT INTO label_costs AS c (owner, name, month, account, unit, value, costs, runs)
+	INSERT INTO label_costs (owner, name, month, account, unit, value, costs, runs)
 	SELECT NEW.owner, l.key, ` + strings.ReplaceAll(month, "updated", "NEW.updated") + `, NEW.account, NEW.unit, l.value, ` + booking + `
 	FROM (` + own + ` UNION ALL SELECT key, value FROM (` + ofTask + `) AS t WHERE key NOT IN (SELECT key FROM (` + own + `) AS o)) AS l WHERE TRUE
-	ON CONFLICT (owner, name, month, account, unit, value, shard) DO UPDATE SET costs = c.costs + excluded.costs, runs = c.runs + excluded.runs;`
+	ON CONFLICT (owner, name, month, account, unit, value, shard) DO UPDATE SET costs = label_costs.costs + excluded.costs, runs = label_costs.runs + excluded.runs;`
 }
 
 var sqliteLabelCosts = []string{sqliteLabelCostsWhen(labelable)}

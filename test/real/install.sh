@@ -125,6 +125,7 @@ names=("$@")
 if [[ $# == 0 ]]; then
   package postgresql has_postgres
   package pgbouncer test -x /usr/sbin/pgbouncer
+  package sqlite3 command -v sqlite3
   package strace command -v strace
   package skopeo command -v skopeo
   package mariadb-server-core test -x /usr/sbin/mariadbd
