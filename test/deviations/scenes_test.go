@@ -208,6 +208,21 @@ var openEOScenes = []scene{
 		acts:  func(s *stage) { s.openEO.LinkLife = 10 * time.Minute },
 		tells: good, check: (*stage).linksHold,
 	},
+	{
+		does: "Results have the numbers NaN and Infinity, which JSON lacks. They are null.", seen: "openeo-geopyspark-driver#471, #87",
+		acts: fault(simulator.Fault{Route: readResult, Body: `{"type": "Collection", "stac_version": "1.0.0", "id": "NaN", "links": [],
+			"assets": {"a.tif": {"href": "http://openeo.example/a.tif", "nodata": NaN, "statistics": {"maximum": -Infinity}}}}`}),
+		tells: good, check: hasResultsWith(`"nodata":null`, `"maximum":null`, `"id":"NaN"`),
+	},
+	{
+		does: "The assets of results are only at the Items that they link to.", seen: "openeo-python-client#931, openeo-geopyspark-driver#1765",
+		acts: func(s *stage) {
+			s.openEO.Items = true // what the link of the first response leads to
+			fault(simulator.Fault{Route: readResult, Times: 1, Body: `{"type": "Collection", "stac_version": "1.1.0", "id": "at the items", "assets": {},
+				"links": [{"rel": "item", "href": "results", "type": "application/geo+json"}]}`})(s)
+		},
+		tells: good, check: hasResultsWith(`"id":"at the items"`, `"assets":{"`, `.tif`),
+	},
 }
 
 var ogcScenes = []scene{
@@ -329,6 +344,18 @@ var ogcScenes = []scene{
 			sent(s, `{"bbox":{"bbox":[5,51,5.1,51.1]},"mode":["max"],"seconds":4}`)
 			hasAsset(s, "")
 		},
+	},
+	{
+		does: "Results have the numbers NaN and Infinity, which JSON lacks. They are null.", seen: "datacube-explorer#1168",
+		acts: fault(simulator.Fault{Route: readResult, Body: `{"out": {"type": "Collection", "stac_version": "1.0.0", "id": "NaN", "links": [],
+			"assets": {"a.tif": {"href": "http://ogc.example/a.tif", "nodata": NaN, "statistics": {"maximum": Infinity}}}}}`}),
+		tells: good, check: hasResultsWith(`"nodata":null`, `"maximum":null`, `"id":"NaN"`),
+	},
+	{
+		does: "The cause of a failure is in a list of exceptions.", seen: "weaver#265",
+		acts: fault(simulator.Fault{Route: readJob, Skip: 0, Body: `{"jobID": "a", "type": "process", "status": "failed", "message": "Job failed.",
+			"exceptions": [{"Code": "RuntimeError", "Locator": "run", "Text": "There is no scene."}]}`}),
+		tells: "submitted → failed", check: failedBecause("There is no scene."),
 	},
 }
 
@@ -458,6 +485,28 @@ func hasAsset(s *stage, bbox string) {
 	if err := json.Unmarshal(s.results(), &results); err != nil || results.Type != "Collection" || len(results.Assets) != 1 ||
 		!strings.Contains(string(results.Extent.Spatial.BBox), bbox) {
 		s.Errorf("results: %+v, %v", results, err)
+	}
+}
+
+// hasResultsWith checks that the results contain texts.
+func hasResultsWith(texts ...string) func(*stage) {
+	return func(s *stage) {
+		got := string(s.results())
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				s.Errorf("no %s in the results: %s", text, got)
+			}
+		}
+	}
+}
+
+// failedBecause checks the reason of a failure.
+func failedBecause(reason string) func(*stage) {
+	return func(s *stage) {
+		var job struct{ Failure string }
+		if s.ask(200, "GET", fmt.Sprintf("/unit_jobs/%d", s.job), "", &job); job.Failure != reason {
+			s.Errorf("failed because %q", job.Failure)
+		}
 	}
 }
 

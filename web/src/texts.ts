@@ -473,6 +473,8 @@ export const texts = {
     preview: "Preview",
     look: "Colours and contrast",
     loaded: (n: number, all: number) => `${number(n)} of ${number(all)} finished tiles listed`,
+    missing: (n: number) => `The results of ${tiles(n)} cannot be read:`,
+    tryAgain: "Try again",
     value: (text: string) => `Value here: ${text}`,
   },
 

@@ -330,6 +330,16 @@ export interface ItemPage {
   features: Item[];
   links: Link[];
   numberMatched: number;
+  "eodispatch:missing": MissingResults[];
+}
+
+// MissingResults says why a finished job has no Item.
+export interface MissingResults {
+  id: number;
+  name?: string;
+  error_code: string;
+  message: string;
+  temporary: boolean;
 }
 
 export type PlatformState = "ok" | "unknown" | "unreachable" | "busy" | "sign_in_required" | "misconfigured" | "forbidden";

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { address, get } from "../api/client";
-import type { Asset, Collection, Item, ItemPage } from "../api/wire";
+import type { Asset, Collection, Item, ItemPage, MissingResults } from "../api/wire";
 import { Act, Copy, Failure, Loading, Outward, safe, save } from "../controls";
 import { bytes, rounded } from "../format";
 import { gradient, initialLook, isGeoTIFF, type Look, type Palette, type RasterLayer, type Stretch } from "../map/raster_layer";
@@ -174,14 +174,19 @@ const itemsOfPage = 100;
 export function TaskResults({ id, finished, over, rasters, place }: { id: number; finished: number; over: boolean; rasters: Rasters; place: (job: number) => number }) {
   const items = useMemo(() => new ItemReader(id), [id]);
   const known = useSignal<Item[]>([]);
+  const missing = useSignal<MissingResults[]>([]);
   const error = useSignal<unknown>(null);
   const most = useSignal(itemsOfPage);
+  const show = (all: Item[]) => {
+    known.value = all.sort((a, b) => place(Number(a.id)) - place(Number(b.id)));
+    missing.value = [...items.missing.values()].sort((a, b) => place(a.id) - place(b.id));
+  };
   useEffect(() => {
     if (finished === 0 || known.value.length >= Math.min(finished, most.value)) return;
     let dropped = false;
     const timer = setTimeout(() => {
       items.upTo(most.value).then((all) => {
-        if (!dropped) known.value = all.sort((a, b) => place(Number(a.id)) - place(Number(b.id)));
+        if (!dropped) show(all);
       }).catch((e: unknown) => {
         if (!dropped) error.value = e;
       });
@@ -209,6 +214,11 @@ export function TaskResults({ id, finished, over, rasters, place }: { id: number
           <Files owner={item.id} assets={item.assets} rasters={rasters} />
         </details>
       ))}
+      {missing.value.length > 0 && <div class="missing">
+        <p class="fault">{t.missing(missing.value.length)}</p>
+        <ul>{missing.value.map((m) => <li key={m.id} data-missing={m.id}>{texts.task.tileOf(place(m.id))}{m.name && ` (${m.name})`}: {m.message}</li>)}</ul>
+        {missing.value.some((m) => m.temporary) && <Act label={t.tryAgain} act={async () => show(await items.again())} />}
+      </div>}
       {finished > known.value.length && known.value.length >= most.value && <button type="button" onClick={() => (most.value += itemsOfPage)}>{texts.more}</button>}
     </div>
   );
@@ -216,6 +226,7 @@ export function TaskResults({ id, finished, over, rasters, place }: { id: number
 
 // ItemReader reads a task's Items page by page. The last page is read again, because Items are added as jobs finish.
 class ItemReader {
+  readonly missing = new Map<number, MissingResults>(); // of the pages read
   private readonly all = new Map<string, Item>();
   private cursor = `?limit=${itemsOfPage}`;
 
@@ -224,11 +235,25 @@ class ItemReader {
   async upTo(n: number): Promise<Item[]> {
     for (;;) {
       const page = await get<ItemPage>(`upscale_tasks/${this.task}/results/items${this.cursor}`);
-      for (const item of page.features) this.all.set(item.id, item);
+      for (const item of page.features) this.add(item);
+      for (const m of page["eodispatch:missing"]) this.missing.set(m.id, m);
       const next = page.links.find((l) => l.rel === "next");
       if (next) this.cursor = new URL(next.href, address("")).search;
       if (!next || this.all.size >= n) return [...this.all.values()];
     }
+  }
+
+  private add(item: Item) {
+    this.all.set(item.id, item);
+    this.missing.delete(Number(item.id));
+  }
+
+  // again reads the Items that were missing and may have come.
+  async again(): Promise<Item[]> {
+    for (const m of [...this.missing.values()].filter((m) => m.temporary)) {
+      await get<Item>(`upscale_tasks/${this.task}/results/items/${m.id}`).then((item) => this.add(item), () => undefined); // it stays missing
+    }
+    return [...this.all.values()];
   }
 
   async links(): Promise<string[]> {
