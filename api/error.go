@@ -190,7 +190,7 @@ func (a *api) answerFor(ctx context.Context, err error) errorAnswer {
 	case ctx.Err() != nil:
 	case isDatabaseFailure(err):
 		a.databaseFailed(ctx, err)
-	case r.status >= 500 && !dispatch.Is(err, dispatch.Unsupported): // which is no failure, but a fact about what was asked for
+	case r.status >= 500 && !dispatch.Is(err, dispatch.Unsupported): // which is a fact about the request, and no failure
 		a.Log.ErrorContext(ctx, "request failed", "error", err)
 	}
 	return errorAnswer{r, callIn(ctx).id}

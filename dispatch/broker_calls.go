@@ -104,8 +104,8 @@ func (b *Backend) checker(r Request) Checker {
 	return c
 }
 
-// check returns an error if a request is wrong, and a warning if it could not be checked completely within checkWithin. The error is Invalid or
-// DocumentInvalid, or Unsupported if the service has only synchronous runs.
+// check returns an error if a request is wrong, and a warning if it could not be checked completely within checkWithin.
+// The error is Invalid or DocumentInvalid, or Unsupported if the service has only synchronous runs.
 func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (warning string, err error) {
 	checker := backend.checker(r)
 	if checker == nil {
@@ -114,7 +114,7 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	warning, err = checker.Check(ctx, Token{}, r, d)
-	if Is(err, SignInRequired) || Is(err, Forbidden) || Is(err, NotFound) { // some platforms hide from others what an account may use
+	if Is(err, SignInRequired) || Is(err, Forbidden) || Is(err, NotFound) { // some platforms hide services from strangers
 		warning, err = withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t Token) (string, error) {
 			return checker.Check(ctx, t, r, d)
 		})

@@ -52,8 +52,8 @@ func TestAccept_WarnsOfAMissingDescription(t *testing.T) {
 	})
 }
 
-// TestAccept_RefusesWhatItsPlatformDoesNotKnow: a task is refused like a job, before anything is stored. A service that is known only to those who
-// have a token is looked up with theirs.
+// TestAccept_RefusesWhatItsPlatformDoesNotKnow: a task is refused like a job, before anything is stored. A service that
+// is known only to those who have a token is looked up with theirs.
 func TestAccept_RefusesWhatItsPlatformDoesNotKnow(t *testing.T) {
 	p := struct {
 		*script
@@ -102,7 +102,8 @@ func (k *knowing) Check(_ context.Context, t dispatch.Token, r dispatch.Request,
 	return "", nil
 }
 
-// TestRunSync_RunsWhatHasNoJobs: a process that cannot run as a job is no fault of a synchronous run, whose warning is stored as for any other.
+// TestRunSync_RunsWhatHasNoJobs: a process that cannot run as a job is no fault of a synchronous run, whose warning is
+// stored as for any other.
 func TestRunSync_RunsWhatHasNoJobs(t *testing.T) {
 	p := struct {
 		*talking

@@ -13,8 +13,9 @@ import (
 )
 
 // adapter converts a schema as openEO or OpenAPI 3.0 writes it to JSON Schema draft-07: arrays of alternatives,
-// nullable, boolean exclusive bounds, alternatives that differ in more than values show, and subtypes that imply more than their keywords. A keyword whose value has the
-// wrong form is left out and becomes a fault, so that the rest can still be checked.
+// nullable, boolean exclusive bounds, alternatives that differ in more than values show, and subtypes that imply more
+// than their keywords. A keyword whose value has the wrong form is left out and becomes a fault, so that the rest can
+// still be checked.
 //
 // References into the document become references to definitions of the new one, one for each target, because positions
 // change. References to other documents are ignored: nothing is fetched.
@@ -89,11 +90,12 @@ func (a *adapter) object(n *node) any {
 	return out
 }
 
-// relaxOneOf has a value match any of the alternatives of oneOf, in place of exactly one. What tells alternatives apart is often no part of the
-// value, such as the media type of a text, or in a document that is not read. Then values of every alternative would be refused.
+// relaxOneOf has a value match any of the alternatives of oneOf, in place of exactly one. What tells alternatives apart
+// is often no part of the value, such as the media type of a text, or in a document that is not read. Then values of
+// every alternative would be refused.
 func relaxOneOf(out map[string]any) {
-	list, is := out["oneOf"]
-	if !is {
+	list, found := out["oneOf"]
+	if !found {
 		return
 	}
 	delete(out, "oneOf")

@@ -209,7 +209,8 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// The reference system of a box is named as the description asks, since longitude and latitude have several names. An empty form: refused.
+// The reference system of a box is named as the description asks, since longitude and latitude have several names. An
+// empty form: refused.
 func TestShape_ReferenceSystems(t *testing.T) {
 	const (
 		sides    = `{"west":4.10,"south":50,"east":5,"north":51`

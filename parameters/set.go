@@ -20,8 +20,8 @@ import (
 
 // Set is the parameters of one service, prepared for checking and converting many values. Several goroutines can use it at once.
 type Set struct {
-	// Unwrap, if not nil, recognizes values of a parameter that stand for others and are not converted. It returns the values to check
-	// instead: of an array each of its elements. One that cannot be checked here is nil.
+	// Unwrap, if not nil, recognizes values of a parameter that stand for others and are not converted. It returns the
+	// values to check instead: of an array each of its elements. One that cannot be checked here is nil.
 	Unwrap func(name string, value json.RawMessage) (inner []json.RawMessage, wrapped bool)
 
 	parameters map[string]parameter
@@ -43,7 +43,8 @@ func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 		check, faults := r.compile(p.Schema)
 		p.Warning = warning(p.Name, faults)
 		alternatives := d.schema(d.root).alternatives(0)
-		s.parameters[p.Name] = parameter{p, newBoxFormat(alternatives), slices.ContainsFunc(alternatives, schema.isGeoJSON), check}
+		geoJSON := slices.ContainsFunc(alternatives, schema.isGeoJSON)
+		s.parameters[p.Name] = parameter{p, newBoxFormat(alternatives), geoJSON, check}
 		s.names = append(s.names, p.Name)
 	}
 	return s
@@ -98,7 +99,8 @@ func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc 
 }
 
 // checkAll checks the values inside a value: one, or of an array each of its elements.
-func (p parameter) checkAll(m *budget.Meter, value json.RawMessage, inner []json.RawMessage, loc []any) (faults []dispatch.Fault) {
+func (p parameter) checkAll(m *budget.Meter, value json.RawMessage, inner []json.RawMessage, loc []any) []dispatch.Fault {
+	var faults []dispatch.Fault
 	isArray := bytes.HasPrefix(bytes.TrimSpace(value), []byte("["))
 	for i, one := range inner {
 		if one == nil {

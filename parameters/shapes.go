@@ -32,7 +32,7 @@ type boxForm int
 
 const (
 	boxOfCorners boxForm = iota // an object with west, south, east and north, as in openEO
-	boxOfOGC                    // an object with bbox, and perhaps crs, as in OGC API - Processes (18-062r2, section 7.11.2.3)
+	boxOfOGC                    // an object with bbox, and perhaps crs (OGC 18-062r2, section 7.11.2.3)
 	boxAsList                   // an array of numbers
 )
 
@@ -101,9 +101,11 @@ func newBoxFormat(alternatives []schema) boxFormat {
 	if crs := s.Properties["crs"]; crs != nil {
 		for _, l := range s.doc.schema(crs).alternatives(0) {
 			f.implied = f.implied && (l.Default == nil || namesDegrees(l.Default))
-			f.degrees = append(f.degrees, slices.DeleteFunc(append([]json.RawMessage{l.Default}, l.options()...), func(name json.RawMessage) bool {
-				return name == nil || !namesDegrees(name)
-			})...)
+			for _, name := range append([]json.RawMessage{l.Default}, l.options()...) {
+				if namesDegrees(name) {
+					f.degrees = append(f.degrees, name)
+				}
+			}
 		}
 	}
 	if f.degrees == nil {
@@ -112,8 +114,9 @@ func newBoxFormat(alternatives []schema) boxFormat {
 	return f
 }
 
-// convert returns a box in the parameter's form: once for each name that its reference system may have, the most likely first; none if it
-// cannot be converted. The names of longitude and latitude are interchangeable. Any other is kept as it was given.
+// convert returns a box in the parameter's form: once for each name that its reference system may have, the most likely
+// first; none if it cannot be converted. The names of longitude and latitude are interchangeable. Any other is kept as
+// it was given.
 func (f boxFormat) convert(b box) (all []json.RawMessage) {
 	switch {
 	case f.form == boxOfCorners:
@@ -314,7 +317,8 @@ func nth(value json.RawMessage, n int) json.RawMessage {
 	return value
 }
 
-// joined returns an interval of two dates as one text, which OGC services expect. Any other list of texts is no interval.
+// joined returns an interval of two dates as one text, which OGC services expect. Any other list of texts is no
+// interval.
 func joined(value json.RawMessage) []json.RawMessage {
 	var ends []*string
 	if json.Unmarshal(value, &ends) != nil || len(ends) != 2 || ends[0] == nil && ends[1] == nil {

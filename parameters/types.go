@@ -146,8 +146,8 @@ func (s schema) isBoundingBox() bool {
 			corners++
 		}
 	}
-	return s.Subtype == "bounding-box" || s.Format == "ogc-bbox" || s.Format == "bounding-box" || strings.HasSuffix(s.Ref, "bbox.yaml") ||
-		bbox && slices.Contains(s.Required, "bbox") && !feature || corners == 4
+	return s.Subtype == "bounding-box" || s.Format == "ogc-bbox" || s.Format == "bounding-box" ||
+		strings.HasSuffix(s.Ref, "bbox.yaml") || bbox && slices.Contains(s.Required, "bbox") && !feature || corners == 4
 }
 
 var geometries = []string{"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon",

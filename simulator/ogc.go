@@ -31,7 +31,7 @@ type OGC struct {
 	Check func(token string) (account string, err error)
 
 	Sync    bool // execute synchronously wherever the process allows it, whatever the client prefers
-	ZOO     bool // like ZOO-Project: 400 below namespaces, which it does not have, and no progress of jobs that have ended
+	ZOO     bool // like ZOO-Project: no namespaces, below which it responds 400, and no progress of ended jobs
 	PageMax int  // maximum page size of listings, whatever is requested; 0: ten thousand
 
 	once    sync.Once

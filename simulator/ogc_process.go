@@ -110,7 +110,8 @@ func (p ogcProcess) describeInputs(marker string) object {
 		if in.required {
 			least = 1
 		}
-		inputs[name] = object{"title": name, "minOccurs": least, "maxOccurs": max(1, in.most), "schema": json.RawMessage(in.schema)}
+		inputs[name] = object{"title": name, "minOccurs": least, "maxOccurs": max(1, in.most),
+			"schema": json.RawMessage(in.schema)}
 	}
 	return inputs
 }

@@ -8,8 +8,9 @@ import (
 
 // Processes in the manner of servers whose descriptions, inputs and results differ from those of others.
 
-// scenesProcess has inputs and results in the manner of ZOO-Project: files as texts, qualified values or links, a box whose reference system is
-// required, integers that may be repeated, and a catalogue of items as the only output, as of an Application Package.
+// scenesProcess has inputs and results in the manner of ZOO-Project: files as texts, qualified values or links, a box
+// whose reference system is required, integers that may be repeated, and a catalogue of items as the only output, as of
+// an Application Package.
 var scenesProcess = ogcProcess{
 	id: "scenes", title: "NDVI of files", modes: both, outputs: []string{"catalogue"}, run: runItems,
 	inputs: map[string]ogcInput{
@@ -23,14 +24,14 @@ var scenesProcess = ogcProcess{
 	},
 }
 
-// smoothProcess has inputs and results in the manner of Weaver: each optional input is described as an array of at most one value, although the
-// value is taken as well, and files are given by reference.
+// smoothProcess has inputs and results in the manner of Weaver: each optional input is described as an array of at most
+// one value, although the value is taken as well, and files are given by reference.
 var smoothProcess = ogcProcess{
 	id: "smooth", title: "NDVI, smoothed", modes: both, outputs: []string{"result"}, reference: true, run: runReference,
 	inputs: map[string]ogcInput{
 		"bbox":    {required: true, schema: bboxSchema},
-		"seconds": {most: 1, takes: eachOf(isOfKind("integer", "number")), schema: atMostOne(`{"type":"number","default":3.0}`)},
-		"mode":    {most: 1, takes: eachOf(isOfKind("string")), schema: atMostOne(`{"type":"string","enum":["mean","max"]}`)},
+		"seconds": {takes: eachOf(isOfKind("integer", "number")), schema: atMostOne(`{"type":"number","default":3.0}`)},
+		"mode":    {takes: eachOf(isOfKind("string")), schema: atMostOne(`{"type":"string","enum":["mean","max"]}`)},
 	},
 }
 
@@ -56,7 +57,10 @@ func isOfKind(kinds ...string) func(json.RawMessage) bool {
 // isFile accepts a text, a text with its media type, and a link.
 func isFile(value json.RawMessage) bool {
 	var file struct{ Value, Href string }
-	return jsonKind(value) == "string" || json.Unmarshal(value, &file) == nil && (file.Value != "" || strings.HasPrefix(file.Href, "https://"))
+	if jsonKind(value) == "string" {
+		return true
+	}
+	return json.Unmarshal(value, &file) == nil && (file.Value != "" || strings.HasPrefix(file.Href, "https://"))
 }
 
 func isNamedBox(value json.RawMessage) bool {
@@ -64,11 +68,12 @@ func isNamedBox(value json.RawMessage) bool {
 		BBox []float64 `json:"bbox"`
 		CRS  string    `json:"crs"`
 	}
-	return json.Unmarshal(value, &box) == nil && len(box.BBox) == 4 && slices.Contains([]string{"EPSG:4326", "EPSG:3857"}, box.CRS)
+	names := []string{"EPSG:4326", "EPSG:3857"}
+	return json.Unmarshal(value, &box) == nil && len(box.BBox) == 4 && slices.Contains(names, box.CRS)
 }
 
 // runItems returns the items of an Application Package as they are staged out.
 func runItems(e execution, files string) []output {
-	item := describeFile(e.area(), files).item()
-	return []output{{id: "catalogue", json: object{"type": "FeatureCollection", "id": "catalogue", "features": []object{item}}}}
+	items := []object{describeFile(e.area(), files).item()}
+	return []output{{id: "catalogue", json: object{"type": "FeatureCollection", "id": "catalogue", "features": items}}}
 }

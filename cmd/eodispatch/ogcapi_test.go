@@ -55,8 +55,9 @@ func startOGCWith(t *testing.T, life simulator.Life, services string) (ogcServer
 	return ogcServer{t, p.Address + "/ogcapi", signedIn(t, w, p.Address).token, w}, p
 }
 
-// TestOGCAPI_ProcessesInTheMannerOfOthers runs a process whose box must name its reference system and whose files are links, on an area and on
-// tiles. One that only runs synchronously is refused with the way to run it, which is no failure of the server.
+// TestOGCAPI_ProcessesInTheMannerOfOthers runs a process whose box must name its reference system and whose files are
+// links, on an area and on tiles. One that only runs synchronously is refused with the way to run it, which is no
+// failure of the server.
 func TestOGCAPI_ProcessesInTheMannerOfOthers(t *testing.T) {
 	s, p := startOGCWith(t, simulator.Life{}, `[{id: scenes, title: Scenes, platform: ogc, application: scenes}, {id: quick, title: Quick, platform: ogc, application: sync-only}]`)
 	const inputs = `"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"}],

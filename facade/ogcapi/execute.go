@@ -189,12 +189,13 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 	return created(in, f.jobInfo(in, job), want), nil // also after an error, after which the client would run the job again
 }
 
-// submissionError returns the error for an execution. The platform not knowing the process is a fault of the request: no job is concerned. A
-// process without jobs can be run in another way.
+// submissionError returns the error for an execution. The platform not knowing the process is a fault of the request:
+// no job is concerned. A process without jobs can be run in another way.
 func submissionError(err error) error {
-	if e, is := errors.AsType[*dispatch.Error](err); is && e.Kind == dispatch.Unsupported {
+	if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.Unsupported {
 		hinted := *e
-		hinted.Text = dispatch.TextFor(err) + " The broker's own interface runs processes that only run synchronously: POST /sync_jobs."
+		hinted.Text = dispatch.TextFor(err) +
+			" The broker's own interface runs processes that only run synchronously: POST /sync_jobs."
 		return &hinted
 	}
 	if dispatch.Is(err, dispatch.NotFound) {

@@ -46,7 +46,8 @@ func (d *description) checkMode() error {
 		return nil
 	}
 	return &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
-		Text: "This process only runs synchronously, for a client that waits for the result. It cannot run as a job or in a task."}
+		Text: "This process only runs synchronously, for a client that waits for the result. " +
+			"It cannot run as a job or in a task."}
 }
 
 func parseDescription(raw []byte) (*description, error) {
@@ -99,7 +100,8 @@ type occurrence struct {
 
 func (o occurrence) optional() bool { return o.MinOccurs == 0.0 || o.MinOccurs == "0" }
 
-// values returns the schema of one value, whether an array of values may be given in its place, and of how many; 0: not known.
+// values returns the schema of one value, whether an array of values may be given in its place, and of how many; 0: not
+// known.
 //
 // Weaver describes an optional input as an array of at most one value, and takes the value itself, too.
 func (o occurrence) values() (one json.RawMessage, repeated bool, most int) {
@@ -108,14 +110,17 @@ func (o occurrence) values() (one json.RawMessage, repeated bool, most int) {
 		return o.Schema, true, 0
 	}
 	var members map[string]json.RawMessage
-	if !o.optional() || json.Unmarshal(o.Schema, &members) != nil || !only(members, "type", "items", "minItems", "maxItems") {
-		return o.Schema, false, 0
-	}
-	least := members["minItems"]
-	if text(members["type"]) == "array" && string(members["maxItems"]) == "1" && (least == nil || string(least) == "0") && kindOf(members["items"]) == '{' {
+	if o.optional() && json.Unmarshal(o.Schema, &members) == nil && isAtMostOne(members) {
 		return members["items"], true, 1
 	}
 	return o.Schema, false, 0
+}
+
+// isAtMostOne reports whether a schema is that of an array of at most one value, and of nothing else.
+func isAtMostOne(members map[string]json.RawMessage) bool {
+	least := members["minItems"]
+	return text(members["type"]) == "array" && kindOf(members["items"]) == '{' && string(members["maxItems"]) == "1" &&
+		(least == nil || string(least) == "0") && only(members, "type", "items", "minItems", "maxItems")
 }
 
 // schema is the part of an OpenAPI 3.0 schema that determines the form of a value.
@@ -223,15 +228,16 @@ func versionText(s string) string {
 	return string(name[:min(maxVersion, len(name))])
 }
 
-// descriptionError returns the error for a process without a description. A server that responds can be reached, so whatever its response says
-// about one process is a fault of the requests that name this process, and of no other. Only what concerns the token or the whole server keeps
-// its kind.
+// descriptionError returns the error for a process without a description. A server that responds can be reached, so
+// whatever its response says about one process is a fault of the requests that name this process, and of no other. Only
+// what concerns the token or the whole server keeps its kind.
 func descriptionError(err error) error {
 	switch dispatch.KindOf(err) {
 	case dispatch.NotFound:
 		return unknownProcess(err, "The platform does not know this process.")
 	case dispatch.Invalid, dispatch.Conflict, dispatch.Unsupported, dispatch.BadUpstream:
-		return unknownProcess(err, "The platform does not describe this process. Check the namespace and the application of the service. "+dispatch.TextFor(err))
+		return unknownProcess(err, "The platform does not describe this process. "+
+			"Check the namespace and the application of the service. "+dispatch.TextFor(err))
 	}
 	return err
 }

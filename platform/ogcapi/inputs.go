@@ -26,8 +26,8 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	return d.parameters, nil
 }
 
-// Check validates a request against the schemas of the process's inputs, its format against what the outputs offer, and whether the process runs
-// as a job.
+// Check validates a request against the schemas of the process's inputs, its format against what the outputs offer, and
+// whether the process runs as a job.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (warning string, err error) {
 	at, err := p.locate(r.Service)
 	if err != nil {
@@ -71,9 +71,10 @@ func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.
 	return all, set
 }
 
-// describeInput returns one input, the schema for its value, and whether an array of values may be given in its place. That is so of an input that
-// may occur several times (OGC 18-062r2, 7.11.2.1).
-func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dispatch.Parameter, schema json.RawMessage, repeated bool) {
+// describeInput returns one input, the schema for its value, and whether an array of values may be given in its place.
+// That is so of an input that may occur several times (OGC 18-062r2, 7.11.2.1).
+func describeInput(reader *params.Reader, id string, raw json.RawMessage) (
+	p dispatch.Parameter, schema json.RawMessage, repeated bool) {
 	var input struct {
 		occurrence
 		Title       string `json:"title"`
@@ -81,7 +82,8 @@ func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dis
 	}
 	_ = json.Unmarshal(raw, &input) // unreadable members stay empty
 	one, repeated, most := input.values()
-	p = reader.Describe(dispatch.Parameter{Name: id, Description: input.Description, Schema: one, Optional: input.optional()})
+	p = reader.Describe(dispatch.Parameter{Name: id, Description: input.Description, Schema: one,
+		Optional: input.optional()})
 	if p.Description == "" {
 		p.Description = input.Title
 	}
@@ -98,7 +100,8 @@ func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dis
 	return p, repeatable(p.Schema, most), repeated
 }
 
-// repeatable returns a schema for one value or an array of them, at most so many unless most is 0. Definitions stay where references expect them.
+// repeatable returns a schema for one value or an array of them, at most so many unless most is 0. Definitions stay
+// where references expect them.
 func repeatable(schema json.RawMessage, most int) json.RawMessage {
 	array := map[string]any{"type": "array", "items": schema}
 	if most > 0 {
@@ -128,18 +131,19 @@ func (d *description) shape(ctx context.Context, r dispatch.Request) (json.RawMe
 	return d.set.Shape(ctx, r)
 }
 
-// unwrapper returns the function that recognizes qualified values, links, and arrays with some of them, where inputs take arrays.
+// unwrapper returns the function that recognizes qualified values, links, and arrays with some of them, where inputs
+// take arrays.
 func unwrapper(lists map[string]bool) func(string, json.RawMessage) ([]json.RawMessage, bool) {
 	return func(name string, value json.RawMessage) (inner []json.RawMessage, wrapped bool) {
 		if kindOf(value) != '[' {
-			one, is := unwrap(value)
-			return []json.RawMessage{one}, is
+			one, wrapped := unwrap(value)
+			return []json.RawMessage{one}, wrapped
 		}
 		if !lists[name] || json.Unmarshal(value, &inner) != nil {
 			return nil, false
 		}
 		for i, item := range inner {
-			if one, is := unwrap(item); is {
+			if one, found := unwrap(item); found {
 				inner[i], wrapped = one, true
 			}
 		}

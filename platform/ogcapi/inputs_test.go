@@ -68,7 +68,8 @@ func TestInputs_AreShaped(t *testing.T) {
 	}
 }
 
-// strangers are inputs as ZOO-Project and Weaver describe them, and lists of files as the process EchoProcess of the standard has.
+// strangers are inputs as ZOO-Project and Weaver describe them, and lists of files as the process EchoProcess of the
+// standard has.
 const strangers = `{"jobControlOptions":["async-execute"],"inputs":{
 	"images":{"minOccurs":0,"maxOccurs":150,"schema":{"oneOf":[
 		{"type":"string","contentEncoding":"base64","contentMediaType":"image/tiff"},{"type":"string","contentEncoding":"base64","contentMediaType":"image/jp2"}]}},
@@ -98,7 +99,8 @@ func TestDescribeInputs_OfStrangers(t *testing.T) {
 	}
 }
 
-// TestInputs_OfStrangers has the inputs that these servers take, which reach them unchanged; and those that they do not take.
+// TestInputs_OfStrangers has the inputs that these servers take, which reach them unchanged; and those that they do not
+// take.
 func TestInputs_OfStrangers(t *testing.T) {
 	d, err := parseDescription([]byte(strangers))
 	if err != nil {

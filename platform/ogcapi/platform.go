@@ -114,8 +114,9 @@ func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 	for _, path := range []string{"/processes?limit=1", "/conformance", "/"} {
 		a, err := p.get(ctx, op, p.at("")+path, t)
 		switch {
-		case dispatch.Is(err, dispatch.NotFound), dispatch.Is(err, dispatch.Invalid), dispatch.Is(err, dispatch.Unsupported):
-			continue // servers differ in how they refuse a path that they do not have
+		case dispatch.Is(err, dispatch.NotFound), dispatch.Is(err, dispatch.Invalid),
+			dispatch.Is(err, dispatch.Unsupported): // servers differ in how they refuse a path that they do not have
+			continue
 		case err != nil:
 			return err
 		}

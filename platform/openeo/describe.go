@@ -123,7 +123,8 @@ func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 
 const maxProcesses = 10_000 // of one back-end
 
-// fetchProcesses reads the public list of processes, once for all lookups. A back-end that refuses to list them describes none.
+// fetchProcesses reads the public list of processes, once for all lookups. A back-end that refuses to list them
+// describes none.
 func (p *Platform) fetchProcesses(ctx context.Context, _ map[string]definition) (map[string]definition, error) {
 	var list struct {
 		Processes []json.RawMessage `json:"processes"`
@@ -147,8 +148,8 @@ func (p *Platform) fetchProcesses(ctx context.Context, _ map[string]definition) 
 	return all, nil
 }
 
-// refusesDocument reports whether the back-end responded that it does not give one document. That is no failure of the back-end, and nothing is wrong
-// with the token.
+// refusesDocument reports whether the back-end responded that it does not give one document. That is no failure of the
+// back-end, and nothing is wrong with the token.
 func refusesDocument(a *upstream.Answer, err error) bool {
 	refused := []dispatch.Kind{dispatch.Invalid, dispatch.NotFound, dispatch.Conflict, dispatch.Unsupported}
 	return a != nil && err != nil && (absent(a) || slices.Contains(refused, dispatch.KindOf(err)))

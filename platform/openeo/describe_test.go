@@ -81,7 +81,8 @@ func TestParameters_WithDefaultsAreOptional(t *testing.T) {
 	wantKind(t, err, dispatch.Invalid)
 }
 
-// A back-end that refuses to describe a process, or to list its processes, can be reached. Whether it runs the process, it says when a job is created.
+// A back-end that refuses to describe a process, or to list its processes, can be reached. Whether it runs the process,
+// it says when a job is created.
 func TestCheck_DescriptionIsRefused(t *testing.T) {
 	vito := "vito"
 	for path, s := range map[string]dispatch.Service{"GET /processes": {Application: "ndvi"}, "GET /processes/vito/ndvi": {Application: "ndvi", Namespace: &vito},

@@ -72,7 +72,8 @@ func (d definition) process() process {
 	reader := parameters.NewReader(context.Background()) // the result is cached for others, so it must not depend on this request's context
 	for _, prm := range d.Parameters {
 		proc.parameters = append(proc.parameters, reader.Describe(dispatch.Parameter{Name: prm.Name,
-			Description: prm.Description, Optional: prm.Optional || prm.Default != nil, Default: prm.Default, Schema: prm.Schema}))
+			Description: prm.Description, Optional: prm.Optional || prm.Default != nil, Default: prm.Default,
+			Schema: prm.Schema}))
 	}
 	proc.set = reader.NewSet(proc.parameters)
 	return proc

@@ -33,8 +33,8 @@ func (s *stage) platformState() string {
 	return ""
 }
 
-// A platform that refuses to describe one process can be reached: requests that name this process are refused, also as a task, and nobody else
-// notices. Once such a job was accepted, it fails with the platform's reason.
+// A platform that refuses to describe one process can be reached: requests that name this process are refused, also as
+// a task, and nobody else notices. Once such a job was accepted, it fails with the platform's reason.
 func TestDeviations_ProcessThatIsNotDescribed(t *testing.T) {
 	for name, answer := range map[string]simulator.Fault{
 		"400 of ZOO-Project": {Status: 400, Code: "BadRequest", Message: "The resource is not available"},
@@ -98,7 +98,8 @@ func (s *stage) refusedEverywhere(request string) {
 	}
 }
 
-// A process that only runs synchronously is refused as a job and as a task before anything runs, and is no failure of the broker.
+// A process that only runs synchronously is refused as a job and as a task before anything runs, and is no failure of
+// the broker.
 func TestDeviations_ProcessWithoutJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := with(t, "ogc")

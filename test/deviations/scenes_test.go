@@ -457,7 +457,8 @@ func hasResults(s *stage) {
 	}
 }
 
-// runs has the job run another process, with these parameters. The platform refuses what is below a namespace, like ZOO-Project.
+// runs has the job run another process, with these parameters. The platform refuses what is below a namespace, like
+// ZOO-Project.
 func runs(process, parameters string) func(*stage) {
 	return func(s *stage) {
 		s.ogc.ZOO = true
