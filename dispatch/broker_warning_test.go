@@ -55,13 +55,15 @@ func TestAccept_WarnsOfAMissingDescription(t *testing.T) {
 // TestAccept_RefusesWhatItsPlatformDoesNotKnow: a task is refused like a job, before anything is stored. A service that
 // is known only to those who have a token is looked up with theirs.
 func TestAccept_RefusesWhatItsPlatformDoesNotKnow(t *testing.T) {
+	refusals := map[string]dispatch.Kind{"nowhere": dispatch.NotFound, "sync": dispatch.Unsupported}
 	p := struct {
 		*script
 		*knowing
-	}{&script{}, &knowing{refusals: map[string]dispatch.Kind{"nowhere": dispatch.NotFound, "sync": dispatch.Unsupported}}}
+	}{&script{}, &knowing{refusals}}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
 		d := dispatch.Dimension{Name: "d", Values: []json.RawMessage{[]byte("1")}}
-		for application, want := range map[string]dispatch.Kind{"nowhere": dispatch.Invalid, "sync": dispatch.Unsupported} {
+		wants := map[string]dispatch.Kind{"nowhere": dispatch.Invalid, "sync": dispatch.Unsupported}
+		for application, want := range wants {
 			r := request("a")
 			r.Service.Application = application
 			_, job := h.Accept(t.Context(), "ann", r, dispatch.Key{})
@@ -91,7 +93,8 @@ func TestAccept_RefusesWhatItsPlatformDoesNotKnow(t *testing.T) {
 // knowing is a checker that refuses some applications, and knows "hidden" only with a token.
 type knowing struct{ refusals map[string]dispatch.Kind }
 
-func (k *knowing) Check(_ context.Context, t dispatch.Token, r dispatch.Request, _ *dispatch.Dimension) (string, error) {
+func (k *knowing) Check(
+	_ context.Context, t dispatch.Token, r dispatch.Request, _ *dispatch.Dimension) (string, error) {
 	kind, refused := k.refusals[r.Service.Application]
 	if r.Service.Application == "hidden" && t.Secret == "" {
 		kind, refused = dispatch.NotFound, true

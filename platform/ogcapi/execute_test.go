@@ -170,14 +170,17 @@ func TestSubmit_SendsNothing(t *testing.T) {
 
 // A proxy's page in place of a description that was read before changes nothing.
 func TestSubmit_DescriptionStaysWhileAProxyAnswers(t *testing.T) {
-	for name, page := range map[string]reply{"a page": {200, "Content-Type: text/html", "<html>"}, "a redirect": {307, "Location: /sign-in", ""}} {
+	pages := map[string]reply{
+		"a page": {200, "Content-Type: text/html", "<html>"}, "a redirect": {307, "Location: /sign-in", ""}}
+	for name, page := range pages {
 		s := serve(t, map[string][]reply{"GET /processes/p": {ok(bothModes), page}})
 		p := s.platform()
 		first, err := p.readDescription(t.Context(), token, s.URL+"/processes/p", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := p.readDescription(t.Context(), token, s.URL+"/processes/p", first); err != nil || again != first {
+		again, err := p.readDescription(t.Context(), token, s.URL+"/processes/p", first)
+		if err != nil || again != first {
 			t.Errorf("%s: %+v, %v", name, again, err)
 		}
 	}

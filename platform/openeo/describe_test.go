@@ -73,11 +73,12 @@ func TestParameters_WithDefaultsAreOptional(t *testing.T) {
 	if err != nil || len(all) != 3 || !all[0].Optional || !all[1].Optional || all[2].Optional {
 		t.Errorf("%+v, %v", all, err)
 	}
-	_, err = b.platform().Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: service, Parameters: json.RawMessage(`{"z":1}`)}, nil)
-	if err != nil {
+	r := dispatch.Request{Service: service, Parameters: json.RawMessage(`{"z":1}`)}
+	if _, err = b.platform().Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
 		t.Error(err)
 	}
-	_, err = b.platform().Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: service, Parameters: json.RawMessage(`{"x":1}`)}, nil)
+	r.Parameters = json.RawMessage(`{"x":1}`)
+	_, err = b.platform().Check(t.Context(), dispatch.Token{}, r, nil)
 	wantKind(t, err, dispatch.Invalid)
 }
 
@@ -93,7 +94,8 @@ func TestCheck_DescriptionIsRefused(t *testing.T) {
 		}{{400, `{"code":"X"}`}, {404, `{"code":"X"}`}, {404, `<html>`}, {405, `{"code":"X"}`}, {409, `{"code":"X"}`}, {410, `<html>`}, {501, `{"code":"X"}`}} {
 			b := newBackend(t)
 			b.json(path, answer.status, answer.body)
-			if _, err := b.platform().Check(t.Context(), token, dispatch.Request{Service: s, Parameters: json.RawMessage(`{}`)}, nil); err != nil {
+			r := dispatch.Request{Service: s, Parameters: json.RawMessage(`{}`)}
+			if _, err := b.platform().Check(t.Context(), token, r, nil); err != nil {
 				t.Errorf("%s %v: %v", path, answer, err)
 			}
 			_, err := b.platform().Parameters(t.Context(), token, s)

@@ -50,7 +50,8 @@ func TestDeviations_ProcessThatIsNotDescribed(t *testing.T) {
 				s.ogc.ZOO = true
 				mends(s)
 				defer s.open()()
-				request := strings.Replace(s.request, `"service": {"endpoint": "http://ogc.example", "application": "ndvi"}`, wrongNamespace, 1)
+				right := `"service": {"endpoint": "http://ogc.example", "application": "ndvi"}`
+				request := strings.Replace(s.request, right, wrongNamespace, 1)
 				if name == "400 of ZOO-Project" {
 					s.refusedEverywhere(request)
 				}
@@ -59,7 +60,8 @@ func TestDeviations_ProcessThatIsNotDescribed(t *testing.T) {
 				s.faults.Add(answer)
 				s.refusedEverywhere(other)
 
-				s.faults.Set(simulator.Fault{Route: answer.Route, Times: 1, Status: 503}, answer) // accepted before the platform answers
+				// The job is accepted while the platform does not respond.
+				s.faults.Set(simulator.Fault{Route: answer.Route, Times: 1, Status: 503}, answer)
 				other = strings.Replace(s.request, `"application": "ndvi"`, `"application": "statistics"`, 1)
 				var job shown
 				s.ask(http.StatusCreated, "POST", "/unit_jobs", other, &job)
@@ -86,7 +88,7 @@ func TestDeviations_ProcessThatIsNotDescribed(t *testing.T) {
 // refusedEverywhere checks that a request is refused as a job and as a task, and that its service is not described.
 func (s *stage) refusedEverywhere(request string) {
 	s.Helper()
-	task := strings.Replace(strings.Replace(request, `{"bbox": {"bbox": [5, 51, 5.1, 51.1]}}`, `{}`, 1), `"title"`, `"dimension": {"name": "bbox", "values": [[5, 51, 6, 52]]}, "title"`, 1)
+	task := asTask(strings.Replace(request, `{"bbox": {"bbox": [5, 51, 5.1, 51.1]}}`, `{}`, 1))
 	var job, many, parameters refusal
 	s.ask(http.StatusUnprocessableEntity, "POST", "/unit_jobs", request, &job)
 	s.ask(http.StatusUnprocessableEntity, "POST", "/upscale_tasks", task, &many)
@@ -98,6 +100,12 @@ func (s *stage) refusedEverywhere(request string) {
 	}
 }
 
+// asTask returns a request with its area as a dimension.
+func asTask(request string) string {
+	const dimension = `"dimension": {"name": "bbox", "values": [[5, 51, 6, 52]]}, `
+	return strings.Replace(request, `"title"`, dimension+`"title"`, 1)
+}
+
 // A process that only runs synchronously is refused as a job and as a task before anything runs, and is no failure of
 // the broker.
 func TestDeviations_ProcessWithoutJobs(t *testing.T) {
@@ -107,10 +115,11 @@ func TestDeviations_ProcessWithoutJobs(t *testing.T) {
 		mends(s)
 		defer s.open()()
 		request := ogcRequestOf("sync-only", `{"bbox": {"bbox": [5, 51, 5.1, 51.1]}}`)
-		task := strings.Replace(ogcRequestOf("sync-only", `{}`), `"title"`, `"dimension": {"name": "bbox", "values": [[5, 51, 6, 52]]}, "title"`, 1)
+		task := asTask(ogcRequestOf("sync-only", `{}`))
 		for path, body := range map[string]string{"/unit_jobs": request, "/upscale_tasks": task} {
 			var r refusal
-			if s.ask(http.StatusNotImplemented, "POST", path, body, &r); !strings.Contains(r.Message, "only runs synchronously") {
+			s.ask(http.StatusNotImplemented, "POST", path, body, &r)
+			if !strings.Contains(r.Message, "only runs synchronously") {
 				t.Errorf("%s: %+v", path, r)
 			}
 		}
