@@ -123,7 +123,7 @@ type Limits struct {
 // Compat switches on behavior that existing clients rely on.
 type Compat struct {
 	SubmittedAsCreated bool // report the status submitted as created
-	ObjectAsString     bool // report parameters of type object and array as string where parameters are asked for by POST /params
+	ObjectAsString     bool // in POST /params, report parameters of type object and array as string
 }
 
 func (c Config) withDefaults() Config {

@@ -211,8 +211,10 @@ func TestCORS(t *testing.T) {
 		allowed bool
 	}{
 		{h, "https://portal.example.org", true}, {h, "http://portal.example.org", false}, {h, "https://portal.example.org.evil.org", false},
-		{h, "http://localhost:5173", true}, {h, "http://localhost", true}, {h, "https://localhost:5173", false}, {h, "http://localhost:*", false},
-		{h, "http://localhost.evil.org:5173", false}, {h, "https://portal.example.org:8443", false}, {h, "null", false}, {h, "", false}, {none, "https://portal.example.org", false}, {none, "", false},
+		{h, "http://localhost:5173", true}, {h, "http://localhost", true}, {h, "https://localhost:5173", false},
+		{h, "http://localhost:*", false},
+		{h, "http://localhost.evil.org:5173", false}, {h, "https://portal.example.org:8443", false}, {h, "null", false},
+		{h, "", false}, {none, "https://portal.example.org", false}, {none, "", false},
 	} {
 		got := ask(x.h, "GET", "/jobs_status", "", "Origin", x.origin)
 		pre := ask(x.h, "OPTIONS", "/unit_jobs/1", "", "Origin", x.origin, "Access-Control-Request-Method", "DELETE", "Authorization", "")
@@ -245,13 +247,14 @@ func TestCORS(t *testing.T) {
 			t.Errorf("%s: %q", name, pre.Get(name))
 		}
 	}
-	for asked, want := range map[string]string{"cache-control,traceparent": "cache-control,traceparent", strings.Repeat("a", 2000): usualHeaders} {
-		pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://portal.example.org", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked)
-		if got := pre.Header().Get("Access-Control-Allow-Headers"); got != want {
-			t.Errorf("%.50s: %s", asked, got)
-		}
-		if pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://evil.org", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked); pre.Header().Get("Access-Control-Allow-Headers") != "" {
-			t.Errorf("%.50s: a foreign page may send it", asked)
+	const two = "cache-control,traceparent"
+	for asked, want := range map[string]string{two: two, strings.Repeat("a", 2000): usualHeaders} {
+		for origin, want := range map[string]string{"https://portal.example.org": want, "https://evil.org": ""} {
+			pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", origin,
+				"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked)
+			if got := pre.Header().Get("Access-Control-Allow-Headers"); got != want {
+				t.Errorf("%s, %.50s: %s", origin, asked, got)
+			}
 		}
 	}
 	refused := ask(h, "GET", "/jobs_status", "", "Origin", "https://portal.example.org", "Authorization", "")

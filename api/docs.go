@@ -73,7 +73,7 @@ func (a *api) serveDocs() {
 	}
 	a.mux.HandleFunc("GET /docs", servePage)
 	a.mux.HandleFunc("GET /docs/{$}", servePage)
-	a.mux.Handle("GET /redoc", http.RedirectHandler("/docs", http.StatusTemporaryRedirect)) // which the deployed service has
+	a.mux.Handle("GET /redoc", http.RedirectHandler("/docs", http.StatusTemporaryRedirect)) // deployed clients ask for it
 	a.serveDocsFiles(serveFile)
 }
 

@@ -132,7 +132,8 @@ func TestDocument_DescribesTheStreams(t *testing.T) {
 // Each enumeration is one named schema, and no schema is unused.
 func TestDocument_NamesItsModels(t *testing.T) {
 	d, text := whole(t, New(newWorld().config()))
-	for list, name := range map[string]string{`["created","submitted","queued","running","finished","canceled","failed","unknown"]`: "ProcessingStatusEnum",
+	for list, name := range map[string]string{
+		`["created","submitted","queued","running","finished","canceled","failed","unknown"]`: "ProcessingStatusEnum",
 		`["openeo","ogc_api_process"]`: "ProcessTypeEnum", `["upscaling","processing","sync"]`: "JobsFilter"} {
 		if n := bytes.Count(text, []byte(list)); n != 1 || !bytes.Contains(d.Components.Schemas[name], []byte(list)) {
 			t.Errorf("%s stands %d times, and %s is %s", list, n, name, d.Components.Schemas[name])
@@ -205,7 +206,8 @@ func TestDocs_AtTheAddressesOfTheDeployedService(t *testing.T) {
 	if a := ask(h, "GET", "/redoc", "", "Authorization", ""); a.Code != 307 || a.Header().Get("Location") != "/docs" {
 		t.Errorf("/redoc: %d, %v", a.Code, a.Header())
 	}
-	if a := ask(h, "GET", "/docs/oauth2-redirect", "", "Authorization", ""); a.Code != 200 || !strings.HasPrefix(a.Header().Get("Content-Type"), "text/html") {
+	a := ask(h, "GET", "/docs/oauth2-redirect", "", "Authorization", "")
+	if a.Code != 200 || !strings.HasPrefix(a.Header().Get("Content-Type"), "text/html") {
 		t.Errorf("/docs/oauth2-redirect: %d, %v", a.Code, a.Header())
 	}
 }
@@ -222,8 +224,9 @@ func TestDocument_HasTheNamesOfTheDeployedService(t *testing.T) {
 		"get /unit_jobs/{job_id}/results": "get_job_results_unit_jobs__job_id__results_get",
 		"delete /unit_jobs/{job_id}":      "delete_job_unit_jobs__job_id__delete",
 		"post /sync_jobs":                 "create_sync_job_sync_jobs_post", "post /params": "get_job_params_params_post",
-		"post /upscale_tasks": "create_upscale_task_upscale_tasks_post", "get /upscale_tasks/{task_id}": "get_upscale_task_upscale_tasks__task_id__get",
-		"get /jobs_status": "get_jobs_status_jobs_status_get", "post /tiles": "split_in_tiles_tiles_post",
+		"post /upscale_tasks":          "create_upscale_task_upscale_tasks_post",
+		"get /upscale_tasks/{task_id}": "get_upscale_task_upscale_tasks__task_id__get",
+		"get /jobs_status":             "get_jobs_status_jobs_status_get", "post /tiles": "split_in_tiles_tiles_post",
 	} {
 		method, path, _ := strings.Cut(operation, " ")
 		if got := d.Paths[path][method].OperationID; got != name {
@@ -232,9 +235,11 @@ func TestDocument_HasTheNamesOfTheDeployedService(t *testing.T) {
 	}
 	for model, want := range map[string]string{
 		"ProcessingStatusEnum": `["created","queued","running","finished","canceled","failed","unknown"]`,
-		"ParamTypeEnum":        `["datetime","date-interval","bounding-box","polygon","boolean","integer","double","string","array-string"]`,
-		"ProcessTypeEnum":      `["openeo","ogc_api_process"]`, "OutputFormatEnum": `["geojson","gtiff","json","netcdf"]`,
-		"GridTypeEnum": `"20x20km"`, "ParameterDimension": `"values"`, "ServiceDetails": `"namespace"`, "ParamRequest": `"service"`,
+		"ParamTypeEnum": `["datetime","date-interval","bounding-box","polygon","boolean",` +
+			`"integer","double","string","array-string"]`,
+		"ProcessTypeEnum": `["openeo","ogc_api_process"]`, "OutputFormatEnum": `["geojson","gtiff","json","netcdf"]`,
+		"GridTypeEnum": `"20x20km"`, "ParameterDimension": `"values"`, "ServiceDetails": `"namespace"`,
+		"ParamRequest":        `"service"`,
 		"HTTPValidationError": "ValidationError", "GeometryCollection": "geometries", "UpscalingTaskRequest": "ParameterDimension",
 	} {
 		if !strings.Contains(string(d.Components.Schemas[model]), want) {

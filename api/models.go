@@ -23,14 +23,15 @@ func (a *api) nameModels() {
 		types.Enum = without(types.Enum, ownTypes...)
 	}
 	named := enums{
-		"ProcessingStatusEnum": words(schemas["ProcessingJobSummary"].Properties["status"], "How a job or task stands. The last are finished, canceled and failed"),
-		"ProcessTypeEnum":      words(schemas["BaseJobRequest"].Properties["label"], "A protocol"),
-		"ParamTypeEnum":        words(schemas["Parameter"].Properties["type"], "The type of a parameter"),
-		"GridTypeEnum":         words(schemas["TileRequest"].Properties["grid"], "The name of a grid"),
-		"Access":               words(schemas["Platform"].Properties["access"], "Under whose account jobs run at a platform"),
-		"PlatformState":        words(schemas["Platform"].Properties["state"], "What can be expected of a platform"),
-		"AttentionCode":        words(schemas["JobAttention"].Properties["code"], "Why a job does not move"),
-		"JobsFilter":           words(filterParam.Schema.Items, "What a list shows"),
+		"ProcessingStatusEnum": words(schemas["ProcessingJobSummary"].Properties["status"],
+			"How a job or task stands. The last are finished, canceled and failed"),
+		"ProcessTypeEnum": words(schemas["BaseJobRequest"].Properties["label"], "A protocol"),
+		"ParamTypeEnum":   words(schemas["Parameter"].Properties["type"], "The type of a parameter"),
+		"GridTypeEnum":    words(schemas["TileRequest"].Properties["grid"], "The name of a grid"),
+		"Access":          words(schemas["Platform"].Properties["access"], "Under whose account jobs run at a platform"),
+		"PlatformState":   words(schemas["Platform"].Properties["state"], "What can be expected of a platform"),
+		"AttentionCode":   words(schemas["JobAttention"].Properties["code"], "Why a job does not move"),
+		"JobsFilter":      words(filterParam.Schema.Items, "What a list shows"),
 		"OutputFormatEnum": {Type: huma.TypeString, Enum: []any{"geojson", "gtiff", "json", "netcdf"},
 			Description: "The formats that a request can name at every platform. A service may offer others"},
 	}

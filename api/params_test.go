@@ -31,7 +31,8 @@ func TestParameters(t *testing.T) {
 // Clients of the deployed service know nine types, and lose the whole list if there is another one.
 func TestParameters_OfOwnTypesAreStringsForClientsOfTheDeployedService(t *testing.T) {
 	w := newWorld()
-	w.parameters = map[string][]dispatch.Parameter{"ndvi": {{Name: "o", Type: dispatch.Object}, {Name: "a", Type: dispatch.Array}, {Name: "d", Type: dispatch.Double}}}
+	w.parameters = map[string][]dispatch.Parameter{"ndvi": {
+		{Name: "o", Type: dispatch.Object}, {Name: "a", Type: dispatch.Array}, {Name: "d", Type: dispatch.Double}}}
 	for compat, want := range map[bool]string{false: "object array double", true: "string string double"} {
 		c := w.config()
 		c.Compat.ObjectAsString = compat

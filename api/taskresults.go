@@ -391,33 +391,40 @@ func (r *request) position() (m dispatch.ResultPosition, faults []dispatch.Fault
 // taskResultRoutes registers the operations on the results of tasks.
 func (a *api) taskResultRoutes() {
 	failures := []int{401, 403, 404, 409, 422, 429, 501, 502, 503, 504}
-	register(a, huma.Operation{OperationID: "get_upscale_task_results", Method: "GET", Path: "/upscale_tasks/{task_id}/results", Tags: taskTags,
+	register(a, huma.Operation{OperationID: "get_upscale_task_results",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/results", Tags: taskTags,
 		Summary: "Get the results of a task",
 		Description: "Returns a STAC Collection of the results of the finished jobs, also while other jobs run. The link items leads to an Item for each finished job. " +
 			"The extent covers their tiles and the known extents of their results; up to 100 results that were not read yet are read for it.",
 		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskResults)
-	register(a, huma.Operation{OperationID: "list_upscale_task_items", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: taskTags,
+	register(a, huma.Operation{OperationID: "list_upscale_task_items",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: taskTags,
 		Summary: "List the results of a task's finished jobs",
 		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows the next links gets each Item once, also while the task runs. " +
 			"Finished jobs whose results cannot be read are in eodispatch:missing, with the reason; those that are temporary have an Item when the same page is read again later. " +
 			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not again while the links that the platform gave are valid.",
 		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a, a.errors(failures...))}, a.listItems)
-	register(a, huma.Operation{OperationID: "get_upscale_task_item", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: taskTags,
+	register(a, huma.Operation{OperationID: "get_upscale_task_item",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: taskTags,
 		Summary:     "Get the results of one finished job of a task",
 		Description: "Returns a STAC Item, or an error with the reason if the results of the job cannot be read.",
 		Parameters:  []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
-	register(a, huma.Operation{OperationID: "get_upscale_task_tiles", Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: taskTags,
+	register(a, huma.Operation{OperationID: "get_upscale_task_tiles",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: taskTags,
 		Summary: "Get a map of a task's jobs", Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first dimension that is a bounding box or GeoJSON, or null if none is.",
 		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[TaskTiles](a, a.errors(401, 404, 422, 503))}, a.readTaskTiles)
-	register(a, huma.Operation{OperationID: "get_upscale_task_dimensions", Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: taskTags,
+	register(a, huma.Operation{OperationID: "get_upscale_task_dimensions",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: taskTags,
 		Summary:     "Get the progress of a task by each dimension",
 		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the task, such as each month and each tile.",
 		Parameters:  []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskDimensions)
-	register(a, huma.Operation{OperationID: "get_upscale_task_platforms", Method: "GET", Path: "/upscale_tasks/{task_id}/platforms", Tags: taskTags,
+	register(a, huma.Operation{OperationID: "get_upscale_task_platforms",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/platforms", Tags: taskTags,
 		Summary:     "Get the progress of a task by platform",
 		Description: "Returns for each platform of the task how many of its jobs are there, by status, and how many finish in an hour.",
 		Parameters:  []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskPlatforms)
-	register(a, huma.Operation{OperationID: "get_upscale_task_provenance", Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: taskTags,
+	register(a, huma.Operation{OperationID: "get_upscale_task_provenance",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: taskTags,
 		Summary: "Get the provenance of a task",
 		Description: "Returns PROV-JSON (W3C): the service, the parameters that the jobs share, the platform, each job with its times, costs and software, and the results of those that finished. " +
 			"schema:url of a job is the address of its own document, with its parameters and its earlier attempts. It does not name you.",

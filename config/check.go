@@ -307,7 +307,8 @@ func (r *reader) checkOrigins(c *Config) {
 		case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin:
 			r.failAt(key, "write SCHEME://HOST[:PORT] without a path, http://localhost:*, or *")
 		case strings.Contains(u.Host, "*") || strings.ToLower(origin) != origin:
-			c.Notes = append(c.Notes, key+": "+origin+" matches no page: origins are compared exactly, without wildcards but for http://localhost:*, and browsers send them in lower case")
+			c.Notes = append(c.Notes, key+": "+origin+" matches no page: origins are compared exactly, "+
+				"without wildcards but for http://localhost:*, and browsers send them in lower case")
 		}
 	}
 }

@@ -301,6 +301,11 @@ var deployed = []string{
 	 "https://shared.example.org:8443/openeo": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "EGI/broker/with/slash"}}`,
 }
 
+// deployedWithout returns deployed without a variable.
+func deployedWithout(name string) []string {
+	return slices.DeleteFunc(slices.Clone(deployed), func(v string) bool { return strings.HasPrefix(v, name+"=") })
+}
+
 func TestLoad_VariablesOfTheDeployedService(t *testing.T) {
 	c := mustLoad(t, "", deployed...)
 	if c.Identity.Issuer != "https://auth.example.org/realms/apex" || c.Database != "sqlite:./dispatch.db" ||
@@ -829,13 +834,14 @@ func TestLoad_PublicClient(t *testing.T) {
 		KeycloakBroker: "token exchange needs either identity.client_secret or identity.client_key: " +
 			"without one the client is public, which only keycloak-requested-issuer allows",
 	} {
-		_, err := load("x.yaml", []byte(strings.Replace(minimal, "access: open", strings.Replace(user, "DRIVER", driver, 1), 1)), nil)
+		text := strings.Replace(minimal, "access: open", strings.Replace(user, "DRIVER", driver, 1), 1)
+		_, err := load("x.yaml", []byte(text), nil)
 		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", driver, err)
 		}
 	}
 	for _, secret := range []string{"KEYCLOAK_CLIENT_SECRET=", "UNRELATED="} {
-		c := mustLoad(t, "", append(slices.DeleteFunc(slices.Clone(deployed), func(v string) bool { return strings.HasPrefix(v, "KEYCLOAK_CLIENT_SECRET") }), secret)...)
+		c := mustLoad(t, "", append(deployedWithout("KEYCLOAK_CLIENT_SECRET"), secret)...)
 		if c.Identity.ClientID != "apex-api" || c.Identity.ClientSecret != "" {
 			t.Errorf("%s: %+v", secret, c.Identity)
 		}
@@ -844,17 +850,16 @@ func TestLoad_PublicClient(t *testing.T) {
 
 // Operators who configure the broker by the variables of the deployed service are told of variables, not of keys of a file.
 func TestLoad_FaultsNameTheVariablesOfTheDeployedService(t *testing.T) {
-	without := func(name string, more ...string) []string {
-		return append(slices.DeleteFunc(slices.Clone(deployed), func(v string) bool { return strings.HasPrefix(v, name+"=") }), more...)
-	}
 	for name, k := range map[string]struct {
 		environ []string
 		want    string
 	}{
-		"no client":      {without("KEYCLOAK_CLIENT_ID"), "set KEYCLOAK_CLIENT_ID"},
-		"no vault key":   {without("DATABASE_URL", "DATABASE_URL=postgresql://h/db"), "USER_CREDENTIALS in BACKENDS on PostgreSQL needs a key, to store users' tokens encrypted: set EODISPATCH_VAULT_KEYS to what `eodispatch vault key` prints"},
-		"another driver": {without("KEYCLOAK_CLIENT_SECRET", "EODISPATCH_PLATFORMS_0_EXCHANGE_DRIVER=keycloak-broker"), "either KEYCLOAK_CLIENT_SECRET or EODISPATCH_IDENTITY_CLIENT_KEY"},
-		"http":           {without("KEYCLOAK_HOST", "KEYCLOAK_HOST=http://a.example.org"), "EODISPATCH_DEVELOPMENT=true"},
+		"no client": {deployedWithout("KEYCLOAK_CLIENT_ID"), "set KEYCLOAK_CLIENT_ID"},
+		"no vault key": {append(deployedWithout("DATABASE_URL"), "DATABASE_URL=postgresql://h/db"), "USER_CREDENTIALS in BACKENDS " +
+			"on PostgreSQL needs a key, to store users' tokens encrypted: set EODISPATCH_VAULT_KEYS to what `eodispatch vault key` prints"},
+		"another driver": {append(deployedWithout("KEYCLOAK_CLIENT_SECRET"), "EODISPATCH_PLATFORMS_0_EXCHANGE_DRIVER=keycloak-broker"),
+			"either KEYCLOAK_CLIENT_SECRET or EODISPATCH_IDENTITY_CLIENT_KEY"},
+		"http": {append(deployedWithout("KEYCLOAK_HOST"), "KEYCLOAK_HOST=http://a.example.org"), "EODISPATCH_DEVELOPMENT=true"},
 	} {
 		if _, err := load("", nil, k.environ); !strings.Contains(fmt.Sprint(err), k.want) {
 			t.Errorf("%s: %v", name, err)

@@ -116,7 +116,8 @@ func (r *reader) notes(c *Config) []string {
 	known := keyNames(reflect.TypeFor[Config](), "")
 	for name := range r.env {
 		own, ours := strings.CutPrefix(name, prefix+"_")
-		if !ours || name == imageListen || r.named[name] || orchestration.MatchString(own) || slices.Contains(known, withoutIndexes(own)) {
+		if !ours || name == imageListen || r.named[name] ||
+			orchestration.MatchString(own) || slices.Contains(known, withoutIndexes(own)) {
 			continue
 		}
 		if hint := closestWord(own, known); hint != "" {

@@ -100,13 +100,15 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	t.subjects.shared, t.subjects.log = c.SharedTokens, b.Log
 	b.client = newClient(b.Client, c.Now)
 	b.own = &provider{client: b.client, issuer: c.Issuer, insecure: c.Development}
-	if b.auth, b.authFault = newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey); c.ClientSecret == "" && c.ClientKey == "" {
+	b.auth, b.authFault = newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey)
+	if c.ClientSecret+c.ClientKey == "" {
 		b.auth = clientAuth{ID: c.ClientID}
 	}
 	t.own, t.now = &exchangeClient{b.own, b.auth}, c.Now
 	t.log = b.Log
 	if c.Vault != nil && c.Keys != nil {
-		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants && b.authFault == nil, refused: newLRU[dispatch.UserID, time.Time](maxRefused),
+		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log,
+			sessions: c.SessionGrants && b.authFault == nil, refused: newLRU[dispatch.UserID, time.Time](maxRefused),
 			gate: &gate{now: c.Now, log: b.Log.With("grants_of", c.Issuer), lanes: make(chan struct{}, abreast)}}
 		t.subjects.grants, b.grants = t.grants, t.grants
 	}

@@ -286,9 +286,11 @@ platforms:
 // TestDoctor_TakesOneProtocolOfTwo: each entry of BACKENDS can be used with both labels, and no server speaks both.
 func TestDoctor_TakesOneProtocolOfTwo(t *testing.T) {
 	w := startWorld(t)
-	environ := append(deployed(w, asUser, asUser), "DATABASE_URL=sqlite:///"+filepath.Join(t.TempDir(), "apex.db"), "EODISPATCH_TELEMETRY_LISTEN=off")
+	database := "DATABASE_URL=sqlite:///" + filepath.Join(t.TempDir(), "apex.db")
+	environ := append(deployed(w, asUser, asUser), database, "EODISPATCH_TELEMETRY_LISTEN=off")
 	code, printed := try(t, environ, "doctor")
-	for _, want := range []string{"not checked: ogc_api_process, since the platform answers as openeo only", "not checked: openeo, since the platform answers as ogc_api_process only"} {
+	for _, want := range []string{"not checked: ogc_api_process, since the platform answers as openeo only",
+		"not checked: openeo, since the platform answers as ogc_api_process only"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%s is missing", want)
 		}
@@ -298,7 +300,8 @@ func TestDoctor_TakesOneProtocolOfTwo(t *testing.T) {
 	}
 	w.OpenEOURL = deadURL(t)
 	dead := deployed(w, asUser, asUser)
-	if code, printed := try(t, append(environ, dead[len(dead)-1]), "doctor"); code != exitFailed || !strings.Contains(between(printed, "FAIL    platform", "\n"), "; ogc_api_process: ") {
+	code, printed = try(t, append(environ, dead[len(dead)-1]), "doctor")
+	if code != exitFailed || !strings.Contains(between(printed, "FAIL    platform", "\n"), "; ogc_api_process: ") {
 		t.Errorf("neither: exit %d:\n%s", code, printed)
 	}
 }

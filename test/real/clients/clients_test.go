@@ -81,7 +81,8 @@ func serveFor(t *testing.T, w *simulator.World, platforms string) (given map[str
 	if p.Address == "" {
 		t.Fatalf("it does not serve:\n%s", p.Log)
 	}
-	return map[string]any{"broker": p.Address, "token": tokenOf(t, known), "client": known.Client, "issuer": known.Issuer, "user": known.User, "password": known.Password}
+	return map[string]any{"broker": p.Address, "token": tokenOf(t, known), "client": known.Client,
+		"issuer": known.Issuer, "user": known.User, "password": known.Password}
 }
 
 // tokenOf signs a user in and returns the access token.

@@ -15,7 +15,8 @@ import (
 // the test's network: a free port, and addresses without TLS.
 func serveDeployed(t *testing.T) map[string]any {
 	t.Helper()
-	w, err := simulator.Start(simulator.Options{Life: simulator.Life{Queue: 200 * time.Millisecond, Run: 200 * time.Millisecond}})
+	life := simulator.Life{Queue: 200 * time.Millisecond, Run: 200 * time.Millisecond}
+	w, err := simulator.Start(simulator.Options{Life: life})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +46,12 @@ func TestDeployedClient(t *testing.T) {
 		"results":      []any{"Collection", true, []any{"openEO.tif"}},
 		"sync":         []any{200.0, true},
 		"tiles":        []any{"GeometryCollection", true, true},
-		"task":         []any{"UpscalingTaskSummary", "UpscalingTask", "finished", []any{"NDVI - Processing Job 1", "NDVI - Processing Job 2"}},
-		"list":         []any{"JobsStatusResponse", true, true},
-		"deleted":      []any{200.0, nil},
-		"missing":      []any{"ErrorResponse", "JOB_NOT_FOUND"},
-		"refused":      []any{"HTTPValidationError", []any{"body", "parameters", "spatial_extent"}},
+		"task": []any{"UpscalingTaskSummary", "UpscalingTask", "finished",
+			[]any{"NDVI - Processing Job 1", "NDVI - Processing Job 2"}},
+		"list":    []any{"JobsStatusResponse", true, true},
+		"deleted": []any{200.0, nil},
+		"missing": []any{"ErrorResponse", "JOB_NOT_FOUND"},
+		"refused": []any{"HTTPValidationError", []any{"body", "parameters", "spatial_extent"}},
 	}
 	for environment, more := range map[string]map[string]any{
 		"apex-client":           {"package": "apex_dispatch_api_client", "generate": false},
@@ -76,7 +78,8 @@ func TestDeployedClient(t *testing.T) {
 // TestDeployedNotebooks sends what the published notebooks of the APEx Dispatch API send.
 func TestDeployedNotebooks(t *testing.T) {
 	python := installed(t, "apex-client") + "/python"
-	want := map[string]any{"executed": "finished", "raster": true, "sync": true, "upscaled": "finished", "jobs": true, "tile": true, "rasters": true, "black": []any{}}
+	want := map[string]any{"executed": "finished", "raster": true, "sync": true,
+		"upscaled": "finished", "jobs": true, "tile": true, "rasters": true, "black": []any{}}
 	var found map[string]any
 	run(t, serveDeployed(t), &found, python, source(t, "use_notebooks.py"))
 	if d := cmp.Diff(want, found); d != "" {
