@@ -283,14 +283,19 @@ func (f Fault) String() string {
 			at = append(at, fmt.Sprint(part))
 		}
 	}
+	if len(at) == 0 {
+		return f.Msg
+	}
 	return strings.Join(at, ".") + ": " + f.Msg
 }
 
-// Error returns the message with all faults, and the page that resolves it.
+// Error returns the message with all faults that it does not have in it, and the page that resolves it.
 func (e *Error) Error() string {
 	text := e.Message
 	for _, f := range e.Faults {
-		text += "\n  " + f.String()
+		if !strings.Contains(e.Message, f.Msg) {
+			text += "\n  " + f.String()
+		}
 	}
 	if e.Link != "" && !strings.Contains(text, e.Link) {
 		text += "\nOpen this page: " + e.Link

@@ -1,9 +1,12 @@
 package grid
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/peterstace/simplefeatures/geom"
 
 	"github.com/eodispatch/eodispatch/budget"
 )
@@ -25,7 +28,8 @@ type Fault struct {
 func (f Fault) Error() string { return fmt.Sprintf("%s, at [%v, %v]", f.What, f.At[0], f.At[1]) }
 
 // NewArea returns the area of polygons, or the first [Fault] it finds. Longitudes may exceed 180 degrees or jump across
-// the antimeridian, rings may have either orientation, and positions may repeat.
+// the antimeridian, rings may have either orientation, and positions may repeat. Polygons that overlap or share edges
+// become one.
 func NewArea(polygons MultiPolygon) (*Area, error) { return newArea(polygons, nil) }
 
 func newArea(polygons MultiPolygon, m *budget.Meter) (*Area, error) {
@@ -37,10 +41,39 @@ func newArea(polygons MultiPolygon, m *budget.Meter) (*Area, error) {
 		}
 		a.parts = append(a.parts, part)
 	}
-	if err := check(a.parts, m); err != nil {
+	err := check(a.parts, m)
+	if _, faulty := errors.AsType[Fault](err); faulty && len(a.parts) > 1 {
+		err = a.unite()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// unite joins parts that overlap or share edges. A part that is no valid polygon by itself is an error.
+func (a *Area) unite() error {
+	largest, sum := 0.0, 0.0
+	for _, part := range a.parts {
+		if err := check(MultiPolygon{part}, a.meter); err != nil {
+			return err
+		}
+		size := MultiPolygon{part}.area2()
+		largest, sum = max(largest, size), sum+size
+	}
+	all := a.Polygons()
+	if !a.meter.Spend(mergeSteps * meetings(all, all, a.meter) / 2) { // each pair is counted twice
+		return a.meter.Err()
+	}
+	united, err := overlay(func(all, _ geom.Geometry) (geom.Geometry, error) { return geom.UnaryUnion(all) }, all, nil, a.meter)
+	switch size := united.area2(); {
+	case a.meter.Err() != nil:
+		return a.meter.Err()
+	case err != nil, size < largest*(1-1e-9), size > sum*(1+1e-9): // see intersection
+		return Fault{"the polygons overlap, and cannot be joined: join or simplify them", all[0][0][0]}
+	}
+	a.parts = united
+	return check(a.parts, a.meter)
 }
 
 // Polygons returns the area in the form of RFC 7946.

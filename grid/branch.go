@@ -200,8 +200,13 @@ func meetings(a, b MultiPolygon, m *budget.Meter) (n int) {
 		return out
 	}
 	first, second := edges(a), edges(b)
+	widest := 0.0
+	for _, x := range second {
+		widest = max(widest, x.East-x.West)
+	}
 	for _, x := range first {
-		for k := 0; k < len(second) && second[k].West <= x.East; k++ {
+		k, _ := slices.BinarySearchFunc(second, x.West-widest, func(b Box, west float64) int { return cmp.Compare(b.West, west) })
+		for ; k < len(second) && second[k].West <= x.East; k++ {
 			if !m.Spend(1) {
 				return n
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// ParseArea reads an area from a GeoJSON (RFC 7946) Polygon, MultiPolygon, Feature or FeatureCollection of those. Its
-// error names the place of the fault: a [Fault], or a text that names the member.
+// ParseArea reads an area from a GeoJSON (RFC 7946) Polygon, MultiPolygon, Feature or FeatureCollection of those: what
+// any of the polygons covers. Features without a geometry, and geometries without coordinates, are passed over. Its error names the place of the fault: a [Fault], or a text that names the member.
 func ParseArea(raw []byte) (*Area, error) { return ParseWithin(nil, raw) }
 
 // ParseWithin is ParseArea with a meter, which also counts the later work on the area. If the meter stops, it returns
@@ -71,6 +71,9 @@ func parse(raw []byte, at string, depth int) (MultiPolygon, error) {
 		}
 		return multi(p, at)
 	case "Feature":
+		if len(g.Geometry) == 0 || string(g.Geometry) == "null" { // it has no place (RFC 7946, section 3.2)
+			return nil, nil
+		}
 		return parse(g.Geometry, at+".geometry", depth+1)
 	case "FeatureCollection":
 		return collection(g.Features, at, depth)
@@ -97,12 +100,12 @@ func coordinates[T any](raw json.RawMessage, at string) (c T, err error) {
 }
 
 func multi(polygons [][][][]float64, at string) (MultiPolygon, error) {
-	out := make(MultiPolygon, len(polygons))
-	for i, rings := range polygons {
+	var out MultiPolygon
+	for _, rings := range polygons {
 		if len(rings) == 0 {
-			return nil, fmt.Errorf("%s.coordinates: a polygon has no rings", at)
+			continue
 		}
-		out[i] = make(Polygon, len(rings))
+		polygon := make(Polygon, len(rings))
 		for k, positions := range rings {
 			r := make(Ring, len(positions))
 			for n, p := range positions {
@@ -111,8 +114,9 @@ func multi(polygons [][][][]float64, at string) (MultiPolygon, error) {
 				}
 				r[n] = Point{notTiny(p[0]), notTiny(p[1])}
 			}
-			out[i][k] = r
+			polygon[k] = r
 		}
+		out = append(out, polygon)
 	}
 	return out, nil
 }
