@@ -2,6 +2,7 @@ package ogcapi
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -181,15 +182,22 @@ func (p *Platform) application(at place, raw string, fixed bool) (place, error) 
 	return place{}, errElsewhere
 }
 
+// packageURL matches the URL of an Application Package, which records of services name as the application beside the address of its process.
+var packageURL = regexp.MustCompile(`(?i)^https?://[^?#]+\.cwl(#[\w-]*)?$`)
+
 // candidates returns the places that an application can mean: an identifier, a URL, or a path that is absolute on the server or
 // relative to at.
 func (p *Platform) candidates(at place, raw string) ([]place, error) {
 	switch {
 	case raw == "" && at.process != "":
 		return []place{at}, nil
+	case at.process != "" && packageURL.MatchString(raw):
+		return []place{at}, nil
 	case strings.Contains(raw, "://"):
 		named, err := p.parseOwn(raw)
-		if err == nil && named.process == "" {
+		if err != nil {
+			err = addressFault(err.Error() + " The application must be the identifier of the process.")
+		} else if named.process == "" {
 			err = errNoProcess
 		}
 		return []place{named}, err
