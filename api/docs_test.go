@@ -29,6 +29,12 @@ func TestRoot_LeadsToTheDocuments(t *testing.T) {
 		}
 	}
 	failed(t, ask(h, "POST", "/", "", "Authorization", ""), 405, "METHOD_NOT_ALLOWED")
+	below := newWorld().config()
+	below.PublicURL = "https://host.example/eo"
+	links := decode[map[string]string](t, ask(New(below), "GET", "/", "", "Authorization", ""), 200)
+	if links["documentation"] != "/eo/docs" || links["openapi"] != "/eo/openapi.json" || links["health"] != "/eo/health" {
+		t.Errorf("below a path: %v", links)
+	}
 }
 
 // The page runs the scripts and applies the styles that it was made with and no others: the policy names each by its hash.

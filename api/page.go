@@ -205,9 +205,10 @@ func (a *api) servePageSettings(w http.ResponseWriter, r *http.Request) {
 
 // serveAddresses lists the addresses of this service for programs.
 func (a *api) serveAddresses(w http.ResponseWriter, r *http.Request) {
-	addresses := map[string]string{"title": a.Title, "version": a.Version, "documentation": "/docs", "openapi": "/openapi.json", "health": "/health"}
+	addresses := map[string]string{"title": a.Title, "version": a.Version, "documentation": a.pagePath("/docs"), "openapi": a.pagePath("/openapi.json"),
+		"health": a.pagePath("/health")}
 	if a.Page.Files != nil {
-		addresses["page"] = "/"
+		addresses["page"] = a.pagePath("/")
 	}
 	a.writeJSON(w, r, addresses)
 }

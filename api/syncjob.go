@@ -29,7 +29,7 @@ func (a *api) runJob(ctx context.Context, in *request, body []byte, wait time.Du
 		return nil, refusal{status: http.StatusConflict, code: "CONFLICT", message: fmt.Sprintf("Job %d was canceled.", job.ID), header: header}
 	case dispatch.Finished:
 		if p, err := a.Broker.JobResult(ctx, user(ctx), job.ID); err == nil && p.Collection != nil {
-			return a.respond(http.StatusOK, header, withProcessing(p, a.PublicURL))
+			return a.respond(http.StatusOK, header, withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil)))
 		} // the job has results, and its client learns where: after an error it would run it again
 	}
 	return a.respond(http.StatusAccepted, header, a.summary(job))

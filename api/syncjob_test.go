@@ -25,6 +25,9 @@ func TestSync_BecomesAJob(t *testing.T) {
 	if c := decode[map[string]any](t, again, 200); c["type"] != "Collection" || again.Header().Get("Location") != "/unit_jobs/1" {
 		t.Errorf("%v %v", again.Header(), c)
 	}
+	if !strings.Contains(again.Body.String(), `"href":"http://example.com/unit_jobs/1/provenance"`) {
+		t.Errorf("links without the address of the broker: %s", again.Body)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.jobs != 1 {

@@ -182,33 +182,39 @@ func (a *app) list(ctx context.Context, c *client.Client, f client.Filter, of in
 			return err
 		}
 	} else {
-		n := 0
-		for t, err := range c.Tasks(ctx, f) {
-			if n++; err != nil || most > 0 && n > most {
-				if err != nil {
-					return err
-				}
-				break
-			}
-			if err := rows.task(t); err != nil {
-				return err
-			}
-		}
-	}
-	n := 0
-	for j, err := range jobs {
+		more, err := firstOf(c.Tasks(ctx, f), most, rows.task)
 		if err != nil {
 			return err
 		}
-		if n++; most > 0 && n > most {
-			a.hint("There are more; see --limit.")
-			break
-		}
-		if err := rows.job(j); err != nil {
-			return err
+		if more {
+			a.hint("There are more tasks; see --limit.")
 		}
 	}
+	more, err := firstOf(jobs, most, rows.job)
+	if err != nil {
+		return err
+	}
+	if more {
+		a.hint("There are more jobs; see --limit.")
+	}
 	return rows.end()
+}
+
+// firstOf passes at most so many elements to row; 0: all. more reports whether there are others.
+func firstOf[T any](all iter.Seq2[T, error], most int, row func(T) error) (more bool, err error) {
+	n := 0
+	for one, err := range all {
+		if err != nil {
+			return false, err
+		}
+		if n++; most > 0 && n > most {
+			return true, nil
+		}
+		if err := row(one); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // listing prints tasks and jobs: JSON at once, a table at the end.

@@ -4,7 +4,8 @@ import { defineConfig } from "vite";
 
 // The broker that `npm run dev` forwards requests to.
 const broker = process.env["EODISPATCH_BROKER"] ?? "http://127.0.0.1:8080";
-const routes = "^/(session|services|unit_jobs|sync_jobs|upscale_tasks|jobs_status|params|platforms|usage|grants|grids|tiles|link|away|docs|openapi.json|health|page/settings.json)";
+// Everything is the broker's but the page and what Vite serves of its source.
+const routes = "^/(?!$|[?#]|index\\.html|src/|node_modules/|@)";
 
 export default defineConfig({
   base: "./", // a proxy may serve the broker below a path
@@ -28,8 +29,7 @@ export default defineConfig({
   ],
   server: {
     proxy: {
-      [routes]: { target: broker, changeOrigin: false },
-      "^/(ws/|job_status)": { target: broker, ws: true, changeOrigin: false },
+      [routes]: { target: broker, ws: true, changeOrigin: false },
     },
   },
 });

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren, TargetedEvent } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { Refused } from "./api/client";
-import { comingBack } from "./api/session";
+import { comingBack, settings } from "./api/session";
 import type { Annotations, Attention, Status } from "./api/wire";
 import { share } from "./format";
 import { to } from "./route";
@@ -137,11 +137,22 @@ export function Field({ label, help, error, required, children, group }: {
   return <div class="field"><label for={id}>{label}{mark}</label>{inside}</div>;
 }
 
+// copy copies a text. Pages of plain http have no clipboard; there the text is selected in an invisible field.
+async function copy(text: string): Promise<void> {
+  if (window.isSecureContext) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
 export function Copy({ text, label, small }: { text: string; label?: string; small?: boolean }) {
   const done = useSignal(false);
   return (
     <button type="button" class={small ? "quiet small" : "quiet"} onClick={() => {
-      void navigator.clipboard.writeText(text).then(() => {
+      void copy(text).then(() => {
         done.value = true;
         setTimeout(() => (done.value = false), 2000);
       });
@@ -235,8 +246,8 @@ export function save(name: string, text: string, type = "text/plain"): void {
 // useTitle sets the title of the document, so that tabs and the history can be told apart.
 export function useTitle(title: string): void {
   useEffect(() => {
-    document.title = `${title} · eodispatch`;
-  }, [title]);
+    document.title = `${title} · ${settings.value.title}`;
+  }, [title, settings.value.title]);
 }
 
 export type InputEvent = TargetedEvent<HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>;

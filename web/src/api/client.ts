@@ -67,6 +67,12 @@ function nextOf(link: string | null): string | null {
   return found ? new URL(found[1]!, address("")).search : null;
 }
 
+// newKey returns a new Idempotency-Key. Pages of plain http have no crypto.randomUUID.
+export const newKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+
+// mayPass reports whether a request that failed may succeed when it is repeated.
+export const mayPass = (error: unknown): boolean => error instanceof Refused && (error.status === 0 || error.status === 429 || error.status >= 500);
+
 export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> => (await ask<T>("GET", path, signal ? { signal } : {})).body;
 export const post = async <T>(path: string, body?: unknown, headers?: Record<string, string>): Promise<T> =>
   (await ask<T>("POST", path, { body, ...(headers ? { headers } : {}) })).body;

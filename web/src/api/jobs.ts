@@ -1,5 +1,5 @@
 // Jobs that are run again.
-import { get, post } from "./client";
+import { get, newKey, post } from "./client";
 import type { Job } from "./wire";
 
 // canRunAgain reports whether the broker still has what a job was submitted with, and takes it from the page: not the processes that clients of
@@ -9,6 +9,6 @@ export const canRunAgain = (job: Job): boolean => !job.parameters_deleted && !jo
 // runAgain submits a new job with what another was submitted with, and returns its id.
 export async function runAgain(id: number): Promise<number> {
   const { title, label, service, parameters, format, options } = await get<Job>(`unit_jobs/${id}`);
-  const made = await post<Job>("unit_jobs", { title, label, service, parameters, format, options }, { "Idempotency-Key": crypto.randomUUID() });
+  const made = await post<Job>("unit_jobs", { title, label, service, parameters, format, options }, { "Idempotency-Key": newKey() });
   return made.id;
 }

@@ -2,6 +2,7 @@
 import { effect, signal, type Signal } from "@preact/signals";
 import type { FeatureCollection } from "geojson";
 import { areaOfValue, type Area, type CornerTexts } from "../area/area";
+import { newKey } from "../api/client";
 import type { Service, Step } from "../api/wire";
 import type { Over } from "./dimensions";
 import { areaOf, entryOf, type Entry } from "./parameters";
@@ -58,7 +59,7 @@ export function fresh(service: Service, example: Record<string, unknown> = {}): 
   }
   const given = area && (example[area.name] ?? area.default);
   const geometry = areaOfValue(given);
-  return { title: service.title, format: "", entries, area: geometry ? { geometry, isBox: geometry !== given } : null, split: false, grid: "", key: crypto.randomUUID() };
+  return { title: service.title, format: "", entries, area: geometry ? { geometry, isBox: geometry !== given } : null, split: false, grid: "", key: newKey() };
 }
 
 function kept(id: string): Draft | null {

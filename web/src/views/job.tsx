@@ -1,7 +1,7 @@
 // One job: its course, parameters, logs, and results.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { address, ask, get, isMissing, post, Refused, removeRun } from "../api/client";
+import { address, ask, get, isMissing, mayPass, post, Refused, removeRun } from "../api/client";
 import { canRunAgain, runAgain } from "../api/jobs";
 import { changeJobs, changeTask } from "../api/tasks";
 import { signIn } from "../api/session";
@@ -31,19 +31,29 @@ function useJob(id: number) {
   const user = signIn.value.state;
   useEffect(() => {
     const abort = new AbortController();
-    void (async () => {
-      let etag: string | null = null;
-      for (;;) {
-        const answer: { body: Job | null; etag: string | null } = await ask<Job>("GET", `unit_jobs/${id}${etag ? "?wait=30" : ""}`, { signal: abort.signal, headers: etag ? { "If-None-Match": etag } : {} });
-        if (answer.body) job.value = answer.body;
-        error.value = null;
-        etag = answer.etag;
-        if (job.value && ended(job.value.status)) return;
-      }
-    })().catch((e: unknown) => {
-      if (!abort.signal.aborted) error.value = e;
-    });
-    return () => abort.abort();
+    let timer: number | undefined;
+    let etag: string | null = null;
+    const read = async () => {
+      const answer: { body: Job | null; etag: string | null } = await ask<Job>("GET", `unit_jobs/${id}${etag ? "?wait=30" : ""}`, { signal: abort.signal, headers: etag ? { "If-None-Match": etag } : {} });
+      if (answer.body) job.value = answer.body;
+      error.value = null;
+      etag = answer.etag;
+    };
+    const loop = () => {
+      read().then(() => {
+        if (abort.signal.aborted) return;
+        if (!job.value || !ended(job.value.status)) timer = window.setTimeout(loop, etag ? 0 : again); // a proxy may remove the ETag
+      }, (e: unknown) => {
+        if (abort.signal.aborted) return;
+        error.value = e;
+        if (mayPass(e)) timer = window.setTimeout(loop, again);
+      });
+    };
+    loop();
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
   }, [id, attempt.value, user]);
   return { job: job.value?.id === id ? job.value : null, error: error.value, again: () => attempt.value++ };
 }
@@ -144,7 +154,7 @@ function Parameters({ parameters }: { parameters: Record<string, unknown> }) {
 }
 
 const logsOfPage = 1000;
-const again = 5_000; // ms between two reads of the log of a job that runs
+const again = 5_000; // ms between two reads of a job that runs, or its log, where the broker cannot say when it changes
 
 function Logs({ job }: { job: Job }) {
   const shown = useSignal(false);

@@ -2,7 +2,7 @@
 import { useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef } from "preact/hooks";
 import type { MultiPolygon, Polygon } from "geojson";
-import { get, post, Refused } from "../api/client";
+import { get, newKey, post, Refused } from "../api/client";
 import { settings } from "../api/session";
 import type { Grid, Job, JobRequest, Parameter, Service, TaskRequest, Step, TaskSummary, Tiles } from "../api/wire";
 import { cornerTexts, fromMap, readCorners, sizeInKm2, type Area, type Corners } from "../area/area";
@@ -58,7 +58,7 @@ function Form({ service }: { service: Service }) {
   const beginnings = useSignal(0);
   const { tiles, ids } = split.value.state === "ready" ? split.value : { tiles: [], ids: [] };
   const prepared = prepare(service, draft.value, tiles, ids);
-  const change = (part: Partial<Draft>) => (draft.value = { ...draft.value, ...part, key: crypto.randomUUID() });
+  const change = (part: Partial<Draft>) => (draft.value = { ...draft.value, ...part, key: newKey() });
 
   useSignalEffect(() => {
     const shown = draft.value.split && split.value.state === "ready" && !tooMany(split.value.tiles.length) ? split.value : { tiles: [], slivers: [] };
@@ -231,7 +231,7 @@ function useAreaMap(draft: Signal<Draft>): AreaMap {
   const set = (area: Area | null, show: boolean) => {
     message.value = null;
     const { typed: _, ...others } = draft.value;
-    draft.value = { ...others, area, key: crypto.randomUUID() };
+    draft.value = { ...others, area, key: newKey() };
     layer.value?.showArea(area?.geometry ?? null);
     if (show) fit();
   };
