@@ -141,11 +141,10 @@ func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, 
 // showAttention sets the attention of a task of which some jobs have the given ones. That of its account counts if the account submits nothing
 // at present, and jobs of the task wait for that.
 func showAttention(r *dispatch.TaskRecord, of []dispatch.Attention, hold int64, why dispatch.Attention, now int64) {
-	of = append(of, r.Attention, r.PausedFor)
 	if hold > now && !r.Paused && r.Counts[dispatch.Accepted] > 0 {
 		of = append(of, why)
 	}
-	r.Attention = dispatch.TaskAttention(of...)
+	r.Attention = r.Attend(of...)
 }
 
 // TaskRevision returns a task's revision. Apart from the started jobs, it reads a few rows, however many jobs the task has.

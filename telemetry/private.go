@@ -3,8 +3,11 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +38,25 @@ func (t *Telemetry) Handler() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
+	return namedPlainly(mux)
+}
+
+// namedPlainly refuses requests from this machine that name it by a domain name: a page in a browser here whose name leads to this machine would read
+// what it should not. An IP address, or a name without a dot such as localhost, is no page's. Monitoring on other machines may use any name.
+func namedPlainly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		_, named := netip.ParseAddr(strings.Trim(host, "[]"))
+		from, _ := netip.ParseAddrPort(r.RemoteAddr)
+		if named != nil && strings.Contains(host, ".") && from.Addr().Unmap().IsLoopback() {
+			http.Error(w, "name this machine by an IP address, or as localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Server returns a server for [Telemetry.Handler]. A profile may take some minutes, so responses have no time limit.

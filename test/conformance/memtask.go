@@ -81,14 +81,13 @@ func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 		spending := s.spending(t.ID)
 		r.Spending = &spending
 	}
-	attentions = append(attentions, r.PausedFor)
 	if s.changedAt(t, t.Account) || s.changedHomes(t) != 0 {
 		r.Attention = dispatch.ServiceChanged
 	}
 	if acc := s.firstHold(t); acc.hold.After(now) && !t.Paused && counts[dispatch.Accepted] > 0 {
 		attentions = append(attentions, acc.why)
 	}
-	r.Attention = dispatch.TaskAttention(append(attentions, r.Attention)...)
+	r.Attention = r.Attend(attentions...)
 	return r
 }
 

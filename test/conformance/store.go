@@ -116,6 +116,7 @@ var storeTests = []struct {
 	{"a task is canceled and kept", storeTest.cancelAndKeep},
 	{"a task is paused and resumed", storeTest.pauses},
 	{"a paused task and other changes", storeTest.pausesAndOthers},
+	{"a task shows that it is paused only while it is", storeTest.pausedJobsAlone},
 	{"an ended task is not paused", storeTest.pauseAfterEnd},
 	{"a task changed by many at once", storeTest.parallelPauses},
 	{"chosen jobs of a task", storeTest.choices},

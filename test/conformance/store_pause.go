@@ -95,6 +95,25 @@ func (t storeTest) pauses() {
 	t.equal(fmt.Sprint(is.Paused, is.Edited, len(t.look().Lines)), fmt.Sprint(false, now, 2))
 }
 
+// pausedJobsAlone checks a task of which some jobs are still being resumed.
+func (t storeTest) pausedJobsAlone() {
+	task, jobs := t.acceptTask(ann, 2)
+	j := t.load(jobs[0].ID)
+	j.Attention = dispatch.Paused
+	t.save(j)
+	is, err := t.s.Task(t.Context(), ann, task.ID)
+	t.must(err)
+	t.equal(fmt.Sprint(is.Paused, is.Attention), "false")
+	all, err := t.s.Tasks(t.Context(), ann, dispatch.Page{})
+	t.must(err)
+	t.equal(all[0].Attention, dispatch.None)
+	_, err = t.s.PauseTask(t.Context(), ann, task.ID)
+	t.must(err)
+	is, err = t.s.Task(t.Context(), ann, task.ID)
+	t.must(err)
+	t.equal(fmt.Sprint(is.Paused, is.Attention), "truepaused")
+}
+
 // pauseAfterEnd checks that a task that has ended is not paused, until a job of it is retried.
 func (t storeTest) pauseAfterEnd() {
 	ctx := t.Context()
