@@ -254,7 +254,7 @@ func (b *Broker) SpreadTasks(ctx context.Context) {
 		pause := spreadEvery
 		switch tasks, err := b.Store.SpreadTasks(ctx); {
 		case err != nil && ctx.Err() == nil:
-			b.Log.WarnContext(ctx, "reading the tasks with several services failed", "error", err)
+			b.Log.Log(ctx, LogLevel(err), "reading the tasks with several services failed", "error", err)
 		case len(tasks) == 0:
 			pause = spreadRarely
 			clear(seen)
@@ -285,7 +285,7 @@ func (b *Broker) spreadAll(ctx context.Context, tasks []SpreadTask, before map[T
 		}
 		now, err := b.spreadOne(ctx, t)
 		if err != nil && ctx.Err() == nil {
-			b.Log.WarnContext(ctx, "moving jobs to another platform failed", "task", int64(t.ID), "error", err)
+			b.Log.Log(ctx, LogLevel(err), "moving jobs to another platform failed", "task", int64(t.ID), "error", err)
 		}
 		seen[t.ID] = now
 	}

@@ -82,6 +82,9 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 	switch {
 	case Is(err, Conflict):
 		return nil, j.resultsLate(err)
+	case Is(err, NotFound): // the job itself is there
+		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Err: err,
+			Text: "The job finished, and its platform no longer has it or its results. Retry it if you need them again."}
 	case err == nil:
 		b.results.keep(j.resultKey(), results)
 	}

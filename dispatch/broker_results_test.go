@@ -39,6 +39,9 @@ func (p *signingPlatform) Submit(_ context.Context, _ dispatch.Token, s dispatch
 	var parameters struct{ Tile int }
 	_ = json.Unmarshal(s.Parameters, &parameters)
 	id := fmt.Sprintf("p%d", parameters.Tile)
+	for n := 2; !p.jobs[id].IsZero(); n++ { // an identifier is given once
+		id = fmt.Sprintf("p%d.%d", parameters.Tile, n)
+	}
 	if len(p.jobs) == 0 {
 		p.began = time.Now()
 	}
@@ -416,4 +419,24 @@ func TestResults_AvailableWithTheEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestResults_PlatformHasLostThem checks that a finished job whose platform no longer has it is not called missing here: the text says what is gone.
+func TestResults_PlatformHasLostThem(t *testing.T) {
+	p := newSigningPlatform()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		id := h.acceptTask(t, "1")
+		time.Sleep(3 * time.Hour)
+		job := h.page(t, id, dispatch.ResultPosition{}, 1).Jobs[0].ID
+		time.Sleep(30 * 24 * time.Hour) // what the broker knows of the results has expired
+		p.mu.Lock()
+		p.fail["p1"] = failure(dispatch.NotFound)
+		p.mu.Unlock()
+		_, err := h.Results(t.Context(), "ann", job)
+		if wantKind(t, err, dispatch.Conflict); !strings.Contains(dispatch.TextFor(err), "no longer has it or its results") {
+			t.Errorf("%q", dispatch.TextFor(err))
+		}
+		_, err = h.Results(t.Context(), "bob", job)
+		wantKind(t, err, dispatch.NotFound)
+	})
 }

@@ -174,7 +174,7 @@ func (r *syncRun) confirm(ctx context.Context) {
 			return
 		}
 		if err := r.renew(ctx); err != nil && ctx.Err() == nil {
-			r.broker.Log.WarnContext(ctx, "renewing a synchronous run failed", "job", int64(r.ID), "error", err)
+			r.broker.Log.Log(ctx, LogLevel(err), "renewing a synchronous run failed", "job", int64(r.ID), "error", err)
 		}
 	}
 }

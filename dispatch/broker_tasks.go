@@ -225,7 +225,7 @@ func (b *Broker) FinishChanges(ctx context.Context) {
 			b.notifyUser(c.Owner)
 		}
 		if err != nil && ctx.Err() == nil {
-			b.Log.WarnContext(ctx, "finishing changes of tasks in the background failed", "error", err)
+			b.Log.Log(ctx, LogLevel(err), "finishing changes of tasks in the background failed", "error", err)
 		}
 		select {
 		case <-every.C:

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -88,6 +89,15 @@ func KindOf(err error) Kind {
 
 // Is reports whether err is an error of kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
+
+// LogLevel returns the level at which work that is tried again logs its failure: a warning, and less for an error of the database, of which the
+// outage is logged once for all that meet it.
+func LogLevel(err error) slog.Level {
+	if DatabaseError(err) != nil {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
 
 // DatabaseError returns the first database error that err is or wraps; nil if there is none. A database error means that the database did not
 // respond or refused to write, and that no platform caused it.

@@ -230,7 +230,7 @@ func (b *Broker) accountsOf(u UserID) (accounts []Account) {
 
 func (b *Broker) resumeAccount(ctx context.Context, a Account) {
 	if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
-		b.Log.WarnContext(ctx, "ending the hold of an account failed", "account", string(a), "error", err)
+		b.Log.Log(ctx, LogLevel(err), "ending the hold of an account failed", "account", string(a), "error", err)
 		return
 	}
 	b.wake(a)

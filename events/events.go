@@ -153,7 +153,7 @@ func (s *Sender) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		due, err := s.due(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.Log.Warn("due deliveries cannot be read", "error", err)
+			s.Log.Log(ctx, dispatch.LogLevel(err), "due deliveries cannot be read", "error", err)
 			again.Reset(afterFailure)
 		} else {
 			again.Reset(interval)
@@ -218,7 +218,7 @@ func (s *Sender) guard(ctx context.Context, h dispatch.Hook) {
 		return s.serve(ctx, h)
 	}
 	if err := caught(); err != nil && ctx.Err() == nil {
-		s.Log.Warn("sending to a hook failed", "hook", h.ID, "error", err)
+		s.Log.Log(ctx, dispatch.LogLevel(err), "sending to a hook failed", "hook", h.ID, "error", err)
 	}
 }
 

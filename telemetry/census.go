@@ -69,7 +69,7 @@ func (c *census) take(ctx context.Context, from dispatch.Censuses, backends []*d
 	took := time.Since(begun)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		log.WarnContext(ctx, "counting the jobs for the metrics failed", "error", err)
+		log.Log(ctx, dispatch.LogLevel(err), "counting the jobs for the metrics failed", "error", err)
 	case err == nil && ours:
 		c.keep(found, backends, begun, took, begun.Add(lease))
 	case err == nil:

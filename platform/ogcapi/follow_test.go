@@ -198,6 +198,8 @@ func (s *scripted) transport() roundTrip {
 		switch {
 		case strings.HasPrefix(body, "201 "):
 			status, body = 201, body[4:]
+		case strings.HasPrefix(body, "404 "):
+			status, body = 404, body[4:]
 		case len(bodies) == 0:
 			status = 404
 		}
@@ -218,6 +220,8 @@ func TestRunSync_ServerCreatesAJob(t *testing.T) {
 		"at last":        {[]string{`{"status":"accepted"}`, `{"status":"running"}`, `{"status":"successful"}`}, `{"out":1}`, 0, ""},
 		"fails":          {[]string{`{"status":"running"}`, `{"status":"failed","message":"No scene"}`}, "", dispatch.BadUpstream, "No scene"},
 		"is dismissed":   {[]string{`{"status":"dismissed"}`}, "", dispatch.BadUpstream, "canceled"},
+		"appears late":   {[]string{`404 {}`, `404 {}`, `{"status":"successful"}`}, `{"out":1}`, 0, ""},
+		"is forgotten":   {[]string{`404 {}`}, "", dispatch.BadUpstream, "does not know the job any more"},
 		"never ends":     {[]string{`{"status":"running"}`}, "", dispatch.Uncertain, "in time"},
 	} {
 		t.Run(name, func(t *testing.T) {

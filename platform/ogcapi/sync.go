@@ -18,6 +18,7 @@ const (
 	firstPause   = time.Second
 	longestPause = 10 * time.Second
 	cancelTime   = 10 * time.Second
+	appears      = 30 * time.Second // how long a platform may not find a job that it has just created
 
 	maxStatusInfo = 1 << 20 // bytes
 )
@@ -97,9 +98,12 @@ func (p *Platform) await(ctx context.Context, t dispatch.Token, at place, a *ups
 
 // follow waits until a job has ended and streams its results.
 func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (*dispatch.SyncResult, error) {
+	begun := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		report, err := p.Status(ctx, t, ref)
 		switch {
+		case dispatch.Is(err, dispatch.NotFound) && time.Since(begun) > appears:
+			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync, Text: "The platform does not know the job any more that it created for this request.", Err: err}
 		case err != nil && !isTemporary(err):
 			return nil, err
 		case report.Status == dispatch.Finished:
