@@ -51,12 +51,12 @@ func (c *client) getJSON(ctx context.Context, address string, v any) error {
 }
 
 // post sends a form to a token endpoint. It counts as a request with an effect, because a provider may accept a refresh
-// token only once: the form is sent on a new connection, never twice, and redirects are not followed.
+// token only once: the form is never sent twice, and redirects are not followed.
 func (c *client) post(ctx context.Context, address string, form url.Values) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	return c.do(ctx, upstream.Call{Op: "identity.post", Method: http.MethodPost, URL: address, Effect: true,
-		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte(form.Encode())})
+		Blind: form.Get("grant_type") == "refresh_token", Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte(form.Encode())})
 }
 
 // do returns the response whatever its status.

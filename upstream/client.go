@@ -57,9 +57,8 @@ type Client struct {
 	agent     string
 	timeout   time.Duration
 	rules     rules
-	trusted   http.RoundTripper // for servers that the operator configured; other connections are guarded
-	oneShot   http.RoundTripper // the same, with a new connection for each request
-	untrusted http.RoundTripper // for servers that users name: it shares no connections with the others, so all are guarded
+	trusted   network // for servers that the operator configured; other connections are guarded
+	untrusted network // for servers that users name: it shares no connections with the others, so all are guarded
 
 	trace func(context.Context, string, *http.Request) (context.Context, func(*http.Response, error)) // nil: nothing is traced
 }
@@ -69,19 +68,36 @@ func New(c Config) *Client {
 	r := newRules(c)
 	client := &Client{
 		agent: cmp.Or(c.UserAgent, "eodispatch"), timeout: cmp.Or(c.Timeout, defaultTimeout), rules: r, trace: c.Trace,
-		trusted: c.Transport, oneShot: c.Transport, untrusted: c.Transport,
+		trusted: network{reads: c.Transport}, untrusted: network{reads: c.Transport},
 	}
 	if c.Transport == nil {
 		trusted, untrusted := r.dialer(r.trustsAddress), r.dialer(noExemption)
 		if c.Dial != nil {
 			trusted, untrusted = c.Dial, c.Dial
 		}
-		client.trusted, client.untrusted = transport(trusted), transport(untrusted)
-		once := transport(trusted)
-		once.DisableKeepAlives = true
-		client.oneShot = once
+		client.trusted, client.untrusted = newNetwork(trusted), newNetwork(untrusted)
 	}
 	return client
+}
+
+// network sends requests to a group of servers.
+type network struct {
+	reads   http.RoundTripper
+	effects *connections // nil: reads sends all requests
+}
+
+func newNetwork(dial dialer) network {
+	return network{transport(dial), &connections{opener: transport(dial), open: map[string][]*connection{}}}
+}
+
+type exchange func(*http.Request) (*http.Response, error)
+
+// effect returns what sends a request that has an effect. blind: see [Call].
+func (n network) effect(blind bool) exchange {
+	if n.effects == nil {
+		return n.reads.RoundTrip
+	}
+	return func(r *http.Request) (*http.Response, error) { return n.effects.send(r, blind) }
 }
 
 // Call is a request to a server that the operator configured.
@@ -95,6 +111,7 @@ type Call struct {
 	Header http.Header
 	Body   []byte
 	Effect bool  // the request may change something: a failure that does not tell whether it did is Uncertain
+	Blind  bool  // it cannot be found out later whether it did, so after a pause it is sent on a new connection
 	Limit  int64 // bytes of the response body; default, and maximum for an error response: see budget.AnswerBytes and AnswerError
 
 	Timeout time.Duration // if the context has no deadline; default Config.Timeout
@@ -169,8 +186,7 @@ func (c *Client) bounded(ctx context.Context, timeout time.Duration) (context.Co
 	return context.WithTimeout(ctx, cmp.Or(timeout, c.timeout))
 }
 
-// call sends the request and follows harmless redirects. A request with an effect uses a new connection, because an
-// idle one may just be closing and then it would be uncertain whether the request arrived.
+// call sends the request and follows harmless redirects.
 func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	u, err := c.rules.parseConfigured(call.URL)
 	if err != nil {
@@ -180,9 +196,9 @@ func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	if !SameOrigin(call.URL, call.Origin) {
 		token = ""
 	}
-	by := c.trusted
+	by := c.trusted.reads.RoundTrip
 	if call.Effect {
-		by = c.oneShot
+		by = c.trusted.effect(call.Blind)
 	}
 	for hops := 0; ; hops++ {
 		resp, sent, err := c.send(ctx, by, call.Op, call.request(u, token))
@@ -211,8 +227,7 @@ func (call Call) request(u *url.URL, token dispatch.Secret) *http.Request {
 		req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	if len(call.Body) > 0 {
-		req.Body = io.NopCloser(bytes.NewReader(call.Body)) // without GetBody the transport cannot send it twice
-		req.ContentLength = int64(len(call.Body))
+		setBody(req, call.Body)
 		if req.Header.Get("Content-Type") == "" {
 			req.Header.Set("Content-Type", "application/json")
 		}
@@ -220,14 +235,20 @@ func (call Call) request(u *url.URL, token dispatch.Secret) *http.Request {
 	return req
 }
 
+func setBody(req *http.Request, body []byte) {
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, _ = req.GetBody() // never an error
+	req.ContentLength = int64(len(body))
+}
+
 var (
 	errNotSent  = errors.New("not sent: the deadline had passed")
 	errSwitched = errors.New("HTTP 101")
 )
 
-// send sends one request of an operation. sent is false if it is certain that the server received nothing. A response that switches protocols is an error: its
-// body would be the connection, and no deadline ends a read of that.
-func (c *Client) send(ctx context.Context, by http.RoundTripper, op string, req *http.Request) (resp *http.Response, sent bool, err error) {
+// send sends one request of an operation. sent is false if it is certain that the server did not receive or process it. A response that
+// switches protocols is an error: its body would be the connection, and no deadline ends a read of that.
+func (c *Client) send(ctx context.Context, by exchange, op string, req *http.Request) (resp *http.Response, sent bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, fmt.Errorf("%w (%w)", errNotSent, context.Cause(ctx))
 	}
@@ -245,13 +266,16 @@ func (c *Client) send(ctx context.Context, by http.RoundTripper, op string, req 
 		GetConn:          func(string) { traced.Store(true) },
 		WroteHeaderField: func(string, []string) { wrote.Store(true) },
 	})
-	if resp, err = by.RoundTrip(req.WithContext(ctx)); err == nil {
+	if resp, err = by(req.WithContext(ctx)); err == nil {
 		if resp.StatusCode == http.StatusSwitchingProtocols {
 			resp.Body.Close()
 			return nil, true, errSwitched
 		}
 		resp.Request = req
 		return resp, true, nil
+	}
+	if _, unreceived := errors.AsType[unreceivedError](err); unreceived {
+		return nil, false, err
 	}
 	// Another transport may not report what it sent; then only the error itself can prove that nothing was sent.
 	return nil, wrote.Load() || !traced.Load() && !beforeSending(err), err

@@ -242,49 +242,28 @@ func TestDo_TimeoutWithoutDeadline(t *testing.T) {
 // Go's transport repeats a request on a broken reused connection if the request looks repeatable.
 func TestDo_SendsAnEffectOnce(t *testing.T) {
 	var posts atomic.Int32
-	s, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == "GET" {
+	s, keeping := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/answered" {
 			return
 		}
 		posts.Add(1)
 		_, _ = io.Copy(io.Discard, r.Body)
 		panic(http.ErrAbortHandler)
 	})
-	client := upstream.New(upstream.Config{Development: true, Transport: http.DefaultTransport}) // which reuses connections
-	for _, body := range []string{"", `{"a":1}`} {
-		posts.Store(0)
-		if _, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL}); err != nil {
-			t.Fatal(err)
+	standard := upstream.New(upstream.Config{Development: true, Transport: http.DefaultTransport})
+	for name, client := range map[string]*upstream.Client{"own connections": keeping, "a transport": standard} {
+		for _, body := range []string{"", `{"a":1}`} {
+			posts.Store(0)
+			if _, err := client.Do(t.Context(), upstream.Call{Method: "POST", URL: s.URL + "/answered", Effect: true}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := client.Do(t.Context(), upstream.Call{Method: "POST", URL: s.URL, Body: []byte(body), Effect: true,
+				Header: http.Header{"Idempotency-Key": {"k"}, "X-Idempotency-Key": {"k"}}})
+			wantKind(t, err, dispatch.Uncertain)
+			if n := posts.Load(); n != 1 {
+				t.Errorf("%s, body %q: sent %d times, want once", name, body, n)
+			}
 		}
-		_, err := client.Do(t.Context(), upstream.Call{Method: "POST", URL: s.URL, Body: []byte(body), Effect: true,
-			Header: http.Header{"Idempotency-Key": {"k"}, "X-Idempotency-Key": {"k"}}})
-		wantKind(t, err, dispatch.Uncertain)
-		if n := posts.Load(); n != 1 {
-			t.Errorf("body %q: sent %d times, want once", body, n)
-		}
-	}
-}
-
-// Many servers close a connection some time after a response without notice. A request sent then is lost, and cannot be
-// distinguished from one that was accepted.
-func TestDo_UsesANewConnectionForAnEffect(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	var opened atomic.Int32
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			opened.Add(1)
-		}
-	}
-	s.Start()
-	defer s.Close()
-	client := upstream.New(upstream.Config{Development: true})
-	for _, effect := range []bool{false, false, true, true, false} {
-		if _, err := client.Do(t.Context(), upstream.Call{Method: "POST", URL: s.URL, Effect: effect}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := opened.Load(); n != 3 {
-		t.Errorf("%d connections, want one for what has no effect and one for each that has", n)
 	}
 }
 

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -35,10 +34,9 @@ func (c *Client) Deliver(ctx context.Context, d Delivery) (status int, wait time
 	if exempt {
 		by = c.trusted
 	}
-	body := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(d.Body)), nil }
-	req := &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Header: d.Header.Clone(), ContentLength: int64(len(d.Body)), GetBody: body}
-	req.Body, _ = body() // never an error
-	resp, sent, err := c.send(ctx, by, d.Op, req)
+	req := &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Header: d.Header.Clone()}
+	setBody(req, d.Body)
+	resp, sent, err := c.send(ctx, by.effect(false), d.Op, req)
 	if err != nil {
 		return 0, 0, fetchFailure(d.Op, err, sent)
 	}

@@ -43,7 +43,7 @@ func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 		if exempt {
 			by = c.trusted
 		}
-		resp, sent, err := c.send(ctx, by, f.Op, f.request(u))
+		resp, sent, err := c.send(ctx, by.reads.RoundTrip, f.Op, f.request(u))
 		if err != nil {
 			return nil, fetchFailure(f.Op, err, sent)
 		}

@@ -108,12 +108,12 @@ func TestFetch_NamesTellNothing(t *testing.T) {
 // A proxy from the environment would connect to unchecked addresses.
 func TestClient_UsesNoProxy(t *testing.T) {
 	c := New(Config{})
-	for _, by := range []http.RoundTripper{c.trusted, c.oneShot, c.untrusted} {
-		if by.(*http.Transport).Proxy != nil {
+	for _, by := range []network{c.trusted, c.untrusted} {
+		if by.reads.(*http.Transport).Proxy != nil || by.effects.opener.Proxy != nil {
 			t.Error("the transport knows a proxy")
 		}
 	}
-	if c.trusted == c.untrusted {
+	if c.trusted.reads == c.untrusted.reads || c.trusted.effects == c.untrusted.effects {
 		t.Error("the two share connections")
 	}
 }

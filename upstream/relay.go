@@ -79,7 +79,7 @@ func (c *Client) openFile(ctx context.Context, r Relay, method string) (*http.Re
 		if exempt {
 			by = c.trusted
 		}
-		resp, sent, err := c.send(ctx, by, r.Op, r.request(method, u))
+		resp, sent, err := c.send(ctx, by.reads.RoundTrip, r.Op, r.request(method, u))
 		if err != nil {
 			return nil, linkFailure(r.Op, err, sent)
 		}

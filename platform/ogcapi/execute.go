@@ -60,7 +60,7 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 func (p *Platform) asynchronous(t dispatch.Token) upstream.Call {
 	call := p.call(opSubmit, http.MethodPost, "", t)
 	call.Header.Set("Prefer", "respond-async")
-	call.Effect, call.Limit = true, maxResult
+	call.Effect, call.Blind, call.Limit = true, true, maxResult
 	return call
 }
 

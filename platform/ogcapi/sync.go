@@ -50,7 +50,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	}
 	call := p.call(opSync, http.MethodPost, "", t)
 	call.Header.Set("Accept", "*/*")
-	call.Effect = true
+	call.Effect, call.Blind = true, true
 	a, err := p.post(ctx, at, body, call, p.client.Stream)
 	if err != nil {
 		return nil, err
