@@ -23,12 +23,15 @@ const (
 	maxRest = 1500 * time.Millisecond
 	// idleTime is how long an idle connection of HTTP/2, or one that only reads, is kept.
 	idleTime = 90 * time.Second
+	// hastyFor is how long no connection of HTTP/1.1 is kept to a server that closed one earlier than that.
+	hastyFor = 10 * time.Minute
 )
 
 // connections sends requests with an effect on connections that it keeps. It repeats a request only if the server certainly did not process
 // it. An http.Transport over HTTP/2 also repeats one that the server reset with PROTOCOL_ERROR, which may have arrived.
 type connections struct {
 	opener *http.Transport
+	hasty  sync.Map // when a server last closed an idle connection early, a time.Time by scheme and host
 
 	mu   sync.Mutex
 	open map[string][]*connection // by scheme and host
@@ -79,7 +82,12 @@ func (cs *connections) send(r *http.Request, blind bool) (*http.Response, error)
 func (cs *connections) take(u *url.URL, blind bool) *connection {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	closed, early := cs.hasty.Load(serverOf(u))
+	hasty := early && time.Since(closed.(time.Time)) < hastyFor
 	for _, c := range slices.Backward(cs.open[serverOf(u)]) {
+		if hasty && !c.multiplexed {
+			continue
+		}
 		rest := time.Duration(c.rest.Load())
 		if blind {
 			rest = min(rest, maxRest)
@@ -113,12 +121,7 @@ func (cs *connections) dial(r *http.Request) (*connection, error) {
 	now := time.Now()
 	c.used.Store(&now)
 	c.closing = time.AfterFunc(rest, func() { cs.closeIdle(r.URL, c) })
-	c.SetStateHook(func(*http.ClientConn) { // the lock may be held here
-		if now := time.Now(); c.InFlight() == 0 {
-			c.used.Store(&now)
-			c.closing.Reset(time.Duration(c.rest.Load()))
-		}
-	})
+	c.SetStateHook(func(*http.ClientConn) { cs.note(r.URL, c) })
 	if err := c.Reserve(); err != nil {
 		return nil, err
 	}
@@ -126,6 +129,17 @@ func (cs *connections) dial(r *http.Request) (*connection, error) {
 	defer cs.mu.Unlock()
 	cs.open[serverOf(r.URL)] = append(cs.open[serverOf(r.URL)], c)
 	return c, nil
+}
+
+// note notes that a connection has become idle, or that its server has closed it meanwhile. The lock may be held.
+func (cs *connections) note(u *url.URL, c *connection) {
+	switch now, err := time.Now(), c.Err(); {
+	case err == nil && c.InFlight() == 0:
+		c.used.Store(&now)
+		c.closing.Reset(time.Duration(c.rest.Load()))
+	case err != nil && !c.multiplexed && c.idle() < time.Duration(c.rest.Load()) && closedByServer(err):
+		cs.hasty.Store(serverOf(u), now)
+	}
 }
 
 // idle returns how long a connection has been idle, by the clock on the wall if the machine slept.
@@ -186,6 +200,11 @@ type resetError struct {
 }
 
 func (resetError) Error() string { return "the stream was reset" }
+
+// closedByServer reports whether the error of an idle connection of HTTP/1.1 is that its server closed it. net/http does not export these errors.
+func closedByServer(err error) bool {
+	return err.Error() == "http: server closed idle connection" || strings.HasPrefix(err.Error(), "readLoopPeekFailLocked: ")
+}
 
 const refusedStream = 7 // RFC 9113, section 7
 

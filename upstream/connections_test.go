@@ -163,6 +163,45 @@ func TestConnections_Rest(t *testing.T) {
 	}
 }
 
+// After a server closed an idle connection early and without notice, none is kept for a while.
+func TestConnections_HastyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closes := true
+		p := &pipes{serve: func(_ int, c net.Conn) {
+			server := http.Server{TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}},
+				ConnState: func(c net.Conn, state http.ConnState) {
+					if closes && state == http.StateIdle {
+						c.Close()
+					}
+				}}
+			given := make(chan net.Conn, 1)
+			given <- c
+			close(given)
+			_ = server.ServeTLS(single{c, given}, "", "")
+		}}
+		client := p.client()
+		post := func() {
+			if _, err := client.Do(t.Context(), Call{Method: "POST", URL: "https://example.com/", Effect: true}); !dispatch.Is(err, dispatch.NotFound) {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		post()
+		closes = false
+		for _, opened := range []int{2, 3} {
+			if post(); p.opened != opened {
+				t.Errorf("%d connections, want %d", p.opened, opened)
+			}
+		}
+		time.Sleep(hastyFor)
+		post()
+		if post(); p.opened != 4 {
+			t.Errorf("%d connections after a while, want 4", p.opened)
+		}
+		time.Sleep(2 * idleTime)
+	})
+}
+
 // frames reads the requests of one connection of HTTP/2, and calls answer for each, which writes what it likes.
 func frames(c net.Conn, answer func(f *http2.Framer, stream uint32)) {
 	secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})

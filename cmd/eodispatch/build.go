@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -67,11 +66,12 @@ func (wallClock) Now() time.Time { return time.Now() }
 
 // seams are hooks for fault injection. They are empty except in builds with the tag failpoints.
 var seams = struct {
-	store     func(dispatch.Store) dispatch.Store
-	hooks     func(dispatch.Hooks) dispatch.Hooks
-	transport http.RoundTripper // nil: the default of package upstream
-	timing    dispatch.Timing   // waiting times that have no setting
-}{store: func(s dispatch.Store) dispatch.Store { return s }, hooks: func(h dispatch.Hooks) dispatch.Hooks { return h }}
+	store   func(dispatch.Store) dispatch.Store
+	hooks   func(dispatch.Hooks) dispatch.Hooks
+	network func(upstream.Config) upstream.Config
+	timing  dispatch.Timing // waiting times that have no setting
+}{store: func(s dispatch.Store) dispatch.Store { return s }, hooks: func(h dispatch.Hooks) dispatch.Hooks { return h },
+	network: func(c upstream.Config) upstream.Config { return c }}
 
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay the
 // start; only the database must answer.
@@ -302,10 +302,10 @@ func (b *broker) runGuarded(ctx context.Context, op string, f func() error) {
 
 // platforms creates the configured back-ends.
 func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Backend {
-	client := upstream.New(upstream.Config{
+	client := upstream.New(seams.network(upstream.Config{
 		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trusted(settings),
-		Transport: seams.transport, Trace: traces.Outgoing(toldOfTraces(settings)),
-	})
+		Trace: traces.Outgoing(toldOfTraces(settings)),
+	}))
 	var backends []*dispatch.Backend
 	for _, p := range settings.Platforms {
 		backends = append(backends, &dispatch.Backend{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // EODISPATCH_DIE names the point at which the process kills itself as kill -9 does: "start sent", or for the third time that it
@@ -41,7 +42,7 @@ func init() {
 		return failpointStore{s, d}
 	}
 	seams.hooks = func(h dispatch.Hooks) dispatch.Hooks { return failpointHooks{h, d} }
-	seams.transport = newTransport(d)
+	seams.network = d.network
 	seams.timing = quick
 }
 
@@ -83,23 +84,25 @@ func (d *killPoint) around(point string, f func()) {
 	d.pass(point, "after")
 }
 
-type failpointTransport struct {
-	http.RoundTripper
-	*killPoint
-}
-
-func newTransport(d *killPoint) http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, network, address)
-		return failpointConn{c, d}, err
+// network puts the points around the requests of a client.
+func (d *killPoint) network(c upstream.Config) upstream.Config {
+	trace := c.Trace
+	c.Trace = func(ctx context.Context, op string, r *http.Request) (context.Context, func(*http.Response, error)) {
+		point, end := pointOf(r.Method, r.URL.Path), func(*http.Response, error) {}
+		if trace != nil {
+			ctx, end = trace(ctx, op, r)
+		}
+		d.pass(point, "before")
+		return ctx, func(answer *http.Response, err error) {
+			d.pass(point, "after")
+			end(answer, err)
+		}
 	}
-	return failpointTransport{t, d}
-}
-
-func (t failpointTransport) RoundTrip(r *http.Request) (answer *http.Response, err error) {
-	t.around(pointOf(r.Method, r.URL.Path), func() { answer, err = t.RoundTripper.RoundTrip(r) })
-	return answer, err
+	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := new(net.Dialer).DialContext(ctx, network, address)
+		return failpointConn{connection, d}, err
+	}
+	return c
 }
 
 // failpointConn detects when a request was written to the connection. The requests of the tests fit into one Write.

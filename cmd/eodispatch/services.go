@@ -20,7 +20,7 @@ import (
 func offeredServices(settings *config.Config, platforms catalogue.Platforms, kept dispatch.Sources, log *slog.Logger) *catalogue.Catalogue {
 	servers := slices.DeleteFunc(slices.Clone(settings.Catalogue.Sources), func(source string) bool { return !isURL(source) })
 	c := catalogue.Config{Sources: settings.Catalogue.Sources, Platforms: platforms, Store: kept, Every: settings.Catalogue.Refresh, Log: log,
-		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: servers, Transport: seams.transport})}
+		Client: upstream.New(seams.network(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: servers}))}
 	for _, s := range settings.Services {
 		c.Services = append(c.Services, configuredService(s, settings.Platforms))
 	}

@@ -182,8 +182,13 @@ type scene struct {
 func (s *scene) behind(t *testing.T, front http.Handler) {
 	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
-	s.url = server.URL
-	s.job["service"].(map[string]any)["endpoint"] = server.URL
+	s.at(server.URL)
+}
+
+// at has the scene's platform addressed by another URL.
+func (s *scene) at(url string) {
+	s.url = url
+	s.job["service"].(map[string]any)["endpoint"] = url
 }
 
 func (c crash) scene(t *testing.T) scene {
