@@ -1,0 +1,294 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
+)
+
+const (
+	faraway   = 40 * time.Millisecond // round trip
+	farTask   = 500                   // jobs
+	farPosts  = 160                   // jobs that 16 clients post
+	farAtOnce = 8                     // requests
+)
+
+// BenchmarkPerformanceOfDistance measures what users wait for when platforms are far away, over TLS: each against what the distance allows, and
+// against a client without the broker that sends the same requests to the platform and keeps its connections.
+func BenchmarkPerformanceOfDistance(b *testing.B) {
+	w, err := simulator.Start(simulator.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close() })
+	table := newTable(b, "SQLite, 8 requests at once", "measured", "of what the distance allows", "of a bare client", "aim")
+	for _, roundTrip := range []time.Duration{0, faraway} {
+		for _, label := range []dispatch.Label{dispatch.OpenEO, dispatch.OGCProcess} {
+			for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+				d := newDistance(b, w, label, protocol, roundTrip)
+				d.measure(b, func(what string, broker, bare, bound time.Duration, aim string) {
+					ratio := "-"
+					if bound > 0 {
+						ratio = fmt.Sprintf("%.2f", float64(broker)/float64(bound))
+					} else {
+						aim = ""
+					}
+					table(fmt.Sprintf("%v, %s, %s: %s", roundTrip, label, protocol, what), broker.Round(time.Millisecond/10).String(), ratio,
+						fmt.Sprintf("%.2f of %v", float64(broker)/float64(bare), bare.Round(time.Millisecond/10)), aim)
+				})
+				d.stop(b)
+			}
+		}
+	}
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+		exchange := exchange(b, protocol)
+		table(fmt.Sprintf("%v, %s: a token exchange", faraway, protocol), exchange.Round(time.Millisecond/10).String(),
+			fmt.Sprintf("%.2f", float64(exchange)/float64(faraway)), "", "1.3")
+	}
+}
+
+// distance is a broker, and a platform that is far away.
+type distance struct {
+	*race
+	bare      *http.Client
+	roundTrip time.Duration
+	steps     int // requests for a job
+	live      func(simulator.Life)
+}
+
+func newDistance(b *testing.B, w *simulator.World, label dispatch.Label, protocol string, roundTrip time.Duration) *distance {
+	r, adapter := newRaceAt(b, label, farAtOnce)
+	at, client, authority := far(b, r, protocol, roundTrip)
+	d := &distance{race: r, bare: client, roundTrip: roundTrip, steps: 2}
+	r.url = at
+	switch p := r.platform.(type) {
+	case *simulator.OGC:
+		d.live, d.steps = p.SetLife, 1
+	case *simulator.OpenEO:
+		d.live = p.SetLife
+	}
+	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
+		{"name": "p", "protocol": adapter, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": farAtOnce}}})
+	r.programs = []*executable.Program{startProgram(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), "SSL_CERT_FILE="+authority)...)}
+	r.client = fast{signedIn(b, w, r.programs[0].Address)}
+	r.warm(b)
+	return d
+}
+
+// far serves a handler over TLS at a distance. It returns its URL, a client that trusts it, and a file with its certificate.
+func far(b *testing.B, h http.Handler, protocol string, roundTrip time.Duration) (at string, client *http.Client, authority string) {
+	b.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = protocol == "HTTP/2"
+	s.StartTLS()
+	b.Cleanup(s.Close)
+	l, err := simulator.Distant(s.Listener.Addr().String(), roundTrip)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { l.Close() })
+	authority = filepath.Join(b.TempDir(), "authority.pem")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	client = s.Client()
+	client.Transport.(*http.Transport).MaxIdleConnsPerHost = farAtOnce
+	return "https://" + l.Addr().String(), client, authority
+}
+
+// measure measures each thing with the broker and without, and reports it with the time that the distance allows.
+func (d *distance) measure(b *testing.B, report func(what string, broker, bare, bound time.Duration, aim string)) {
+	body := d.single()
+	var posts, creates []time.Duration
+	for range 20 {
+		posts = append(posts, took(func() { d.client.mustPost(b, body, nil) }))
+		creates = append(creates, took(func() { d.submit(b, 1) }))
+	}
+	report("POST /unit_jobs, median of 20", median(posts), median(creates), d.roundTrip, "1.3")
+
+	begun := d.begun()
+	several := took(func() {
+		inParallel(farPosts, 16, func(int) { d.client.mustPost(b, body, nil) })
+		d.await(b, begun+farPosts)
+	})
+	same := took(func() { inParallel(farPosts, farAtOnce, func(int) { d.submit(b, d.steps) }) })
+	report(fmt.Sprintf("POST by 16 clients, %d jobs", farPosts), several, same, d.bound(farPosts), "1.3")
+
+	begun = d.begun()
+	task := d.job()
+	name, value := d.dimension()
+	task["dimension"] = map[string]any{"name": name, "values": slices.Repeat([]json.RawMessage{value}, farTask)}
+	text, _ := json.Marshal(task) // cannot fail: only strings and numbers
+	var kept struct{ ID int64 }
+	whole := took(func() { d.client.must(b, http.MethodPost, "/upscale_tasks", text, &kept); d.await(b, begun+farTask) })
+	same = took(func() { inParallel(farTask, farAtOnce, func(int) { d.submit(b, d.steps) }) })
+	report(fmt.Sprintf("a task of %d", farTask), whole, same, d.bound(farTask), "1.2")
+	d.statuses(b, kept.ID, report)
+	d.results(b, report)
+}
+
+// bound returns what the distance allows for the requests of n jobs.
+func (d *distance) bound(n int) time.Duration {
+	return time.Duration(n*d.steps) * d.roundTrip / farAtOnce
+}
+
+// statuses reports how long a task waits for fresh statuses of its jobs, which are read by a listing, once the broker's own are too old.
+func (d *distance) statuses(b *testing.B, task int64, report func(string, time.Duration, time.Duration, time.Duration, string)) {
+	pages, broker := 0, time.Duration(0)
+	for end := time.Now().Add(30 * time.Second); pages == 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		before := d.listings()
+		broker = took(func() { d.client.must(b, http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", task), nil, nil) })
+		pages = d.listings() - before
+	}
+	bare := took(func() { // pages follow each other
+		for next := d.api() + "/jobs?limit=1000"; next != ""; {
+			var page struct{ Links []struct{ Rel, Href string } }
+			d.get(b, next, &page)
+			next = ""
+			for _, l := range page.Links {
+				if l.Rel == "next" {
+					next = l.Href
+				}
+			}
+		}
+	})
+	report(fmt.Sprintf("statuses of a task by a listing, %d pages", pages), broker, bare, time.Duration(pages)*d.roundTrip, "1.1")
+}
+
+// listings returns how many pages of its listing the platform has sent.
+func (d *distance) listings() int { return d.oracle.Requests("GET /jobs") }
+
+// api returns the base URL of the platform's API.
+func (d *distance) api() string {
+	if d.label == dispatch.OpenEO {
+		return d.url + "/openeo/1.2"
+	}
+	return d.url
+}
+
+// results reports how long the results of a finished job take.
+func (d *distance) results(b *testing.B, report func(string, time.Duration, time.Duration, time.Duration, string)) {
+	d.live(simulator.Life{Run: time.Millisecond})
+	var j job
+	d.client.mustPost(b, d.single(), &j)
+	for !j.ended() {
+		d.client.must(b, http.MethodGet, fmt.Sprintf("/unit_jobs/%d", j.ID), nil, &j)
+	}
+	path := d.api() + "/jobs/" + d.submit(b, d.steps) + "/results"
+	time.Sleep(100 * time.Millisecond) // until it has finished
+	var broker, bare []time.Duration
+	for range 10 {
+		broker = append(broker, took(func() { d.client.must(b, http.MethodGet, fmt.Sprintf("/unit_jobs/%d/results", j.ID), nil, nil) }))
+		bare = append(bare, took(func() { d.get(b, path, nil) }))
+	}
+	report("results, median of 10", median(broker), median(bare), d.roundTrip, "1.3")
+}
+
+// begun returns how many jobs have started.
+func (d *distance) begun() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.started
+}
+
+// await waits until n jobs have started.
+func (d *distance) await(b *testing.B, n int) {
+	for end := time.Now().Add(5 * time.Minute); d.begun() < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			b.Fatalf("%d of %d jobs started within five minutes", d.begun(), n)
+		}
+	}
+}
+
+// submit sends the first requests of a job to the platform, without the broker, and returns its identifier.
+func (d *distance) submit(b *testing.B, steps int) string {
+	if d.label == dispatch.OGCProcess {
+		header := d.send(b, d.api()+"/processes/"+ogcProcess+"/execution", `{"inputs": {"bbox": `+demoBox+`}}`)
+		return header.Get("Location")[strings.LastIndex(header.Get("Location"), "/")+1:]
+	}
+	jobs := d.api() + "/jobs"
+	id := d.send(b, jobs, `{"process": {"process_graph": {"add": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`).Get("OpenEO-Identifier")
+	if steps == 2 {
+		d.send(b, jobs+"/"+id+"/results", "")
+	}
+	return id
+}
+
+func (d *distance) send(b *testing.B, url, body string) http.Header {
+	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Prefer", "respond-async")
+	return d.do(b, request, nil)
+}
+
+func (d *distance) get(b *testing.B, url string, into any) {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d.do(b, request, into)
+}
+
+func (d *distance) do(b *testing.B, request *http.Request, into any) http.Header {
+	request.Header.Set("Accept", "application/json")
+	response, err := d.bare.Do(request)
+	if err != nil {
+		b.Error(err)
+		return http.Header{}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode >= http.StatusBadRequest {
+		b.Errorf("%s: %s %v: %s", request.URL, response.Status, err, text)
+	}
+	if into != nil {
+		if err := json.Unmarshal(text, into); err != nil {
+			b.Error(err)
+		}
+	}
+	return response.Header
+}
+
+// exchange returns how much longer the first job of a user takes, for which a token is exchanged at a provider that is far away, than the
+// second one. The platform is near.
+func exchange(b *testing.B, protocol string) time.Duration {
+	idp := &simulator.IdP{}
+	at, _, authority := far(b, idp, protocol, faraway)
+	idp.URL = at
+	platform := httptest.NewServer(&simulator.OpenEO{Issuer: idp.Issuer(simulator.PlatformRealm), Check: idp.Check(simulator.PlatformRealm)})
+	b.Cleanup(platform.Close)
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+idp.Issuer(simulator.BrokerRealm), "SSL_CERT_FILE="+authority,
+		"EODISPATCH_IDENTITY_CLIENT_ID=eodispatch-api", "EODISPATCH_IDENTITY_CLIENT_SECRET=eodispatch-api-secret", "EODISPATCH_IDENTITY_SESSION_GRANTS=false",
+		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q,
+			"exchange": {"driver": "keycloak-broker", "alias": %q}}]`, platform.URL, idp.Issuer(simulator.PlatformRealm), simulator.PlatformAlias))
+	body, _ := json.Marshal(map[string]any{"title": "far", "label": dispatch.OpenEO, "format": "json", // cannot fail: only strings
+		"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}, "spatial_extent": json.RawMessage(demoArea)},
+		"service":    map[string]any{"endpoint": platform.URL, "application": "ndvi_composite"}})
+	var more []time.Duration
+	for i := range 21 {
+		user := fmt.Sprintf("user-%d", i)
+		idp.Link(user, user)
+		c := fast{client{p.Address, idp.Mint(simulator.BrokerRealm, user, "portal", simulator.TokenFaults{})}}
+		first := took(func() { c.mustPost(b, body, nil) })
+		second := took(func() { c.mustPost(b, body, nil) })
+		more = append(more, first-second)
+	}
+	p.Stop(b)
+	return median(more[1:]) // the first one also reads what the provider publishes
+}
