@@ -8,6 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+// In these tests, as in all that use with, time is that of testing/synctest.
+
 // TestSubmit_IdentifierOfAnotherJob checks that a platform which gives one identifier to two jobs does not merge them: the second fails and says
 // why, whether the first still runs, has ended, or was submitted at the same moment, and whoever owns it.
 func TestSubmit_IdentifierOfAnotherJob(t *testing.T) {
