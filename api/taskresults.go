@@ -47,16 +47,16 @@ type TaskCollection struct {
 
 	Providers  []map[string]any `json:"providers" nullable:"false" doc:"The platform, with the fields of the processing extension"`
 	Extensions []string         `json:"stac_extensions" nullable:"false"`
-	Missing    []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs whose results could not be read for the extent. The pages of Items have all of them"`
+	Missing    []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs without results"`
 }
 
 // MissingResults says why a finished job has no Item.
 type MissingResults struct {
 	ID        int64  `json:"id" doc:"Id of the job"`
 	Name      string `json:"name,omitempty" doc:"Name of the job, such as the id of its tile's cell"`
-	Code      string `json:"error_code" example:"PLATFORM_UNAVAILABLE" doc:"Stable code for programs, as in the response for the Item"`
+	Code      string `json:"error_code" example:"PLATFORM_UNAVAILABLE" doc:"As in the response for the Item"`
 	Message   string `json:"message"`
-	Temporary bool   `json:"temporary" doc:"The results may become available later. The same page, and the address of the Item, return them then"`
+	Temporary bool   `json:"temporary" doc:"The same page may have the Item later"`
 }
 
 // Geometry is a GeoJSON geometry, or null.
@@ -98,7 +98,7 @@ type ItemPage struct {
 	Matched  int    `json:"numberMatched" doc:"Number of finished jobs"`
 	Returned int    `json:"numberReturned"`
 
-	Missing []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs of this page whose results cannot be read"`
+	Missing []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs without results"`
 }
 
 // TaskTiles is a map of a task's jobs.
@@ -168,7 +168,8 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 	return &status[TaskCollection]{revalidate, TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: t.DescribeResults(len(missing)), Missing: missing,
-		License: "proprietary", Extent: Object{written}, Providers: taskProcessors(t, at), Extensions: []string{stac.ProcessingExtension},
+		License: "proprietary", Extent: Object{written}, Providers: taskProcessors(t, at),
+		Extensions: []string{stac.ProcessingExtension},
 		Links: []Link{{"self", here, "application/json", ""}, {"root", here, "application/json", ""},
 			{"items", here + "/items", mediaGeoJSON, "An Item for each job that has finished"},
 			{"related", strings.TrimSuffix(here, "results") + "tiles", mediaGeoJSON, "All jobs on a map"},
@@ -208,8 +209,10 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 		return nil, taskError(err)
 	}
 	at := a.resultsAt(in, id)
-	page := ItemPage{Type: "FeatureCollection", Features: []Item{}, Missing: []MissingResults{}, Matched: f.Task.Counts[dispatch.Finished], Links: []Link{
-		{"self", at + "/items" + query(limit, after), mediaGeoJSON, ""}, {"root", at, "application/json", ""}, {"collection", at, "application/json", ""}}}
+	page := ItemPage{Type: "FeatureCollection", Features: []Item{}, Missing: []MissingResults{},
+		Matched: f.Task.Counts[dispatch.Finished], Links: []Link{
+			{"self", at + "/items" + query(limit, after), mediaGeoJSON, ""},
+			{"root", at, "application/json", ""}, {"collection", at, "application/json", ""}}}
 	for _, p := range f.Jobs {
 		if p.Err != nil {
 			page.Missing = append(page.Missing, missingResults(p))
@@ -401,7 +404,8 @@ func (a *api) taskResultRoutes() {
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: taskTags,
 		Summary: "List the results of a task's finished jobs",
 		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows the next links gets each Item once, also while the task runs. " +
-			"Finished jobs whose results cannot be read are in eodispatch:missing, with the reason; those that are temporary have an Item when the same page is read again later. " +
+			"Finished jobs whose results cannot be read are in eodispatch:missing, with the reason; those that are " +
+			"temporary have an Item when the same page is read again later. " +
 			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not again while the links that the platform gave are valid.",
 		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a, a.errors(failures...))}, a.listItems)
 	register(a, huma.Operation{OperationID: "get_upscale_task_item",

@@ -68,7 +68,8 @@ func TestTaskResults(t *testing.T) {
 			{"http://www.w3.org/ns/prov#has_provenance", "https://dispatch.example.org/api/upscale_tasks/1/provenance", "application/json", "How the results came about, as PROV-JSON"}},
 		Providers: []map[string]any{{"name": "cdse", "roles": []any{"processor"}, "processing:facility": "cdse",
 			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each value of tile."}},
-		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"}, Missing: []MissingResults{{2, "", "PLATFORM_ERROR", "It gave a web page.", false}}}
+		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
+		Missing:    []MissingResults{{2, "", "PLATFORM_ERROR", "It gave a web page.", false}}}
 	if d := cmp.Diff(want, got); d != "" || got.Description != "Results of 2 of the 3 jobs that have finished, of 4." {
 		t.Errorf("%s\n%s", d, got.Description)
 	}
@@ -112,7 +113,8 @@ func TestTaskResults_Items(t *testing.T) {
 	}
 }
 
-// A page names the finished jobs that lack results and why, its link next leads past them, and the Item of each is an error with the same reason.
+// A page names the finished jobs that lack results and why, its link next leads past them, and the Item of each is an
+// error with the same reason.
 func TestTaskResults_Missing(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
@@ -123,15 +125,19 @@ func TestTaskResults_Missing(t *testing.T) {
 		status    int
 		temporary bool
 	}{
-		{dispatch.BadUpstream, "PLATFORM_ERROR", 502, false}, {dispatch.NotFound, "RESULTS_NOT_FOUND", 404, false}, {dispatch.Conflict, "CONFLICT", 409, false},
-		{dispatch.Unavailable, "PLATFORM_UNAVAILABLE", 503, true}, {dispatch.Forbidden, "FORBIDDEN", 403, true}, {dispatch.SignInRequired, "SIGN_IN_REQUIRED", 409, true},
+		{dispatch.BadUpstream, "PLATFORM_ERROR", 502, false}, {dispatch.NotFound, "RESULTS_NOT_FOUND", 404, false},
+		{dispatch.Conflict, "CONFLICT", 409, false},
+		{dispatch.Unavailable, "PLATFORM_UNAVAILABLE", 503, true}, {dispatch.Forbidden, "FORBIDDEN", 403, true},
+		{dispatch.SignInRequired, "SIGN_IN_REQUIRED", 409, true},
 	} {
 		w.lacks[2] = &dispatch.Error{Kind: c.kind, Text: "Because."}
 		page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
-		if d := cmp.Diff([]MissingResults{{2, "", c.code, "Because.", c.temporary}}, page.Missing); d != "" || len(page.Features) != 1 || page.Features[0].ID != "1" {
+		if d := cmp.Diff([]MissingResults{{2, "", c.code, "Because.", c.temporary}}, page.Missing); d != "" ||
+			len(page.Features) != 1 || page.Features[0].ID != "1" {
 			t.Errorf("%s: %s, %+v", c.kind, d, page.Features)
 		}
-		if f := failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/2", ""), c.status, c.code); f.Message != "Because." {
+		f := failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/2", ""), c.status, c.code)
+		if f.Message != "Because." {
 			t.Errorf("%s: %q", c.kind, f.Message)
 		}
 		rest := geo[ItemPage](t, ask(h, "GET", strings.TrimPrefix(page.link("next"), "http://example.com"), ""))
@@ -140,7 +146,8 @@ func TestTaskResults_Missing(t *testing.T) {
 		}
 	}
 	w.lacks, w.results[2] = nil, w.results[1]
-	if page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", "")); page.Returned != 2 || len(page.Missing) != 0 {
+	if page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", "")); page.Returned != 2 ||
+		len(page.Missing) != 0 {
 		t.Errorf("when the results can be read: %+v", page)
 	}
 }

@@ -28,8 +28,10 @@ import (
 func (a *app) resultsCommand() *cobra.Command {
 	return &cobra.Command{Use: "results ID", GroupID: "results", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
 		Short: "List the files of a job or task, with links to download them",
-		Long: "List the files of a job or task, with links to download them. The links may expire. With --json it prints STAC: the Collection of a job, or the Items of a task.\n" +
-			"The exit code is 1 if results of finished jobs cannot be read. These jobs are named, and the files of all others are listed.\n\n" + idHelp,
+		Long: "List the files of a job or task, with links to download them. The links may expire. With --json it " +
+			"prints STAC: the Collection of a job, or the Items of a task.\n" +
+			"The exit code is 1 if results of finished jobs cannot be read. These jobs are named, and the files of " +
+			"all others are listed.\n\n" + idHelp,
 		Example: "  eodispatch results job-42\n  eodispatch results task-7 --json",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if !t.task {
@@ -300,7 +302,8 @@ func (d *downloads) fetchJob(ctx context.Context, found *client.Collection) erro
 		return err
 	}
 	document["eodispatch:id"] = d.source()
-	relink(document, link{"self", "./" + collectionFile, "application/json"}, link{"root", "./" + collectionFile, "application/json"})
+	relink(document, link{"self", "./" + collectionFile, "application/json"},
+		link{"root", "./" + collectionFile, "application/json"})
 	return d.writeJSON(collectionFile, document)
 }
 
@@ -324,7 +327,8 @@ func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
 	if err != nil {
 		return err
 	}
-	relink(document, link{"self", "./" + itemFile, "application/geo+json"}, link{"collection", "../" + collectionFile, "application/json"},
+	relink(document, link{"self", "./" + itemFile, "application/geo+json"},
+		link{"collection", "../" + collectionFile, "application/json"},
 		link{"parent", "../" + collectionFile, "application/json"}, link{"root", "../" + collectionFile, "application/json"})
 	if err := d.root.MkdirAll(folder, 0o777); err != nil {
 		return err
@@ -401,7 +405,8 @@ func (d *downloads) incomplete() error {
 	if len(d.failed) == 0 {
 		return missing
 	}
-	return errors.Join(missing, fmt.Errorf("%d files could not be downloaded. Run the command again to try only those:\n%w", len(d.failed), errors.Join(d.failed[:min(shown, len(d.failed))]...)))
+	return errors.Join(missing, fmt.Errorf("%d files could not be downloaded. Run the command again to try only "+
+		"those:\n%w", len(d.failed), errors.Join(d.failed[:min(shown, len(d.failed))]...)))
 }
 
 type link struct {
@@ -410,8 +415,9 @@ type link struct {
 	Type string `json:"type"`
 }
 
-// relink replaces the links of a STAC object that say where it is. The Items of a Collection with assets of its own are left out too: their assets
-// are among these, and programs would look for the Items at the platform, which may require a sign-in.
+// relink replaces the links of a STAC object that say where it is. The Items of a Collection with assets of its own are
+// left out too: their assets are among these, and programs would look for the Items at the platform, which may require
+// a sign-in.
 func relink(document map[string]any, here ...link) {
 	links := []any{}
 	for _, l := range here {
@@ -487,8 +493,9 @@ func (d *downloads) report(err error) error {
 		err = incomplete
 	}
 	if d.json {
-		return errors.Join(err, d.print(map[string]any{"message_type": "download", "id": d.target.String(), "folder": d.folder, "fetched": d.fetched.Load(),
-			"present": d.present.Load(), "bytes": d.bytes.Load(), "missing": append(missingJobs{}, d.missing...), "complete": err == nil}))
+		return errors.Join(err, d.print(map[string]any{"message_type": "download", "id": d.target.String(),
+			"folder": d.folder, "fetched": d.fetched.Load(), "present": d.present.Load(),
+			"bytes": d.bytes.Load(), "missing": append(missingJobs{}, d.missing...), "complete": err == nil}))
 	}
 	d.hint("%d files downloaded (%s), %d were there already: %s", d.fetched.Load(), size(d.bytes.Load()), d.present.Load(), d.folder)
 	return err
@@ -580,8 +587,8 @@ func (d *downloads) fetchResults(ctx context.Context, job int64) error {
 	return nil
 }
 
-// fetchLate tries again to download the results that could not be read when their jobs finished, and may come. It ends as the download of one
-// job does.
+// fetchLate tries again to download the results that could not be read when their jobs finished, and may come. It ends
+// as the download of one job does.
 func (d *downloads) fetchLate(ctx context.Context) error {
 	err := client.Persist(ctx, func() error {
 		again := d.missing

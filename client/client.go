@@ -344,7 +344,8 @@ func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 		e.Message += " (" + response.Status + ")"
 		return e
 	}
-	e := &Error{Status: response.StatusCode, Code: body.Code, Message: body.Message, Faults: body.Details.Errors, Link: body.Details.Link, RequestID: body.RequestID,
+	e := &Error{Status: response.StatusCode, Code: body.Code, Message: body.Message, Faults: body.Details.Errors,
+		Link: body.Details.Link, RequestID: body.RequestID,
 		Missing: body.Details.Missing}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
 		e.RetryAfter = max(time.Second, time.Duration(seconds)*time.Second)

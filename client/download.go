@@ -257,7 +257,7 @@ func (t *transfer) unpack(content string) error {
 		return errBadData
 	}
 	file := []byte(plain)
-	if extension := ";base64"; len(media) >= len(extension) && strings.EqualFold(media[len(media)-len(extension):], extension) {
+	if strings.HasSuffix(strings.ToLower(media), ";base64") {
 		plain = strings.TrimRight(strings.Join(strings.Fields(plain), ""), "=")
 		if file, err = base64.RawStdEncoding.DecodeString(plain); err != nil {
 			return errBadData

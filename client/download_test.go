@@ -378,7 +378,8 @@ func TestFetch_OfADataURI(t *testing.T) {
 		path, received := filepath.Join(t.TempDir(), "value"), int64(0)
 		d := client.Downloader{Received: func(n int64) { received += n }}
 		fetched, err := d.Fetch(t.Context(), client.File{Href: href, Path: path})
-		if text, bad := os.ReadFile(path); err != nil || bad != nil || !fetched || string(text) != want || received != int64(len(want)) {
+		if text, bad := os.ReadFile(path); err != nil || bad != nil || !fetched || string(text) != want ||
+			received != int64(len(want)) {
 			t.Errorf("%s: %q, %v, %v", href, text, err, bad)
 		}
 		if fetched, err := d.Fetch(t.Context(), client.File{Href: href, Path: path}); err != nil || fetched {
@@ -395,7 +396,8 @@ func TestFetch_OfADataURI(t *testing.T) {
 			t.Errorf("%s: %v, %v", href, err, left)
 		}
 	}
-	names := client.FileNames(map[string]client.Asset{"mean": {Href: "data:application/json;base64,MQ=="}, "unit": {Href: "data:text/plain;charset=utf-8,m"},
+	names := client.FileNames(map[string]client.Asset{"mean": {Href: "data:application/json;base64,MQ=="},
+		"unit":  {Href: "data:text/plain;charset=utf-8,m"},
 		"a.csv": {Href: "data:text/csv,1"}, "x": {Href: "data:application/x-y,1"}, "z": {Href: "data:,/etc/passwd.txt"}})
 	if got := fmt.Sprint(names); got != "map[a.csv:a.csv mean:mean.json unit:unit.txt x:x z:z.txt]" {
 		t.Error(got)

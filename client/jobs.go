@@ -331,8 +331,9 @@ func (c *Client) TaskItem(ctx context.Context, task, job int64) (i Item, err err
 	return i, err
 }
 
-// TaskItems yields the results of a task's finished jobs, in the order in which they finished. It reads pages as they are needed. For a job whose
-// results cannot be read it yields a *[MissingResults], and goes on; any other error ends the sequence.
+// TaskItems yields the results of a task's finished jobs, in the order in which they finished. It reads pages as they
+// are needed. For a job whose results cannot be read it yields a *[MissingResults], and goes on; any other error ends
+// the sequence.
 func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error] {
 	type page struct {
 		Features []Item            `json:"features"`
@@ -427,8 +428,9 @@ func readAfter(r call, tag string, last Job, modified bool) call {
 	return r
 }
 
-// Persist calls f until it succeeds, through the outages that streams outlive: lost connections, and for a quarter of an hour a broker that
-// answers with errors of its own, or with results that are missing and may come. It returns any other error of f, and that of ctx.
+// Persist calls f until it succeeds, through the outages that streams outlive: lost connections, and for a quarter of
+// an hour a broker that answers with errors of its own, or with results that are missing and may come. It returns any
+// other error of f, and that of ctx.
 func Persist(ctx context.Context, f func() error) error {
 	back, began := backOff{}, time.Now()
 	for {

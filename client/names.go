@@ -11,8 +11,9 @@ import (
 	"unicode"
 )
 
-// FileNames returns a file name for each asset: the last segment of its link if that has an extension, else its key, to which that of a data URI
-// gets the extension of its media type. The names are safe on all systems and differ by more than case, so that files can be stored in one folder.
+// FileNames returns a file name for each asset: the last segment of its link if that has an extension, else its key, to
+// which that of a data URI gets the extension of its media type. The names are safe on all systems and differ by more
+// than case, so that files can be stored in one folder.
 func FileNames(assets map[string]Asset) map[string]string {
 	names, taken := map[string]string{}, map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(assets)) {
@@ -41,12 +42,18 @@ func FileNames(assets map[string]Asset) map[string]string {
 	return names
 }
 
+// extensions by the media types that services put into results.
+var extensions = map[string]string{
+	"": ".txt", "text/plain": ".txt", "text/csv": ".csv", "application/json": ".json",
+	"application/geo+json": ".geojson", "image/tiff": ".tif", "image/png": ".png", "image/jpeg": ".jpg",
+	"application/xml": ".xml", "text/xml": ".xml",
+}
+
 // extensionOf returns the extension for the media type of a data URI, without its scheme; "" for an unknown one.
 func extensionOf(content string) string {
 	media, _, _ := strings.Cut(content, ",")
 	media, _, _ = strings.Cut(media, ";")
-	return map[string]string{"": ".txt", "text/plain": ".txt", "text/csv": ".csv", "application/json": ".json", "application/geo+json": ".geojson",
-		"image/tiff": ".tif", "image/png": ".png", "image/jpeg": ".jpg", "application/xml": ".xml", "text/xml": ".xml"}[strings.ToLower(media)]
+	return extensions[strings.ToLower(media)]
 }
 
 const longestName = 150 // bytes, so that suffixes still fit

@@ -111,7 +111,8 @@ type JobResult struct {
 // MayCome reports whether results that could not be read may be readable later.
 func (p JobResult) MayCome() bool {
 	switch {
-	case p.Err == nil, Is(p.Err, BadUpstream), Is(p.Err, NotFound), Is(p.Err, Unsupported), Is(p.Err, Invalid), Is(p.Err, Conflict):
+	case p.Err == nil, Is(p.Err, BadUpstream), Is(p.Err, NotFound), Is(p.Err, Unsupported), Is(p.Err, Invalid),
+		Is(p.Err, Conflict):
 		return false
 	}
 	return true
@@ -138,7 +139,8 @@ type TaskResults struct {
 	More bool // there are finished jobs after the last of Jobs
 }
 
-// DescribeResults returns a description of the results of a task of which those of some finished jobs could not be read.
+// DescribeResults returns a description of the results of a task of which those of some finished jobs could not be
+// read.
 func (t TaskRecord) DescribeResults(missing int) string {
 	finished := fmt.Sprintf("the %d jobs", t.Counts[Finished])
 	if missing > 0 {
@@ -147,10 +149,10 @@ func (t TaskRecord) DescribeResults(missing int) string {
 	return fmt.Sprintf("Results of %s that have finished, of %d.", finished, t.Counts.Jobs())
 }
 
-// TaskResults returns the results of a task's finished jobs after a position, n at most. Jobs are in the order in which they finished, so a
-// client that follows the positions sees each once, even while the task runs. The results of each job are requested from the platform at most
-// once, and not while the links that it returned before are valid. Results that cannot be read set JobResult.Err and do not affect others; the
-// same position returns them when they can be read.
+// TaskResults returns the results of a task's finished jobs after a position, n at most. Jobs are in the order in which
+// they finished, so a client that follows the positions sees each once, even while the task runs. The results of each
+// job are requested from the platform at most once, and not while the links that it returned before are valid. Results
+// that cannot be read set JobResult.Err and do not affect others; the same position returns them when they can be read.
 func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) (f TaskResults, err error) {
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
@@ -185,8 +187,9 @@ const (
 	outlineWithin = 10 * time.Second
 )
 
-// TaskOutline returns a task, and a sequence of all its finished jobs with the results that are known, which is read in parts. The sequence
-// reads up to 100 results that are not known, for up to 10 s, and sets JobResult.Err where that fails. It ends with the first error.
+// TaskOutline returns a task, and a sequence of all its finished jobs with the results that are known, which is read in
+// parts. The sequence reads up to 100 results that are not known, for up to 10 s, and sets JobResult.Err where that
+// fails. It ends with the first error.
 func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (TaskRecord, iter.Seq2[JobResult, error], error) {
 	t, err := b.Store.Task(ctx, u, id)
 	return t, func(yield func(JobResult, error) bool) {
@@ -243,8 +246,8 @@ const (
 	partsWithin = 30 * time.Second // shorter than a request, so that its response has the results that were read by then
 )
 
-// readResults reads the results that are not cached, a few at once, and sets JobResult.Err where that fails. The error is that of ctx or of
-// the database.
+// readResults reads the results that are not cached, a few at once, and sets JobResult.Err where that fails. The error
+// is that of ctx or of the database.
 func (b *Broker) readResults(ctx context.Context, u UserID, parts []JobResult) error {
 	reading, cancel := context.WithTimeout(ctx, partsWithin)
 	defer cancel()

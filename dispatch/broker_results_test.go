@@ -261,14 +261,15 @@ func TestTaskResults_ValidLinksAreCached(t *testing.T) {
 	})
 }
 
-// Results that cannot be read keep no others back: the page has them, and says for each job that lacks them why, and whether they may come
-// later. The same position returns them when they can be read.
+// Results that cannot be read keep no others back: the page has them, and says for each job that lacks them why, and
+// whether they may come later. The same position returns them when they can be read.
 func TestTaskResults_UnavailableResults(t *testing.T) {
 	p := newSigningPlatform()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.acceptTask(t, "1", "2", "3", "4", "5")
 		time.Sleep(6 * time.Hour)
-		fails := map[string]dispatch.Kind{"p1": dispatch.Unavailable, "p2": dispatch.BadUpstream, "p3": dispatch.Forbidden, "p4": dispatch.Busy}
+		fails := map[string]dispatch.Kind{"p1": dispatch.Unavailable, "p2": dispatch.BadUpstream,
+			"p3": dispatch.Forbidden, "p4": dispatch.Busy}
 		p.mu.Lock()
 		for id, kind := range fails {
 			p.fail[id] = failure(kind)
@@ -278,7 +279,8 @@ func TestTaskResults_UnavailableResults(t *testing.T) {
 			t.Helper()
 			for _, part := range parts {
 				kind, fails := fails[part.Ref.ID]
-				if fails != dispatch.Is(part.Err, kind) || fails != (part.Collection == nil) || part.MayCome() != (fails && kind != dispatch.BadUpstream) {
+				if fails != dispatch.Is(part.Err, kind) || fails != (part.Collection == nil) ||
+					part.MayCome() != (fails && kind != dispatch.BadUpstream) {
 					t.Errorf("%s: %s, %v, may come later: %v", part.Ref.ID, part.Collection, part.Err, part.MayCome())
 				}
 			}
@@ -310,7 +312,8 @@ func TestTaskResults_UnavailableResults(t *testing.T) {
 	})
 }
 
-// A platform that does not respond keeps back the results of its own jobs only, and the page comes while the client still waits.
+// A platform that does not respond keeps back the results of its own jobs only, and the page comes while the client
+// still waits.
 func TestTaskResults_OfTheHealthyPlatform(t *testing.T) {
 	healthy, silent := newSite(time.Minute), newSite(time.Minute)
 	spread(t, healthy, silent, 3, func(t *testing.T, h *testBroker) {

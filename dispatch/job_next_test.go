@@ -204,7 +204,8 @@ func TestNext_KeepsFacts(t *testing.T) {
 		t.Errorf("after none: %+v", j)
 	}
 	for _, last := range []*float64{nil, &half, &whole} { // platforms leave the progress out at the end, or as it was
-		if done := next(j, report(Report{Status: Finished, Progress: last}), t1); done.Phase != Ended || *done.Progress != 100 {
+		if done := next(j, report(Report{Status: Finished, Progress: last}), t1); done.Phase != Ended ||
+			*done.Progress != 100 {
 			t.Errorf("after the end: %+v", done)
 		}
 	}

@@ -163,8 +163,8 @@ func positionOf(v any) (at [2]float64, is bool) {
 
 func onEarth(x, y float64) bool { return math.Abs(x) <= 180 && math.Abs(y) <= 90 }
 
-// AddBox widens e by a bounding box of four or six numbers. Longitudes up to 360 degrees are wrapped, as boxes across the antimeridian have them at
-// some platforms. It ignores boxes outside the Earth, such as coordinates in metres.
+// AddBox widens e by a bounding box of four or six numbers. Longitudes up to 360 degrees are wrapped, as boxes across
+// the antimeridian have them at some platforms. It ignores boxes outside the Earth, such as coordinates in metres.
 func (e *Extent) AddBox(b []float64) {
 	n := len(b) / 2
 	west, south, east, north := b[0], b[1], b[n], b[n+1]
@@ -186,7 +186,8 @@ func (e *Extent) AddBox(b []float64) {
 	e.addSpan(-180, east)
 }
 
-// wrapped returns a range of longitudes within 180 degrees of Greenwich. West is greater than east if the range crosses the antimeridian.
+// wrapped returns a range of longitudes within 180 degrees of Greenwich. West is greater than east if the range crosses
+// the antimeridian.
 func wrapped(west, east float64) (float64, float64) {
 	switch {
 	case west >= -180 && east <= 180:

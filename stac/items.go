@@ -9,10 +9,13 @@ import (
 // mostItems is how many Items of a Collection are read.
 const mostItems = 100
 
-// AddItems adds to a Collection that has no assets those of the Items that it links to, and widens e by the Items. Its links must be absolute already,
-// see [Anchor]. read returns an Item and its address, or nil if it cannot be read; an error ends AddItems. The description says how many Items
-// are only linked.
-func AddItems(c Object, e *Extent, read func(href string) (Object, *url.URL, error)) error {
+// ItemReader returns an Item and its address, or nil if it cannot be read.
+type ItemReader func(href string) (Object, *url.URL, error)
+
+// AddItems adds to a Collection that has no assets those of the Items that it links to, and widens e by the Items. Its
+// links must be absolute already, see [Anchor]. An error of read ends AddItems. The description says how
+// many Items are only linked.
+func AddItems(c Object, e *Extent, read ItemReader) error {
 	var assets map[string]Object
 	if _ = json.Unmarshal(c["assets"], &assets); len(assets) > 0 {
 		return nil
@@ -50,7 +53,8 @@ func AddItems(c Object, e *Extent, read func(href string) (Object, *url.URL, err
 		if about != "" {
 			about += " "
 		}
-		c["description"] = marshal(fmt.Sprintf("%sThe assets of %d of its %d Items are not listed here, but in the Items, to which links lead.", about, unread, len(seen)))
+		c["description"] = marshal(fmt.Sprintf("%sThe assets of %d of its %d Items are not listed here, but in the "+
+			"Items, to which links lead.", about, unread, len(seen)))
 	}
 	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 )
 
-// Finite returns a JSON object or array with null in place of NaN, Infinity and -Infinity: numbers that JSON lacks, and that encoders write nevertheless,
-// such as those of Python. It returns any other body as it is, also one that is not valid JSON with null either.
+// Finite returns a JSON object or array with null in place of NaN, Infinity and -Infinity: numbers that JSON lacks, and
+// that encoders write nevertheless, such as those of Python. It returns any other body as it is, also one that is not
+// valid JSON with null either.
 func Finite(body []byte) []byte {
 	start := bytes.TrimLeft(body, " \t\r\n")
-	if len(start) == 0 || start[0] != '{' && start[0] != '[' || !bytes.Contains(body, notANumber) && !bytes.Contains(body, infinity) || json.Valid(body) {
+	if len(start) == 0 || start[0] != '{' && start[0] != '[' || !bytes.Contains(body, notANumber) &&
+		!bytes.Contains(body, infinity) || json.Valid(body) {
 		return body
 	}
 	finite, rest := make([]byte, 0, len(body)+len(body)/8), body

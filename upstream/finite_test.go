@@ -18,8 +18,10 @@ func TestFinite(t *testing.T) {
 		`{"a":"NaN","b":1e400}`:                            `{"a":"NaN","b":1e400}`,
 
 		// These stay as they are: nothing else is made valid.
-		`NaN`: `NaN`, `{NaN:1}`: `{NaN:1}`, `[-NaN]`: `[-NaN]`, `[+Infinity]`: `[+Infinity]`, `[nan]`: `[nan]`, `[NaN,]`: `[NaN,]`, `[1NaN]`: `[1NaN]`, `[NaNNaN]`: `[NaNNaN]`,
-		`["NaN`: `["NaN`, `{"a":NaN} {`: `{"a":NaN} {`, `['a',NaN]`: `['a',NaN]`, `[NaN // a` + "\n]": `[NaN // a` + "\n]", `{"a":NaN`: `{"a":NaN`, "a,b\nNaN,1": "a,b\nNaN,1", `"\`: `"\`, ``: ``,
+		`NaN`: `NaN`, `{NaN:1}`: `{NaN:1}`, `[-NaN]`: `[-NaN]`, `[+Infinity]`: `[+Infinity]`, `[nan]`: `[nan]`,
+		`[NaN,]`: `[NaN,]`, `[1NaN]`: `[1NaN]`, `[NaNNaN]`: `[NaNNaN]`,
+		`["NaN`: `["NaN`, `{"a":NaN} {`: `{"a":NaN} {`, `['a',NaN]`: `['a',NaN]`,
+		"[NaN // a\n]": "[NaN // a\n]", `{"a":NaN`: `{"a":NaN`, "a,b\nNaN,1": "a,b\nNaN,1", `"\`: `"\`, ``: ``,
 	} {
 		if got := string(Finite([]byte(body))); got != want {
 			t.Errorf("%s: %s, want %s", body, got, want)
@@ -27,9 +29,11 @@ func TestFinite(t *testing.T) {
 	}
 }
 
-// FuzzFinite: what Finite changes is not JSON before, and is JSON afterwards that has null where the numbers were, and all texts as they were.
+// FuzzFinite: what Finite changes is not JSON before, and is JSON afterwards that has null where the numbers were, and
+// all texts as they were.
 func FuzzFinite(f *testing.F) {
-	for _, seed := range []string{`{"a":[1,"NaN \" ]",NaN,-Infinity],"b":{"c\\":Infinity}}`, `[NaN,{"NaN":"Infinity"}]`, `[[[[-Infinity`, `{"a":"\u00e9\"",` + "\n" + `"b":NaN}`} {
+	for _, seed := range []string{`{"a":[1,"NaN \" ]",NaN,-Infinity],"b":{"c\\":Infinity}}`, `[NaN,{"NaN":"Infinity"}]`,
+		`[[[[-Infinity`, `{"a":"\u00e9\"",` + "\n" + `"b":NaN}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -49,7 +53,8 @@ func FuzzFinite(f *testing.F) {
 			t.Fatalf("%q became %q", body, got)
 		}
 		// The same with another literal in each place: only they differ, outside texts.
-		again := Finite(bytes.ReplaceAll(bytes.ReplaceAll(body, []byte("-Infinity"), []byte("NaN")), []byte("Infinity"), []byte("NaN")))
+		again := Finite(bytes.ReplaceAll(bytes.ReplaceAll(body, []byte("-Infinity"), []byte("NaN")), []byte("Infinity"),
+			[]byte("NaN")))
 		if a, b := withoutTexts(t, got), withoutTexts(t, again); a != b {
 			t.Errorf("%s and %s", a, b)
 		}
@@ -91,7 +96,8 @@ func BenchmarkFinite(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"finite": body, "with NaN": bytes.Replace(body, []byte(","), []byte(",NaN,"), 1)} {
+	for name, text := range map[string][]byte{"finite": body, "with NaN": bytes.Replace(body, []byte(","),
+		[]byte(",NaN,"), 1)} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {

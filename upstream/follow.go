@@ -14,8 +14,9 @@ type Follower struct {
 	AllowHosts []string
 }
 
-// Follow reads a document: on the origin that the token is for as Client.Do does, and elsewhere as Client.Fetch does, without the token. Failures
-// elsewhere are Invalid unless ctx has ended, because they say nothing about the server. The body has no NaN, see [Finite].
+// Follow reads a document: on the origin that the token is for as Client.Do does, and elsewhere as Client.Fetch does,
+// without the token. Failures elsewhere are Invalid unless ctx has ended, because they say nothing about the server.
+// The body has no NaN, see [Finite].
 func (f Follower) Follow(ctx context.Context, href string) (*Answer, error) {
 	if SameOrigin(href, f.Call.Origin) {
 		call := f.Call
@@ -32,7 +33,8 @@ func (f Follower) Follow(ctx context.Context, href string) (*Answer, error) {
 	return a, err
 }
 
-// MayPass reports whether a document that could not be read may be readable later. One that is not found at all is left out of results.
+// MayPass reports whether a document that could not be read may be readable later. One that is not found at all is left
+// out of results.
 func MayPass(err error) bool {
 	if err == nil {
 		return false

@@ -195,8 +195,8 @@ func describeMissing(all []missingResults) string {
 	return text.String()
 }
 
-// taskCollection returns the results of the finished jobs of a task as one Collection, as far as they can be read: it names the others. If none
-// can be read, it is the error of the first.
+// taskCollection returns the results of the finished jobs of a task as one Collection, as far as they can be read: it
+// names the others. If none can be read, it is the error of the first.
 func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.Time) (stac.Object, error) {
 	ctx := r.Context()
 	waiting, cancelWait := context.WithTimeout(ctx, collectTurn)
@@ -227,7 +227,8 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 			after = j.ResultPosition()
 			if j.Err != nil {
 				failure = cmp.Or(failure, j.Err)
-				missing = append(missing, missingResults{j.Number, j.Name(), codes[dispatch.KindOf(j.Err)].code, dispatch.TextFor(j.Err), j.MayCome()})
+				missing = append(missing, missingResults{j.Number, j.Name(), codes[dispatch.KindOf(j.Err)].code,
+					dispatch.TextFor(j.Err), j.MayCome()})
 				continue
 			}
 			n, err := f.addTile(r, assets, &extent, j, expires)
@@ -245,7 +246,8 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 		return nil, failure
 	}
 	c := stac.Object{}
-	for name, v := range map[string]any{"eodispatch:missing": missing, "id": "task-" + strconv.FormatInt(int64(t.ID), 10), "title": t.Request.Title, "assets": assets,
+	for name, v := range map[string]any{"eodispatch:missing": missing, "id": fmt.Sprintf("task-%d", t.ID),
+		"title": t.Request.Title, "assets": assets,
 		"description": t.DescribeResults(len(missing)) + describeMissing(missing)} {
 		text, err := dispatch.Encode(v)
 		if err != nil {
@@ -274,8 +276,8 @@ func titled(asset json.RawMessage, tile, name string) json.RawMessage {
 	return asset
 }
 
-// tileKey returns the key of an asset of a task, such as "3_31UFS_openEO.tif": the number and the name of its job, and its own key. Clients use keys as
-// names of files. The number makes them differ, because two jobs may have one name.
+// tileKey returns the key of an asset of a task, such as "3_31UFS_openEO.tif": the number and the name of its job, and
+// its own key. Clients use keys as names of files. The number makes them differ, because two jobs may have one name.
 func tileKey(j dispatch.Job, name string) string {
 	tile := strconv.Itoa(j.Number)
 	if j.Name() != "" {
@@ -286,8 +288,8 @@ func tileKey(j dispatch.Job, name string) string {
 
 const longestPart = 60 // characters
 
-// inFileName returns a text as it can stand in a file name: with a hyphen for all that is not a letter, digit, dot, hyphen or underscore. A longer text
-// loses its beginning, because its end is the extension.
+// inFileName returns a text as it can stand in a file name: with a hyphen for all that is not a letter, digit, dot,
+// hyphen or underscore. A longer text loses its beginning, because its end is the extension.
 func inFileName(text string) string {
 	plain := []rune(unsafeInNames.ReplaceAllString(text, "-"))
 	return string(plain[max(0, len(plain)-longestPart):])

@@ -654,23 +654,30 @@ func TestJobs_Tiles(t *testing.T) {
 	}
 }
 
-// The results of a task have what the platform gives, and name the jobs that lack theirs. If it gives none, they are an error.
+// The results of a task have what the platform gives, and name the jobs that lack theirs. If it gives none, they are an
+// error.
 func TestJobs_ResultsOfATaskWithoutSomeOfItsJobs(t *testing.T) {
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{} })
-	path := w.create(`{"process": {"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A",
-		"spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1}, "temporal_extent": ["2024-06-01", "2024-07-01"]}},
-		"save": {"process_id": "save_result", "arguments": {"data": {"from_node": "load"}, "format": "GTiff"}, "result": true}}}, "job_options": {"eodispatch:tile_grid": "20x20km"}}`)
+	path := w.create(`{"process": {"process_graph": {"load": {"process_id": "load_collection",
+		"arguments": {"id": "SENTINEL2_L2A",
+		"spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1}, "temporal_extent": ["2024-06-01",
+			"2024-07-01"]}},
+		"save": {"process_id": "save_result", "arguments": {"data": {"from_node": "load"}, "format": "GTiff"},
+			"result": true}}}, "job_options": {"eodispatch:tile_grid": "20x20km"}}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
 	w.until(path, "finished")
 	const results = "GET /jobs/{id}/results"
 	w.sims["cdse"].Faults.Set(simulator.Fault{Route: results, Status: 500, Code: "Internal", Message: "No such file"})
-	refusedWith(t, w.ask("GET", path+"/results", "", "Authorization", anna), http.StatusServiceUnavailable, "InfrastructureMaintenance")
-	w.sims["cdse"].Faults.Set(simulator.Fault{Route: results, Times: 1, Status: 500, Code: "Internal", Message: "No such file"})
+	refusedWith(t, w.ask("GET", path+"/results", "", "Authorization", anna), http.StatusServiceUnavailable,
+		"InfrastructureMaintenance")
+	w.sims["cdse"].Faults.Set(simulator.Fault{Route: results, Times: 1, Status: 500, Code: "Internal",
+		Message: "No such file"})
 	part := w.get(path+"/results", "Authorization", anna)
 	w.sims["cdse"].Faults.Set()
 	whole := w.get(path+"/results", "Authorization", anna)
 	n := len(whole["assets"].(map[string]any))
-	if d := whole["description"]; d != fmt.Sprintf("Results of the %d jobs that have finished, of %d.", n, n) || n < 2 || len(whole["eodispatch:missing"].([]any)) != 0 {
+	if d := whole["description"]; d != fmt.Sprintf("Results of the %d jobs that have finished, of %d.", n, n) ||
+		n < 2 || len(whole["eodispatch:missing"].([]any)) != 0 {
 		t.Errorf("the whole results: %v", whole)
 	}
 	missing := part["eodispatch:missing"].([]any)
@@ -678,10 +685,12 @@ func TestJobs_ResultsOfATaskWithoutSomeOfItsJobs(t *testing.T) {
 		t.Fatalf("%v", part)
 	}
 	one := missing[0].(map[string]any)
-	if one["code"] != "InfrastructureMaintenance" || one["message"] != "No such file" || one["temporary"] != true || one["name"] == nil {
+	if one["code"] != "InfrastructureMaintenance" || one["message"] != "No such file" || one["temporary"] != true ||
+		one["name"] == nil {
 		t.Errorf("%v", one)
 	}
-	want := fmt.Sprintf("Results of %d of the %d jobs that have finished, of %d. Missing: tile %v (%v), No such file.", n-1, n, n, one["tile"], one["name"])
+	want := fmt.Sprintf("Results of %d of the %d jobs that have finished, of %d. Missing: tile %v (%v), No such file.",
+		n-1, n, n, one["tile"], one["name"])
 	if part["description"] != want {
 		t.Errorf("%v\nwant %s", part["description"], want)
 	}

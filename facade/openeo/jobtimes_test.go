@@ -31,22 +31,27 @@ func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 	}
 }
 
-// TestAddTile_KeysAreFileNames: the keys of a task's assets, which clients use as names of files, and their titles say which cell of a grid each is.
+// TestAddTile_KeysAreFileNames: the keys of a task's assets, which clients use as names of files, and their titles say
+// which cell of a grid each is.
 func TestAddTile_KeysAreFileNames(t *testing.T) {
 	f, assets := New(Config{}), stac.Object{}
 	for i, names := range [][]string{{"31UFS"}, nil, {"31UFS"}, {"../é", "maize / 2"}} {
 		j := dispatch.JobResult{Record: dispatch.Record{Job: dispatch.Job{Number: i + 1, Names: names}},
-			Collection: []byte(`{"assets": {"a.tif": {"href": "https://p/a", "title": "NDVI"}, "x/b": {"href": "https://p/b"}, "x-b": {"href": "https://p/c"}}}`)}
+			Collection: []byte(`{"assets": {"a.tif": {"href": "https://p/a", "title": "NDVI"},
+				"x/b": {"href": "https://p/b"}, "x-b": {"href": "https://p/c"}}}`)}
 		if _, err := f.addTile(&request{}, assets, &stac.Extent{}, j, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := map[string]string{"1_31UFS_a.tif": "31UFS: NDVI", "1_31UFS_x-b": "31UFS: x-b", "1_31UFS_2_x-b": "31UFS: x/b", "2_a.tif": "NDVI", "2_x-b": "", "2_2_x-b": "",
+	want := map[string]string{"1_31UFS_a.tif": "31UFS: NDVI", "1_31UFS_x-b": "31UFS: x-b",
+		"1_31UFS_2_x-b": "31UFS: x/b", "2_a.tif": "NDVI", "2_x-b": "", "2_2_x-b": "",
 		"3_31UFS_a.tif": "31UFS: NDVI", "3_31UFS_x-b": "31UFS: x-b", "3_31UFS_2_x-b": "31UFS: x/b",
-		"4_..-é-maize-2_a.tif": "../é, maize / 2: NDVI", "4_..-é-maize-2_x-b": "../é, maize / 2: x-b", "4_..-é-maize-2_2_x-b": "../é, maize / 2: x/b"}
+		"4_..-é-maize-2_a.tif": "../é, maize / 2: NDVI", "4_..-é-maize-2_x-b": "../é, maize / 2: x-b",
+		"4_..-é-maize-2_2_x-b": "../é, maize / 2: x/b"}
 	for key, title := range want {
 		var a stac.Object
-		if err := json.Unmarshal(assets[key], &a); err != nil || stac.Text(a["title"]) != title || stac.Text(a["href"]) == "" {
+		if err := json.Unmarshal(assets[key], &a); err != nil || stac.Text(a["title"]) != title ||
+			stac.Text(a["href"]) == "" {
 			t.Errorf("%s: %s, %v; want the title %q", key, assets[key], err, title)
 		}
 	}

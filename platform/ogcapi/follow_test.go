@@ -278,17 +278,21 @@ func TestRunSync_ProcessIsAsynchronousOnly(t *testing.T) {
 // A Collection whose assets are only at the Items that it links to gets them, as that of openEO does.
 func TestResults_OfItems(t *testing.T) {
 	s := serve(t, map[string][]reply{
-		"GET /jobs/a/results": {ok(`{"type":"Collection","stac_version":"1.0.0","id":"c","links":[{"rel":"item","href":"/items/1"},{"rel":"item","href":"/items/none"}]}`)},
-		"GET /jobs/b/results": {ok(`{"type":"Collection","stac_version":"1.0.0","id":"c","links":[{"rel":"item","href":"/items/busy"}]}`)},
-		"GET /items/1":        {ok(`{"type":"Feature","stac_version":"1.0.0","id":"1","bbox":[1,2,3,4],"assets":{"x":{"href":"x.tif","nodata":NaN}}}`)},
-		"GET /items/busy":     {{503, "Retry-After: 1", ""}},
+		"GET /jobs/a/results": {ok(`{"type":"Collection","stac_version":"1.0.0","id":"c","links":[{"rel":"item",
+			"href":"/items/1"},{"rel":"item","href":"/items/none"}]}`)},
+		"GET /jobs/b/results": {ok(`{"type":"Collection","stac_version":"1.0.0","id":"c","links":[{"rel":"item",
+			"href":"/items/busy"}]}`)},
+		"GET /items/1": {ok(`{"type":"Feature","stac_version":"1.0.0","id":"1","bbox":[1,2,3,4],
+			"assets":{"x":{"href":"x.tif","nodata":NaN}}}`)},
+		"GET /items/busy": {{503, "Retry-After: 1", ""}},
 	})
 	raw, err := s.platform().Results(t.Context(), token, dispatch.Ref{ID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := validCollection(t, raw)
-	if got.Assets["x"].Href != s.URL+"/items/x.tif" || got.Extent.Spatial.Bbox[0][0] != 1 || !strings.Contains(got.Description, "1 of its 2 Items") {
+	if got.Assets["x"].Href != s.URL+"/items/x.tif" || got.Extent.Spatial.Bbox[0][0] != 1 ||
+		!strings.Contains(got.Description, "1 of its 2 Items") {
 		t.Errorf("%s", raw)
 	}
 	_, err = s.platform().Results(t.Context(), token, dispatch.Ref{ID: "b"})
@@ -298,10 +302,12 @@ func TestResults_OfItems(t *testing.T) {
 // Servers in Python write NaN and Infinity, which JSON lacks: in STAC, in values, and in parts of a multipart response.
 func TestResults_WithNaN(t *testing.T) {
 	s := serve(t, map[string][]reply{
-		"GET /jobs/stac/results":   {ok(`{"out":{"type":"Collection","stac_version":"1.0.0","id":"c","assets":{"a":{"href":"a.tif","nodata":NaN}},"links":[]}}`)},
+		"GET /jobs/stac/results": {ok(`{"out":{"type":"Collection","stac_version":"1.0.0","id":"c",
+			"assets":{"a":{"href":"a.tif","nodata":NaN}},"links":[]}}`)},
 		"GET /jobs/value/results":  {ok(`{"mean":NaN,"range":{"value":[-Infinity,1],"mediaType":"application/json"}}`)},
 		"GET /jobs/linked/results": {ok(strings.ReplaceAll(gepFeatures, "LINK", "/stac/c"))},
-		"GET /stac/c":              {ok(strings.Replace(stacCollection, `"stac_version"`, `"x":NaN,"stac_version"`, 1))},
+		"GET /stac/c": {ok(strings.Replace(stacCollection, `"stac_version"`, `"x":NaN,"stac_version"`,
+			1))},
 		"GET /jobs/parts/results": {{200, "Content-Type: multipart/related; boundary=b",
 			"--b\r\nContent-ID: <out>\r\nContent-Type: application/json\r\n\r\n{\"type\":\"Collection\",\"stac_version\":\"1.0.0\",\"id\":\"c\",\"x\":NaN,\"assets\":{\"a\":{\"href\":\"a.tif\"}}}\r\n--b--\r\n"}},
 		"GET /jobs/stac": {ok(`{"jobID":"stac","status":"running","progress":NaN}`)},
@@ -316,7 +322,8 @@ func TestResults_WithNaN(t *testing.T) {
 			t.Errorf("%s: %s", id, got)
 		}
 	}
-	if r, err := s.platform().Status(t.Context(), token, dispatch.Ref{ID: "stac"}); err != nil || r.Status != dispatch.Running || r.Progress != nil {
+	if r, err := s.platform().Status(t.Context(), token, dispatch.Ref{ID: "stac"}); err != nil ||
+		r.Status != dispatch.Running || r.Progress != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

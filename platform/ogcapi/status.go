@@ -97,13 +97,14 @@ func (s statusInfo) progress() *float64 {
 	return nil
 }
 
-// message returns the platform's message about the job. In the 2.0 draft the cause of a failure is the member exception; Weaver has a list.
+// message returns the platform's message about the job. In the 2.0 draft the cause of a failure is the member
+// exception; Weaver has a list.
 func (s statusInfo) message() string {
 	return cmp.Or(causeIn(s["exception"]), causeIn(s["exceptions"]), upstream.Text(text(s["message"])))
 }
 
-// causeIn returns the cause in an exception: an object, a text, or the last one with a cause in a list of these, such as the one in a list that led
-// to the others.
+// causeIn returns the cause in an exception: an object, a text, or the last one with a cause in a list of these, such
+// as the one in a list that led to the others.
 func causeIn(raw json.RawMessage) string {
 	switch kindOf(raw) {
 	case '"':
@@ -131,7 +132,8 @@ func causeIn(raw json.RawMessage) string {
 	return ""
 }
 
-// causes are the members of an exception that may have its cause: those of RFC 7807, of WPS, and of servers' own, the most telling first.
+// causes are the members of an exception that may have its cause: those of RFC 7807, of WPS, and of servers' own, the
+// most telling first.
 var causes = []string{"detail", "Text", "text", "description", "message", "title"}
 
 func (s statusInfo) report() dispatch.Report {
@@ -180,8 +182,8 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	return report, nil
 }
 
-// failureCause finds out why a job failed: from the response in place of its results, by 1.0 an exception, or a text; else from the last
-// errors in the log files that the job links to.
+// failureCause finds out why a job failed: from the response in place of its results, by 1.0 an exception, or a text;
+// else from the last errors in the log files that the job links to.
 func (p *Platform) failureCause(ctx context.Context, t dispatch.Token, ref dispatch.Ref, info statusInfo) string {
 	if a, err := p.get(ctx, opStatus, p.job(ref, "results"), t); a != nil {
 		plain := document{header: a.Header}.media() == "text/plain"

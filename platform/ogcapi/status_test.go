@@ -43,11 +43,15 @@ func TestStatus_Info(t *testing.T) {
 		{`{"jobID":"..","id":"a","status":"running","progress":1e9}`, "a", "", dispatch.Report{Status: dispatch.Running, Progress: &hundred}},
 		{`{"id":"a","status":"failed","message":"Failed","exception":{"type":"x","title":"T","detail":"No <b>scene</b>\nthere"}}`, "a", "",
 			dispatch.Report{Status: dispatch.Failed, Message: "No scene there"}},
-		{`{"id":"a","status":"failed","message":"Failed","exception":"x"}`, "a", "", dispatch.Report{Status: dispatch.Failed, Message: "x"}},
-		{`{"id":"a","status":"failed","message":"Failed","exception":[1,{"type":"x"}]}`, "a", "", dispatch.Report{Status: dispatch.Failed, Message: "Failed"}},
-		{`{"id":"a","status":"failed","message":"Job failed.","exceptions":[{"Code":"RuntimeError","Locator":"run","Text":"No scene"},{"Code":"NoApplicableCode"}]}`,
+		{`{"id":"a","status":"failed","message":"Failed","exception":"x"}`, "a", "",
+			dispatch.Report{Status: dispatch.Failed, Message: "x"}},
+		{`{"id":"a","status":"failed","message":"Failed","exception":[1,{"type":"x"}]}`, "a", "",
+			dispatch.Report{Status: dispatch.Failed, Message: "Failed"}},
+		{`{"id":"a","status":"failed","message":"Job failed.","exceptions":[{"Code":"RuntimeError","Locator":"run",
+			"Text":"No scene"},{"Code":"NoApplicableCode"}]}`,
 			"a", "", dispatch.Report{Status: dispatch.Failed, Message: "No scene"}},
-		{`{"id":"a","status":"failed","message":"Job failed.","exceptions":["first","No scene"]}`, "a", "", dispatch.Report{Status: dispatch.Failed, Message: "No scene"}},
+		{`{"id":"a","status":"failed","message":"Job failed.","exceptions":["first","No scene"]}`, "a", "",
+			dispatch.Report{Status: dispatch.Failed, Message: "No scene"}},
 		{`{"id":{},"status":3,"progress":{},"message":[]}`, "", "", dispatch.Report{Status: dispatch.Unknown}},
 	} {
 		info, err := parseStatusInfo([]byte(c.raw))
@@ -117,19 +121,21 @@ func FuzzStatusInfo(f *testing.F) {
 
 func TestStatus(t *testing.T) {
 	s := serve(t, map[string][]reply{
-		"GET /jobs/a":            {ok(`{"jobID":"a","status":"running","progress":5}`)},
-		"GET /jobs/bad":          {ok(`{"jobID":"bad","status":"failed"}`)},
-		"GET /jobs/bad/results":  {{500, "Content-Type: application/problem+json", `{"type":"x","title":"T","detail":"No scene found"}`}},
+		"GET /jobs/a":   {ok(`{"jobID":"a","status":"running","progress":5}`)},
+		"GET /jobs/bad": {ok(`{"jobID":"bad","status":"failed"}`)},
+		"GET /jobs/bad/results": {{500, "Content-Type: application/problem+json",
+			`{"type":"x","title":"T","detail":"No scene found"}`}},
 		"GET /jobs/list":         {ok(`{"jobID":"list","status":"failed"}`)},
 		"GET /jobs/list/results": {{400, "Content-Type: application/json", `[{"Code":"x","Text":"No list"}]`}},
 		"GET /jobs/text":         {ok(`{"jobID":"text","status":"failed"}`)},
 		"GET /jobs/text/results": {{200, "Content-Type: text/plain; charset=utf-8", "No text"}},
-		"GET /jobs/gone":         {{404, "Content-Type: application/json", `{"code":"InvalidParameterValue","type":"InvalidParameterValue","description":"gone"}`}},
-		"GET /jobs/html":         {{200, "Content-Type: text/html", "<html>"}},
-		"GET /jobs/odd":          {ok(`{"id":"odd"}`)},
-		"GET /jobs/a%2Fb":        {ok(`{"id":"a/b","status":"accepted"}`)},
-		"GET /jobs/removed":      {{410, "", ""}},
-		"GET /jobs/ill":          {{502, "", "bad gateway"}},
+		"GET /jobs/gone": {{404, "Content-Type: application/json",
+			`{"code":"InvalidParameterValue","type":"InvalidParameterValue","description":"gone"}`}},
+		"GET /jobs/html":    {{200, "Content-Type: text/html", "<html>"}},
+		"GET /jobs/odd":     {ok(`{"id":"odd"}`)},
+		"GET /jobs/a%2Fb":   {ok(`{"id":"a/b","status":"accepted"}`)},
+		"GET /jobs/removed": {{410, "", ""}},
+		"GET /jobs/ill":     {{502, "", "bad gateway"}},
 	})
 	p := s.platform()
 	for id, want := range map[string]dispatch.Report{

@@ -39,12 +39,13 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	if err != nil {
 		return nil, err
 	}
-	f := upstream.Follower{Client: p.client, Call: p.request(op, http.MethodGet, "", bearer, nil), AllowHosts: p.allowHosts}
+	f := upstream.Follower{Client: p.client, Call: p.request(op, http.MethodGet, "", bearer, nil),
+		AllowHosts: p.allowHosts}
 	return collection(op, ref.ID, a, itemReader(ctx, f, a))
 }
 
 // itemReader returns the function that reads the Items of results, for stac.AddItems.
-func itemReader(ctx context.Context, f upstream.Follower, results *upstream.Answer) func(href string) (stac.Object, *url.URL, error) {
+func itemReader(ctx context.Context, f upstream.Follower, results *upstream.Answer) stac.ItemReader {
 	size, entries := int64(len(results.Body)), int64(0)
 	return func(href string) (item stac.Object, at *url.URL, err error) {
 		if budget.ResultsBytes.Check(size) != nil || budget.ResultsEntries.Check(entries) != nil {
@@ -69,7 +70,7 @@ func itemReader(ctx context.Context, f upstream.Follower, results *upstream.Answ
 }
 
 // collection converts a response with results into a STAC Collection. read reads an Item that it links to.
-func collection(op, id string, a *upstream.Answer, read func(href string) (stac.Object, *url.URL, error)) (json.RawMessage, error) {
+func collection(op, id string, a *upstream.Answer, read stac.ItemReader) (json.RawMessage, error) {
 	var doc stac.Object
 	if err := upstream.JSON(a, op, &doc); err != nil {
 		return nil, err

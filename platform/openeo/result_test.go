@@ -95,20 +95,26 @@ func TestResults_NotReady(t *testing.T) {
 	wantKind(t, err, dispatch.BadUpstream)
 }
 
-// TestResults_OfItems: a Collection whose assets are only at the Items that it links to gets them, and the token goes to no other origin.
+// TestResults_OfItems: a Collection whose assets are only at the Items that it links to gets them, and the token goes
+// to no other origin.
 func TestResults_OfItems(t *testing.T) {
 	b, elsewhere := newBackend(t), newBackend(t)
 	item := func(id, day string) string {
-		return `{"type":"Feature","stac_version":"1.1.0","id":"` + id + `","bbox":[5,51,5.1,51.1],"properties":{"datetime":"` + day + `"},"links":[],"assets":{"openEO":{"href":"../` + id + `.tif"}}}`
+		return `{"type":"Feature","stac_version":"1.1.0","id":"` + id +
+			`","bbox":[5,51,5.1,51.1],"properties":{"datetime":"` + day +
+			`"},"links":[],"assets":{"openEO":{"href":"../` + id + `.tif"}}}`
 	}
-	const results = `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"D.","license":"other","links":[LINKS],"assets":{}}`
+	const results = `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"D.","license":"other",
+		"links":[LINKS],"assets":{}}`
 	link := func(href string) string { return `{"rel":"item","href":"` + href + `"}` }
 	b.json("GET /jobs/j-1/items/a", 200, item("a", "2024-06-01T00:00:00Z"))
 	b.json("GET /jobs/j-1/items/broken", 200, `{"type":"Feature"`)
 	b.json("GET /jobs/j-1/items/busy", 503, `{"code":"Internal","message":"later"}`)
 	b.json("GET /jobs/j-1/items/ended", 403, `{"code":"TokenInvalid","message":"sign in"}`)
 	elsewhere.json("GET /b", 200, item("b", "2024-06-03T00:00:00Z"))
-	b.on("GET /jobs/j-1/items/away", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL+"/openeo/1.2/b", 302) })
+	b.on("GET /jobs/j-1/items/away", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+"/openeo/1.2/b", 302)
+	})
 	read := func(links ...string) (string, error) {
 		b.json("GET /jobs/j-1/results", 200, strings.Replace(results, "LINKS", strings.Join(links, ","), 1))
 		got, err := b.platform().Results(t.Context(), token, job1)
@@ -119,18 +125,23 @@ func TestResults_OfItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantJSON(t, got, `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"D.","license":"other",
-		"extent":{"spatial":{"bbox":[[5,51,5.1,51.1]]},"temporal":{"interval":[["2024-06-01T00:00:00Z","2024-06-01T00:00:00Z"]]}},
-		"links":[{"rel":"item","href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/a"},{"rel":"item","href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/a"}],
-		"assets":{"openEO":{"href":"`+b.URL+`/openeo/1.2/jobs/j-1/a.tif","type":"image/tiff; application=geotiff","roles":["data"]}}}`)
+		"extent":{"spatial":{"bbox":[[5,51,5.1,51.1]]},"temporal":{"interval":[["2024-06-01T00:00:00Z",
+			"2024-06-01T00:00:00Z"]]}},
+		"links":[{"rel":"item","href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/a"},{"rel":"item",
+			"href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/a"}],
+		"assets":{"openEO":{"href":"`+b.URL+`/openeo/1.2/jobs/j-1/a.tif","type":"image/tiff; application=geotiff",
+			"roles":["data"]}}}`)
 	if b.authorization("GET /jobs/j-1/items/a") == "" {
 		t.Error("the platform's own Item was read without the token")
 	}
 
-	got, err = read(link("items/a"), link(elsewhere.URL+"/openeo/1.2/b"), link("items/broken"), link("items/none"), link("items/away"), link("s3://bucket/x"))
+	got, err = read(link("items/a"), link(elsewhere.URL+"/openeo/1.2/b"), link("items/broken"), link("items/none"),
+		link("items/away"), link("s3://bucket/x"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"a_openEO":`, `"b_openEO":{"href":"` + elsewhere.URL + `/openeo/b.tif"`, `"2024-06-03T00:00:00Z"`,
+	for _, part := range []string{`"a_openEO":`, `"b_openEO":{"href":"` + elsewhere.URL + `/openeo/b.tif"`,
+		`"2024-06-03T00:00:00Z"`,
 		"D. The assets of 4 of its 6 Items are not listed here"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("no %s in %s", part, got)
@@ -144,7 +155,8 @@ func TestResults_OfItems(t *testing.T) {
 	_, err = read(link("items/ended"))
 	wantKind(t, err, dispatch.SignInRequired)
 
-	b.json("GET /jobs/j-1/results", 200, strings.Replace(strings.Replace(results, "LINKS", link("items/busy"), 1), `"assets":{}`, `"assets":{"x":{"href":"x.tif"}}`, 1))
+	b.json("GET /jobs/j-1/results", 200, strings.Replace(strings.Replace(results, "LINKS", link("items/busy"), 1),
+		`"assets":{}`, `"assets":{"x":{"href":"x.tif"}}`, 1))
 	if _, err := b.platform().Results(t.Context(), token, job1); err != nil {
 		t.Errorf("an Item was read although the Collection has assets: %v", err)
 	}
@@ -153,7 +165,8 @@ func TestResults_OfItems(t *testing.T) {
 		many = append(many, link("items/none?"+strings.Repeat("x", i)))
 	}
 	b.takeCalls()
-	if got, err := read(many...); err != nil || !strings.Contains(got, "300 of its 300 Items") || len(b.takeCalls()) > 110 {
+	if got, err := read(many...); err != nil || !strings.Contains(got, "300 of its 300 Items") ||
+		len(b.takeCalls()) > 110 {
 		t.Errorf("%v: %s", err, got)
 	}
 }
@@ -161,17 +174,24 @@ func TestResults_OfItems(t *testing.T) {
 // TestResults_WithNaN: back-ends in Python write NaN and Infinity, which JSON lacks.
 func TestResults_WithNaN(t *testing.T) {
 	b := newBackend(t)
-	b.json("GET /jobs/j-1/results", 200, `{"type":"Collection","stac_version":"1.0.0","id":"NaN","assets":{"a.tif":{"href":"a.tif","raster:bands":[{"nodata":NaN,"statistics":{"maximum":Infinity,"minimum":-Infinity}}]}}}`)
-	b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"finished","progress":NaN,"costs":NaN,"usage":{"cpu":{"value":NaN,"unit":"s"}}}`)
-	b.json("GET /jobs/j-1/logs", 200, `{"logs":[{"id":"1","level":"info","message":"mean NaN","data":[NaN]}],"links":[]}`)
+	b.json("GET /jobs/j-1/results", 200, `{"type":"Collection","stac_version":"1.0.0","id":"NaN",
+		"assets":{"a.tif":{"href":"a.tif","raster:bands":[{"nodata":NaN,"statistics":{"maximum":Infinity,
+		"minimum":-Infinity}}]}}}`)
+	b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"finished","progress":NaN,"costs":NaN,
+		"usage":{"cpu":{"value":NaN,"unit":"s"}}}`)
+	b.json("GET /jobs/j-1/logs", 200, `{"logs":[{"id":"1","level":"info","message":"mean NaN","data":[NaN]}],
+		"links":[]}`)
 	got, err := b.platform().Results(t.Context(), token, job1)
-	if err != nil || !strings.Contains(string(got), `[{"nodata":null,"statistics":{"maximum":null,"minimum":null}}]`) || !strings.Contains(string(got), `"id":"NaN"`) {
+	if err != nil || !strings.Contains(string(got), `[{"nodata":null,"statistics":{"maximum":null,"minimum":null}}]`) ||
+		!strings.Contains(string(got), `"id":"NaN"`) {
 		t.Errorf("%v: %s", err, got)
 	}
-	if r, err := b.platform().Status(t.Context(), token, job1); err != nil || r.Status != dispatch.Finished || r.Costs != nil {
+	if r, err := b.platform().Status(t.Context(), token, job1); err != nil || r.Status != dispatch.Finished ||
+		r.Costs != nil {
 		t.Errorf("%v: %+v", err, r)
 	}
-	if logs, err := b.platform().Logs(t.Context(), token, job1); err != nil || len(logs) != 1 || logs[0].Message != "mean NaN" {
+	if logs, err := b.platform().Logs(t.Context(), token, job1); err != nil || len(logs) != 1 ||
+		logs[0].Message != "mean NaN" {
 		t.Errorf("%v: %+v", err, logs)
 	}
 }

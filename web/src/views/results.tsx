@@ -216,8 +216,14 @@ export function TaskResults({ id, finished, over, rasters, place }: { id: number
       ))}
       {missing.value.length > 0 && <div class="missing">
         <p class="fault">{t.missing(missing.value.length)}</p>
-        <ul>{missing.value.map((m) => <li key={m.id} data-missing={m.id}>{texts.task.tileOf(place(m.id))}{m.name && ` (${m.name})`}: {m.message}</li>)}</ul>
-        {missing.value.some((m) => m.temporary) && <Act label={t.tryAgain} act={async () => show(await items.again())} />}
+        <ul>{missing.value.map((m) => (
+          <li key={m.id} data-missing={m.id}>
+            {texts.task.tileOf(place(m.id))}{m.name && ` (${m.name})`}: {m.message}
+          </li>
+        ))}</ul>
+        {missing.value.some((m) => m.temporary) && (
+          <Act label={t.tryAgain} act={async () => show(await items.again())} />
+        )}
       </div>}
       {finished > known.value.length && known.value.length >= most.value && <button type="button" onClick={() => (most.value += itemsOfPage)}>{texts.more}</button>}
     </div>
@@ -251,7 +257,8 @@ class ItemReader {
   // again reads the Items that were missing and may have come.
   async again(): Promise<Item[]> {
     for (const m of [...this.missing.values()].filter((m) => m.temporary)) {
-      await get<Item>(`upscale_tasks/${this.task}/results/items/${m.id}`).then((item) => this.add(item), () => undefined); // it stays missing
+      await get<Item>(`upscale_tasks/${this.task}/results/items/${m.id}`)
+        .then((item) => this.add(item), () => undefined); // it stays missing
     }
     return [...this.all.values()];
   }
