@@ -104,8 +104,8 @@ func (a *api) verifyToken(ctx context.Context, token string) (identity.Caller, e
 	return caller, nil
 }
 
-// refusalOfToken returns the response to a token that is not valid. It is the same for every cause except those that a client can act
-// upon: the token has expired, or a new sign-in does not help.
+// refusalOfToken returns the response to a token that is not valid. It is the same for every cause except those that a
+// client can act upon: the token has expired, or a new sign-in does not help.
 func refusalOfToken(err error) refusal {
 	switch {
 	case errors.Is(err, identity.ErrExpired):

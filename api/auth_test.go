@@ -48,8 +48,8 @@ func (v refusing) Verify(context.Context, dispatch.Secret) (identity.Caller, err
 	return identity.Caller{}, fmt.Errorf("%w: %w", identity.ErrUnauthenticated, v.reason)
 }
 
-// TestAuthenticate_SaysWhatHelps: a client can renew an expired token (RFC 6750, section 3.1). Where signing in again cannot help, the
-// response states what does. All other refusals are alike.
+// TestAuthenticate_SaysWhatHelps: a client can renew an expired token (RFC 6750, section 3.1). Where signing in again
+// cannot help, the response states what does. All other refusals are alike.
 func TestAuthenticate_SaysWhatHelps(t *testing.T) {
 	for reason, want := range map[error]struct{ description, message string }{
 		identity.ErrExpired:            {"The token has expired", "has expired. Get a new one"},
@@ -66,7 +66,8 @@ func TestAuthenticate_SaysWhatHelps(t *testing.T) {
 			challenge += `, error_description="` + want.description + `"`
 		}
 		if got := a.Header().Get("WWW-Authenticate"); got != challenge || !strings.Contains(message, want.message) ||
-			strings.Contains(message, "does not help") == strings.Contains(message, "Get a new one") && want.description != "" {
+			strings.Contains(message, "does not help") == strings.Contains(message, "Get a new one") &&
+				want.description != "" {
 			t.Errorf("%v: %q, %q", reason, got, message)
 		}
 	}

@@ -79,9 +79,12 @@ var (
 	errBadToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token is not valid for this service. Sign in at its identity provider and use the new token.", header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
 	errOldToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token has expired. Get a new one and repeat the request.",
 		header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
-	errNoSubject = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token names no user: it has no claim sub. " +
-		"Signing in again does not help. The operator of the identity provider must add the claim, in Keycloak by the client scope basic.",
-		header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has no claim sub"`}}
+	errNoSubject = refusal{status: 401, code: "AUTHENTICATION_FAILED",
+		message: "The bearer token names no user: it has no claim sub. " +
+			"Signing in again does not help. The operator of the identity provider must add the claim, " +
+			"in Keycloak by the client scope basic.",
+		header: map[string]string{
+			"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has no claim sub"`}}
 	errLongToken = refusal{status: 401, code: "AUTHENTICATION_FAILED",
 		message: fmt.Sprintf("The bearer token has more than %d bytes. Signing in again does not help. "+
 			"The operator of the identity provider must put less into it, such as fewer roles.", identity.MaxToken),

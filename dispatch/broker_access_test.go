@@ -115,8 +115,8 @@ func TestHandleSignIn_KeepsTheReasonUntilThereIsAToken(t *testing.T) {
 	})
 }
 
-// TestHandleSignIn_NewTokenCountsAtOnce: a token that this process sees for the first time ends a hold that another process stored, however
-// lately the user was seen.
+// TestHandleSignIn_NewTokenCountsAtOnce: a token that this process sees for the first time ends a hold that another
+// process stored, however lately the user was seen.
 func TestHandleSignIn_NewTokenCountsAtOnce(t *testing.T) {
 	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
 		h.tokens.set(failure(dispatch.SignInRequired))
@@ -146,7 +146,8 @@ type overtaken struct {
 	signIn func()
 }
 
-func (l *overtaken) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
+func (l *overtaken) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention,
+	notice string) error {
 	if first := l.signIn; d > 0 && first != nil {
 		l.signIn = nil
 		first()
@@ -154,7 +155,8 @@ func (l *overtaken) Hold(ctx context.Context, a dispatch.Account, d time.Duratio
 	return l.Store.Hold(ctx, a, d, why, notice)
 }
 
-// TestVisit_HoldThatASignInOvertookIsEnded: the user signs in at another process between the visit's question for a token and its hold.
+// TestVisit_HoldThatASignInOvertookIsEnded: the user signs in at another process between the visit's question for a
+// token and its hold.
 func TestVisit_HoldThatASignInOvertookIsEnded(t *testing.T) {
 	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
 		h.stop()

@@ -26,8 +26,8 @@ type Grant struct {
 	Sealed
 }
 
-// Revocation is a grant that is out of use and that the identity provider is yet to revoke. It does not name its owner, because it outlasts
-// what is stored of them.
+// Revocation is a grant that is out of use and that the identity provider is yet to revoke. It does not name its owner,
+// because it outlasts what is stored of them.
 type Revocation struct {
 	ID        string // of the grant
 	OwnerHash string // UserID.Hash
@@ -68,7 +68,8 @@ type SealedCount struct {
 
 // SealedRows are the encrypted texts of all tables.
 type SealedRows interface {
-	// SealedRows returns rows of a table that are not encrypted with the given key, in the order of their ids and after an id, n at most.
+	// SealedRows returns rows of a table that are not encrypted with the given key, in the order of their ids and after
+	// an id, n at most.
 	SealedRows(ctx context.Context, table, otherThan, after string, n int) ([]SealedRow, error)
 	// Reseal stores another text of a row, and reports whether it did: not if the row has changed since it was read.
 	Reseal(ctx context.Context, r SealedRow, s Sealed) (bool, error)
@@ -83,9 +84,10 @@ type Vault interface {
 	Grant(ctx context.Context, u UserID, issuer string) (Grant, error)
 	// Grants returns all grants of a user, at all providers.
 	Grants(context.Context, UserID) ([]Grant, error)
-	// KeepGrant stores a new grant in place of its owner's earlier one at the same provider, and ends the holds of the owner's accounts
-	// that waited for a sign-in. An offline grant also ends a withdrawal and its pending revocations: the owner gave the permission again,
-	// and a provider that is asked to revoke one grant may revoke all grants that the user gave the client (Keycloak does).
+	// KeepGrant stores a new grant in place of its owner's earlier one at the same provider, and ends the holds of the
+	// owner's accounts that waited for a sign-in. An offline grant also ends a withdrawal and its pending revocations:
+	// the owner gave the permission again, and a provider that is asked to revoke one grant may revoke all grants that
+	// the user gave the client (Keycloak does).
 	KeepGrant(context.Context, Grant) error
 	// RenewGrant stores the sealed text and the times of a grant. Conflict if the grant has changed since it was read.
 	RenewGrant(context.Context, Grant) (Grant, error)
@@ -96,8 +98,8 @@ type Vault interface {
 	Withdraw(ctx context.Context, u UserID, id string) error
 	// HasWithdrawn reports whether the user withdrew the permission at a provider and has not given it again.
 	HasWithdrawn(ctx context.Context, u UserID, issuer string) (bool, error)
-	// Revocations returns the revocations that are pending at a provider, and those of all providers that are pending since before a time,
-	// oldest first, n at most.
+	// Revocations returns the revocations that are pending at a provider, and those of all providers that are pending
+	// since before a time, oldest first, n at most.
 	Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]Revocation, error)
 	// HasRevocation reports whether a revocation is still pending.
 	HasRevocation(ctx context.Context, id string) (bool, error)

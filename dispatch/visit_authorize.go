@@ -117,8 +117,8 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	return nil
 }
 
-// endHoldIfSignedIn ends the hold that was just stored if there is a token by now: a process that received one from the user since this visit
-// asked for it may have looked for holds before this one was stored.
+// endHoldIfSignedIn ends the hold that was just stored if there is a token by now: a process that received one from the
+// user since this visit asked for it may have looked for holds before this one was stored.
 func (v *visit) endHoldIfSignedIn(ctx context.Context) (ended bool, err error) {
 	if !v.noToken {
 		return false, nil
@@ -159,8 +159,9 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// HandleSignIn resumes a user's accounts that waited for a sign-in, if there is a token now. Call it when a request with the user's own token
-// arrives. newToken is whether this process sees the token for the first time: then another process may have held an account shortly before.
+// HandleSignIn resumes a user's accounts that waited for a sign-in, if there is a token now. Call it when a request
+// with the user's own token arrives. newToken is whether this process sees the token for the first time: then another
+// process may have held an account shortly before.
 func (b *Broker) HandleSignIn(ctx context.Context, u UserID, newToken bool) {
 	look := b.blocked.firstInMinute(u) || newToken
 	for _, a := range b.accountsOf(u) {

@@ -273,7 +273,8 @@ func TestSender_KeysChange(t *testing.T) {
 		}
 	}
 	stop()
-	if n, err := identity.Rotate(t.Context(), o.kept, both); !slices.Contains(n, identity.Rotated{What: "secrets of hooks", Rows: 1}) || err != nil {
+	if n, err := identity.Rotate(t.Context(), o.kept, both); !slices.Contains(n,
+		identity.Rotated{What: "secrets of hooks", Rows: 1}) || err != nil {
 		t.Fatal(n, err)
 	}
 	o.clock.pass(time.Hour)

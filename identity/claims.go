@@ -200,15 +200,15 @@ const maxSubject = 255
 
 var errBadSubject = fmt.Errorf("sub is longer than %d bytes, or has control characters or invisible ones", maxSubject)
 
-// validSubject reports whether a subject can identify a user. It becomes part of database keys and is shown to operators. It is
-// compared byte by byte and may contain any visible character: Keycloak's subjects of users of a user storage provider contain the
-// user's name there.
+// validSubject reports whether a subject can identify a user. It becomes part of database keys and is shown to
+// operators. It is compared byte by byte and may contain any visible character: Keycloak's subjects of users of a user
+// storage provider contain the user's name there.
 func validSubject(s string) bool {
 	return s != "" && len(s) <= maxSubject && utf8.ValidString(s) && !strings.ContainsFunc(s, unseen)
 }
 
-// unseen reports whether a character is not seen in a text, or stands for one that could not be decoded, so that two subjects would look
-// the same or be the same.
+// unseen reports whether a character is not seen in a text, or stands for one that could not be decoded, so that two
+// subjects would look the same or be the same.
 func unseen(r rune) bool {
 	const brailleBlank = '\u2800'
 	return !unicode.IsPrint(r) || r == utf8.RuneError || r == brailleBlank ||

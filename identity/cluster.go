@@ -70,10 +70,12 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 	got, err := run(ctx, func() (issued, error) { return x.exchange(ctx, w.subject) })
 	switch {
 	case err == nil:
-		x.share(ctx, SharedToken{Name: x.name + " " + string(w.id), Owner: w.id, Token: got.token, Expires: got.expires})
+		x.share(ctx, SharedToken{Name: x.name + " " + string(w.id), Owner: w.id, Token: got.token,
+			Expires: got.expires})
 	case errors.Is(err, errLinkEnded):
 		at := x.gate.lossTime()
-		x.share(ctx, SharedToken{Name: x.name + alarm, Token: dispatch.Secret(at.Format(time.RFC3339Nano)), Expires: at.Add(lastLoss)})
+		x.share(ctx, SharedToken{Name: x.name + alarm, Token: dispatch.Secret(at.Format(time.RFC3339Nano)),
+			Expires: at.Add(lastLoss)})
 	}
 	return got, err
 }
@@ -115,8 +117,8 @@ func (x *exchange) lockName(id dispatch.UserID) string {
 	return "exchange " + x.name + " " + string(id)
 }
 
-// obtainedElsewhere returns a token that another process obtained; zero if there is no new one, or if only an exchange shows whether
-// the user's new link works.
+// obtainedElsewhere returns a token that another process obtained; zero if there is no new one, or if only an exchange
+// shows whether the user's new link works.
 func (x *exchange) obtainedElsewhere(ctx context.Context, w wanted) (issued, error) {
 	if x.tokens == nil || w.justLinked {
 		return issued{}, nil

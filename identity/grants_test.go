@@ -506,8 +506,8 @@ func TestRevoke_OfAFormerProvider(t *testing.T) {
 	}
 }
 
-// TestRevoke_ProviderThatCannot: a provider without a revocation endpoint leaves nothing to be revoked, and the log says what to do there. So it is
-// for a user of whom nothing else is stored any more.
+// TestRevoke_ProviderThatCannot: a provider without a revocation endpoint leaves nothing to be revoked, and the log
+// says what to do there. So it is for a user of whom nothing else is stored any more.
 func TestRevoke_ProviderThatCannot(t *testing.T) {
 	for name, withdraw := range map[string]func(*fixture, *Tokens, dispatch.UserID){
 		"withdrawn": func(s *fixture, tokens *Tokens, u dispatch.UserID) {
@@ -533,7 +533,8 @@ func TestRevoke_ProviderThatCannot(t *testing.T) {
 			if err := tokens.RevokeAll(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil || len(left) != 0 {
+			if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{},
+				10); err != nil || len(left) != 0 {
 				t.Errorf("left %+v, %v", left, err)
 			}
 			if log := s.log.String(); strings.Count(log, "the identity provider has no revocation endpoint") != 1 {
@@ -556,7 +557,8 @@ func withoutRevocation(idp http.Handler) http.Handler {
 	})
 }
 
-// TestRevoke_OfAForgottenUser: the permission of a user of whom nothing else is stored is revoked, and the revocation does not name the user.
+// TestRevoke_OfAForgottenUser: the permission of a user of whom nothing else is stored is revoked, and the revocation
+// does not name the user.
 func TestRevoke_OfAForgottenUser(t *testing.T) {
 	s := newFixture(t)
 	tokens := s.tokens()
@@ -564,7 +566,8 @@ func TestRevoke_OfAForgottenUser(t *testing.T) {
 	if _, n, err := s.vault.(*store.Store).Forget(t.Context(), u); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil || len(left) != 1 || left[0].OwnerHash != u.Hash() {
+	if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{},
+		10); err != nil || len(left) != 1 || left[0].OwnerHash != u.Hash() {
 		t.Errorf("to be revoked: %+v, %v", left, err)
 	}
 	if err := tokens.RevokeAll(t.Context()); err != nil {
@@ -573,7 +576,8 @@ func TestRevoke_OfAForgottenUser(t *testing.T) {
 	if n := s.idp.Grants("alice"); n != 0 {
 		t.Errorf("%d grants are good at the provider", n)
 	}
-	if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil || len(left) != 0 {
+	if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{},
+		10); err != nil || len(left) != 0 {
 		t.Errorf("left: %+v, %v", left, err)
 	}
 }
@@ -728,7 +732,8 @@ func TestGrants_CannotBeSwapped(t *testing.T) {
 	if n := s.idp.Oracle.Requests("POST /realms/{realm}/broker/{alias}/token"); n != 0 {
 		t.Errorf("%d exchanges", n)
 	}
-	if err := Readable(t.Context(), s.vault.(dispatch.SealedRows), ring(t, key("k"))); !dispatch.Is(err, dispatch.Misconfigured) {
+	if err := Readable(t.Context(), s.vault.(dispatch.SealedRows), ring(t, key("k"))); !dispatch.Is(err,
+		dispatch.Misconfigured) {
 		t.Errorf("it is not noticed: %v", err)
 	}
 }

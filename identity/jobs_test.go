@@ -73,7 +73,8 @@ func TestOutage_JobsContinue(t *testing.T) {
 			user := fmt.Sprint("user", i)
 			n.idp.Link(user, user+"-p")
 			subject := n.idp.Mint("apex", user, "portal", simulator.TokenFaults{Claims: map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()}})
-			tokens.StoreUserToken(t.Context(), dispatch.UserID(user), dispatch.Secret(subject), time.Now().Add(24*time.Hour))
+			tokens.StoreUserToken(t.Context(), dispatch.UserID(user), dispatch.Secret(subject),
+				time.Now().Add(24*time.Hour))
 			accepted.Go(func() {
 				for range 2 {
 					if _, err := b.Accept(t.Context(), dispatch.UserID(user), r, dispatch.Key{}); err != nil {

@@ -116,7 +116,8 @@ func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, err
 
 // missingKey returns the error for a key that is not in the keyring.
 func missingKey(name, use string) error {
-	return misconfigured(fmt.Errorf("the vault's key %q%s is missing: put it back into vault.keys", printable(name, 64), use))
+	return misconfigured(fmt.Errorf("the vault's key %q%s is missing: put it back into vault.keys", printable(name, 64),
+		use))
 }
 
 // placeOf returns the place that a grant's secret is bound to.
@@ -154,8 +155,8 @@ func (s *SealedTokens) Find(ctx context.Context, name string) (dispatch.Secret, 
 
 // Put implements [TokenStore].
 func (s *SealedTokens) Put(ctx context.Context, t SharedToken) error {
-	return s.vault.KeepToken(ctx, dispatch.SealedToken{Name: t.Name, Owner: t.Owner, Sealed: s.ring.seal(t.Token, tokenPlace(t.Name)...),
-		Expires: t.Expires, Longest: t.Longest})
+	return s.vault.KeepToken(ctx, dispatch.SealedToken{Name: t.Name, Owner: t.Owner,
+		Sealed: s.ring.seal(t.Token, tokenPlace(t.Name)...), Expires: t.Expires, Longest: t.Longest})
 }
 
 // Erase implements [TokenStore].

@@ -127,14 +127,17 @@ func keepSealed(t *testing.T, v *store.Store, r *Keyring, n int) {
 		}
 	}
 	for i := range n + 1 {
-		g := dispatch.Grant{ID: fmt.Sprint("g", i), Owner: dispatch.UserID(fmt.Sprint("u", i)), Issuer: "https://idp", Kind: dispatch.OfflineGrant}
+		g := dispatch.Grant{ID: fmt.Sprint("g", i), Owner: dispatch.UserID(fmt.Sprint("u", i)), Issuer: "https://idp",
+			Kind: dispatch.OfflineGrant}
 		g.Sealed = r.seal(dispatch.Secret(fmt.Sprint("secret ", i)), placeOf(g)...)
 		ok(v.KeepGrant(t.Context(), g))
 	}
 	ok(v.Withdraw(t.Context(), dispatch.UserID(fmt.Sprint("u", n)), fmt.Sprint("g", n)))
 	keepHook(t, v, r)
-	ok(NewTokenStore(v, r).Put(t.Context(), SharedToken{Name: "t", Owner: "u1", Token: "secret", Expires: time.Now().Add(time.Hour)}))
-	row := dispatch.Session{ID: "s", Owner: "u1", Issuer: "https://idp", Created: time.Now(), Ends: time.Now().Add(time.Hour)}
+	ok(NewTokenStore(v, r).Put(t.Context(), SharedToken{Name: "t", Owner: "u1", Token: "secret",
+		Expires: time.Now().Add(time.Hour)}))
+	row := dispatch.Session{ID: "s", Owner: "u1", Issuer: "https://idp", Created: time.Now(),
+		Ends: time.Now().Add(time.Hour)}
 	row.Sealed = r.derived(sessionKeys).seal("secret", placeOfSession(row)...)
 	ok(v.AddSession(t.Context(), row, 10))
 }
@@ -157,7 +160,8 @@ func TestRotate(t *testing.T) {
 		t.Errorf("without the old key: %v, %v", n, err)
 	}
 	n, err = Rotate(t.Context(), &faster{Store: v}, ring(t, key("new"), key("old")))
-	if want := []Rotated{{"grants", 249}, {"revocations", 1}, {"secrets of hooks", 1}, {"shared tokens", 1}, {"sessions", 1}}; !slices.Equal(n, want) || err != nil {
+	if want := []Rotated{{"grants", 249}, {"revocations", 1}, {"secrets of hooks", 1}, {"shared tokens", 1},
+		{"sessions", 1}}; !slices.Equal(n, want) || err != nil {
 		t.Fatalf("rotated %v, %v; want %v", n, err, want)
 	}
 	if n, err = Rotate(t.Context(), v, ring(t, key("new"), key("old"))); !slices.Equal(n, none) || err != nil {
@@ -168,7 +172,8 @@ func TestRotate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := fresh.open(g.Sealed, placeOf(g)...); err != nil || got != dispatch.Secret(fmt.Sprint("secret ", i)) {
+		if got, err := fresh.open(g.Sealed, placeOf(g)...); err != nil ||
+			got != dispatch.Secret(fmt.Sprint("secret ", i)) {
 			t.Fatalf("%d: %v %v", i, got, err)
 		}
 	}
@@ -195,14 +200,17 @@ func TestReadable_FindsWhatIsLost(t *testing.T) {
 		ring *Keyring
 		want string
 	}{
-		"the key":                      {old, ""},
-		"the key among others":         {ring(t, key("new"), key("old")), ""},
-		"no key":                       {nil, `the vault's key "old", which 1 secrets of hooks need, is missing: put it back into vault.keys`},
-		"a key of another name":        {ring(t, key("new")), `the vault's key "old", which 1 secrets of hooks need, is missing: put it back into vault.keys`},
+		"the key":              {old, ""},
+		"the key among others": {ring(t, key("new"), key("old")), ""},
+		"no key": {nil,
+			`the vault's key "old", which 1 secrets of hooks need, is missing: put it back into vault.keys`},
+		"a key of another name": {ring(t, key("new")),
+			`the vault's key "old", which 1 secrets of hooks need, is missing: put it back into vault.keys`},
 		"another key of the same name": {other, `secrets of hooks: `},
 	} {
 		err := Readable(t.Context(), v, test.ring)
-		if test.want == "" && err != nil || test.want != "" && (!dispatch.Is(err, dispatch.Misconfigured) || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" && (!dispatch.Is(err, dispatch.Misconfigured) ||
+			!strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

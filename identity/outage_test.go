@@ -75,7 +75,8 @@ func world(t *testing.T, driver string, users int, change func(*TokensConfig)) (
 	for i := range users {
 		user := fmt.Sprint("user", i)
 		n.idp.Link(user, user+"-p")
-		tokens.StoreUserToken(t.Context(), dispatch.UserID(user), dispatch.Secret(n.idp.Mint("apex", user, "portal", simulator.TokenFaults{})), time.Now().Add(24*time.Hour))
+		tokens.StoreUserToken(t.Context(), dispatch.UserID(user), dispatch.Secret(n.idp.Mint("apex", user, "portal",
+			simulator.TokenFaults{})), time.Now().Add(24*time.Hour))
 	}
 	return n, tokens
 }
@@ -398,7 +399,8 @@ func TestTokenStore_RefusedTokenIsNotReused(t *testing.T) {
 // Without the lock nothing is exchanged, because that could cost the link; it is tried again.
 func TestExchange_DatabaseUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &memory{locks: map[string]chan struct{}{}, held: map[string]SharedToken{}, fault: context.DeadlineExceeded}
+		shared := &memory{locks: map[string]chan struct{}{}, held: map[string]SharedToken{},
+			fault: context.DeadlineExceeded}
 		n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared })
 		if _, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.Unavailable) || n.count() != 0 {
 			t.Errorf("%v after %d exchanges", err, n.count())

@@ -37,8 +37,8 @@ func TestExchangeAndKeys_SurvivePanics(t *testing.T) {
 	}
 }
 
-// TestGate_OpensAfterAPanic: a panic while one exchange is let through to find out whether exchanges work again, or while the
-// platform's provider is asked, counts as a failure. Later exchanges are let through.
+// TestGate_OpensAfterAPanic: a panic while one exchange is let through to find out whether exchanges work again, or
+// while the platform's provider is asked, counts as a failure. Later exchanges are let through.
 func TestGate_OpensAfterAPanic(t *testing.T) {
 	explode := func() (issued, error) { panic("exploding") }
 	for name, alive := range map[string]func(context.Context) error{
@@ -66,7 +66,10 @@ func TestGate_OpensAfterAPanic(t *testing.T) {
 					t.Errorf("the next exchange did not wait: %v", err)
 				}
 				time.Sleep(lastPause)
-				if got, err := g.run(t.Context(), func() (issued, error) { return issued{token: "t"}, nil }); err != nil || got.token != "t" {
+				if got, err := g.run(t.Context(), func() (issued, error) {
+					return issued{token: "t"},
+						nil
+				}); err != nil || got.token != "t" {
 					t.Errorf("the gate stays closed: %v", err)
 				}
 			})

@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// twoReplicas returns two processes that share what the database holds, and a token of the user user0 that neither has seen.
+// twoReplicas returns two processes that share what the database holds, and a token of the user user0 that neither has
+// seen.
 func twoReplicas(t *testing.T) (n *network, first, second *Tokens, own dispatch.Secret) {
 	t.Helper()
 	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]SharedToken{}}

@@ -33,7 +33,8 @@ func (g *grants) withdraw(ctx context.Context, u dispatch.UserID, id string) err
 	if err := g.vault.Withdraw(context.WithoutCancel(ctx), u, id); err != nil {
 		return err
 	}
-	err = g.revoke(ctx, dispatch.Revocation{ID: row.ID, OwnerHash: u.Hash(), Issuer: row.Issuer, Kind: row.Kind, Sealed: row.Sealed})
+	err = g.revoke(ctx, dispatch.Revocation{ID: row.ID, OwnerHash: u.Hash(), Issuer: row.Issuer, Kind: row.Kind,
+		Sealed: row.Sealed})
 	g.log.InfoContext(ctx, "audit", "action", "revoke", "user", string(u), "kind", string(row.Kind), "grant", id, "at_provider", err == nil, "error", err)
 	return nil
 }
@@ -49,7 +50,8 @@ func (g *grants) revokeAll(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case g.now().Sub(row.Created) > revocationLasts:
-			g.log.ErrorContext(ctx, "revocation of a permission at the identity provider abandoned", "user_sha256", row.OwnerHash, "grant", row.ID, "error", err)
+			g.log.ErrorContext(ctx, "revocation of a permission at the identity provider abandoned", "user_sha256",
+				row.OwnerHash, "grant", row.ID, "error", err)
 			if err := g.vault.EraseRevocation(ctx, row.ID); err != nil {
 				return err
 			}
@@ -71,13 +73,14 @@ func (g *grants) revokeLater(ctx context.Context, row dispatch.Revocation) error
 		return err
 	}
 	if err = g.revoke(ctx, row); err == nil {
-		g.log.InfoContext(ctx, "audit", "action", "revoked", "user_sha256", row.OwnerHash, "kind", string(row.Kind), "grant", row.ID)
+		g.log.InfoContext(ctx, "audit", "action", "revoked", "user_sha256", row.OwnerHash, "kind", string(row.Kind),
+			"grant", row.ID)
 	}
 	return err
 }
 
-// revoke revokes a grant at the provider and erases it. No other provider than the one that issued it gets it. If the provider revokes
-// nothing by requests, the grant is erased all the same.
+// revoke revokes a grant at the provider and erases it. No other provider than the one that issued it gets it. If the
+// provider revokes nothing by requests, the grant is erased all the same.
 func (g *grants) revoke(ctx context.Context, row dispatch.Revocation) error {
 	if row.Issuer != g.client.provider.issuer {
 		return misconfigured(errors.New("the provider " + row.Issuer + ", which issued the permission, is configured no more"))
@@ -92,8 +95,9 @@ func (g *grants) revoke(ctx context.Context, row dispatch.Revocation) error {
 	}
 	err = g.client.revoke(ctx, dispatch.Secret(p.Refresh))
 	if errors.Is(err, errCannotRevoke) {
-		g.log.WarnContext(ctx, "the identity provider has no revocation endpoint, so a permission that was withdrawn stays valid there until it "+
-			"expires; end the user's sessions, or withdraw the consent to the broker's client, at the provider",
+		g.log.WarnContext(ctx, "the identity provider has no revocation endpoint, so a permission that was withdrawn "+
+			"stays valid there until it expires; end the user's sessions, or withdraw the consent to the broker's client, "+
+			"at the provider",
 			"user_sha256", row.OwnerHash, "kind", string(row.Kind), "grant", row.ID)
 		return errors.Join(err, g.vault.EraseRevocation(context.WithoutCancel(ctx), row.ID))
 	}

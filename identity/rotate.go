@@ -19,7 +19,8 @@ type sealedKind struct {
 	table, what string
 	derived     string // use of the derived keys that encrypt it; "": the keyring's own
 	place       func(dispatch.SealedRow) []string
-	// lasts is whether it is lost with its key. Other texts are made anew: a session by a sign-in, a token by an exchange.
+	// lasts is whether it is lost with its key. Other texts are made anew: a session by a sign-in, a token by an
+	// exchange.
 	lasts bool
 }
 
@@ -28,8 +29,12 @@ var sealedKinds = []sealedKind{
 	{"grants", "grants", "", func(r dispatch.SealedRow) []string {
 		return grantPlace(r.ID, dispatch.UserID(r.Owner).Hash(), r.Issuer)
 	}, true},
-	{"revocations", "revocations", "", func(r dispatch.SealedRow) []string { return grantPlace(r.ID, r.Owner, r.Issuer) }, true},
-	{"hooks", "secrets of hooks", hookSecrets, func(r dispatch.SealedRow) []string { return hookPlace(r.ID, r.Owner) }, true},
+	{"revocations", "revocations", "", func(r dispatch.SealedRow) []string {
+		return grantPlace(r.ID, r.Owner,
+			r.Issuer)
+	}, true},
+	{"hooks", "secrets of hooks", hookSecrets, func(r dispatch.SealedRow) []string { return hookPlace(r.ID, r.Owner) },
+		true},
 	{"tokens", "shared tokens", "", func(r dispatch.SealedRow) []string { return tokenPlace(r.ID) }, false},
 	{"sessions", "sessions", sessionKeys, func(r dispatch.SealedRow) []string {
 		return sessionPlace(r.ID, r.Owner, r.Issuer)
@@ -49,8 +54,9 @@ const (
 	rotatedRows = 100 // that Rotate reads at once
 )
 
-// Readable returns nil if the keys decrypt what the database holds and would lose without them, else Misconfigured for each key that is
-// missing or another one. It looks at the names of the keys of all rows, and decrypts a sample. r is nil if no keys are configured.
+// Readable returns nil if the keys decrypt what the database holds and would lose without them, else Misconfigured for
+// each key that is missing or another one. It looks at the names of the keys of all rows, and decrypts a sample. r is
+// nil if no keys are configured.
 func Readable(ctx context.Context, v dispatch.SealedRows, r *Keyring) error {
 	counts, err := v.SealedCounts(ctx)
 	if err != nil {
@@ -89,8 +95,8 @@ type Rotated struct {
 	Rows int
 }
 
-// Rotate encrypts with the first key everything that other keys encrypted, and returns the numbers of rows. After a failure the other keys
-// are still needed.
+// Rotate encrypts with the first key everything that other keys encrypted, and returns the numbers of rows. After a
+// failure the other keys are still needed.
 func Rotate(ctx context.Context, v dispatch.SealedRows, r *Keyring) (all []Rotated, err error) {
 	for _, k := range sealedKinds {
 		n, failed := k.rotate(ctx, v, k.ring(r))
@@ -99,7 +105,8 @@ func Rotate(ctx context.Context, v dispatch.SealedRows, r *Keyring) (all []Rotat
 	return all, err
 }
 
-// rotate encrypts rows of one kind. Rows that no key decrypts stay as they are, and are a failure if they are lost without their key.
+// rotate encrypts rows of one kind. Rows that no key decrypts stay as they are, and are a failure if they are lost
+// without their key.
 func (k sealedKind) rotate(ctx context.Context, v dispatch.SealedRows, r *Keyring) (rotated int, failed error) {
 	for after := ""; ; {
 		rows, err := v.SealedRows(ctx, k.table, r.first, after, rotatedRows)
@@ -114,7 +121,8 @@ func (k sealedKind) rotate(ctx context.Context, v dispatch.SealedRows, r *Keyrin
 				}
 				continue
 			}
-			changed, err := v.Reseal(ctx, row, r.seal(secret, k.place(row)...)) // a row that a broker has changed is encrypted with its first key
+			changed, err := v.Reseal(ctx, row, r.seal(secret,
+				k.place(row)...)) // a row that a broker has changed is encrypted with its first key
 			if err != nil {
 				return rotated, errors.Join(failed, err)
 			}

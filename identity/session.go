@@ -76,7 +76,8 @@ type sessionTokens struct {
 // Sessions returns the sessions of browsers that sign in with s for the purpose of a session.
 func (s *SignIns) Sessions(ring *Keyring, c SessionsConfig) *Sessions {
 	log := s.tokens.log
-	s.sessions = &Sessions{SessionsConfig: c, signIns: s, client: s.client, ring: ring.derived(sessionKeys), log: log, now: s.now,
+	s.sessions = &Sessions{SessionsConfig: c, signIns: s, client: s.client, ring: ring.derived(sessionKeys), log: log,
+		now:  s.now,
 		gate: &gate{now: s.now, log: log.With("sessions_of", s.client.provider.issuer), lanes: make(chan struct{}, abreast)}}
 	return s.sessions
 }

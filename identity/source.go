@@ -28,8 +28,8 @@ type source struct {
 	now      func() time.Time
 	subjects *subjects // nil: obtain needs no user's token
 	obtain   func(context.Context, wanted) (issued, error)
-	// elsewhere returns a token that another process obtained, for which no user's token is needed; zero if there is none. Only used
-	// with subjects.
+	// elsewhere returns a token that another process obtained, for which no user's token is needed; zero if there is
+	// none. Only used with subjects.
 	elsewhere func(context.Context, wanted) (issued, error)
 
 	mu      sync.Mutex
@@ -101,9 +101,10 @@ func (s *source) current(ctx context.Context, id dispatch.UserID, waited bool) (
 }
 
 // begin starts to obtain a token for an identity, or joins the running request. While the last failure is valid, it
-// returns that. If no process had a token of the user, that is valid only for callers that waited for it: it took no request to a provider,
-// and the user may have signed in at another process since. s.mu is held.
-func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now time.Time, waited bool) (<-chan struct{}, error) {
+// returns that. If no process had a token of the user, that is valid only for callers that waited for it: it took no
+// request to a provider, and the user may have signed in at another process since. s.mu is held.
+func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now time.Time,
+	waited bool) (<-chan struct{}, error) {
 	if done, ok := s.pending[id]; ok {
 		return done, nil
 	}
@@ -176,8 +177,8 @@ func recovered(err *error) {
 	}
 }
 
-// obtainFor obtains a token; for a user who is not connected, one of another process, or with their grant. If the user's own token
-// expires meanwhile, it uses their grant.
+// obtainFor obtains a token; for a user who is not connected, one of another process, or with their grant. If the
+// user's own token expires meanwhile, it uses their grant.
 func (s *source) obtainFor(ctx context.Context, w wanted) (got issued, err error) {
 	if s.subjects == nil {
 		return s.obtain(ctx, w)

@@ -255,9 +255,10 @@ func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Conte
 	}
 }
 
-// StoreUserToken stores a caller's verified token, so that every process can act for the user until it expires. It reports whether the
-// token is new to this process and stored, and stores nothing if the broker acts for no users.
-func (t *Tokens) StoreUserToken(ctx context.Context, user dispatch.UserID, token dispatch.Secret, expires time.Time) (stored bool) {
+// StoreUserToken stores a caller's verified token, so that every process can act for the user until it expires. It
+// reports whether the token is new to this process and stored, and stores nothing if the broker acts for no users.
+func (t *Tokens) StoreUserToken(ctx context.Context, user dispatch.UserID, token dispatch.Secret,
+	expires time.Time) (stored bool) {
 	if t = t.of(user); t.actsForNobody || !t.subjects.store(user, subject{token, expires}) {
 		return false
 	}
@@ -474,7 +475,8 @@ func newSubjects(now func() time.Time) *subjects {
 	return &subjects{now: now, held: newLRU[dispatch.UserID, *subject](maxSubjects)}
 }
 
-// store stores a token in this process, and reports whether it did: not if the token is known, or a known one lasts longer.
+// store stores a token in this process, and reports whether it did: not if the token is known, or a known one lasts
+// longer.
 func (s *subjects) store(user dispatch.UserID, offered subject) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -503,7 +505,8 @@ func (s *subjects) share(ctx context.Context, user dispatch.UserID, own subject)
 // isOnlySource reports whether no other process and no grant can provide tokens.
 func (s *subjects) isOnlySource() bool { return s.shared == nil && s.grants == nil }
 
-// get returns a user's token, which another process may have received, or obtains one with their grant. Errors: errSubjectEnded.
+// get returns a user's token, which another process may have received, or obtains one with their grant. Errors:
+// errSubjectEnded.
 func (s *subjects) get(ctx context.Context, user dispatch.UserID) (dispatch.Secret, error) {
 	if own := s.of(user); own != "" {
 		return own, nil

@@ -64,12 +64,12 @@ func unauthenticated(cause error) error {
 // ErrExpired is wrapped by the error for a token whose only fault is that it has expired.
 var ErrExpired = errors.New("the token has expired")
 
-// ErrNoSubject is wrapped by the error for a token that names no user, and whose only fault that is, except perhaps for its times.
-// A new sign-in does not help: the issuer must be configured to add the claim.
+// ErrNoSubject is wrapped by the error for a token that names no user, and whose only fault that is, except perhaps for
+// its times. A new sign-in does not help: the issuer must be configured to add the claim.
 var ErrNoSubject = errors.New("the token has no sub")
 
-// ErrTooLong is wrapped by the error for a token of more than [MaxToken] bytes. A new sign-in does not help: the issuer must put less
-// into its tokens.
+// ErrTooLong is wrapped by the error for a token of more than [MaxToken] bytes. A new sign-in does not help: the issuer
+// must put less into its tokens.
 var ErrTooLong = fmt.Errorf("the token has more than %d bytes", MaxToken)
 
 // Verifier verifies access tokens of one issuer. It is safe for concurrent use.

@@ -48,10 +48,12 @@ func rsHeader(changes fields) string {
 
 func rsPayload(payload string) string { return sign(rs256.json(), payload, rsaKey()) }
 
-// TestVerify_SubjectsAreTextsOfAnyScript: a subject is accepted as it is, and not normalized: two spellings of one name are two users.
+// TestVerify_SubjectsAreTextsOfAnyScript: a subject is accepted as it is, and not normalized: two spellings of one name
+// are two users.
 func TestVerify_SubjectsAreTextsOfAnyScript(t *testing.T) {
 	v := verifierAt(t, newFakeProvider(), noon, nil)
-	for _, sub := range []string{"f:9e1d3a:j\u00fcrgen", "f:9e1d3a:ju\u0308rgen", "f:9e1d3a:\u5c71\u7530", "a b", strings.Repeat("\u00fc", 127)} {
+	for _, sub := range []string{"f:9e1d3a:j\u00fcrgen", "f:9e1d3a:ju\u0308rgen", "f:9e1d3a:\u5c71\u7530", "a b",
+		strings.Repeat("\u00fc", 127)} {
 		c, err := v.Verify(t.Context(), dispatch.Secret(rsToken(fields{"sub": sub})))
 		if err != nil || c.Subject != sub || c.User != dispatch.UserID(issuer+" "+sub) {
 			t.Errorf("%q: %q, %v", sub, c.Subject, err)
@@ -66,22 +68,25 @@ func TestVerify_SaysWhatASignInCannotMend(t *testing.T) {
 		token string
 		want  error
 	}{
-		"no sub":                     {rsToken(fields{"sub": nil}), ErrNoSubject},
-		"no sub and no azp":          {rsToken(fields{"sub": nil, "azp": nil}), ErrNoSubject},
-		"no sub, another audience":   {rsToken(fields{"sub": nil, "aud": "another"}), nil},
-		"no sub, a client's own":     {rsToken(fields{"sub": nil, "clientHost": "192.0.2.1"}), nil},
-		"no sub, an ID token":        {rsToken(fields{"sub": nil, "typ": "ID"}), nil},
-		"no sub, signed by nobody":   {sign(`{"alg":"none"}`, bearer(noon).but(fields{"sub": nil}).json(), nil) + "c2ln", nil},
+		"no sub":                   {rsToken(fields{"sub": nil}), ErrNoSubject},
+		"no sub and no azp":        {rsToken(fields{"sub": nil, "azp": nil}), ErrNoSubject},
+		"no sub, another audience": {rsToken(fields{"sub": nil, "aud": "another"}), nil},
+		"no sub, a client's own":   {rsToken(fields{"sub": nil, "clientHost": "192.0.2.1"}), nil},
+		"no sub, an ID token":      {rsToken(fields{"sub": nil, "typ": "ID"}), nil},
+		"no sub, signed by nobody": {sign(`{"alg":"none"}`, bearer(noon).but(fields{"sub": nil}).json(),
+			nil) + "c2ln", nil},
 		"sub with a control":         {rsToken(fields{"sub": "a\x00b"}), nil},
 		"too long, not even a token": {strings.Repeat("x", MaxToken+1), ErrTooLong},
 		"five hundred roles":         {rsToken(fields{"realm_access": fields{"roles": slices.Repeat([]string{"role-of-some-length"}, 500)}}), ErrTooLong},
 	} {
 		_, err := v.Verify(t.Context(), dispatch.Secret(test.token))
-		if !errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrNoSubject) != (test.want == ErrNoSubject) || errors.Is(err, ErrTooLong) != (test.want == ErrTooLong) {
+		if !errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrNoSubject) != (test.want == ErrNoSubject) ||
+			errors.Is(err, ErrTooLong) != (test.want == ErrTooLong) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := (Verifiers{}).Verify(t.Context(), dispatch.Secret(strings.Repeat("x", MaxToken+1))); !errors.Is(err, ErrTooLong) {
+	if _, err := (Verifiers{}).Verify(t.Context(), dispatch.Secret(strings.Repeat("x", MaxToken+1))); !errors.Is(err,
+		ErrTooLong) {
 		t.Errorf("with several issuers: %v", err)
 	}
 }

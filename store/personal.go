@@ -70,9 +70,11 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 		tables []string
 		join   string
 		owner  string
-	}{{own.ofUsers, "WHERE t.owner = $1", string(u)}, {own.ofJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1", string(u)},
+	}{{own.ofUsers, "WHERE t.owner = $1", string(u)}, {own.ofJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1",
+		string(u)},
 		{own.ofTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1", string(u)},
-		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job <= 0", string(u)}, // of no job: those of jobs came before
+		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job <= 0", string(u)},
+		// of no job: those of jobs came before
 		{[]string{"revocations"}, "WHERE t.owner_hash = $1", u.Hash()}} {
 		for _, table := range of.tables {
 			if err == nil {

@@ -10,7 +10,8 @@ import (
 
 var _ dispatch.SealedRows = (*Store)(nil)
 
-// sealedTable names the columns of a table with encrypted texts that their encryption is bound to. Each such table has the columns key and sealed.
+// sealedTable names the columns of a table with encrypted texts that their encryption is bound to. Each such table has
+// the columns key and sealed.
 type sealedTable struct{ name, id, owner, issuer string }
 
 // none is the expression for what a table has no column for.
@@ -34,11 +35,13 @@ func sealedTableNamed(name string) sealedTable {
 	panic("store: no encrypted texts in a table " + name)
 }
 
-// SealedRows returns up to n rows of a table that are not encrypted with the given key, in the order of their ids and after an id. Rows
-// without an encrypted text have no key.
-func (s *Store) SealedRows(ctx context.Context, table, otherThan, after string, n int) (found []dispatch.SealedRow, err error) {
+// SealedRows returns up to n rows of a table that are not encrypted with the given key, in the order of their ids and
+// after an id. Rows without an encrypted text have no key.
+func (s *Store) SealedRows(ctx context.Context, table, otherThan, after string, n int) (found []dispatch.SealedRow,
+	err error) {
 	t := sealedTableNamed(table)
-	text := fmt.Sprintf("SELECT %s, %s, %s, key, sealed FROM %s WHERE key <> '' AND key <> $1 AND %s > $2 ORDER BY %s LIMIT $3",
+	text := fmt.Sprintf("SELECT %s, %s, %s, key, sealed FROM %s "+
+		"WHERE key <> '' AND key <> $1 AND %s > $2 ORDER BY %s LIMIT $3",
 		t.id, t.owner, t.issuer, t.name, t.id, t.id)
 	rows, err := s.read.QueryContext(ctx, text, otherThan, after, n)
 	if err != nil {
@@ -71,7 +74,8 @@ func (s *Store) Reseal(ctx context.Context, r dispatch.SealedRow, to dispatch.Se
 func (s *Store) SealedCounts(ctx context.Context) (counts []dispatch.SealedCount, err error) {
 	parts := make([]string, len(sealedTables))
 	for i, t := range sealedTables {
-		parts[i] = fmt.Sprintf("SELECT '%s' AS name, key, count(*) AS n FROM %s WHERE key <> '' GROUP BY key", t.name, t.name)
+		parts[i] = fmt.Sprintf("SELECT '%s' AS name, key, count(*) AS n FROM %s WHERE key <> '' GROUP BY key", t.name,
+			t.name)
 	}
 	rows, err := s.read.QueryContext(ctx, strings.Join(parts, " UNION ALL ")+" ORDER BY name, key")
 	if err != nil {

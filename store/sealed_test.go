@@ -35,7 +35,8 @@ func sealedDatabase(t *testing.T, s *store.Store) map[string]dispatch.SealedRow 
 	if first, err := s.UseOnce(ctx, "not sealed", time.Now().Add(time.Hour)); err != nil || !first {
 		t.Fatal(first, err)
 	}
-	ok(s.AddSession(ctx, dispatch.Session{ID: "s1", Owner: "ann", Issuer: "https://idp", Created: start, Ends: time.Now().Add(time.Hour), Sealed: in}, 10))
+	ok(s.AddSession(ctx, dispatch.Session{ID: "s1", Owner: "ann", Issuer: "https://idp", Created: start,
+		Ends: time.Now().Add(time.Hour), Sealed: in}, 10))
 	ok(s.AddHook(ctx, dispatch.Hook{ID: "h1", Owner: "ann", Sealed: in}, 10))
 	rows := map[string]dispatch.SealedRow{}
 	for _, r := range []dispatch.SealedRow{
@@ -82,20 +83,23 @@ func TestSealedRows(t *testing.T) {
 					t.Errorf("%s: resealed %v, %v; want %v", table, done, err, want)
 				}
 			}
-			if got, err := s.SealedRows(ctx, table, "old", "", 10); err != nil || len(got) != 1 || got[0].Sealed != (dispatch.Sealed{Key: "new", Text: "y"}) {
+			if got, err := s.SealedRows(ctx, table, "old", "", 10); err != nil || len(got) != 1 ||
+				got[0].Sealed != (dispatch.Sealed{Key: "new", Text: "y"}) {
 				t.Errorf("%s: %+v, %v", table, got, err)
 			}
 		}
 	})
 }
 
-// TestSealedRows_AreOfAllTables: a table with encrypted texts that SealedRows does not know would be left out when keys change.
+// TestSealedRows_AreOfAllTables: a table with encrypted texts that SealedRows does not know would be left out when keys
+// change.
 func TestSealedRows_AreOfAllTables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
 	s := open(t, "sqlite:"+file, &clock{now: start})
 	counts := sealedDatabase(t, s)
 	var tables []string
-	for _, row := range firstColumn(t, raw(t, file), `SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'sealed'`) {
+	for _, row := range firstColumn(t, raw(t, file),
+		`SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'sealed'`) {
 		tables = append(tables, row)
 	}
 	for _, table := range tables {

@@ -27,8 +27,8 @@ func (s *Store) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant
 	return grantsOf(rows), fail("Grants", err)
 }
 
-// KeepGrant stores a new grant in place of its owner's previous one at that provider, and ends the holds that it makes untrue. The
-// accounts' rows are written last, as in Wake.
+// KeepGrant stores a new grant in place of its owner's previous one at that provider, and ends the holds that it makes
+// untrue. The accounts' rows are written last, as in Wake.
 func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
 	return s.in(ctx, s.write, "KeepGrant", func(q tx, now int64) error {
 		if g.Kind == dispatch.OfflineGrant {
@@ -88,12 +88,14 @@ func (s *Store) HasWithdrawn(ctx context.Context, u dispatch.UserID, issuer stri
 }
 
 // Revocations returns up to n revocations that are pending at a provider, or since before a time.
-func (s *Store) Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]dispatch.Revocation, error) {
+func (s *Store) Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]dispatch.Revocation,
+	error) {
 	rows, err := s.queries(s.read).ListRevocations(ctx, issuer, micros(before), int64(n))
 	pending := make([]dispatch.Revocation, len(rows))
 	for i, r := range rows {
-		pending[i] = dispatch.Revocation{ID: r.ID, OwnerHash: r.OwnerHash, Issuer: r.Issuer, Kind: r.Kind, Created: at(r.Created),
-			Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
+		pending[i] = dispatch.Revocation{ID: r.ID, OwnerHash: r.OwnerHash, Issuer: r.Issuer, Kind: r.Kind,
+			Created: at(r.Created),
+			Sealed:  dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
 	}
 	return pending, fail("Revocations", err)
 }
@@ -130,7 +132,8 @@ func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) er
 
 // KeepToken stores a token that processes share, until it expires.
 func (s *Store) KeepToken(ctx context.Context, t dispatch.SealedToken) error {
-	return fail("KeepToken", s.queries(s.write).KeepToken(ctx, query.KeepTokenParams{Name: t.Name, Owner: t.Owner, Key: t.Key, Sealed: t.Text,
+	return fail("KeepToken", s.queries(s.write).KeepToken(ctx, query.KeepTokenParams{Name: t.Name, Owner: t.Owner,
+		Key: t.Key, Sealed: t.Text,
 		Expires: micros(t.Expires), Longest: t.Longest}))
 }
 

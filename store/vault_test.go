@@ -73,7 +73,8 @@ func TestTokens_Expire(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		ctx, end := t.Context(), time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 		for name, expires := range map[string]time.Time{"lasts": end, "ended": time.Now().Add(-time.Hour)} {
-			if err := s.KeepToken(ctx, dispatch.SealedToken{Name: name, Sealed: dispatch.Sealed{Key: "k", Text: name}, Expires: expires}); err != nil {
+			if err := s.KeepToken(ctx, dispatch.SealedToken{Name: name, Sealed: dispatch.Sealed{Key: "k", Text: name},
+				Expires: expires}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,20 +89,23 @@ func TestTokens_Expire(t *testing.T) {
 	})
 }
 
-// TestTokens_BelongToTheirUsers: a token takes the place of another one unless a longer one must stay, and is erased by its user or its expiry.
+// TestTokens_BelongToTheirUsers: a token takes the place of another one unless a longer one must stay, and is erased by
+// its user or its expiry.
 func TestTokens_BelongToTheirUsers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		ctx, end := t.Context(), time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 		keep := func(name, text string, owner dispatch.UserID, expires time.Time, longest bool) {
 			t.Helper()
-			token := dispatch.SealedToken{Name: name, Owner: owner, Sealed: dispatch.Sealed{Key: "k", Text: text}, Expires: expires, Longest: longest}
+			token := dispatch.SealedToken{Name: name, Owner: owner, Sealed: dispatch.Sealed{Key: "k", Text: text},
+				Expires: expires, Longest: longest}
 			if err := s.KeepToken(ctx, token); err != nil {
 				t.Fatal(err)
 			}
 		}
 		is := func(name, want string) {
 			t.Helper()
-			if got, _, err := s.FindToken(ctx, name); got.Text != want || want == "" && !dispatch.Is(err, dispatch.NotFound) {
+			if got, _, err := s.FindToken(ctx, name); got.Text != want || want == "" &&
+				!dispatch.Is(err, dispatch.NotFound) {
 				t.Errorf("%s is %q, %v; want %q", name, got.Text, err, want)
 			}
 		}
@@ -137,7 +141,8 @@ func TestTokens_BelongToTheirUsers(t *testing.T) {
 func TestKeepGrant_EndsHoldsForTheSignIn(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
-		why := map[dispatch.Account]dispatch.Attention{"p/ann": dispatch.NeedsSignIn, "q/ann": dispatch.Unreachable, "p/bob": dispatch.NeedsSignIn}
+		why := map[dispatch.Account]dispatch.Attention{"p/ann": dispatch.NeedsSignIn, "q/ann": dispatch.Unreachable,
+			"p/bob": dispatch.NeedsSignIn}
 		wakes := map[dispatch.Account]int64{}
 		for a, why := range why {
 			d := drafts(1)
@@ -159,8 +164,10 @@ func TestKeepGrant_EndsHoldsForTheSignIn(t *testing.T) {
 		}
 		for a, why := range why {
 			g, err := s.Agenda(ctx, a, 1, 0)
-			if ended := a == "p/ann"; err != nil || (g.Why == dispatch.None) != ended || !ended && g.Why != why || (g.Wakes > wakes[a]) != ended || g.Hold.After(g.Now) == ended {
-				t.Errorf("%s is held until %v, it is %v, because of %q, and has %d wakes after %d, %v", a, g.Hold, g.Now, g.Why, g.Wakes, wakes[a], err)
+			if ended := a == "p/ann"; err != nil || (g.Why == dispatch.None) != ended || !ended && g.Why != why ||
+				(g.Wakes > wakes[a]) != ended || g.Hold.After(g.Now) == ended {
+				t.Errorf("%s is held until %v, it is %v, because of %q, and has %d wakes after %d, %v", a, g.Hold,
+					g.Now, g.Why, g.Wakes, wakes[a], err)
 			}
 		}
 	})

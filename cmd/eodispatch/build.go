@@ -89,7 +89,8 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 		return nil, err
 	}
 	if err := identity.Readable(ctx, kept, access.ring); err != nil {
-		log.Error("the keys of the vault do not open everything; permissions and hooks that need other keys are not used", "error", err)
+		log.Error("the keys of the vault do not open everything; permissions and hooks that need others are not used",
+			"error", err)
 	}
 	installation, err := kept.Installation(ctx)
 	if err != nil {

@@ -50,7 +50,8 @@ func fillForUsers(t *testing.T, w *simulator.World, dsn string) {
 			return s.KeepToken(t.Context(), dispatch.SealedToken{Name: "exchange " + string(user), Owner: user,
 				Sealed: dispatch.Sealed{Key: "1", Text: "sealed-secret"}, Expires: time.Now().Add(time.Hour)})
 		}, func() error {
-			return s.KeepGrant(t.Context(), dispatch.Grant{ID: user.Hash()[:8], Owner: user, Issuer: "i", Kind: "k", Sealed: dispatch.Sealed{Key: "1", Text: "sealed-secret"}, Expires: time.Now().Add(time.Hour)})
+			return s.KeepGrant(t.Context(), dispatch.Grant{ID: user.Hash()[:8], Owner: user, Issuer: "i", Kind: "k",
+				Sealed: dispatch.Sealed{Key: "1", Text: "sealed-secret"}, Expires: time.Now().Add(time.Hour)})
 		})
 	}
 }
@@ -115,8 +116,9 @@ func allRows(t *testing.T, db *sql.DB, text string) (all [][]any) {
 	return all
 }
 
-// TestForget_LeavesNothing: export prints what a user has, without secrets; forget with --cancel deletes it, so that no text of the database names the user,
-// also none of a permission that is to be revoked; and another user has what they had.
+// TestForget_LeavesNothing: export prints what a user has, without secrets; forget with --cancel deletes it, so that no
+// text of the database names the user, also none of a permission that is to be revoked; and another user has what they
+// had.
 func TestForget_LeavesNothing(t *testing.T) {
 	w := startWorld(t)
 	file := configuration(t, w)
@@ -139,7 +141,8 @@ func TestForget_LeavesNothing(t *testing.T) {
 				}
 				tables[o.Table]++
 			}
-			for table, want := range map[string]int{"jobs": 3, "requests": 3, "tasks": 1, "keys": 1, "grants": 1, "tokens": 1, "definitions": 2, "task_costs": 1} {
+			for table, want := range map[string]int{"jobs": 3, "requests": 3, "tasks": 1, "keys": 1, "grants": 1,
+				"tokens": 1, "definitions": 2, "task_costs": 1} {
 				if tables[table] != want {
 					t.Errorf("%d rows of %s exported: %v", tables[table], table, tables)
 				}
@@ -159,7 +162,8 @@ func TestForget_LeavesNothing(t *testing.T) {
 			if left := mentions(t, dsn, forgotten); len(left) != 0 {
 				t.Errorf("left: %v", left)
 			}
-			if left := mentions(t, dsn, dispatch.UserID(w.Credentials.Issuer+" "+forgotten).Hash()); len(left) != 1 || left["revocations"] != 1 {
+			if left := mentions(t, dsn, dispatch.UserID(w.Credentials.Issuer+" "+forgotten).Hash()); len(left) != 1 ||
+				left["revocations"] != 1 {
 				t.Errorf("to be revoked: %v", left)
 			}
 			if after := mentions(t, dsn, remembered); fmt.Sprint(after) != fmt.Sprint(before) {

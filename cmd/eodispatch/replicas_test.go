@@ -106,9 +106,9 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 	}
 }
 
-// TestReplicas_FirstJobsOfUsersAreNotHeld: each user sends one request, to one of two replicas, and either may visit the user's account. With
-// and without permissions from sessions no user is asked to sign in, and all jobs run. A user without any valid token is, and the next
-// request with one continues the job, whichever replica gets it.
+// TestReplicas_FirstJobsOfUsersAreNotHeld: each user sends one request, to one of two replicas, and either may visit
+// the user's account. With and without permissions from sessions no user is asked to sign in, and all jobs run. A user
+// without any valid token is, and the next request with one continues the job, whichever replica gets it.
 func TestReplicas_FirstJobsOfUsersAreNotHeld(t *testing.T) {
 	const users = 30
 	for _, grants := range []string{"false", "true"} {
@@ -117,7 +117,8 @@ func TestReplicas_FirstJobsOfUsersAreNotHeld(t *testing.T) {
 			tables, key := postgres.Database(t), named("k")
 			var replicas []*executable.Program
 			for range 2 {
-				p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key), "EODISPATCH_IDENTITY_SESSION_GRANTS="+grants)...)
+				p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key),
+					"EODISPATCH_IDENTITY_SESSION_GRANTS="+grants)...)
 				t.Cleanup(func() { p.Stop(t) })
 				replicas = append(replicas, p)
 			}
@@ -126,7 +127,8 @@ func TestReplicas_FirstJobsOfUsersAreNotHeld(t *testing.T) {
 				user := fmt.Sprint("user", i)
 				w.IdP.Link(user, user+"-p")
 				all.Go(func() {
-					if _, err := as(w, replicas[i%2].Address, user, nil).submit(t.Context(), openEORequest(w)); err != nil {
+					if _, err := as(w, replicas[i%2].Address, user, nil).submit(t.Context(),
+						openEORequest(w)); err != nil {
 						t.Errorf("%s: %v", user, err)
 					}
 				})

@@ -36,7 +36,8 @@ func TestVault_Rotation(t *testing.T) {
 		t.Errorf("without keys: exit %d:\n%s", code, printed)
 	}
 	environ = append(environ, "EODISPATCH_VAULT_KEYS="+identity.NewKey(wallClock{}.Now()).Reveal())
-	if code, printed := try(t, environ, "vault", "rotate"); code != exitDone || printed != "encrypted with the first key: 0 grants, 0 revocations, 0 secrets of hooks, 0 shared tokens, 0 sessions\n" {
+	if code, printed := try(t, environ, "vault", "rotate"); code != exitDone ||
+		printed != "encrypted with the first key: 0 grants, 0 revocations, 0 secrets of hooks, 0 shared tokens, 0 sessions\n" {
 		t.Errorf("an empty vault: exit %d:\n%s", code, printed)
 	}
 	kept, err := store.Open(t.Context(), database, wallClock{})
@@ -97,7 +98,8 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 			before := w.OpenEO.Oracle.Sum().Starts
 			w.IdP.Logout(simulator.BrokerRealm, "alice")
 
-			if code, printed := try(t, with(second, first), "vault", "rotate"); code != exitDone || !strings.HasPrefix(printed, "encrypted with the first key: 1 grants, ") {
+			if code, printed := try(t, with(second, first), "vault", "rotate"); code != exitDone ||
+				!strings.HasPrefix(printed, "encrypted with the first key: 1 grants, ") {
 				t.Errorf("exit %d:\n%s", code, printed)
 			}
 			if code, printed := try(t, with(second), "doctor"); code != exitDone || strings.Contains(printed, "FAIL") {
@@ -118,7 +120,8 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 				t.Errorf("%+v, %v", task, err)
 			}
 			p.Stop(t)
-			if code, printed := try(t, with(named("third"), second), "vault", "rotate"); code != exitDone || !strings.HasPrefix(printed, "encrypted with the first key: 1 grants, ") {
+			if code, printed := try(t, with(named("third"), second), "vault", "rotate"); code != exitDone ||
+				!strings.HasPrefix(printed, "encrypted with the first key: 1 grants, ") {
 				t.Errorf("the permission was lost: exit %d:\n%s", code, printed)
 			}
 		})
