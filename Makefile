@@ -110,7 +110,7 @@ fuzz:
 	done
 
 bench:
-	@bash test/real/install.sh shapely world-atlas
+	@bash test/real/install.sh shapely world-atlas openeo-0.53
 	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./events ./deploy/image ./test/real
 	@go test -p 1 -run '^$$' -bench Performance -benchtime 1s ./telemetry ./tracing
 

@@ -387,7 +387,11 @@ func TestHandleSignIn_ResumesWaitingJobs(t *testing.T) {
 		p := &script{}
 		with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
 			h.tokens.set(failure(dispatch.SignInRequired))
+			begun := time.Now()
 			r := h.accept(t)
+			if took := time.Since(begun); took > 100*time.Millisecond {
+				t.Errorf("the submission was answered %v after it was known that the owner must sign in", took)
+			}
 			if r.Status != dispatch.Accepted || r.Attention != dispatch.NeedsSignIn || r.Notice != "because" || p.submits.Load() != 0 {
 				t.Errorf("%s %q %q after %d submits", r.Status, r.Attention, r.Notice, p.submits.Load())
 			}

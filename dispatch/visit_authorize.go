@@ -105,6 +105,7 @@ func (v *visit) blockAccount(ctx context.Context) error {
 			return err
 		}
 	}
+	v.broker.saved.all()                // submissions that wait for their jobs are answered with the reason
 	if v.backend.Access == AccessUser { // the reason shows on all waiting jobs of the user
 		v.broker.notifyUser(UserID(v.account.Identity()))
 	}

@@ -1,7 +1,7 @@
 // Package upstream sends HTTP requests to servers of others: platforms, identity providers, and hosts that users name.
 //
 // It is the only place that decides which servers may be contacted, which server receives a token, how large a response
-// may be, and which [dispatch.Kind] a failure has. It never repeats a request that has an effect.
+// may be, and which [dispatch.Kind] a failure has. It repeats a request that has an effect only if the server did certainly not process it.
 package upstream
 
 import (

@@ -148,7 +148,7 @@ func (d *distance) bound(n int) time.Duration {
 // statuses reports how long a task waits for fresh statuses of its jobs, which are read by a listing, once the broker's own are too old.
 func (d *distance) statuses(b *testing.B, task int64, report func(string, time.Duration, time.Duration, time.Duration, string)) {
 	pages, broker := 0, time.Duration(0)
-	for end := time.Now().Add(30 * time.Second); pages == 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); pages == 0 && time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		before := d.listings()
 		broker = took(func() { d.client.must(b, http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", task), nil, nil) })
 		pages = d.listings() - before
@@ -188,7 +188,7 @@ func (d *distance) results(b *testing.B, report func(string, time.Duration, time
 		d.client.must(b, http.MethodGet, fmt.Sprintf("/unit_jobs/%d", j.ID), nil, &j)
 	}
 	path := d.api() + "/jobs/" + d.submit(b, d.steps) + "/results"
-	time.Sleep(100 * time.Millisecond) // until it has finished
+	<-time.After(100 * time.Millisecond) // it runs for a millisecond
 	var broker, bare []time.Duration
 	for range 10 {
 		broker = append(broker, took(func() { d.client.must(b, http.MethodGet, fmt.Sprintf("/unit_jobs/%d/results", j.ID), nil, nil) }))
@@ -206,7 +206,7 @@ func (d *distance) begun() int {
 
 // await waits until n jobs have started.
 func (d *distance) await(b *testing.B, n int) {
-	for end := time.Now().Add(5 * time.Minute); d.begun() < n; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); d.begun() < n; <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			b.Fatalf("%d of %d jobs started within five minutes", d.begun(), n)
 		}

@@ -199,7 +199,7 @@ func serveFrames(c *tls.Conn, h http.Handler, serve func(f *frames, r *http.Requ
 			serve(f, r, stream, func() { f.answer(h, r, stream) })
 		}
 	}
-	time.Sleep(time.Second) // so that it does not reset the connection
+	<-time.After(time.Second) // so that it does not reset the connection
 }
 
 func request(f *http2.MetaHeadersFrame) *http.Request {
@@ -251,9 +251,9 @@ func TestClosing_NothingTwiceNothingLost(t *testing.T) {
 var fewAtOnce = make(chan struct{}, 4)
 
 func (c closing) play(t *testing.T, ogc bool) {
-	tasks, values := 2, 100
+	tasks, values, within := 2, 100, 10*time.Minute
 	if *full {
-		tasks, values = 10, 200
+		tasks, values, within = 10, 200, 30*time.Minute
 	}
 	fewAtOnce <- struct{}{}
 	defer func() { <-fewAtOnce }()
@@ -276,10 +276,10 @@ func (c closing) play(t *testing.T, ogc bool) {
 		if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(c.pause)
+		<-time.After(c.pause)
 	}
 	var finished, unknown int
-	if !until(10*time.Minute, func() bool {
+	if !until(within, func() bool {
 		finished, unknown = 0, 0
 		for _, r := range rowsOf(t, db) {
 			switch {

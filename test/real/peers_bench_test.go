@@ -43,7 +43,7 @@ func BenchmarkPerformanceOfPeers(b *testing.B) {
 	fmt.Fprintln(table, "100 jobs at an openEO platform 40 ms away\tuntil all have started")
 	started := func() int { return platform.Oracle.Sum().Starts }
 	until := func(n int) {
-		for end := time.Now().Add(5 * time.Minute); started() < n; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); started() < n; <-time.After(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				b.Fatalf("%d of %d jobs started", started(), n)
 			}
