@@ -12,6 +12,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 )
 
 // failing has a task with many jobs that failed.
@@ -30,6 +31,13 @@ func (b failing) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dis
 	}
 }
 
+// alone is a server with no other requests.
+type alone struct{ facade.Server }
+
+func (alone) InTurns(_ context.Context, _ dispatch.UserID, jobs iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error] {
+	return jobs
+}
+
 // TestFailures_AreReadInPages: the log of a task with many failures costs the memory of a page, and its pages have each failure once, in order.
 func TestFailures_AreReadInPages(t *testing.T) {
 	const n = 3*longestLog + 17
@@ -39,7 +47,7 @@ func TestFailures_AreReadInPages(t *testing.T) {
 	}
 	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { b.jobs[i], b.jobs[j] = b.jobs[j], b.jobs[i] })
 	f := New(Config{Broker: b})
-	r := &request{Request: httptest.NewRequest("GET", "/", nil)}
+	r := &request{Request: httptest.NewRequest("GET", "/", nil), Server: alone{}}
 	next, at := 1, logPlace{}
 	for next <= n {
 		all, err := f.failuresOf(r, 1, at)
@@ -61,7 +69,7 @@ func TestTotals_AreReadOnce(t *testing.T) {
 	for i := range b.jobs {
 		b.jobs[i].Costs = new(2.0)
 	}
-	f, r := New(Config{Broker: b}), &request{Request: httptest.NewRequest("GET", "/", nil)}
+	f, r := New(Config{Broker: b}), &request{Request: httptest.NewRequest("GET", "/", nil), Server: alone{}}
 	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Updated: time.Unix(1, 0)}, Counts: dispatch.Counts{dispatch.Finished: 3}}
 	read := func(reads int, costs float64) {
 		t.Helper()
