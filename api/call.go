@@ -116,7 +116,11 @@ func (a *api) track(next http.Handler) http.Handler {
 		defer func() {
 			broken := a.recoverPanic(c, r, recover())
 			a.OnServed(routeOf(r), r.Method, c.status, time.Since(begin))
-			a.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method),
+			level := slog.LevelInfo
+			if routeOf(r) == "/health" && c.status < http.StatusInternalServerError {
+				level = slog.LevelDebug // orchestrators and load balancers ask every few seconds
+			}
+			a.Log.LogAttrs(r.Context(), level, "request", slog.String("method", r.Method),
 				slog.String("route", routeOf(r)), slog.Int("status", c.status), slog.Duration("duration", time.Since(begin)),
 				slog.String("user", pseudonym(c.caller.User)), slog.Bool("broken", broken))
 			traced(routeOf(r), c.status)

@@ -355,3 +355,21 @@ func TestRoute_SlashAtTheEnd(t *testing.T) {
 	failed(t, ask(h, "GET", "/job_status/", ""), 426, "UPGRADE_REQUIRED")
 	decode[any](t, ask(h, "DELETE", "/unit_jobs/1/", ""), 200)
 }
+
+// Probes of orchestrators are no lines of the log, unless they fail.
+func TestLog_LeavesOutProbes(t *testing.T) {
+	w := newWorld()
+	c := w.config()
+	var out strings.Builder
+	c.Log = slog.New(slog.NewJSONHandler(&out, nil))
+	h := New(c)
+	ask(h, "GET", "/health", "", "Authorization", "")
+	if out.Len() > 0 {
+		t.Errorf("a probe that succeeds: %s", &out)
+	}
+	w.down = &dispatch.Error{Kind: dispatch.Unavailable}
+	ask(h, "GET", "/health", "", "Authorization", "")
+	if !strings.Contains(out.String(), `"route":"/health","status":503`) {
+		t.Errorf("a probe that fails: %s", &out)
+	}
+}

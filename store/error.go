@@ -20,6 +20,7 @@ const (
 	silent   = "The database does not answer."
 	full     = "The database's disk is full."
 	readOnly = "The database cannot be written."
+	crowded  = "The database accepts no more connections."
 )
 
 // fail converts an error into a *dispatch.Error. An error that already is one stays as it is.
@@ -82,6 +83,8 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 		return dispatch.Unavailable, readOnly
 	case strings.HasPrefix(state, "28"), state == "3D000":
 		return dispatch.Misconfigured, "The database refuses us: its name, the user or the password is wrong."
+	case state == "53300":
+		return dispatch.Unavailable, crowded
 	case state == "25P03", strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"), deadlock(state):
 		return dispatch.Unavailable, silent
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,9 @@ import (
 // Sizes of the connection pools for visits, for locks, and for Ping. The pools for clients' writes and for clients' reads have
 // pool_max_conns connections each; default: the number of CPUs, and at least 4.
 const visiting, locking, pinging = 8, 6, 2
+
+// listening is how many connections are opened for notifications, outside of the pools.
+const listening = 2
 
 // postgresPools are the names of the pools, in the order in which they are opened.
 var postgresPools = []string{"write", "read", "visit", "locks", "ping"}
@@ -100,10 +104,23 @@ func (p *pools) config(dsn string) (*pgxpool.Config, error) {
 	if p.pooled && !strings.Contains(dsn, "default_query_exec_mode") {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
+	if c.ConnConfig.RuntimeParams["application_name"] == "" {
+		c.ConnConfig.RuntimeParams["application_name"] = p.applicationName()
+	}
 	c.ConnConfig.DialFunc = dialer(c.ConnConfig.ConnectTimeout)
 	c.AfterConnect = setUpSession
 	c.ConnConfig.Tracer = deadlines{demoted: p.reset}
 	return c, nil
+}
+
+// applicationName names the connections of the next pool in pg_stat_activity: by the machine of the replica, and the pool.
+func (p *pools) applicationName() string {
+	host, _ := os.Hostname() // without one, the name says less
+	name := "eodispatch " + host
+	if len(p.all) < len(postgresPools) {
+		name += " " + postgresPools[len(p.all)]
+	}
+	return name[:min(len(name), 63)] // longer names are cut by the server, with a notice
 }
 
 // leadsToPooler reports whether an address leads to a pooler, such as pgbouncer, instead of a server: the process that a pooler names when it is
@@ -178,4 +195,21 @@ const selectNow = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 A
 func postgresNow(ctx context.Context, db query.DBTX) (us int64, err error) {
 	err = db.QueryRowContext(ctx, selectNow).Scan(&us)
 	return us, err
+}
+
+// Connections returns how many connections one process opens at most, and how many the server allows its user at once, for all
+// processes together; 0 for a server that is not known, such as a pooler, and for SQLite.
+func (s *Store) Connections(ctx context.Context) (own, allowed int, err error) {
+	if s.pools == nil || s.pooled {
+		return 0, 0, nil
+	}
+	own = listening
+	for _, p := range s.pools.all {
+		own += int(p.Stat().MaxConns())
+	}
+	err = s.ping.QueryRowContext(ctx, `SELECT least(
+		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+		(SELECT NULLIF(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
+		(SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database()))`).Scan(&allowed)
+	return own, allowed, fail("Connections", err)
 }

@@ -13,7 +13,7 @@ import (
 // BenchmarkPerformanceOfAJob measures what the metrics cost of a job's life: its acceptance, a token, a visit, its requests to the platform, its
 // changes, and ten requests of its user.
 func BenchmarkPerformanceOfAJob(b *testing.B) {
-	seen := New("1")
+	seen := New("1", "")
 	visit := seen.Visits(func(context.Context, dispatch.Lease) error { return nil })
 	steps := []dispatch.Job{{Account: "p/shared", Phase: dispatch.Waiting}, {Account: "p/shared", Phase: dispatch.Creating}, {Account: "p/shared", Phase: dispatch.Started},
 		{Account: "p/shared", Phase: dispatch.Ended, Status: dispatch.Finished}}

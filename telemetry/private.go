@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // ServeOperators adds an interface for operators, below /operator/.
@@ -92,8 +95,8 @@ func (r *readiness) get() (reason string, check func(context.Context) error) {
 // ServeHTTP answers 200, or 503 with the reason.
 func (r *readiness) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	reason, check := r.get()
-	if reason == "" && check(request.Context()) != nil {
-		reason = "the database does not answer"
+	if reason == "" {
+		reason = failureOf(check(request.Context()))
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -103,6 +106,18 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	_, _ = fmt.Fprintln(w, "ready")
+}
+
+// failureOf returns why the database does not serve, without what its driver says; "" if it does.
+func failureOf(err error) string {
+	e, known := errors.AsType[*dispatch.Error](err)
+	switch {
+	case err == nil:
+		return ""
+	case known && e.Database && e.Text != "":
+		return strings.ToLower(e.Text[:1]) + strings.TrimSuffix(e.Text[1:], ".")
+	}
+	return "the database does not answer"
 }
 
 var readyDesc = description("ready", "1 if the process has started and is not stopping; whether the database answers is asked at /ready only.")

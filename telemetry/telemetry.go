@@ -55,7 +55,7 @@ var (
 )
 
 // New returns a Telemetry for a program of the given version. The process is not ready yet.
-func New(version string) *Telemetry {
+func New(version, commit string) *Telemetry {
 	t := &Telemetry{registry: prometheus.NewRegistry()}
 	t.readiness.reason = "starting"
 	t.requests = counters("http_requests_total", "Requests served, by route; route \"\" stands for paths that have none.", "route", "method", "code")
@@ -76,11 +76,38 @@ func New(version string) *Telemetry {
 		t.removed.WithLabelValues(kind)
 	}
 	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held", Help: "Accounts that this process visits now."})
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The program; the value is 1."}, []string{"version", "goversion"})
-	build.WithLabelValues(version, runtime.Version()).Set(1)
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The program; the value is 1."}, []string{"version", "commit", "goversion"})
+	build.WithLabelValues(version, commit, runtime.Version()).Set(1)
 	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain, t.costs, t.asked, t.askedDuration, t.tokens, t.hookTries,
 		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return t
+}
+
+// Offer begins the counters of platforms, and all others whose labels are known, at zero: a rate sees an increase only of what existed before.
+func (t *Telemetry) Offer(platforms []string) {
+	for _, p := range platforms {
+		for _, each := range []*prometheus.CounterVec{t.accepted, t.uncertain, t.costs} {
+			each.WithLabelValues(p)
+		}
+		for _, s := range []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled} {
+			t.ended.WithLabelValues(p, string(s))
+		}
+		for _, phase := range []string{"wait", "total"} {
+			t.jobDuration.WithLabelValues(p, phase)
+		}
+		for _, op := range []string{"create", "start", "status", "list", "cancel", "remove", "call"} {
+			t.asked.WithLabelValues(p, op, outcome(nil))
+			t.askedDuration.WithLabelValues(p, op)
+		}
+		t.retries.WithLabelValues(p, orNone(""))
+		t.tokens.WithLabelValues(p, outcome(nil))
+	}
+	for _, arrived := range []string{"ok", "failed"} {
+		t.hookTries.WithLabelValues(arrived)
+	}
+	t.visits.WithLabelValues(outcome(nil))
+	t.requests.WithLabelValues("/unit_jobs", "POST", "201")
+	t.requestDuration.WithLabelValues("/unit_jobs")
 }
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {

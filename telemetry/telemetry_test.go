@@ -53,7 +53,7 @@ func ours(body string) string {
 
 // full returns a Telemetry in which every metric has a value.
 func full() *Telemetry {
-	seen := New("1.2.3")
+	seen := New("1.2.3", "")
 	account := dispatch.Account("p/https://idp.example/realm ann")
 	created := time.Unix(1_000_000, 0)
 	seen.RequestServed("/unit_jobs/{id}", "GET", 200, 30*time.Millisecond)
@@ -160,7 +160,7 @@ func TestMetrics_FollowTheRulesOfPrometheus(t *testing.T) {
 }
 
 func TestVisits_CountPanics(t *testing.T) {
-	seen := New("1")
+	seen := New("1", "")
 	func() {
 		defer func() { _ = recover() }()
 		_ = seen.Visits(func(context.Context, dispatch.Lease) error { panic("adapter") })(t.Context(), dispatch.Lease{})
@@ -169,7 +169,7 @@ func TestVisits_CountPanics(t *testing.T) {
 }
 
 func TestReady_SaysWhyNot(t *testing.T) {
-	seen := New("1")
+	seen := New("1", "")
 	var database error
 	for _, step := range []struct {
 		does   func()
@@ -180,6 +180,9 @@ func TestReady_SaysWhyNot(t *testing.T) {
 		{func() { seen.NotReady("the database does not answer") }, 503, "not ready: the database does not answer\n"},
 		{func() { seen.Ready(func(context.Context) error { return database }) }, 200, "ready\n"},
 		{func() { database = errors.New("gone: password secret") }, 503, "not ready: the database does not answer\n"},
+		{func() {
+			database = &dispatch.Error{Kind: dispatch.Unavailable, Text: "The database accepts no more connections.", Database: true, Err: errors.New("secret")}
+		}, 503, "not ready: the database accepts no more connections\n"},
 		{func() { database = nil }, 200, "ready\n"},
 		{func() { seen.NotReady("stopping") }, 503, "not ready: stopping\n"},
 	} {
@@ -194,7 +197,7 @@ func TestReady_SaysWhyNot(t *testing.T) {
 }
 
 func TestPrivateListener_ServesProfiles(t *testing.T) {
-	if status, body := get(t, New("1"), "/debug/pprof/goroutine?debug=1"); status != 200 || !strings.Contains(body, "goroutine profile") {
+	if status, body := get(t, New("1", ""), "/debug/pprof/goroutine?debug=1"); status != 200 || !strings.Contains(body, "goroutine profile") {
 		t.Errorf("%d %s", status, body)
 	}
 }
@@ -242,7 +245,7 @@ func TestCensus_OfOneProcess(t *testing.T) {
 		var stops []context.CancelFunc
 		var running sync.WaitGroup
 		for range 3 {
-			seen := New("1")
+			seen := New("1", "")
 			ctx, stop := context.WithCancel(t.Context())
 			running.Go(func() { seen.RunCensus(ctx, shared, []*dispatch.Backend{{Name: "p"}}, slog.New(slog.DiscardHandler)) })
 			all, stops = append(all, seen), append(stops, stop)
@@ -288,7 +291,7 @@ func TestCensus_TakesLittleOfTheTime(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			New("1").RunCensus(ctx, shared, nil, slog.New(slog.DiscardHandler))
+			New("1", "").RunCensus(ctx, shared, nil, slog.New(slog.DiscardHandler))
 		}()
 		time.Sleep(10000 * time.Second)
 		stop()
@@ -297,6 +300,32 @@ func TestCensus_TakesLittleOfTheTime(t *testing.T) {
 			t.Errorf("%d counts of a second in 10,000 s", shared.counts)
 		}
 	})
+}
+
+// Every counter of the table that a process has itself exists before anything happened, so that rates see the first increase.
+func TestMetrics_OfAnIdleProcess(t *testing.T) {
+	document, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := New("1", "")
+	idle.Offer([]string{"p", "q"})
+	idle.Observe(Process{Unsaved: func() int { return 0 }, Streams: func() int { return 0 }, Pools: func() []Pool { return []Pool{{Name: "visit"}} },
+		Refusals: func() map[string]int64 { return nil }})
+	body, counters := scrape(t, idle), 0
+	for _, row := range regexp.MustCompile("(?m)^\\| `(eodispatch_[a-z_]+)`.*$").FindAllStringSubmatch(string(document), -1) {
+		if strings.Contains(row[0], "*one*") || strings.Contains(row[0], "absent on SQLite") || row[1] == "eodispatch_budget_refusals_total" { // of bounds that were exceeded
+			continue
+		}
+		if counters++; !strings.Contains(body, "\n"+row[1]+"{") && !strings.Contains(body, "\n"+row[1]+" ") && !strings.Contains(body, "\n"+row[1]+"_count{") {
+			t.Errorf("%s is absent", row[1])
+		}
+	}
+	if counters < 15 {
+		t.Errorf("the document has %d rows of a process itself", counters)
+	}
+	expect(t, idle, `eodispatch_jobs_total{outcome="failed",platform="q"} 0`, `eodispatch_hook_tries_total{outcome="failed"} 0`,
+		`eodispatch_tokens_total{outcome="ok",platform="p"} 0`)
 }
 
 // TestMetrics_AreDescribed compares the metrics with docs/operations.md: each is there, and no other.

@@ -123,6 +123,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	handler := api.New(served)
 	process.Streams = handler.Streams
 	seen.Observe(process)
+	seen.Offer(namesOf(backends))
 	seen.ServeOperators(operator.Handler(operator.Config{Store: kept, Key: kept.OperatorKey(), End: b.EndJob, Hurry: work.Hurry, Platforms: namesOf(backends), Log: log}))
 	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings), seen: seen, lost: lost, past: past, sender: sender,
 		keepPast: settings.Operator.History, log: log, handler: handler}, nil

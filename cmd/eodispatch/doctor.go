@@ -46,6 +46,14 @@ type check struct {
 	advice string // what to do if the check fails
 }
 
+// withAdvice is an error with what to do about it, in place of the advice of the check.
+type withAdvice struct {
+	error
+	advice string
+}
+
+func (e withAdvice) Unwrap() error { return e.error }
+
 // withoutUnproven adapts a check that has no unverified part.
 func withoutUnproven(ask func(context.Context) error) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) { return "", ask(ctx) }
@@ -127,6 +135,9 @@ func diagnose(ctx context.Context, checks []check, within time.Duration) []findi
 			defer cancel()
 			findings[i] = finding{name: c.name, advice: c.advice}
 			findings[i].unproven, findings[i].err = c.ask(ctx)
+			if own, has := errors.AsType[withAdvice](findings[i].err); has {
+				findings[i].advice = own.advice
+			}
 		})
 	}
 	all.Wait()
@@ -263,7 +274,13 @@ func askDatabase(ctx context.Context, settings *config.Config) error {
 	if err == nil {
 		err = identity.Readable(ctx, s, ring)
 	}
-	return errors.Join(s.Ping(ctx), err)
+	if silent := s.Ping(ctx); silent != nil {
+		return silent
+	}
+	if err != nil {
+		return withAdvice{err, "put the keys with which the database was encrypted back into `vault.keys` (EODISPATCH_VAULT_KEYS)"}
+	}
+	return nil
 }
 
 // askPlatform probes a platform with the token of its shared account. With access "user" no token is available here, so the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -30,10 +31,19 @@ type losses struct {
 	known    atomic.Pointer[store.Durability]
 }
 
+// tooManyConnections says that the database allows fewer connections than a process opens at most.
+func tooManyConnections(own, allowed int) string {
+	return fmt.Sprintf("one process opens up to %d connections, and the database allows its user %d for all processes together: raise max_connections "+
+		"of the server, or the limit of the role or the database, or lower pool_max_conns in the address", own, allowed)
+}
+
 // watch asks the database until ctx is done.
 func (l *losses) watch(ctx context.Context) {
 	if pooled, direct := l.database.BehindPooler(); pooled && !direct {
 		l.log.WarnContext(ctx, poolerWithoutDirect)
+	}
+	if own, allowed, err := l.database.Connections(ctx); err == nil && own > allowed { // an outage is logged elsewhere
+		l.log.WarnContext(ctx, tooManyConnections(own, allowed))
 	}
 	again := time.NewTicker(lossesEvery)
 	defer again.Stop()
@@ -80,6 +90,9 @@ func lossesOf(ctx context.Context, settings *config.Config) (notes []string) {
 	defer kept.Close()
 	if pooled, _ := kept.BehindPooler(); pooled && settings.Direct == "" {
 		notes = append(notes, poolerWithoutDirect)
+	}
+	if own, allowed, err := kept.Connections(ctx); err == nil && own > allowed {
+		notes = append(notes, tooManyConnections(own, allowed))
 	}
 	found, err := kept.Durability(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -150,25 +151,62 @@ func versionCommandLine(c console) *cobra.Command {
 
 // versionLine returns what the program is: its version, and whether it contains the page.
 func versionLine() string {
+	page := "with the page"
 	if web.Page() == nil {
-		return "eodispatch " + ownVersion() + " (without the page, which make build adds)"
+		page = "without the page, which make build adds"
 	}
-	return "eodispatch " + ownVersion() + " (with the page)"
+	if commit := ownCommit(); commit != "" {
+		page += ", commit " + commit
+	}
+	return "eodispatch " + ownVersion() + " (" + page + ")"
 }
 
-// ownVersion returns the version of the release, or the commit that was built.
+// ownVersion returns the version of the release, or else the commit that was built.
 func ownVersion() string {
-	if version != "" {
-		return version
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(version, info)
+}
+
+// ownCommit returns the commit that was built, with its time; "": it is not known.
+func ownCommit() string {
+	info, _ := debug.ReadBuildInfo()
+	return commitOf(info)
+}
+
+// versionOf returns the version that was set, or else one that names the commit, so that two builds without a version can be told apart.
+func versionOf(set string, info *debug.BuildInfo) string {
+	revision, _, modified := vcsOf(info)
+	switch {
+	case set != "":
+		return set
+	case revision == "":
+		return "0.0.0-unknown"
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	return "0.0.0-" + revision[:min(12, len(revision))] + modified
+}
+
+func commitOf(info *debug.BuildInfo) string {
+	revision, when, modified := vcsOf(info)
+	if revision == "" {
+		return ""
+	}
+	return strings.TrimSpace(revision + modified + " " + when)
+}
+
+// vcsOf returns the commit that was built, its time, and "-dirty" if files were changed after it.
+func vcsOf(info *debug.BuildInfo) (revision, when, modified string) {
+	if info == nil {
+		return "", "", ""
 	}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "0.0.0-" + s.Value[:min(12, len(s.Value))]
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.time":
+			when = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "-dirty"
 		}
 	}
-	return "0.0.0"
+	return revision, when, modified
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -49,10 +50,15 @@ func (s *serveCommand) Run(c console) error {
 	for _, p := range verifiersOf(settings) {
 		log.Info("accepting tokens", "issuer", p.Issuer, "audience", p.Audience, "clients", p.Clients)
 	}
-	return serveOn(ctx, net.Listen, settings, again, level, log, func(address string) {
-		log.Info("serving", "address", address, "version", ownVersion(),
+	err = serveOn(ctx, net.Listen, settings, again, level, log, func(address string) {
+		log.Info("serving", "address", address, "version", ownVersion(), "commit", ownCommit(),
 			"submitted_as_created", settings.Compat.SubmittedAsCreated, "object_as_string", settings.Compat.ObjectAsString)
 	})
+	if exitCode(err, io.Discard) == exitFailed { // in the format of the log, which programs may read
+		log.Error("ended by an error", "error", explained(err))
+		return errSaid
+	}
+	return err
 }
 
 // serve runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with the
@@ -64,7 +70,7 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 // serveOn is serve with a function that opens the port, and with settings that replace the present ones when they come, and the
 // level of the log, which they change.
 func serveOn(ctx context.Context, open opener, settings *config.Config, again <-chan *config.Config, level *slog.LevelVar, log *slog.Logger, ready func(address string)) (err error) {
-	seen := telemetry.New(ownVersion())
+	seen := telemetry.New(ownVersion(), ownCommit())
 	private, err := listenPrivately(settings.Telemetry, seen, log)
 	if err != nil {
 		return err
