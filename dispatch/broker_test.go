@@ -421,11 +421,11 @@ func TestVisit_RefusedTokensBlockTheAccount(t *testing.T) {
 	for access, want := range map[dispatch.Access]dispatch.Attention{
 		dispatch.AccessUser: dispatch.NeedsSignIn, dispatch.AccessShared: dispatch.NeedsOperator} {
 		var refuse atomic.Int32
-		p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 			if refuse.Add(-1) >= 0 {
 				return dispatch.SubmitResult{}, failure(dispatch.SignInRequired)
 			}
-			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
+			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		}}
 		with(t, access, p, func(t *testing.T, h *testBroker) {
 			refuse.Store(1)
