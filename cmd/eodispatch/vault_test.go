@@ -57,7 +57,8 @@ func TestVault_PostgreSQLNeedsKeysToActAsUsers(t *testing.T) {
 	w := startWorld(t)
 	environ := append(deployed(w, asUser, asUser), "EODISPATCH_DATABASE="+postgres.Database(t))
 	code, printed := try(t, environ, "serve")
-	if code != exitUsage || !strings.Contains(printed, "vault.keys: is missing: access: user on PostgreSQL needs a key") {
+	if code != exitUsage ||
+		!strings.Contains(printed, "vault.keys: is missing: USER_CREDENTIALS in BACKENDS on PostgreSQL needs a key") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 }
