@@ -479,7 +479,7 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		{append(ndvi, "-p", "box=@box.json"), exitUsage, "the service has no such parameter; it has: bbox"},
 		{append(ndvi, "-p", "bbox=@box.json", "--time", "2024/2025"), exitUsage, "no parameter of the type date-interval"},
 		{append(ndvi, "--grid", "20x20km"), exitUsage, "--grid needs --area"},
-		{ndvi, exitFailed, "parameters.bbox"},
+		{ndvi, exitFailed, `parameter "bbox" (bounding-box) is required`},
 		{append(ndvi, "-p", "bbox=@box.json", "--also", "ndvi_composite"), exitUsage, "--also is for tasks"},
 		{append(ndvi, "--area", "5,51,5.5,51.5", "--grid", "20x20km", "--also", "ndvi_composite"), exitFailed, "have different parameters"},
 		{[]string{"run", "ndvi", "--platform", "nowhere"}, exitUsage, "there are: simulated-openeo, simulated-ogc"},
