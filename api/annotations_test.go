@@ -159,8 +159,8 @@ func TestSieve_OfAList(t *testing.T) {
 	}
 }
 
-// A filter by a service of the catalogue selects what runs at any of the platforms that offer it, in any spelling of their addresses, and nothing of the same
-// name in another namespace.
+// A filter by a service of the catalogue selects what runs at any of the platforms that offer it, in any spelling of
+// their addresses, and nothing of the same name in another namespace.
 func TestSieve_ServiceAtSeveralPlatforms(t *testing.T) {
 	w := newWorld()
 	c := w.config()
@@ -171,18 +171,25 @@ func TestSieve_ServiceAtSeveralPlatforms(t *testing.T) {
 		Also: []catalogue.Home{{Label: dispatch.OGCProcess, Service: second, Platform: "ogc"}}}}
 	h := New(c)
 	spelled := dispatch.Service{Endpoint: "https://OGC.example.org:443/", Namespace: &area, Application: "ndvi"}
-	for i, s := range []dispatch.Service{first, second, spelled, {Endpoint: second.Endpoint, Namespace: &other, Application: "ndvi"}, {Endpoint: second.Endpoint, Application: "ndvi"}} {
+	for i, s := range []dispatch.Service{first, second, spelled,
+		{Endpoint: second.Endpoint, Namespace: &other, Application: "ndvi"},
+		{Endpoint: second.Endpoint, Application: "ndvi"}} {
 		id := dispatch.JobID(i + 1)
-		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: fmt.Sprint("job ", id), Service: s}, Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared",
-			Status: dispatch.Finished, Phase: dispatch.Ended, Created: moment.Add(time.Duration(i) * time.Second), Updated: moment}}
+		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: fmt.Sprint("job ", id), Service: s},
+			Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared",
+				Status: dispatch.Finished, Phase: dispatch.Ended, Created: moment.Add(time.Duration(i) * time.Second),
+				Updated: moment}}
 	}
 	fire := dispatch.Service{Endpoint: "https://ogc.example.org", Application: "fire"}
 	for i, homes := range [][]dispatch.Home{{{Service: fire}, {Service: second}}, {{Service: fire}}} {
 		id := dispatch.TaskID(i + 1)
-		w.tasks[id] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1}, Task: dispatch.Task{ID: id, Owner: anna, Account: "cdse/shared",
-			Request: dispatch.Request{Title: fmt.Sprint("task ", id), Service: fire, Homes: homes}, Created: moment.Add(time.Hour)}}
+		w.tasks[id] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1},
+			Task: dispatch.Task{ID: id, Owner: anna, Account: "cdse/shared",
+				Request: dispatch.Request{Title: fmt.Sprint("task ", id), Service: fire, Homes: homes},
+				Created: moment.Add(time.Hour)}}
 	}
-	for query, want := range map[string]string{"service=ndvi": "[task 1 job 3 job 2 job 1]", "service=fire": "[task 2 task 1]"} {
+	for query, want := range map[string]string{"service=ndvi": "[task 1 job 3 job 2 job 1]",
+		"service=fire": "[task 2 task 1]"} {
 		if titles, _ := titlesIn(t, h, "/jobs_status?"+query); fmt.Sprint(titles) != want {
 			t.Errorf("%s: %v, want %s", query, titles, want)
 		}
@@ -226,8 +233,10 @@ func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 	}
 	for i := range 3 {
 		id := dispatch.TaskID(i + 1)
-		w.tasks[id] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1}, Task: dispatch.Task{ID: id, Owner: anna, Account: "cdse/shared",
-			Request: dispatch.Request{Title: fmt.Sprint("rare task ", i)}, Created: moment.Add(time.Duration(i) * mostSifted * time.Second)}}
+		w.tasks[id] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1},
+			Task: dispatch.Task{ID: id, Owner: anna, Account: "cdse/shared",
+				Request: dispatch.Request{Title: fmt.Sprint("rare task ", i)},
+				Created: moment.Add(time.Duration(i) * mostSifted * time.Second)}}
 	}
 	titles, pages := titlesIn(t, h, "/jobs_status?title=rare&limit=2")
 	want := fmt.Sprint([]string{"rare task 2", fmt.Sprint("rare ", 2*mostSifted), "rare task 1", fmt.Sprint("rare ", mostSifted), "rare task 0", "rare 0"})

@@ -136,7 +136,8 @@ func (s facadeServer) Key(r *http.Request, body []byte) (dispatch.Key, error) {
 	return key, nil
 }
 
-func (s facadeServer) InTurns(ctx context.Context, u dispatch.UserID, all iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error] {
+func (s facadeServer) InTurns(ctx context.Context, u dispatch.UserID,
+	all iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error] {
 	return func(yield func(dispatch.Record, error) bool) {
 		turn := heavyTurn{work: s.a.heavy, user: u}
 		defer turn.releaseTurn()

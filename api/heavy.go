@@ -97,7 +97,8 @@ func (t *heavyTurn) count(ctx context.Context, n int) error {
 // readCost is how many bytes each element of a list counts that is read, whether or not it is written.
 const readCost = 512
 
-// inTurns returns a list whose reading counts as work of the turn. It is for lists of which many elements may be read and few are written.
+// inTurns returns a list whose reading counts as work of the turn. It is for lists of which many elements may be read
+// and few are written.
 func inTurns[T any](ctx context.Context, t *heavyTurn, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range all {

@@ -74,8 +74,8 @@ func TestHeavyWork_LeavesACore(t *testing.T) {
 	})
 }
 
-// Requests that read many jobs and write few, as those with filters do, take turns as well: they read nothing more while others have the turn, and short
-// requests go on.
+// Requests that read many jobs and write few, as those with filters do, take turns as well: they read nothing more
+// while others have the turn, and short requests go on.
 func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
@@ -83,11 +83,15 @@ func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
 	h.(*api).heavy = newHeavyWork(2)
 	for i := range 2_000 {
 		id := dispatch.JobID(i + 1)
-		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: "common"}, Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared",
-			Task: dispatch.TaskID(i % 2), Number: i, Status: dispatch.Finished, Phase: dispatch.Ended, Created: moment.Add(time.Duration(i) * time.Second), Updated: moment}}
+		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: "common"},
+			Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared",
+				Task: dispatch.TaskID(i % 2), Number: i, Status: dispatch.Finished, Phase: dispatch.Ended,
+				Created: moment.Add(time.Duration(i) * time.Second), Updated: moment}}
 	}
-	w.tasks[1] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1000}, Task: dispatch.Task{ID: 1, Owner: anna, Account: "cdse/shared", Created: moment}}
-	for _, path := range []string{"/jobs_status?title=rare", "/upscale_tasks/1?title=rare", "/upscale_tasks/1?labels=a%3Db", "/upscale_tasks/1/platforms",
+	w.tasks[1] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1000},
+		Task: dispatch.Task{ID: 1, Owner: anna, Account: "cdse/shared", Created: moment}}
+	for _, path := range []string{"/jobs_status?title=rare", "/upscale_tasks/1?title=rare",
+		"/upscale_tasks/1?labels=a%3Db", "/upscale_tasks/1/platforms",
 		"/upscale_tasks/1/dimensions", "/upscale_tasks/1/tiles", "/upscale_tasks/1/provenance"} {
 		release, err := h.(*api).heavy.acquire(t.Context(), bert)
 		if err != nil {

@@ -187,13 +187,15 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	}
 	part := &listPart{to: q.at}
 	nt, nj := part.merge(tasks, jobs, q)
-	written := toWrite(jobs.list[:nj], q.after(q.at.Job), func(r *renderer, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-		if q.sifts() {
-			p.Limit = 0
-		}
-		last := dispatch.Page{After: part.to.Job, Oldest: q.oldest}
-		return q.only(upTo(inTurns(r.ctx, &r.turn, a.Broker.Jobs(r.ctx, t.user, p)), func(j dispatch.Record) bool { return last.Follows(j.Place()) }))
-	})
+	written := toWrite(jobs.list[:nj], q.after(q.at.Job),
+		func(r *renderer, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+			if q.sifts() {
+				p.Limit = 0
+			}
+			last := dispatch.Page{After: part.to.Job, Oldest: q.oldest}
+			return q.only(upTo(inTurns(r.ctx, &r.turn, a.Broker.Jobs(r.ctx, t.user, p)),
+				func(j dispatch.Record) bool { return last.Follows(j.Place()) }))
+		})
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
 		defer r.turn.releaseTurn()
@@ -250,7 +252,8 @@ func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[d
 	defer turn.releaseTurn()
 	if t.want.processing {
 		past := func(j dispatch.Record) bool { return q.past(j.Created) }
-		if jobs, err = sift(inTurns(ctx, &turn, a.Broker.Jobs(ctx, t.user, q.outline(q.begin(q.at.Job)))), q.limit+1, q.job, past); err != nil {
+		if jobs, err = sift(inTurns(ctx, &turn, a.Broker.Jobs(ctx, t.user, q.outline(q.begin(q.at.Job)))), q.limit+1,
+			q.job, past); err != nil {
 			return tasks, jobs, err
 		}
 	}
@@ -258,7 +261,8 @@ func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[d
 		return tasks, jobs, nil
 	}
 	past := func(t dispatch.TaskRecord) bool { return q.past(t.Created) }
-	tasks, err = sift(inTurns(ctx, &turn, a.Broker.Tasks(ctx, t.user, q.after(q.begin(q.at.Task)))), q.limit+1, q.task, past)
+	tasks, err = sift(inTurns(ctx, &turn, a.Broker.Tasks(ctx, t.user, q.after(q.begin(q.at.Task)))), q.limit+1,
+		q.task, past)
 	for i := range tasks.list {
 		tasks.list[i].Request.Parameters, tasks.list[i].Request.Options = nil, nil
 	}
@@ -268,7 +272,8 @@ func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[d
 // toWrite returns the jobs of a page that was read by an outline, as they are written: the jobs themselves if they are complete, otherwise
 // what again returns for the page without the job that shows that there is a next page. Jobs that were added meanwhile belong to the next
 // read.
-func toWrite(jobs []dispatch.Record, page dispatch.Page, again func(*renderer, dispatch.Page) iter.Seq2[dispatch.Record, error],
+func toWrite(jobs []dispatch.Record, page dispatch.Page,
+	again func(*renderer, dispatch.Page) iter.Seq2[dispatch.Record, error],
 ) func(*renderer) iter.Seq2[dispatch.Record, error] {
 	if complete(jobs) {
 		return func(*renderer) iter.Seq2[dispatch.Record, error] { return inOrder(jobs) }
@@ -329,7 +334,8 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	shared := len(task.Request.Parameters)
 	task.Request.Parameters, task.Request.Options = nil, nil
 	turn := heavyTurn{work: a.heavy, user: t.user}
-	found, err := sift(inTurns(ctx, &turn, a.Broker.TaskJobs(ctx, t.user, t.task, q.outline(q.at.Task))), q.limit+1, q.job,
+	found, err := sift(inTurns(ctx, &turn, a.Broker.TaskJobs(ctx, t.user, t.task, q.outline(q.at.Task))), q.limit+1,
+		q.job,
 		func(dispatch.Record) bool { return false })
 	turn.releaseTurn()
 	if err != nil {
@@ -353,12 +359,14 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	if part.more {
 		part.add(1)
 	}
-	written := toWrite(jobs[:n], q.after(q.at.Task), func(r *renderer, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
-		if q.sifts() {
-			page.Limit = 0
-		}
-		return q.only(upTo(inTurns(r.ctx, &r.turn, a.Broker.TaskJobs(r.ctx, t.user, t.task, page)), func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID }))
-	})
+	written := toWrite(jobs[:n], q.after(q.at.Task),
+		func(r *renderer, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
+			if q.sifts() {
+				page.Limit = 0
+			}
+			return q.only(upTo(inTurns(r.ctx, &r.turn, a.Broker.TaskJobs(r.ctx, t.user, t.task, page)),
+				func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID }))
+		})
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
 		defer r.turn.releaseTurn()

@@ -31,7 +31,7 @@ type sieve struct {
 	labels      []dispatch.LabelMatch
 	title       string             // in lower case
 	application string             // of the service; "": any
-	services    []dispatch.Service // in place of application: what the service is called at each platform that offers it
+	services    []dispatch.Service // in place of application: its names at the platforms that offer it
 	from, until time.Time
 	inTask      bool
 	oldest      bool // the list begins with the oldest element
@@ -80,7 +80,8 @@ func (s sieve) label() dispatch.LabelMatch {
 
 // sifts reports whether elements that were read may be passed over.
 func (s sieve) sifts() bool {
-	return len(s.labels) > 1 || s.inTask && len(s.labels) > 0 || s.title != "" || s.application != "" || s.services != nil || !s.from.IsZero() || !s.until.IsZero()
+	return len(s.labels) > 1 || s.inTask && len(s.labels) > 0 || s.title != "" || s.application != "" ||
+		s.services != nil || !s.from.IsZero() || !s.until.IsZero()
 }
 
 // begin returns where a list begins that is ordered by creation and continues after p.

@@ -29,7 +29,8 @@ const mostAreaFile = 64 << 20 // bytes
 // areaWithin bounds the time in which a file is read: the tables of a GeoPackage can be views without an end.
 var areaWithin = 30 * time.Second
 
-var errSlowArea = errors.New("reading it takes too long: write its polygons as GeoJSON (ogr2ogr -t_srs EPSG:4326 area.geojson FILE)")
+var errSlowArea = errors.New("reading it takes too long: write its polygons as GeoJSON " +
+	"(ogr2ogr -t_srs EPSG:4326 area.geojson FILE)")
 
 // readArea returns an area as a GeoJSON Polygon or MultiPolygon. Several features become one MultiPolygon.
 func (a *app) readArea(ctx context.Context, area string) (json.RawMessage, error) {

@@ -202,9 +202,11 @@ func blob(rings ...[][2]float64) []byte {
 // A GeoPackage whose layer is a view without an end, with or without rows, is given up.
 func TestArea_EndlessGeoPackage(t *testing.T) {
 	defer cli.SetAreaTime(time.Second)()
+	const endless = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+		SELECT i AS fid, NULL AS "the ""geom""" FROM n`
 	for name, view := range map[string]struct{ sql, want string }{
-		"of rows":    {`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS fid, NULL AS "the ""geom""" FROM n`, ""},
-		"of no rows": {`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS fid, NULL AS "the ""geom""" FROM n WHERE i < 0`, "takes too long"},
+		"of rows":    {endless, ""},
+		"of no rows": {endless + " WHERE i < 0", "takes too long"},
 	} {
 		file := geoPackage(t, 4326, map[string][]byte{"a": nil})
 		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath())
@@ -214,13 +216,15 @@ func TestArea_EndlessGeoPackage(t *testing.T) {
 		if _, err := db.Exec("DROP TABLE a; CREATE VIEW a AS " + view.sql); errors.Join(err, db.Close()) != nil {
 			t.Fatal(err)
 		}
-		if _, err := areaOf(t, file, nil); cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), view.want) {
+		if _, err := areaOf(t, file, nil); cli.ExitCode(err) != cli.ExitUsage ||
+			!strings.Contains(cli.Explain(err), view.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A shape with many holes in many polygons is given up after a bounded number of steps; holes that are far from most polygons are found quickly.
+// A shape with many holes in many polygons is given up after a bounded number of steps; holes that are far from most
+// polygons are found quickly.
 func TestArea_ShapefileOfManyRings(t *testing.T) {
 	rings := func(n int, west func(int) float64) (all [][][2]float64) {
 		for i := range n {
@@ -229,11 +233,13 @@ func TestArea_ShapefileOfManyRings(t *testing.T) {
 		return all
 	}
 	tight := shapefile(5, rings(20_000, func(int) float64 { return 4 }))
-	if _, err := areaOf(t, zipped(t, map[string][]byte{"a.shp": tight}), nil); cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), "too many rings") {
+	if _, err := areaOf(t, zipped(t, map[string][]byte{"a.shp": tight}), nil); cli.ExitCode(err) != cli.ExitUsage ||
+		!strings.Contains(cli.Explain(err), "too many rings") {
 		t.Errorf("all in one place: %v", err)
 	}
 	wide := shapefile(5, rings(5_000, func(i int) float64 { return float64(i)/30 - 90 }))
-	if sent, err := areaOf(t, zipped(t, map[string][]byte{"a.shp": wide}), nil); strings.Count(sent, "]]],[[[") != 4_999 {
+	sent, err := areaOf(t, zipped(t, map[string][]byte{"a.shp": wide}), nil)
+	if strings.Count(sent, "]]],[[[") != 4_999 {
 		t.Errorf("side by side: %v, %d bytes", err, len(sent))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// Address is an absolute http or https URL, taken apart so that all spellings of one resource compare equal. All decisions that depend on
-// whether two URLs lead to the same place compare Addresses, or their origins.
+// Address is an absolute http or https URL, taken apart so that all spellings of one resource compare equal. All
+// decisions that depend on whether two URLs lead to the same place compare Addresses, or their origins.
 type Address struct {
 	Origin string   // scheme, host and port as [OriginOf] returns them
 	Path   []string // segments, unescaped, without empty ones
@@ -22,12 +22,13 @@ type Address struct {
 
 // ErrNotPlain reports a URL that servers and libraries may read in different ways.
 var ErrNotPlain = errors.New("it is not an absolute http or https URL in a plain form: " +
-	"without a user name, a fragment, backslashes, semicolons, dot segments or encoded slashes, and with a plain host name")
+	"without a user name, a fragment, backslashes, semicolons, dot segments or encoded slashes, " +
+	"and with a plain host name")
 
-// ParseAddress parses a URL. It returns ErrNotPlain for every text that another library or server could read as the address of another
-// resource: with a user, a fragment, a host that is neither a name nor a complete IP address, characters outside of ASCII that are not
-// encoded, or a path with parameters (;), dot segments, or segments that contain delimiters, percent signs or control characters once they
-// are unescaped.
+// ParseAddress parses a URL. It returns ErrNotPlain for every text that another library or server could read as the
+// address of another resource: with a user, a fragment, a host that is neither a name nor a complete IP address,
+// characters outside of ASCII that are not encoded, or a path with parameters (;), dot segments, or segments that
+// contain delimiters, percent signs or control characters once they are unescaped.
 func ParseAddress(raw string) (Address, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" || u.User != nil || strings.ContainsAny(raw, "#\\") || !isGraphic(raw) {
@@ -46,7 +47,8 @@ func isGraphic(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// ParsePath splits an escaped path into its segments, unescaped. It drops empty ones, and returns ErrNotPlain as [ParseAddress] does.
+// ParsePath splits an escaped path into its segments, unescaped. It drops empty ones, and returns ErrNotPlain as
+// [ParseAddress] does.
 func ParsePath(raw string) (path []string, err error) {
 	for escaped := range strings.SplitSeq(raw, "/") {
 		if escaped == "" {
@@ -78,8 +80,8 @@ func plainHost(host string) bool {
 	return hostName.MatchString(host)
 }
 
-// OriginOf returns the scheme, host and port of a URL in one spelling, without the default port; "" if the text is not an http or https URL
-// with a host.
+// OriginOf returns the scheme, host and port of a URL in one spelling, without the default port; "" if the text is
+// not an http or https URL with a host.
 func OriginOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -124,7 +124,8 @@ func (r Request) PlatformOptions() json.RawMessage {
 	return r.optionsWithout(optionValidate, optionMaxDuration, optionRetries, optionPin)
 }
 
-// ofJobs returns r with the options that the jobs of a task have. Without a dimension, r is the request of a single job.
+// ofJobs returns r with the options that the jobs of a task have. Without a dimension, r is the request of a single
+// job.
 func (r Request) ofJobs(d *Dimension) Request {
 	if d != nil {
 		r.Options = r.optionsWithout(optionBudget, optionTrial)

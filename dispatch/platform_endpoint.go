@@ -63,8 +63,8 @@ func (b *Broker) choices(l Label) string {
 	return fmt.Sprintf("This endpoint is not one of the platforms that are configured for %s: %s.", l, strings.Join(names, ", "))
 }
 
-// likeness returns how well an endpoint that a service names matches the backend; 0: not at all. Without a scheme, that of the
-// configured endpoint applies.
+// likeness returns how well an endpoint that a service names matches the backend; 0: not at all. Without a scheme,
+// that of the configured endpoint applies.
 func (b *Backend) likeness(given string) (best int) {
 	for _, own := range append([]string{b.Endpoint}, b.Aliases...) {
 		a, err := ParseAddress(own)

@@ -176,7 +176,8 @@ func FuzzBackend(f *testing.F) {
 		}
 		u, err := url.Parse(s)
 		for _, own := range append([]string{found.Endpoint}, found.Aliases...) {
-			if o, _ := url.Parse(own); err == nil && found.Label == label && strings.EqualFold(u.Hostname(), o.Hostname()) {
+			if o, _ := url.Parse(own); err == nil && found.Label == label &&
+				strings.EqualFold(u.Hostname(), o.Hostname()) {
 				return
 			}
 		}

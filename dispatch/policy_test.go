@@ -119,12 +119,15 @@ func (p *strictPlatform) Permitted(r dispatch.Request) error {
 	return permitsNone(r)
 }
 
-// The options of a task that the broker itself evaluates are no matter of the platform's permits, whoever gave them: the client, or the rules for the service.
+// The options of a task that the broker itself evaluates are no matter of the platform's permits, whoever gave them:
+// the client, or the rules for the service.
 func TestPermits_OwnOptionsOfTasks(t *testing.T) {
-	for name, options := range map[string]string{"of the client": `{"budget":5,"trial":1,"max_duration":60,"retries":1,"validate":false}`, "of a rule": `{}`} {
+	for name, options := range map[string]string{"of a rule": `{}`,
+		"of the client": `{"budget":5,"trial":1,"max_duration":60,"retries":1,"validate":false}`} {
 		t.Run(name, func(t *testing.T) {
 			with(t, dispatch.AccessShared, &strictPlatform{}, func(t *testing.T, h *testBroker) {
-				h.Policies = []dispatch.Policy{{Applies: about("app"), Budget: dispatch.Budget{Amount: 7}, Options: map[string]json.RawMessage{"trial": []byte("2")}}}
+				h.Policies = []dispatch.Policy{{Applies: about("app"), Budget: dispatch.Budget{Amount: 7},
+					Options: map[string]json.RawMessage{"trial": []byte("2")}}}
 				r := request("a")
 				r.Options = json.RawMessage(options)
 				if _, err := h.AcceptTask(t.Context(), "ann", r, tiles(3), dispatch.Key{}); err != nil {

@@ -74,8 +74,8 @@ type TaskRecord struct {
 var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, BudgetReached, BudgetUnusable, TrialEnded, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, HeldByOperator, NoPlatform,
 	Stalled, CostsAwaited, Trial, Paused, Retrying, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
 
-// Attend returns the attention that t shows if its jobs have the given ones. While jobs of a task are being resumed, some are still paused: that it
-// is paused is shown by the task alone.
+// Attend returns the attention that t shows if its jobs have the given ones. While jobs of a task are being resumed,
+// some are still paused: that it is paused is shown by the task alone.
 func (t TaskRecord) Attend(all ...Attention) Attention {
 	if !t.Paused {
 		all = slices.DeleteFunc(slices.Clone(all), func(a Attention) bool { return a == Paused })

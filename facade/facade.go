@@ -59,8 +59,9 @@ type Server interface {
 	// BeginWait counts a request among those of its user that wait, and no longer among those that are served at once, until end is called.
 	// The returned context also ends when the server stops.
 	BeginWait(context.Context) (waiting context.Context, end func(), err error)
-	// InTurns returns a list of a user's jobs whose reading, once it is long, takes turns with that of other long lists: so many requests for them leave a
-	// core to the short requests of other users. The list must be read without a pause.
+	// InTurns returns a list of a user's jobs whose reading, once it is long, takes turns with that of other long
+	// lists: so many requests for them leave a core to the short requests of other users. The list must be read
+	// without a pause.
 	InTurns(context.Context, dispatch.UserID, iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error]
 	// Split returns the tiles of an area in the cells of a grid, most of them at most. The area is a bounding box in longitude and latitude,
 	// which isBox reports, or GeoJSON. Requests of one user, or without one of one address, take turns.

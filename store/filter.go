@@ -158,7 +158,8 @@ func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page, 
 	case !p.Since.IsZero():
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListChangedRecordsRow, error) {
 			return q.ListChangedRecords(ctx, query.ListChangedRecordsParams{Owner: u, Since: micros(p.Since), Created: created, Before: before,
-				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most),
+				N: most(p.Limit)})
 		}, func(row *query.ListChangedRecordsRow) (dispatch.Record, error) {
 			return record((*query.ListRecordsRow)(row))
 		})
@@ -210,13 +211,15 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, r
 	case !p.Since.IsZero():
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListChangedJobsRow, error) {
 			return q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
-				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most),
+				N: most(p.Limit)})
 		}, func(row *query.ListChangedJobsRow) (dispatch.Record, error) {
 			return record((*query.ListTaskJobsRow)(row))
 		})
 	case len(p.Statuses) == 0:
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsRow, error) {
-			return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+			return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID,
+				OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 		}, record)
 	}
 	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position { return position{first: int64(r.Number)} }}
@@ -224,12 +227,14 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, r
 		l.of = append(l.of, part{status: status})
 	}
 	l.positions = func(of part, n int64) ([]position, error) {
-		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: string(of.status), After: p.After.ID, OfAccounts: joinList(p.Accounts), N: n})
+		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: string(of.status),
+			After: p.After.ID, OfAccounts: joinList(p.Accounts), N: n})
 		return rowsAs(numbers, func(number int) position { return position{first: int64(number)} }), err
 	}
 	l.records = func(of part, n int64) ([]dispatch.Record, error) {
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsOfRow, error) {
-			return q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status), After: p.After.ID, OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: n})
+			return q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status),
+				After: p.After.ID, OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: n})
 		}, func(row *query.ListTaskJobsOfRow) (dispatch.Record, error) {
 			return record((*query.ListTaskJobsRow)(row))
 		})

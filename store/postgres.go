@@ -113,7 +113,8 @@ func (p *pools) config(dsn string) (*pgxpool.Config, error) {
 	return c, nil
 }
 
-// applicationName names the connections of the next pool in pg_stat_activity: by the machine of the replica, and the pool.
+// applicationName names the connections of the next pool in pg_stat_activity: by the machine of the replica, and the
+// pool.
 func (p *pools) applicationName() string {
 	host, _ := os.Hostname() // without one, the name says less
 	name := "eodispatch " + host
@@ -197,8 +198,8 @@ func postgresNow(ctx context.Context, db query.DBTX) (us int64, err error) {
 	return us, err
 }
 
-// Connections returns how many connections one process opens at most, and how many the server allows its user at once, for all
-// processes together; 0 for a server that is not known, such as a pooler, and for SQLite.
+// Connections returns how many connections one process opens at most, and how many the server allows its user at
+// once, for all processes together; 0 for a server that is not known, such as a pooler, and for SQLite.
 func (s *Store) Connections(ctx context.Context) (own, allowed int, err error) {
 	if s.pools == nil || s.pooled {
 		return 0, 0, nil

@@ -54,7 +54,8 @@ func TestStore_ReconnectsAfterARestart(t *testing.T) {
 	t.Error("it did not come back")
 }
 
-// Operators see in pg_stat_activity whose connections they are, and whether one process may need more than the server allows.
+// Operators see in pg_stat_activity whose connections they are, and whether one process may need more than the server
+// allows.
 func TestConnections_AreNamedAndCounted(t *testing.T) {
 	url := postgres.Database(t)
 	s := open(t, url, nil)
@@ -65,7 +66,8 @@ func TestConnections_AreNamedAndCounted(t *testing.T) {
 	defer db.Close()
 	host, _ := os.Hostname()
 	named := 0
-	if err := db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE $1 || '%'`,
+	if err := db.QueryRow(`SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE $1 || '%'`,
 		"eodispatch "+host+" ").Scan(&named); err != nil || named == 0 {
 		t.Errorf("%d connections are named, %v", named, err)
 	}
@@ -73,7 +75,8 @@ func TestConnections_AreNamedAndCounted(t *testing.T) {
 	if err != nil || own < 26 || allowed < own {
 		t.Errorf("%d of %d, %v", own, allowed, err)
 	}
-	postgres.Exec(t, url, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I CONNECTION LIMIT 14', current_database()); END $$`)
+	postgres.Exec(t, url, `DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I CONNECTION LIMIT 14', current_database()); END $$`)
 	if _, allowed, err := s.Connections(t.Context()); err != nil || allowed != 14 {
 		t.Errorf("%d are allowed, %v", allowed, err)
 	}

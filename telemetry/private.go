@@ -44,8 +44,9 @@ func (t *Telemetry) Handler() http.Handler {
 	return namedPlainly(mux)
 }
 
-// namedPlainly refuses requests from this machine that name it by a domain name: a page in a browser here whose name leads to this machine would read
-// what it should not. An IP address, or a name without a dot such as localhost, is no page's. Monitoring on other machines may use any name.
+// namedPlainly refuses requests from this machine that name it by a domain name: a page in a browser here whose name
+// leads to this machine would read what it should not. An IP address, or a name without a dot such as localhost, is
+// no page's. Monitoring on other machines may use any name.
 func namedPlainly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

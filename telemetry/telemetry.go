@@ -76,14 +76,16 @@ func New(version, commit string) *Telemetry {
 		t.removed.WithLabelValues(kind)
 	}
 	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held", Help: "Accounts that this process visits now."})
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The program; the value is 1."}, []string{"version", "commit", "goversion"})
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
+		Help: "The program; the value is 1."}, []string{"version", "commit", "goversion"})
 	build.WithLabelValues(version, commit, runtime.Version()).Set(1)
 	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain, t.costs, t.asked, t.askedDuration, t.tokens, t.hookTries,
 		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return t
 }
 
-// Offer begins the counters of platforms, and all others whose labels are known, at zero: a rate sees an increase only of what existed before.
+// Offer begins the counters of platforms, and all others whose labels are known, at zero: a rate sees an increase
+// only of what existed before.
 func (t *Telemetry) Offer(platforms []string) {
 	for _, p := range platforms {
 		for _, each := range []*prometheus.CounterVec{t.accepted, t.uncertain, t.costs} {

@@ -181,7 +181,8 @@ func TestReady_SaysWhyNot(t *testing.T) {
 		{func() { seen.Ready(func(context.Context) error { return database }) }, 200, "ready\n"},
 		{func() { database = errors.New("gone: password secret") }, 503, "not ready: the database does not answer\n"},
 		{func() {
-			database = &dispatch.Error{Kind: dispatch.Unavailable, Text: "The database accepts no more connections.", Database: true, Err: errors.New("secret")}
+			database = &dispatch.Error{Kind: dispatch.Unavailable, Text: "The database accepts no more connections.",
+				Database: true, Err: errors.New("secret")}
 		}, 503, "not ready: the database accepts no more connections\n"},
 		{func() { database = nil }, 200, "ready\n"},
 		{func() { seen.NotReady("stopping") }, 503, "not ready: stopping\n"},
@@ -197,7 +198,8 @@ func TestReady_SaysWhyNot(t *testing.T) {
 }
 
 func TestPrivateListener_ServesProfiles(t *testing.T) {
-	if status, body := get(t, New("1", ""), "/debug/pprof/goroutine?debug=1"); status != 200 || !strings.Contains(body, "goroutine profile") {
+	if status, body := get(t, New("1", ""), "/debug/pprof/goroutine?debug=1"); status != 200 ||
+		!strings.Contains(body, "goroutine profile") {
 		t.Errorf("%d %s", status, body)
 	}
 }
@@ -302,7 +304,8 @@ func TestCensus_TakesLittleOfTheTime(t *testing.T) {
 	})
 }
 
-// Every counter of the table that a process has itself exists before anything happened, so that rates see the first increase.
+// Every counter of the table that a process has itself exists before anything happened, so that rates see the first
+// increase.
 func TestMetrics_OfAnIdleProcess(t *testing.T) {
 	document, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
@@ -310,21 +313,26 @@ func TestMetrics_OfAnIdleProcess(t *testing.T) {
 	}
 	idle := New("1", "")
 	idle.Offer([]string{"p", "q"})
-	idle.Observe(Process{Unsaved: func() int { return 0 }, Streams: func() int { return 0 }, Pools: func() []Pool { return []Pool{{Name: "visit"}} },
+	idle.Observe(Process{Unsaved: func() int { return 0 }, Streams: func() int { return 0 },
+		Pools:    func() []Pool { return []Pool{{Name: "visit"}} },
 		Refusals: func() map[string]int64 { return nil }})
 	body, counters := scrape(t, idle), 0
-	for _, row := range regexp.MustCompile("(?m)^\\| `(eodispatch_[a-z_]+)`.*$").FindAllStringSubmatch(string(document), -1) {
-		if strings.Contains(row[0], "*one*") || strings.Contains(row[0], "absent on SQLite") || row[1] == "eodispatch_budget_refusals_total" { // of bounds that were exceeded
+	rows := regexp.MustCompile("(?m)^\\| `(eodispatch_[a-z_]+)`.*$")
+	for _, row := range rows.FindAllStringSubmatch(string(document), -1) {
+		if strings.Contains(row[0], "*one*") || strings.Contains(row[0], "absent on SQLite") ||
+			row[1] == "eodispatch_budget_refusals_total" { // of bounds that were exceeded
 			continue
 		}
-		if counters++; !strings.Contains(body, "\n"+row[1]+"{") && !strings.Contains(body, "\n"+row[1]+" ") && !strings.Contains(body, "\n"+row[1]+"_count{") {
+		if counters++; !strings.Contains(body, "\n"+row[1]+"{") && !strings.Contains(body, "\n"+row[1]+" ") &&
+			!strings.Contains(body, "\n"+row[1]+"_count{") {
 			t.Errorf("%s is absent", row[1])
 		}
 	}
 	if counters < 15 {
 		t.Errorf("the document has %d rows of a process itself", counters)
 	}
-	expect(t, idle, `eodispatch_jobs_total{outcome="failed",platform="q"} 0`, `eodispatch_hook_tries_total{outcome="failed"} 0`,
+	expect(t, idle, `eodispatch_jobs_total{outcome="failed",platform="q"} 0`,
+		`eodispatch_hook_tries_total{outcome="failed"} 0`,
 		`eodispatch_tokens_total{outcome="ok",platform="p"} 0`)
 }
 

@@ -278,7 +278,8 @@ func askDatabase(ctx context.Context, settings *config.Config) error {
 		return silent
 	}
 	if err != nil {
-		return withAdvice{err, "put the keys with which the database was encrypted back into `vault.keys` (EODISPATCH_VAULT_KEYS)"}
+		return withAdvice{err, "put the keys with which the database was encrypted back into " +
+			"`vault.keys` (EODISPATCH_VAULT_KEYS)"}
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ type losses struct {
 
 // tooManyConnections says that the database allows fewer connections than a process opens at most.
 func tooManyConnections(own, allowed int) string {
-	return fmt.Sprintf("one process opens up to %d connections, and the database allows its user %d for all processes together: raise max_connections "+
+	return fmt.Sprintf("one process opens up to %d connections, and the database allows its user %d "+
+		"for all processes together: raise max_connections "+
 		"of the server, or the limit of the role or the database, or lower pool_max_conns in the address", own, allowed)
 }
 

@@ -173,7 +173,8 @@ func ownCommit() string {
 	return commitOf(info)
 }
 
-// versionOf returns the version that was set, or else one that names the commit, so that two builds without a version can be told apart.
+// versionOf returns the version that was set, or else one that names the commit, so that two builds without a version
+// can be told apart.
 func versionOf(set string, info *debug.BuildInfo) string {
 	revision, _, modified := vcsOf(info)
 	switch {

@@ -59,13 +59,15 @@ func TestPermits_SharedAccount(t *testing.T) {
 	}
 	for name, r := range map[string]dispatch.Request{"openEO": openEORequest(w), "OGC": ogcRequest(w)} {
 		r.Options = json.RawMessage(`{"budget": {"amount": 50, "unit": "credits"}, "trial": 1, "validate": false}`)
-		if _, err := alice.upscale(t.Context(), r, dispatch.Dimension{Name: "n", Values: []json.RawMessage{[]byte("1"), []byte("2")}}); err != nil {
+		if _, err := alice.upscale(t.Context(), r,
+			dispatch.Dimension{Name: "n", Values: []json.RawMessage{[]byte("1"), []byte("2")}}); err != nil {
 			t.Errorf("%s: the broker's own budget and trial of a task: %v", name, err)
 		}
 	}
 	budget := openEORequest(w)
 	budget.Options = json.RawMessage(`{"budget": 50}`)
-	if _, err := alice.submit(t.Context(), budget); err == nil || !strings.Contains(err.Error(), "budget is not permitted") {
+	if _, err := alice.submit(t.Context(), budget); err == nil ||
+		!strings.Contains(err.Error(), "budget is not permitted") {
 		t.Errorf("the platform's own budget of a job: %v", err)
 	}
 	p.Stop(t)

@@ -128,7 +128,9 @@ func TestStop_WaitsForItsDelay(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			time.AfterFunc(time.Minute, stop)
 			begun := time.Now()
-			if err, ended := (&service{seen: telemetry.New("1", ""), log: log}).serving(ctx, nil, nil, delay); err != nil || ended || time.Since(begun) != time.Minute+delay {
+			s := &service{seen: telemetry.New("1", ""), log: log}
+			if err, ended := s.serving(ctx, nil, nil, delay); err != nil || ended ||
+				time.Since(begun) != time.Minute+delay {
 				t.Errorf("%v %v after %v", err, ended, time.Since(begun))
 			}
 		}
@@ -149,14 +151,16 @@ func TestPrivateListener_AddressIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := listenPrivately(config.Telemetry{Listen: l.Addr().String()}, telemetry.New("1", ""), slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := listenPrivately(config.Telemetry{Listen: l.Addr().String()}, telemetry.New("1", ""),
+		slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("it does not fail")
 	}
 	if l, err := net.Listen("tcp", config.TelemetryDefault); err == nil {
 		defer l.Close() // otherwise another process has it
 	}
 	var out screen
-	p, err := listenPrivately(config.Telemetry{Listen: config.TelemetryDefault}, telemetry.New("1", ""), slog.New(slog.NewTextHandler(&out, nil)))
+	p, err := listenPrivately(config.Telemetry{Listen: config.TelemetryDefault}, telemetry.New("1", ""),
+		slog.New(slog.NewTextHandler(&out, nil)))
 	if err != nil || p.server != nil || !strings.Contains(out.String(), "metrics and readiness are not served") {
 		t.Errorf("%v %v\n%s", p, err, &out)
 	}
@@ -227,7 +231,8 @@ func checkMetrics(t *testing.T, together string, bodies []string, jobs float64) 
 			counting++
 		}
 		for _, want := range []string{"eodispatch_notifications_connected 1", `eodispatch_db_connections{pool="visit",state="max"} 8`, "eodispatch_ready 1",
-			`eodispatch_build_info{commit="`, "go_goroutines ", `eodispatch_http_requests_total{code="201",method="POST",route="/unit_jobs"} 2`} {
+			`eodispatch_build_info{commit="`, "go_goroutines ",
+			`eodispatch_http_requests_total{code="201",method="POST",route="/unit_jobs"} 2`} {
 			if !strings.Contains(body, "\n"+want) {
 				t.Errorf("%q is missing in:\n%s", want, body)
 			}

@@ -91,11 +91,12 @@ func (f *Facade) readFile(r *request) (*answer, error) {
 	}}, nil
 }
 
-// active matches the media types that a browser runs, or applies to a page, from the page's own origin: with nosniff, nothing else is taken for a script
-// or a style sheet.
+// active matches the media types that a browser runs, or applies to a page, from the page's own origin: with nosniff,
+// nothing else is taken for a script or a style sheet.
 var active = regexp.MustCompile(`(?i)(java|ecma|j|live)script|css|wasm|manifest|appcache`)
 
-// inertType returns the media type of a file as it is passed on. A file whose type is active, or not known, gets that of any bytes.
+// inertType returns the media type of a file as it is passed on. A file whose type is active, or not known, gets that
+// of any bytes.
 func inertType(media string) string {
 	if media == "" || active.MatchString(media) {
 		return "application/octet-stream"

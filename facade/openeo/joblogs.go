@@ -197,7 +197,8 @@ func writtenBefore(logged []dispatch.LogEntry, at time.Time) int64 {
 // failuresOf returns the failures of the jobs of a task after a place in its log, the first ones if they are many.
 func (f *Facade) failuresOf(r *request, id dispatch.TaskID, after logPlace) (all []logEntry, err error) {
 	inOrder := func(a, b logEntry) int { return placeOf(a.ID).compare(placeOf(b.ID)) }
-	failed := f.Broker.TaskJobs(r.Context(), r.user, id, dispatch.Page{Most: -1, Statuses: []dispatch.Status{dispatch.Failed}})
+	failed := f.Broker.TaskJobs(r.Context(), r.user, id,
+		dispatch.Page{Most: -1, Statuses: []dispatch.Status{dispatch.Failed}})
 	for j, err := range r.InTurns(r.Context(), r.user, failed) {
 		if err != nil {
 			return nil, err

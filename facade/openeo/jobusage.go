@@ -123,7 +123,8 @@ func (f *Facade) taskTotal(r *request, t dispatch.TaskRecord) (all total, err er
 	if all, has := f.totals.get(t); has {
 		return all, nil
 	}
-	for j, err := range r.InTurns(r.Context(), r.user, f.Broker.TaskJobs(r.Context(), r.user, t.ID, dispatch.Page{Most: -1})) {
+	for j, err := range r.InTurns(r.Context(), r.user,
+		f.Broker.TaskJobs(r.Context(), r.user, t.ID, dispatch.Page{Most: -1})) {
 		if err != nil {
 			return all, err
 		}

@@ -15,8 +15,9 @@ type addressFault string
 func (w addressFault) Error() string { return string(w) }
 
 const (
-	errNotURL    addressFault = "It is not an absolute URL."
-	errSpelling  addressFault = "It has parts that a platform's address must not have, such as a user name, a query, a fragment, \";\" or \"..\"."
+	errNotURL   addressFault = "It is not an absolute URL."
+	errSpelling addressFault = "It has parts that a platform's address must not have, such as a user name, a query, " +
+		"a fragment, \";\" or \"..\"."
 	errElsewhere addressFault = "It contradicts another member of the service, which names another process or path."
 	errNoProcess addressFault = "It is neither the identifier of a process nor an address that ends in /processes/{id}."
 )

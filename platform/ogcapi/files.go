@@ -9,7 +9,8 @@ import (
 
 // OpenFile implements [dispatch.FileOpener].
 func (p *Platform) OpenFile(ctx context.Context, t dispatch.Token, r dispatch.FileRequest) (*dispatch.File, error) {
-	a, err := p.client.Relay(ctx, upstream.Relay{Op: "ogcapi.OpenFile", Head: r.Head, URL: r.URL, Token: t.Secret, Origin: p.endpoint.Origin, Header: r.Header})
+	a, err := p.client.Relay(ctx, upstream.Relay{Op: "ogcapi.OpenFile", Head: r.Head, URL: r.URL, Token: t.Secret,
+		Origin: p.endpoint.Origin, Header: r.Header})
 	if err != nil {
 		return nil, err
 	}

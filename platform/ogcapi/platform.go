@@ -75,7 +75,8 @@ func (p *Platform) job(ref dispatch.Ref, segments ...string) string {
 // call returns a request that carries the token, to the platform's own origin only, and asks for JSON, since some servers send
 // HTML otherwise.
 func (p *Platform) call(op, method, url string, t dispatch.Token) upstream.Call {
-	return upstream.Call{Op: op, Server: "platform " + p.name, Method: method, URL: url, Token: t.Secret, Origin: p.endpoint.Origin,
+	return upstream.Call{Op: op, Server: "platform " + p.name, Method: method, URL: url, Token: t.Secret,
+		Origin: p.endpoint.Origin,
 		Header: http.Header{"Accept": {mediaJSON}}}
 }
 

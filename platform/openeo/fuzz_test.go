@@ -160,7 +160,8 @@ func TestSubstitute(t *testing.T) {
 	})
 }
 
-// TestIsPublic_SpellingsOfJobResults: no spelling that a back-end may read as the URL of a job's results passes for a public document.
+// TestIsPublic_SpellingsOfJobResults: no spelling that a back-end may read as the URL of a job's results passes for a
+// public document.
 func TestIsPublic_SpellingsOfJobResults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spell := func(word string) string {
@@ -180,10 +181,14 @@ func TestIsPublic_SpellingsOfJobResults(t *testing.T) {
 			return b.String()
 		}
 		slash := rapid.SampledFrom([]string{"/", "//", "/./", "/x/../", ";a=b/", ";/", `\`, "%2f", "%5C", "/%2e/"})
-		end := rapid.SampledFrom([]string{"", "/", "//", ";", ";x", ";x=1;y", "?", "?a=b", "#", "#x", "/.", "%09", "\t", " ", "%20", "%00", "/x/.."})
-		scheme := rapid.SampledFrom([]string{"https://", "HTTPS://", "http://", `https:\\`, "https:///", " https://"}).Draw(t, "scheme")
-		host := rapid.SampledFrom([]string{"a.example", "A.EXAMPLE.", "a.example:443", "u:p@a.example", "[::1]", "127.1", "m\u00fcnchen.example"}).Draw(t, "host")
-		raw := scheme + host + slash.Draw(t, "root") + spell("jobs") + slash.Draw(t, "slash") + "j-7" + slash.Draw(t, "slash") + spell("results") + end.Draw(t, "end")
+		end := rapid.SampledFrom([]string{"", "/", "//", ";", ";x", ";x=1;y", "?", "?a=b", "#", "#x", "/.", "%09",
+			"\t", " ", "%20", "%00", "/x/.."})
+		scheme := rapid.SampledFrom([]string{"https://", "HTTPS://", "http://", `https:\\`, "https:///",
+			" https://"}).Draw(t, "scheme")
+		host := rapid.SampledFrom([]string{"a.example", "A.EXAMPLE.", "a.example:443", "u:p@a.example", "[::1]",
+			"127.1", "m\u00fcnchen.example"}).Draw(t, "host")
+		raw := scheme + host + slash.Draw(t, "root") + spell("jobs") + slash.Draw(t, "slash") + "j-7" +
+			slash.Draw(t, "slash") + spell("results") + end.Draw(t, "end")
 		if isPublic(raw) {
 			t.Fatalf("%q is taken for a public URL", raw)
 		}

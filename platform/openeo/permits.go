@@ -291,9 +291,9 @@ func (c *permission) onlyPublic(arguments any, names []string) (all bool, at []a
 	return all, nil
 }
 
-// isPublic reports whether an address is a URL, and not one of a job's results that only its account may read: back-ends take an
-// unsigned URL that ends in /jobs/ID/results for the account's own job, whatever its host. A URL that back-ends may read in another way
-// than this check does is not public, either.
+// isPublic reports whether an address is a URL, and not one of a job's results that only its account may read:
+// back-ends take an unsigned URL that ends in /jobs/ID/results for the account's own job, whatever its host. A URL
+// that back-ends may read in another way than this check does is not public, either.
 func isPublic(address string) bool {
 	a, err := dispatch.ParseAddress(address)
 	if err != nil {

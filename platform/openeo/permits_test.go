@@ -21,11 +21,15 @@ func oneNode(process, arguments string) string {
 // the parameters it stands, and passes where the operator permits it, or the account is the user's own.
 func TestPermits_OfAProcessGraph(t *testing.T) {
 	refused := map[string]struct{ graph, parameters, permit string }{
-		"a job of the account":         {oneNode(`"load_result"`, `{"id":"j-7"}`), `{}`, "load_result"},
-		"by an address":                {oneNode(`"load_stac"`, `{"url":"https://any.example/openeo/1.2/jobs/j-7/results/"}`), `{}`, "load_stac"},
-		"by an escaped address":        {oneNode(`"load_stac"`, `{"url":"https://any.example/%6aobs/j-7/results?a=b"}`), `{}`, "load_stac"},
-		"with parameters of a segment": {oneNode(`"load_stac"`, `{"url":"https://any.example/openeo/1.2/jobs/j-7/results;x"}`), `{}`, "load_stac"},
-		"in a parameter's address":     {oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`), `{"p":"https://any.example/jobs/j-7/results;"}`, "load_stac"},
+		"a job of the account": {oneNode(`"load_result"`, `{"id":"j-7"}`), `{}`, "load_result"},
+		"by an address": {oneNode(`"load_stac"`,
+			`{"url":"https://any.example/openeo/1.2/jobs/j-7/results/"}`), `{}`, "load_stac"},
+		"by an escaped address": {oneNode(`"load_stac"`,
+			`{"url":"https://any.example/%6aobs/j-7/results?a=b"}`), `{}`, "load_stac"},
+		"with parameters of a segment": {oneNode(`"load_stac"`,
+			`{"url":"https://any.example/openeo/1.2/jobs/j-7/results;x"}`), `{}`, "load_stac"},
+		"in a parameter's address": {oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
+			`{"p":"https://any.example/jobs/j-7/results;"}`, "load_stac"},
 		"a model":                      {oneNode(`"load_ml_model"`, `{"id":"j-7"}`), `{}`, "load_ml_model"},
 		"a computed identifier":        {afterNode(`"load_result"`, `{"id":{"from_node":"m"}}`), `{}`, "load_result"},
 		"an identifier in a parameter": {oneNode(`"load_result"`, `{"id":{"from_parameter":"p"}}`), `{"p":"j-7"}`, "load_result"},

@@ -34,11 +34,13 @@ func atHome(body string) *dispatch.Document {
 	return &dispatch.Document{Origin: dispatch.Origin{Platform: elsewhere.Platform(), Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}}, Body: []byte(body)}
 }
 
-// homesInLists checks that lists select by the accounts at which jobs are: a task at each of its homes, and a job where it is.
+// homesInLists checks that lists select by the accounts at which jobs are: a task at each of its homes, and a job
+// where it is.
 func (t storeTest) homesInLists() {
 	task, jobs := t.acceptSpread(4)
 	label := dispatch.LabelMatch{Key: "project", Value: "homes"}
-	t.must(t.s.AnnotateTask(t.Context(), ann, task.ID, dispatch.AnnotationChange{Labels: map[string]*string{label.Key: &label.Value}}))
+	t.must(t.s.AnnotateTask(t.Context(), ann, task.ID,
+		dispatch.AnnotationChange{Labels: map[string]*string{label.Key: &label.Value}}))
 	n, err := t.move(0, 1, false)
 	t.equal(fmt.Sprint(n, err), "1 <nil>")
 	var here, there []dispatch.JobID
@@ -63,11 +65,13 @@ func (t storeTest) homesInLists() {
 		{[]dispatch.Account{"s/shared"}, 0, []dispatch.JobID{}},
 	} {
 		waiting := []dispatch.Status{dispatch.Accepted, dispatch.Failed}
-		for _, p := range []dispatch.Page{{}, {Statuses: waiting}, {Since: began}, {Statuses: waiting, Limit: 9}, {Since: began, Statuses: waiting, Limit: 9}} {
+		for _, p := range []dispatch.Page{{}, {Statuses: waiting}, {Since: began}, {Statuses: waiting, Limit: 9},
+			{Since: began, Statuses: waiting, Limit: 9}} {
 			p.Accounts = c.accounts
 			t.equal(t.numbers(task.ID, p), c.jobs)
 			for _, p.Label = range []dispatch.LabelMatch{{}, label} {
-				tasks, err := t.s.Tasks(t.Context(), ann, dispatch.Page{Accounts: p.Accounts, Since: p.Since, Label: p.Label, Limit: p.Limit})
+				tasks, err := t.s.Tasks(t.Context(), ann,
+					dispatch.Page{Accounts: p.Accounts, Since: p.Since, Label: p.Label, Limit: p.Limit})
 				t.must(err)
 				t.equal(len(tasks), c.tasks)
 			}
