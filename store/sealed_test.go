@@ -97,11 +97,8 @@ func TestSealedRows_AreOfAllTables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
 	s := open(t, "sqlite:"+file, &clock{now: start})
 	counts := sealedDatabase(t, s)
-	var tables []string
-	for _, row := range firstColumn(t, raw(t, file),
-		`SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'sealed'`) {
-		tables = append(tables, row)
-	}
+	tables := firstColumn(t, raw(t, file),
+		`SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'sealed'`)
 	for _, table := range tables {
 		if _, known := counts[table]; !known {
 			t.Errorf("the table %s has encrypted texts that nobody knows", table)

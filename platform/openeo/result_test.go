@@ -113,7 +113,7 @@ func TestResults_OfItems(t *testing.T) {
 	b.json("GET /jobs/j-1/items/ended", 403, `{"code":"TokenInvalid","message":"sign in"}`)
 	elsewhere.json("GET /b", 200, item("b", "2024-06-03T00:00:00Z"))
 	b.on("GET /jobs/j-1/items/away", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.URL+"/openeo/1.2/b", 302)
+		http.Redirect(w, r, elsewhere.URL+"/openeo/1.2/b", http.StatusFound)
 	})
 	read := func(links ...string) (string, error) {
 		b.json("GET /jobs/j-1/results", 200, strings.Replace(results, "LINKS", strings.Join(links, ","), 1))
