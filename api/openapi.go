@@ -55,8 +55,10 @@ func (a *api) jobRoutes() {
 		DefaultStatus: http.StatusOK, Security: []map[string][]string{}, Responses: a.errors(503)}, a.health)
 	register(a, huma.Operation{OperationID: "create_unit_job_unit_jobs_post",
 		Method: http.MethodPost, Path: "/unit_jobs", Tags: jobTags,
-		Summary:       "Submit a job",
-		Description:   "Waits a few seconds for the platform to accept or refuse the job. If that takes longer, or the platform has no free slot, the job is stored with the status created and submitted later.",
+		Summary: "Submit a job",
+		Description: "Waits up to ten seconds for the platform to accept or refuse the job. If that takes longer, or the " +
+			"platform has no free slot in this time, the job is stored with the status created and submitted later. " +
+			"Let clients wait for 30 seconds; with an Idempotency-Key the request can be repeated.",
 		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{keyParam},
 		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
 	register(a, huma.Operation{OperationID: "get_job_unit_jobs__job_id__get",
