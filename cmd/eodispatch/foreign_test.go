@@ -281,7 +281,7 @@ func TestAPI_ServesNothingForOperators(t *testing.T) {
 	nothing := u.ask(client{u.p.Address, ""}, http.MethodGet, "/nothing", "")
 	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/vars", "/debug/requests",
 		"/admin", "/admin/", "/config", "/env", "/actuator", "/actuator/env", "/status", "/stats", "/healthz", "/readyz", "/livez", "/-/reload", "/shutdown", "/vault", "/audit",
-		"/users", "/accounts", "/jobs", "/tokens", "/.git/config", "/.env", "/server-status", "/_oracle", "/_faults", "/swagger", "/redoc"} {
+		"/users", "/accounts", "/jobs", "/tokens", "/.git/config", "/.env", "/server-status", "/_oracle", "/_faults", "/swagger"} {
 		for _, c := range []client{{u.p.Address, ""}, u.alice} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				if a := u.ask(c, method, path, ""); !reflect.DeepEqual(a, nothing) {
