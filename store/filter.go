@@ -204,11 +204,12 @@ func usedAccounts(ctx context.Context, q tx, u dispatch.UserID, filter []dispatc
 	return used, err
 }
 
-// listTaskJobs reads a page by number, or if only changes are wanted, by when the jobs changed.
+// listTaskJobs reads a page by number or, if only changes or the jobs of some accounts are wanted, by when the jobs
+// changed.
 func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, record func(*query.ListTaskJobsRow) (dispatch.Record, error)) ([]dispatch.Record, error) {
 	id := int64(t.ID)
 	switch {
-	case !p.Since.IsZero():
+	case !p.Since.IsZero(), len(p.Accounts) > 0:
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListChangedJobsRow, error) {
 			return q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
 				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most),
@@ -219,7 +220,7 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, r
 	case len(p.Statuses) == 0:
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsRow, error) {
 			return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID,
-				OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+				Most: int64(p.Most), N: most(p.Limit)})
 		}, record)
 	}
 	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position { return position{first: int64(r.Number)} }}
@@ -228,13 +229,13 @@ func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, r
 	}
 	l.positions = func(of part, n int64) ([]position, error) {
 		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: string(of.status),
-			After: p.After.ID, OfAccounts: joinList(p.Accounts), N: n})
+			After: p.After.ID, N: n})
 		return rowsAs(numbers, func(number int) position { return position{first: int64(number)} }), err
 	}
 	l.records = func(of part, n int64) ([]dispatch.Record, error) {
 		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsOfRow, error) {
 			return q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status),
-				After: p.After.ID, OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: n})
+				After: p.After.ID, Most: int64(p.Most), N: n})
 		}, func(row *query.ListTaskJobsOfRow) (dispatch.Record, error) {
 			return record((*query.ListTaskJobsRow)(row))
 		})

@@ -434,7 +434,6 @@ SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR oc
 	CAST(octet_length(requests.body) AS BIGINT) AS size
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
-	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListTaskJobsOf :many
@@ -444,14 +443,12 @@ SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR oc
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.status = CAST(sqlc.arg(status) AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
 	AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
-	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListNumbersOf :many
 -- The numbers of the jobs of ListTaskJobsOf.
 SELECT number FROM jobs
 WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = CAST(sqlc.arg(status) AS TEXT) AND task <> 0 AND NOT hidden AND number > CAST(sqlc.arg(after) AS BIGINT)
-	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListChangedJobs :many

@@ -5482,16 +5482,14 @@ func (q *Queries) ListMonth(ctx context.Context, owner dispatch.UserID, account 
 const listNumbersOf = `-- name: ListNumbersOf :many
 SELECT number FROM jobs
 WHERE task = CAST($1 AS BIGINT) AND status = CAST($2 AS TEXT) AND task <> 0 AND NOT hidden AND number > CAST($3 AS BIGINT)
-	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || account || '|', '') <> CAST($4 AS TEXT))
-ORDER BY number LIMIT CAST($5 AS BIGINT)
+ORDER BY number LIMIT CAST($4 AS BIGINT)
 `
 
 type ListNumbersOfParams struct {
-	Task       int64
-	Status     string
-	After      int64
-	OfAccounts string
-	N          int64
+	Task   int64
+	Status string
+	After  int64
+	N      int64
 }
 
 // The numbers of the jobs of ListTaskJobsOf.
@@ -5500,7 +5498,6 @@ func (q *Queries) ListNumbersOf(ctx context.Context, arg ListNumbersOfParams) ([
 		arg.Task,
 		arg.Status,
 		arg.After,
-		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -6911,16 +6908,14 @@ SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, job
 	CAST(octet_length(requests.body) AS BIGINT) AS size
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
-	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || jobs.account || '|', '') <> CAST($4 AS TEXT))
-ORDER BY jobs.number LIMIT CAST($5 AS BIGINT)
+ORDER BY jobs.number LIMIT CAST($4 AS BIGINT)
 `
 
 type ListTaskJobsParams struct {
-	Most       int64
-	Task       int64
-	After      int64
-	OfAccounts string
-	N          int64
+	Most  int64
+	Task  int64
+	After int64
+	N     int64
 }
 
 type ListTaskJobsRow struct {
@@ -6935,7 +6930,6 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 		arg.Most,
 		arg.Task,
 		arg.After,
-		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -7029,17 +7023,15 @@ SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, job
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = CAST($3 AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
 	AND jobs.number > CAST($4 AS BIGINT)
-	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.account || '|', '') <> CAST($5 AS TEXT))
-ORDER BY jobs.number LIMIT CAST($6 AS BIGINT)
+ORDER BY jobs.number LIMIT CAST($5 AS BIGINT)
 `
 
 type ListTaskJobsOfParams struct {
-	Most       int64
-	Task       int64
-	Status     string
-	After      int64
-	OfAccounts string
-	N          int64
+	Most   int64
+	Task   int64
+	Status string
+	After  int64
+	N      int64
 }
 
 type ListTaskJobsOfRow struct {
@@ -7055,7 +7047,6 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 		arg.Task,
 		arg.Status,
 		arg.After,
-		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
