@@ -135,7 +135,7 @@ func diagnose(ctx context.Context, checks []check, within time.Duration) []findi
 			defer cancel()
 			findings[i] = finding{name: c.name, advice: c.advice}
 			findings[i].unproven, findings[i].err = c.ask(ctx)
-			if own, has := errors.AsType[withAdvice](findings[i].err); has {
+			if own, advised := errors.AsType[withAdvice](findings[i].err); advised {
 				findings[i].advice = own.advice
 			}
 		})
