@@ -169,8 +169,8 @@ func attemptsByJob(installation string, listed []Listed) (ids []JobID, attempts 
 			attempts[t.job] = append(attempts[t.job], listedAttempt{l, t})
 		}
 	}
-	for _, of := range attempts {
-		slices.SortStableFunc(of, func(a, b listedAttempt) int { return cmp.Compare(b.tag.attempt, a.tag.attempt) })
+	for _, ofJob := range attempts {
+		slices.SortStableFunc(ofJob, func(a, b listedAttempt) int { return cmp.Compare(b.tag.attempt, a.tag.attempt) })
 	}
 	return slices.Sorted(maps.Keys(attempts)), attempts
 }
