@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,13 +18,20 @@ func TestSubmit_IdentifierOfAnotherJob(t *testing.T) {
 	p.submit = func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "same"}, Started: true}, nil
 	}
+	var ends atomic.Bool
+	p.status = func(dispatch.Token) (dispatch.Report, error) {
+		if ends.Load() {
+			return dispatch.Report{Status: dispatch.Finished}, nil
+		}
+		return dispatch.Report{Status: dispatch.Running}, nil
+	}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		task, err := h.AcceptTask(t.Context(), "ann", request("a"), tiles(4), dispatch.Key{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
-		p.status = func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Finished}, nil }
+		ends.Store(true)
 		time.Sleep(time.Hour)
 		after, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,13 +24,12 @@ import (
 // pipes is a network in memory, so that time can be simulated.
 type pipes struct {
 	serve  func(connection int, c net.Conn)
-	opened int
+	opened atomic.Int32
 }
 
 func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
-	p.opened++
-	go p.serve(p.opened, buffered(theirs))
+	go p.serve(int(p.opened.Add(1)), buffered(theirs))
 	return buffered(ours), nil
 }
 
@@ -60,6 +60,11 @@ func (b *buffer) Write(part []byte) (int, error) {
 	b.queue <- bytes.Clone(part)
 	return len(part), nil
 }
+
+// SetWriteDeadline does nothing: a write never waits. The pipe's own deadline, which TLS lets pass when it closes, would lose what is in the queue.
+func (b *buffer) SetWriteDeadline(time.Time) error { return nil }
+
+func (b *buffer) SetDeadline(t time.Time) error { return b.SetReadDeadline(t) }
 
 func (b *buffer) Close() error {
 	b.mu.Lock()
@@ -151,11 +156,14 @@ func TestConnections_Rest(t *testing.T) {
 					}
 					time.Sleep(c.pause)
 				}
-				if p.opened != c.opened {
-					t.Errorf("%d connections, want %d", p.opened, c.opened)
+				if n := int(p.opened.Load()); n != c.opened {
+					t.Errorf("%d connections, want %d", n, c.opened)
 				}
 				time.Sleep(2 * idleTime) // then all are closed, or this test does not end
-				if n := len(client.trusted.effects.open); n != 0 {
+				effects := client.trusted.effects
+				effects.mu.Lock()
+				defer effects.mu.Unlock()
+				if n := len(effects.open); n != 0 {
 					t.Error("the closed connections are still known")
 				}
 			})
@@ -166,12 +174,13 @@ func TestConnections_Rest(t *testing.T) {
 // After a server closed an idle connection early and without notice, none is kept for a while.
 func TestConnections_HastyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		closes := true
+		var closes atomic.Bool
+		closes.Store(true)
 		p := &pipes{serve: func(_ int, c net.Conn) {
 			server := http.Server{TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}},
 				ConnState: func(c net.Conn, state http.ConnState) {
-					if closes && state == http.StateIdle {
-						time.AfterFunc(time.Millisecond, func() { c.Close() }) // when the response has been read
+					if closes.Load() && state == http.StateIdle {
+						c.Close()
 					}
 				}}
 			given := make(chan net.Conn, 1)
@@ -184,19 +193,19 @@ func TestConnections_HastyServer(t *testing.T) {
 			if _, err := client.Do(t.Context(), Call{Method: "POST", URL: "https://example.com/", Effect: true}); !dispatch.Is(err, dispatch.NotFound) {
 				t.Fatal(err)
 			}
-			time.Sleep(maxRest / 2)
+			synctest.Wait()
 		}
 		post()
-		closes = false
+		closes.Store(false)
 		for _, opened := range []int{2, 3} {
-			if post(); p.opened != opened {
-				t.Errorf("%d connections, want %d", p.opened, opened)
+			if post(); int(p.opened.Load()) != opened {
+				t.Errorf("%d connections, want %d", p.opened.Load(), opened)
 			}
 		}
 		time.Sleep(hastyFor)
 		post()
-		if post(); p.opened != 4 {
-			t.Errorf("%d connections after a while, want 4", p.opened)
+		if post(); p.opened.Load() != 4 {
+			t.Errorf("%d connections after a while, want 4", p.opened.Load())
 		}
 		time.Sleep(2 * idleTime)
 	})
@@ -265,10 +274,10 @@ func TestConnections_RepeatOnlyWhatWasNotProcessed(t *testing.T) {
 			for _, body := range []string{"", "{}"} {
 				t.Run(fmt.Sprintf("%s, kept=%t, body %q", c.name, kept, body), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						requests, strikes := 0, 1
+						requests, strikes := atomic.Int32{}, int32(1)
 						p := &pipes{serve: func(_ int, conn net.Conn) {
 							frames(conn, func(f *http2.Framer, stream uint32) {
-								if requests++; requests == strikes {
+								if requests.Add(1) == strikes {
 									c.answer(f, stream, conn)
 								} else {
 									accepted(f, stream)
@@ -287,17 +296,17 @@ func TestConnections_RepeatOnlyWhatWasNotProcessed(t *testing.T) {
 							}
 						}
 						err := post()
-						repeated := kept && c.unprocessed
+						repeated, n := kept && c.unprocessed, requests.Load()
 						switch {
-						case repeated && (err != nil || requests != strikes+1):
-							t.Errorf("got %v after %d requests, want it to be repeated once", err, requests)
-						case !repeated && requests != strikes:
-							t.Errorf("%d requests, want %d", requests, strikes)
+						case repeated && (err != nil || n != strikes+1):
+							t.Errorf("got %v after %d requests, want it to be repeated once", err, n)
+						case !repeated && n != strikes:
+							t.Errorf("%d requests, want %d", n, strikes)
 						case !repeated && c.unprocessed && !dispatch.Is(err, dispatch.Unavailable), !c.unprocessed && !dispatch.Is(err, dispatch.Uncertain):
 							t.Errorf("got %v", err)
 						}
-						if err := post(); err != nil || p.opened != 2 {
-							t.Errorf("afterwards: %v, %d connections", err, p.opened)
+						if err := post(); err != nil || p.opened.Load() != 2 {
+							t.Errorf("afterwards: %v, %d connections", err, p.opened.Load())
 						}
 						time.Sleep(2 * idleTime) // until all are closed
 					})

@@ -69,7 +69,7 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 		}
 		seen[service.Protocol] = true
 		var j job
-		body := fmt.Appendf(nil, `{"title": "a", "label": %q, "service": {"id": %q}, "parameters": %s, "format": "gtiff"}`, labels[service.Protocol], service.ID, service.Example)
+		body := fmt.Appendf(nil, `{"title": "a", "label": %q, "service": {"id": %q}, "parameters": %s}`, labels[service.Protocol], service.ID, service.Example)
 		err := c.call(t.Context(), http.MethodPost, "/unit_jobs", body, &j)
 		for err == nil && !j.ended() {
 			err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=30", j.ID), nil, &j)

@@ -348,8 +348,8 @@ func (u *person) hasFiles(folder, name string) {
 		}
 		decodeInto(u.T, string(text), &stac)
 		for _, l := range stac.Links {
-			if !strings.HasPrefix(l.Href, ".") {
-				u.Errorf("%s has the link %s", path, l.Href)
+			if local := strings.HasPrefix(l.Href, "."); !local && slices.Contains([]string{"self", "root", "parent", "collection", "item"}, l.Rel) {
+				u.Errorf("%s has the link %s to %s", path, l.Rel, l.Href)
 			}
 			if l.Rel == "item" {
 				documents = append(documents, filepath.Join(filepath.Dir(path), l.Href))
