@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// querier runs statements: on a database, or in a transaction.
+//
+// One text serves both databases, in PostgreSQL's grammar; SQLite matches $n by number. A parameter is cast where
+// PostgreSQL cannot infer its type. That of a LIMIT is always cast: SQLite inspects a bare one while it plans, and then
+// plans again at each execution.
+type querier interface {
+	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
+	PrepareContext(ctx context.Context, text string) (*sql.Stmt, error)
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
+}
+
+// row is a row of a query, whose columns are scanned in their order.
+type row interface{ Scan(columns ...any) error }
+
+// exec runs a statement, and returns how many rows it changed.
+func exec(ctx context.Context, q querier, text string, args ...any) (int64, error) {
+	result, err := q.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// list returns what scan makes of each row of a query.
+func list[T any](ctx context.Context, q querier, scan func(row) (T, error), text string, args ...any) (all []T, err error) {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// value returns the value of a query with one row of one column; sql.ErrNoRows if there is no row.
+func value[T any](ctx context.Context, q querier, text string, args ...any) (v T, err error) {
+	err = q.QueryRowContext(ctx, text, args...).Scan(&v)
+	return v, err
+}
+
+// single scans a row of one column.
+func single[T any](r row) (v T, err error) {
+	err = r.Scan(&v)
+	return v, err
+}
+
+// where collects the conditions of a query, and the arguments to which they refer.
+type where struct {
+	conditions []string
+	args       []any
+}
+
+// arg adds an argument, and returns the parameter that refers to it.
+func (w *where) arg(v any) string {
+	w.args = append(w.args, v)
+	return "$" + strconv.Itoa(len(w.args))
+}
+
+// and adds a condition.
+func (w *where) and(condition string) { w.conditions = append(w.conditions, condition) }
+
+// in adds the condition that a column has one of some values. No values: it may have any.
+func in[T any](w *where, column string, values []T) {
+	if len(values) == 0 {
+		return
+	}
+	parameters := make([]string, len(values))
+	for i, v := range values {
+		parameters[i] = w.arg(v)
+	}
+	w.and(column + " IN (" + strings.Join(parameters, ", ") + ")")
+}
+
+func (w *where) String() string { return strings.Join(w.conditions, " AND ") }
+
+// text is where a text is scanned to, whatever its Go type.
+func text[T ~string](to *T) sql.Scanner {
+	return scanned[T, string]{to, func(s string) T { return T(s) }}
+}
+
+// number is where an integer is scanned to.
+func number[T ~int | ~int64](to *T) sql.Scanner {
+	return scanned[T, int64]{to, func(n int64) T { return T(n) }}
+}
+
+// instant is where a time is scanned to; 0 is the zero time.
+func instant(to *time.Time) sql.Scanner { return scanned[time.Time, int64]{to, at} }
+
+// duration is where a span of microseconds is scanned to.
+func duration(to *time.Duration) sql.Scanner { return scanned[time.Duration, int64]{to, span} }
+
+// scanned is where a value is scanned to. database/sql itself uses reflection for all but a few types.
+type scanned[T, V any] struct {
+	to *T
+	of func(V) T
+}
+
+// Scan implements [sql.Scanner]. Drivers give all integers as int64, and texts as string.
+func (s scanned[T, V]) Scan(from any) error {
+	v, ok := from.(V)
+	if !ok {
+		return fmt.Errorf("%T is not %T", from, v)
+	}
+	*s.to = s.of(v)
+	return nil
+}
