@@ -155,6 +155,9 @@ func operatorKeyOf(cursorKey dispatch.Secret) dispatch.Secret {
 	return dispatch.Secret(hex.EncodeToString(of.Sum(nil)))
 }
 
+// on returns what runs statements on a database, each by itself.
+func (s *Store) on(db *sql.DB) querier { return s.traced(s.adapt(db, db)) }
+
 func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.traced(s.adapt(db, db))) }
 
 // tx is a transaction: the generated queries, and plain SQL for what sqlc cannot express.
