@@ -230,3 +230,6 @@ func AwaitTogether(s *Store, u dispatch.UserID, a dispatch.Account, n int) {
 		s.together.mu.Unlock()
 	}
 }
+
+// NameOf is nameOf.
+var NameOf = nameOf

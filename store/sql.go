@@ -62,6 +62,24 @@ func single[T any](r row) (v T, err error) {
 	return v, err
 }
 
+// lockFree ends a query that locks the rows that it finds, without those that another transaction has locked. On SQLite
+// no other transaction writes meanwhile.
+func (s *Store) lockFree() string {
+	if !s.remote {
+		return ""
+	}
+	return " FOR UPDATE SKIP LOCKED"
+}
+
+// platformOf is the expression for the platform of an account, which a column names.
+func (s *Store) platformOf(column string) string {
+	find := "instr"
+	if s.remote {
+		find = "strpos"
+	}
+	return "substr(" + column + ", 1, " + find + "(" + column + ", '/') - 1)"
+}
+
 // where collects the conditions of a query, and the arguments to which they refer.
 type where struct {
 	conditions []string

@@ -89,14 +89,22 @@ func (t traced) QueryRowContext(ctx context.Context, q string, args ...any) *sql
 	return row
 }
 
-// nameOf returns the name of a generated query, and the first word of one that is written by hand.
+// nameOf returns the name of a statement: that of a generated query, or what it does and to which table, such as
+// "UPDATE ids".
 func nameOf(q string) string {
 	if rest, generated := strings.CutPrefix(q, "-- name: "); generated {
 		name, _, _ := strings.Cut(rest, " ")
 		return name
 	}
+	verb, before := "", ""
 	for word := range strings.FieldsSeq(q) {
-		return word
+		if verb == "" {
+			verb = word
+		}
+		if (before == "FROM" || before == "INTO" || before == "UPDATE") && word[0] != '(' {
+			return verb + " " + strings.TrimRight(word, "),")
+		}
+		before = word
 	}
-	return ""
+	return verb
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/migrated"
 )
@@ -40,7 +41,7 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 		if _, err := s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, nil, drafts(1)); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range append(more, "ReserveIDs", "Accept", "Accept/UseKey", "Accept/INSERT", "Accept/WakeToAccept") {
+		for _, want := range append(more, "ReserveIDs", "Accept", "Accept/UseKey", "Accept/INSERT jobs", "Accept/WakeToAccept") {
 			if !slices.Contains(told, want) {
 				t.Errorf("%s is not among %v", want, told)
 			}
@@ -131,5 +132,21 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 	}
 	if about := of([]dispatch.Home{{Account: "p/open"}, {Account: "q/open"}}); len(about) == 0 {
 		t.Error("no statement about homes is told of a task that has some")
+	}
+}
+
+// TestTrace_NamesStatements by what they do, and to which table.
+func TestTrace_NamesStatements(t *testing.T) {
+	for text, want := range map[string]string{
+		"-- name: GetJob :one\nSELECT * FROM jobs":               "GetJob",
+		"\n\t\tSELECT EXISTS (\n\t\t\tSELECT 1 FROM (SELECT 2))": "SELECT",
+		"SELECT (SELECT 1 FROM hooks) FROM jobs":                 "SELECT hooks",
+		"\n\t\tUPDATE ids\n\t\tSET last = 1":                     "UPDATE ids",
+		"INSERT INTO turns (line) VALUES ($1)":                   "INSERT turns",
+		"COMMIT":                                                 "COMMIT", "": "",
+	} {
+		if name := store.NameOf(text); name != want {
+			t.Errorf("%q is named %q", text, name)
+		}
 	}
 }
