@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -365,7 +366,7 @@ func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, job
 			s.h.intending(jobs)
 		}
 		kept, err := s.Store.Intend(ctx, l, limits, jobs)
-		for _, j := range kept {
+		for _, j := range inOrder(jobs, kept) {
 			s.h.saw("intend", j, err)
 		}
 		s.h.sawBudgets(s.Store, jobs, err)
@@ -373,12 +374,23 @@ func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, job
 	})
 }
 
+// inOrder returns those of the given jobs that a store returned, in the order given: the order in which a store returns
+// them is not determined.
+func inOrder(given, returned []dispatch.Job) (jobs []dispatch.Job) {
+	for _, j := range given {
+		if i := slices.IndexFunc(returned, func(r dispatch.Job) bool { return r.ID == j.ID }); i >= 0 {
+			jobs = append(jobs, returned[i])
+		}
+	}
+	return jobs
+}
+
 // Save comes after an Intend that a visit calls at the same instant, since the seed does not determine which of the two is first.
 func (s *storeOf) Save(ctx ctxt, jobs []dispatch.Job, wake ...dispatch.Account) ([]dispatch.Job, error) {
 	time.Sleep(time.Nanosecond)
 	return through(s, func() ([]dispatch.Job, error) {
 		saved, err := s.Store.Save(ctx, jobs, wake...)
-		for _, j := range saved {
+		for _, j := range inOrder(jobs, saved) {
 			s.h.saw("save", j, err)
 		}
 		s.h.sawBudgets(s.Store, saved, err)
