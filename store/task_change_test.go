@@ -70,9 +70,9 @@ func (c *changeTest) interrupted(n int, change func(context.Context) error) {
 func (c *changeTest) statuses() (all []dispatch.Status) {
 	c.Helper()
 	for _, j := range c.jobs {
-		is, err := c.s.Load(c.Context(), j.ID)
+		got, err := c.s.Load(c.Context(), j.ID)
 		c.must(err)
-		all = append(all, is.Status)
+		all = append(all, got.Status)
 	}
 	return all
 }
@@ -111,8 +111,8 @@ func TestTaskChange_OfAProcessThatDies(t *testing.T) {
 		c.must(err)
 		c.equal(done, []dispatch.FinishedChange{{Task: c.task.ID, Owner: "ann", Account: "p/shared", Action: "pause"}})
 		for _, j := range c.jobs {
-			if is, err := c.s.Load(c.Context(), j.ID); err != nil || !is.Paused || !is.Due.Equal(dispatch.Never) {
-				c.Errorf("not paused: %+v, %v", is, err)
+			if got, err := c.s.Load(c.Context(), j.ID); err != nil || !got.Paused || !got.Due.Equal(dispatch.Never) {
+				c.Errorf("not paused: %+v, %v", got, err)
 			}
 		}
 		c.interrupted(1, func(ctx context.Context) error { _, err := c.s.CancelTask(ctx, "ann", c.task.ID, true); return err })
@@ -125,8 +125,8 @@ func TestTaskChange_OfAProcessThatDies(t *testing.T) {
 		c.must(err)
 		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled})
 		for _, j := range c.jobs {
-			if is, err := c.s.Load(c.Context(), j.ID); err != nil || !is.Hidden {
-				c.Errorf("a job of the deleted task is not hidden: %+v, %v", is, err)
+			if got, err := c.s.Load(c.Context(), j.ID); err != nil || !got.Hidden {
+				c.Errorf("a job of the deleted task is not hidden: %+v, %v", got, err)
 			}
 		}
 		if store.Rows(c, c.s, "task_changes") != 0 {
@@ -244,9 +244,9 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 						t.Fatalf("job %d: paused %t, due %v", j.Number, j.Paused, j.Due)
 					}
 				}
-				is, err := c.s.Task(t.Context(), "ann", c.task.ID)
-				if err != nil || is.Paused != row.paused || store.Rows(t, c.s, "task_changes") != 0 {
-					t.Errorf("the task: paused %t, %v", is.Paused, err)
+				got, err := c.s.Task(t.Context(), "ann", c.task.ID)
+				if err != nil || got.Paused != row.paused || store.Rows(t, c.s, "task_changes") != 0 {
+					t.Errorf("the task: paused %t, %v", got.Paused, err)
 				}
 				conformance.CheckCounts(t, c.s)
 			})

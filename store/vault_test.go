@@ -46,9 +46,9 @@ func TestGrants(t *testing.T) {
 		}
 		renewed := want
 		renewed.Sealed, renewed.Renewed, renewed.Expires = dispatch.Sealed{Key: "k2", Text: "other"}, start.Add(time.Hour), start.Add(2*time.Hour)
-		is, err := s.RenewGrant(ctx, renewed)
+		kept, err := s.RenewGrant(ctx, renewed)
 		renewed.Version = 2
-		if diff := cmp.Diff(renewed, is); err != nil || diff != "" {
+		if diff := cmp.Diff(renewed, kept); err != nil || diff != "" {
 			t.Fatal(err, diff)
 		}
 		if _, err := s.RenewGrant(ctx, want); !dispatch.Is(err, dispatch.Conflict) {
@@ -63,7 +63,7 @@ func TestGrants(t *testing.T) {
 		if _, err := s.Grant(ctx, "ann", "https://idp"); !dispatch.Is(err, dispatch.NotFound) {
 			t.Errorf("an erased grant: %v", err)
 		}
-		if _, err := s.RenewGrant(ctx, is); !dispatch.Is(err, dispatch.Conflict) {
+		if _, err := s.RenewGrant(ctx, kept); !dispatch.Is(err, dispatch.Conflict) {
 			t.Errorf("an erased grant comes back: %v", err)
 		}
 	})
@@ -102,7 +102,7 @@ func TestTokens_BelongToTheirUsers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		is := func(name, want string) {
+		expect := func(name, want string) {
 			t.Helper()
 			if got, _, err := s.FindToken(ctx, name); got.Text != want || want == "" &&
 				!dispatch.Is(err, dispatch.NotFound) {
@@ -111,19 +111,19 @@ func TestTokens_BelongToTheirUsers(t *testing.T) {
 		}
 		keep("a", "first", "ann", end, true)
 		keep("a", "shorter", "ann", end.Add(-time.Minute), true)
-		is("a", "first")
+		expect("a", "first")
 		keep("a", "as long", "ann", end, true)
-		is("a", "as long")
+		expect("a", "as long")
 		keep("a", "newest", "ann", end.Add(-time.Minute), false)
-		is("a", "newest")
+		expect("a", "newest")
 		if err := s.EraseToken(ctx, "a", end); err != nil {
 			t.Fatal(err)
 		}
-		is("a", "newest")
+		expect("a", "newest")
 		if err := s.EraseToken(ctx, "a", end.Add(-time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		is("a", "")
+		expect("a", "")
 		keep("a1", "x", "ann", end, false)
 		keep("a2", "x", "ann", end, false)
 		keep("b", "x", "bob", end, false)
@@ -132,7 +132,7 @@ func TestTokens_BelongToTheirUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]string{"a1": "", "a2": "", "b": "x", "n": "x"} {
-			is(name, want)
+			expect(name, want)
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 		}
 		withdrawn := func(u dispatch.UserID, want bool, left ...string) {
 			t.Helper()
-			is, err := s.HasWithdrawn(ctx, u, "https://idp")
+			got, err := s.HasWithdrawn(ctx, u, "https://idp")
 			ok(err)
 			rows, err := s.Revocations(ctx, "https://idp", time.Time{}, 10)
 			ok(err)
@@ -225,8 +225,8 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 					t.Errorf("revocation %+v", r)
 				}
 			}
-			if is != want || !cmp.Equal(ids, left) {
-				t.Errorf("%s has withdrawn: %v; to revoke: %v", u, is, ids)
+			if got != want || !cmp.Equal(ids, left) {
+				t.Errorf("%s has withdrawn: %v; to revoke: %v", u, got, ids)
 			}
 		}
 		ok(s.KeepGrant(ctx, grant("a1", "ann")))

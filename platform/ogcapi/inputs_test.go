@@ -139,8 +139,8 @@ func TestInputs_OfStrangers(t *testing.T) {
 	} {
 		body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(given)}, d, "")
 		if want[0] == '[' {
-			e, is := err.(*dispatch.Error)
-			if !is || e.Kind != dispatch.Invalid || fmt.Sprint(e.Faults[0].Loc) != want {
+			e, typed := err.(*dispatch.Error)
+			if !typed || e.Kind != dispatch.Invalid || fmt.Sprint(e.Faults[0].Loc) != want {
 				t.Errorf("%s: %s %+v, want a fault at %s", given, body["inputs"], err, want)
 			}
 			continue

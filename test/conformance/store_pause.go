@@ -24,11 +24,11 @@ func (t storeTest) cancelAndKeep() {
 		if a != shared || t.look().Wakes == wakes {
 			t.Errorf("account %q, woken: %v", a, t.look().Wakes != wakes)
 		}
-		is, err := t.s.Task(ctx, ann, task.ID)
+		got, err := t.s.Task(ctx, ann, task.ID)
 		t.must(err)
-		t.equal(is.Counts, dispatch.Counts{dispatch.Finished: 1, dispatch.Running: 1, dispatch.Canceled: 2})
-		if is.Paused || is.Attention != dispatch.None {
-			t.Errorf("paused: %v, attention %q", is.Paused, is.Attention)
+		t.equal(got.Counts, dispatch.Counts{dispatch.Finished: 1, dispatch.Running: 1, dispatch.Canceled: 2})
+		if got.Paused || got.Attention != dispatch.None {
+			t.Errorf("paused: %v, attention %q", got.Paused, got.Attention)
 		}
 	}
 	g := t.look()
@@ -90,9 +90,9 @@ func (t storeTest) pauses() {
 		}
 		t.equal(t.load(want.ID), want)
 	}
-	is, err := t.s.Task(ctx, ann, task.ID)
+	got, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
-	t.equal(fmt.Sprint(is.Paused, is.Edited, len(t.look().Lines)), fmt.Sprint(false, now, 2))
+	t.equal(fmt.Sprint(got.Paused, got.Edited, len(t.look().Lines)), fmt.Sprint(false, now, 2))
 }
 
 // pausedJobsAlone checks a task of which some jobs are still being resumed.
@@ -101,17 +101,17 @@ func (t storeTest) pausedJobsAlone() {
 	j := t.load(jobs[0].ID)
 	j.Attention = dispatch.Paused
 	t.save(j)
-	is, err := t.s.Task(t.Context(), ann, task.ID)
+	got, err := t.s.Task(t.Context(), ann, task.ID)
 	t.must(err)
-	t.equal(fmt.Sprint(is.Paused, is.Attention), "false")
+	t.equal(fmt.Sprint(got.Paused, got.Attention), "false")
 	all, err := t.s.Tasks(t.Context(), ann, dispatch.Page{})
 	t.must(err)
 	t.equal(all[0].Attention, dispatch.None)
 	_, err = t.s.PauseTask(t.Context(), ann, task.ID)
 	t.must(err)
-	is, err = t.s.Task(t.Context(), ann, task.ID)
+	got, err = t.s.Task(t.Context(), ann, task.ID)
 	t.must(err)
-	t.equal(fmt.Sprint(is.Paused, is.Attention), "truepaused")
+	t.equal(fmt.Sprint(got.Paused, got.Attention), "truepaused")
 }
 
 // pauseAfterEnd checks that a task that has ended is not paused, until a job of it is retried.
@@ -141,14 +141,15 @@ func (t storeTest) pauseAfterEnd() {
 func (t storeTest) pausedTask(task, other dispatch.Task) {
 	t.Helper()
 	ctx := t.Context()
-	is, err := t.s.Task(ctx, ann, task.ID)
+	got, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
-	t.equal(fmt.Sprint(is.Paused, is.Edited, is.Updated, is.Attention), fmt.Sprint(true, t.look().Now, t.look().Now, dispatch.Paused))
+	want := fmt.Sprint(true, t.look().Now, t.look().Now, dispatch.Paused)
+	t.equal(fmt.Sprint(got.Paused, got.Edited, got.Updated, got.Attention), want)
 	_, err = t.s.PauseTask(ctx, ann, task.ID)
 	t.must(err)
 	again, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
-	t.equal(again, is)
+	t.equal(again, got)
 	lines, err := t.s.Lines(ctx, shared)
 	t.must(err)
 	if len(lines) != 1 || lines[0].Task != other.ID {
@@ -258,12 +259,13 @@ func (t storeTest) parallelPauses() {
 		}
 	}
 	all.Wait()
-	is, err := t.s.Task(ctx, ann, task.ID)
+	got, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
 	for _, d := range jobs {
 		j := t.load(d.ID)
-		if waits := j.Phase == dispatch.Waiting; j.Paused != is.Paused || waits && j.Due.Equal(dispatch.Never) != is.Paused {
-			t.Errorf("job %d is %s, paused: %v, due %v; the task is paused: %v", j.ID, j.Phase, j.Paused, j.Due, is.Paused)
+		waits := j.Phase == dispatch.Waiting
+		if j.Paused != got.Paused || waits && j.Due.Equal(dispatch.Never) != got.Paused {
+			t.Errorf("job %d is %s, paused: %v, due %v; the task is paused: %v", j.ID, j.Phase, j.Paused, j.Due, got.Paused)
 		}
 	}
 	_, err = t.s.CancelTask(ctx, ann, task.ID, false)
@@ -295,37 +297,38 @@ func (t storeTest) choices() {
 		t.end(jobs[i].ID, dispatch.Failed, nil)
 	}
 	t.end(jobs[3].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase = dispatch.Started })
-	of := func(n ...int) (c dispatch.Choice) {
+	choice := func(n ...int) (c dispatch.Choice) {
 		for _, i := range n {
 			c.Jobs = append(c.Jobs, jobs[i].ID)
 		}
 		return c
 	}
-	both := of(1, 4)
+	both := choice(1, 4)
 	both.Statuses = []dispatch.Status{dispatch.Failed}
 	for _, c := range []struct {
-		of              dispatch.Choice
+		choice          dispatch.Choice
 		retried, counts string
-	}{{of(0, 3), "1", "map[created:3 failed:2 running:1]"}, {both, "1", "map[created:4 failed:1 running:1]"},
+	}{{choice(0, 3), "1", "map[created:3 failed:2 running:1]"}, {both, "1", "map[created:4 failed:1 running:1]"},
 		{dispatch.Choice{Statuses: []dispatch.Status{dispatch.Running}}, "0", "map[created:4 failed:1 running:1]"},
 		{dispatch.Choice{Statuses: []dispatch.Status{}}, "0", "map[created:4 failed:1 running:1]"}} {
-		a, n, err := t.s.RetryTask(ctx, ann, task.ID, c.of)
+		a, n, err := t.s.RetryTask(ctx, ann, task.ID, c.choice)
 		t.must(err)
-		is, err := t.s.Task(ctx, ann, task.ID)
+		got, err := t.s.Task(ctx, ann, task.ID)
 		t.must(err)
-		t.equal(fmt.Sprintf("%s %d %v", a, n, is.Counts), fmt.Sprintf("%s %s %s", shared, c.retried, c.counts))
+		t.equal(fmt.Sprintf("%s %d %v", a, n, got.Counts), fmt.Sprintf("%s %s %s", shared, c.retried, c.counts))
 	}
 	for _, c := range []struct {
-		of               dispatch.Choice
+		choice           dispatch.Choice
 		canceled, counts string
-	}{{of(5, 2), "1", "map[canceled:1 created:3 failed:1 running:1]"}, {of(5), "0", "map[canceled:1 created:3 failed:1 running:1]"},
+	}{{choice(5, 2), "1", "map[canceled:1 created:3 failed:1 running:1]"},
+		{choice(5), "0", "map[canceled:1 created:3 failed:1 running:1]"},
 		{dispatch.Choice{Statuses: []dispatch.Status{}}, "0", "map[canceled:1 created:3 failed:1 running:1]"},
 		{dispatch.Choice{Statuses: []dispatch.Status{dispatch.Accepted}}, "3", "map[canceled:4 failed:1 running:1]"}} {
-		a, n, err := t.s.CancelJobs(ctx, ann, task.ID, c.of)
+		a, n, err := t.s.CancelJobs(ctx, ann, task.ID, c.choice)
 		t.must(err)
-		is, err := t.s.Task(ctx, ann, task.ID)
+		got, err := t.s.Task(ctx, ann, task.ID)
 		t.must(err)
-		t.equal(fmt.Sprintf("%s %d %v", a, n, is.Counts), fmt.Sprintf("%s %s %s", shared, c.canceled, c.counts))
+		t.equal(fmt.Sprintf("%s %d %v", a, n, got.Counts), fmt.Sprintf("%s %s %s", shared, c.canceled, c.counts))
 	}
 	for _, wrong := range []dispatch.JobID{others[0].ID, jobs[0].ID + 1e6} {
 		c := dispatch.Choice{Jobs: []dispatch.JobID{jobs[3].ID, wrong}}
@@ -337,6 +340,6 @@ func (t storeTest) choices() {
 	if j := t.load(jobs[3].ID); j.Desired != dispatch.WantRun {
 		t.Error("a job was canceled although the choice was wrong")
 	}
-	_, _, err := t.s.CancelJobs(ctx, bob, task.ID, of(3))
+	_, _, err := t.s.CancelJobs(ctx, bob, task.ID, choice(3))
 	t.kind(err, dispatch.NotFound)
 }

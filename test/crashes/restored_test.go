@@ -49,10 +49,10 @@ func postgresBackup(t *testing.T) backup {
 // restored no job runs twice, a job that waited in the copy adopts what it ran since, jobs accepted after the copy are left running and reported by
 // doctor, and no id is assigned again.
 func TestRestored_Database(t *testing.T) {
-	for name, of := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup, "PostgreSQL": postgresBackup} {
+	for name, newBackup := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup, "PostgreSQL": postgresBackup} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			workPastABackup(t, of(t))
+			workPastABackup(t, newBackup(t))
 		})
 	}
 }
@@ -92,8 +92,8 @@ func workPastABackup(t *testing.T, b backup) {
 	later.Close()
 
 	b.putBack()
-	if said := command(t, more, "restored"); !strings.Contains(said, "1 accounts submit no jobs") {
-		t.Fatalf("output of restored: %s", said)
+	if output := command(t, more, "restored"); !strings.Contains(output, "1 accounts submit no jobs") {
+		t.Fatalf("output of restored: %s", output)
 	}
 	p = launch(t, released, more)
 	post(p, 1)
@@ -108,8 +108,8 @@ func workPastABackup(t *testing.T, b backup) {
 	}
 	p.stop(t)
 	checkRestored(t, s, rowsOf(t, db), last)
-	if said := command(t, more, "doctor"); strings.Count(said, "is not in the restored database") != 2 {
-		t.Errorf("output of doctor: %s", said)
+	if output := command(t, more, "doctor"); strings.Count(output, "is not in the restored database") != 2 {
+		t.Errorf("output of doctor: %s", output)
 	}
 }
 
@@ -153,6 +153,7 @@ func command(t *testing.T, environ []string, args ...string) string {
 	}
 	c := exec.CommandContext(t.Context(), path, args...)
 	c.Env, c.Dir = environ, t.TempDir()
-	said, _ := c.CombinedOutput() // doctor fails because the issuer is a simulator without a key; the tests check its output
-	return string(said)
+	// doctor fails because the issuer is a simulator without a key; the tests check its output
+	output, _ := c.CombinedOutput()
+	return string(output)
 }
