@@ -8,24 +8,23 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Agenda implements dispatch.Store. It reads the wakes before the jobs, or with them: a change in between is either read with the jobs or
-// counted as an unseen wake.
-func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (g dispatch.Agenda, err error) {
+// Agenda implements dispatch.Store. It reads the wakes before the jobs, or with them: a change in between is either
+// read with the jobs or counted as an unseen wake.
+func (s *Store) Agenda(
+	ctx context.Context, a dispatch.Account, n int, stalled time.Duration,
+) (g dispatch.Agenda, err error) {
 	err = s.readOnly(ctx, s.look, "Agenda", func(q tx, now int64) error {
 		l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled)}
-		row, err := q.GetAgenda(ctx, a.Platform(), a)
+		next, held, err := l.overview(ctx, &g)
 		if err != nil {
 			return err
 		}
-		g = agendaOf(row)
-		g.Now = at(now)
-		if err := l.steps(ctx, n, row, &g); err != nil {
+		if err := l.steps(ctx, n, next, &g); err != nil {
 			return err
 		}
-		if g.Held, err = l.withoutFreed(ctx, row.Held); err != nil {
+		if g.Held, err = l.withoutFreed(ctx, held); err != nil {
 			return err
 		}
 		return l.lines(ctx, &g)
@@ -33,15 +32,50 @@ func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled t
 	return g, err
 }
 
-func agendaOf(row query.GetAgendaRow) dispatch.Agenda {
-	g := dispatch.Agenda{Starts: promptness(row.PromptStarts, row.StartLag), Restored: dispatch.Restored(row.Restored),
-		Wakes: row.Wakes, Hold: at(row.Hold), Why: row.HoldAttention, Operator: row.OperatorNotice, Active: int(row.Active),
-		NextWaiting: ever(row.Waiting), NextStart: at(row.Start), NextPoll: at(row.Learn),
-		Next: at(row.Cancel), NextUnprepared: at(row.Unprepared), NextMeter: at(row.Meter), NextRemove: at(row.Remove)}
-	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
+// firstDue is when the first job of each step is due; 0: there is none.
+type firstDue struct{ wait, start, cancel, settle, learn, unprepared, meter, remove int64 }
+
+// overview reads the account with the observed promptness of its platform's starts, its slots in use, and when the
+// first job of each step is due. One statement sees all of it at one moment. It does not use min(): until PostgreSQL
+// has statistics on new rows, it would read all of them for that.
+func (l accountReader) overview(ctx context.Context, g *dispatch.Agenda) (next firstDue, held int64, err error) {
+	*g = dispatch.Agenda{Now: at(l.now)}
+	var starts, lag int64
+	err = l.q.QueryRowContext(ctx, `
+		SELECT a.wakes, a.hold, a.hold_attention, a.restored, COALESCE(p.prompt_starts, 0), COALESCE(p.start_lag, 0),
+			COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = $2), ''),
+			CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = $1), 0) AS BIGINT),
+			CAST(COALESCE((SELECT SUM(c.started) FROM account_counts c WHERE c.account = $1), 0) AS BIGINT),
+			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'wait' ORDER BY j.due LIMIT 1), 0),
+			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'start' ORDER BY j.due LIMIT 1), 0),
+			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0),
+			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0),
+			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0),
+			COALESCE((
+				SELECT j.due FROM jobs j
+				WHERE j.account = $1 AND j.step = 'wait' AND j.attention = 'application_unreachable'
+				ORDER BY j.due LIMIT 1), 0),
+			COALESCE((
+				SELECT j.meter_due FROM jobs j WHERE j.account = $1 AND j.meter_due > 0
+				ORDER BY j.meter_due LIMIT 1), 0),
+			COALESCE((
+				SELECT j.removal_due FROM jobs j
+				WHERE j.account = $1 AND j.removal_due > 0 AND j.phase = 'ended' AND j.strays = '' AND j.meter_due = 0
+				ORDER BY j.removal_due LIMIT 1), 0)
+		FROM accounts a
+			LEFT JOIN platforms p ON p.name = $2
+		WHERE a.id = $1`,
+		l.account, l.account.Platform()).
+		Scan(number(&g.Wakes), instant(&g.Hold), text(&g.Why), number(&g.Restored), number(&starts), number(&lag),
+			&g.Operator, number(&held), number(&g.Active), number(&next.wait), number(&next.start), number(&next.cancel),
+			number(&next.settle), number(&next.learn), number(&next.unprepared), number(&next.meter), number(&next.remove))
+	g.Starts = promptness(starts, lag)
+	g.NextWaiting, g.NextStart, g.NextPoll, g.Next = ever(next.wait), at(next.start), at(next.learn), at(next.cancel)
+	g.NextUnprepared, g.NextMeter, g.NextRemove = at(next.unprepared), at(next.meter), at(next.remove)
+	if settle := at(next.settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
 		g.Next = settle
 	}
-	return g
+	return next, held, err
 }
 
 // accountReader reads the state of one account.
@@ -69,35 +103,57 @@ func ever(due int64) time.Time {
 }
 
 // steps reads the jobs of each step for which any is due.
-func (l accountReader) steps(ctx context.Context, n int, next query.GetAgendaRow, g *dispatch.Agenda) (err error) {
+func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispatch.Agenda) (err error) {
 	for _, s := range []struct {
 		name string
 		due  int64 // of the first job; 0: there is none
 		jobs *[]dispatch.Job
 	}{
-		{"cancel", next.Cancel, &g.Cancel}, {"settle", next.Settle, &g.Settle}, {"start", next.Start, &g.Start}, {"learn", next.Learn, &g.Poll},
+		{"cancel", next.cancel, &g.Cancel}, {"settle", next.settle, &g.Settle}, {"start", next.start, &g.Start},
+		{"learn", next.learn, &g.Poll},
 	} {
 		if s.due == 0 || s.due > l.now {
 			continue
 		}
-		p := query.ListDueParams{Account: l.account, Step: s.name, Now: l.now, N: int64(n)}
-		if *s.jobs, err = jobsOf(l.q.ListDue(ctx, p)); err != nil {
+		// The cast keeps SQLite from comparing the parameter with the step of jobs_unprepared: it would prepare the
+		// statement anew for each other step.
+		*s.jobs, err = list(ctx, l.q, scanJobs(), `
+			SELECT `+jobColumns+`
+			FROM jobs
+			WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+			ORDER BY due, id
+			LIMIT CAST($4 AS BIGINT)`,
+			l.account, s.name, l.now, n)
+		if err != nil {
 			return err
 		}
 	}
-	if next.Meter > 0 && next.Meter <= l.now {
-		if g.Meter, err = jobsOf(l.q.ListUnmetered(ctx, l.account, l.now, int64(n))); err != nil {
+	if next.meter > 0 && next.meter <= l.now {
+		g.Meter, err = list(ctx, l.q, scanJobs(), `
+			SELECT `+jobColumns+`
+			FROM jobs
+			WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
+			ORDER BY meter_due, id
+			LIMIT CAST($3 AS BIGINT)`,
+			l.account, l.now, n)
+		if err != nil {
 			return err
 		}
 	}
-	if next.Remove > 0 && next.Remove <= l.now {
-		g.Remove, err = jobsOf(l.q.ListToRemove(ctx, l.account, l.now, int64(n)))
+	if next.remove > 0 && next.remove <= l.now {
+		g.Remove, err = list(ctx, l.q, scanJobs(), `
+			SELECT `+jobColumns+`
+			FROM jobs
+			WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0 AND removal_due <= $2
+			ORDER BY removal_due, id
+			LIMIT CAST($3 AS BIGINT)`,
+			l.account, l.now, n)
 	}
 	return err
 }
 
-// lines reads the lines that have due waiting jobs. If none has, those that are due belong to tasks that a change under way stops, and the end of the
-// change wakes the account.
+// lines reads the lines that have due waiting jobs. If none has, those that are due belong to tasks that a change
+// under way stops, and the end of the change wakes the account.
 func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) error {
 	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) {
 		return nil
@@ -116,25 +172,72 @@ func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) error {
 	return err
 }
 
-// withoutFreed returns how many slots are in use if so many jobs hold one, unless they stalled.
+// withoutFreed returns how many slots are in use if so many jobs hold one, unless they stalled, see
+// dispatch.Job.FreesSlot.
 func (l accountReader) withoutFreed(ctx context.Context, held int64) (int, error) {
 	if l.stalled == 0 {
 		return int(held), nil
 	}
-	freed, err := l.q.CountFreed(ctx, l.account, l.stalled)
+	freed, err := value[int64](ctx, l.q, `
+		SELECT count(*)
+		FROM jobs
+		WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND phase = 'started' AND status <> 'running' AND moved <= $2`,
+		l.account, l.stalled)
 	return int(held - freed), err
 }
 
-// allLines returns the lines that have waiting jobs which are not paused, sorted, with their slots and turns.
+// allLines returns the lines that have waiting jobs which are not paused, sorted, with their slots and turns; without
+// lines of tasks that a change under way stops.
+//
+// It hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their
+// jobs, or of lines that are empty. Due and head belong to a line's first waiting job. Jobs that are due
+// dispatch.Never are left out; the number is not a parameter because PostgreSQL would not use an index for jobs that
+// are due before it. Each value is a subquery, which is one search of an index, and no join: PostgreSQL, which
+// expects a hundred lines, would read all jobs for a join.
 func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
-	rows, err := l.q.ListLines(ctx, l.account)
-	lines := make([]dispatch.Line, 0, len(rows))
-	for _, r := range rows {
-		lines = append(lines, dispatch.Line{Owner: dispatch.UserID(r.Owner), Task: dispatch.TaskID(r.Task), Held: int(r.Held), OwnerHeld: int(r.OwnerHeld),
-			Waiting: int(r.Waiting), Served: r.Served, OwnerServed: r.OwnerServed, First: dispatch.JobID(r.Head), Due: at(r.Due)})
-	}
+	lines, err := list(ctx, l.q, scanLine, `
+		WITH RECURSIVE hop (head) AS (
+			SELECT (
+				SELECT c.id FROM jobs c
+				WHERE c.account = $1 AND c.phase = 'waiting' AND c.due < 253370764800000000
+				ORDER BY c.line, c.due, c.id LIMIT 1)
+			UNION ALL
+			SELECT (
+				SELECT d.id FROM jobs d
+				WHERE d.account = $1 AND d.phase = 'waiting' AND d.due < 253370764800000000
+					AND d.line > (SELECT e.line FROM jobs e WHERE e.id = hop.head)
+				ORDER BY d.line, d.due, d.id LIMIT 1)
+			FROM hop WHERE hop.head IS NOT NULL
+		), heads (head, line) AS MATERIALIZED (
+			SELECT hop.head, (SELECT f.line FROM jobs f WHERE f.id = hop.head) FROM hop WHERE hop.head IS NOT NULL
+		), lines (head, line, own, owner, task) AS MATERIALIZED (
+			SELECT h.head, h.line, rtrim(h.line, '0123456789'), substr(h.line, 1, length(rtrim(h.line, '0123456789')) - 1),
+				CAST(substr(h.line, length(rtrim(h.line, '0123456789')) + 1) AS BIGINT)
+			FROM heads h
+		)
+		SELECT l.owner, l.task, COALESCE((SELECT j.due FROM jobs j WHERE j.id = l.head), 0), l.head,
+			COALESCE((SELECT t.served FROM turns t WHERE t.account = $1 AND t.line = l.line), 0),
+			COALESCE((SELECT o.served FROM turns o WHERE o.account = $1 AND o.line = l.own), 0),
+			CAST(COALESCE((
+				SELECT SUM(w.waiting) FROM line_counts w
+				WHERE w.account = $1 AND w.owner = l.owner AND w.task = l.task), 0) AS BIGINT),
+			CAST(COALESCE((
+				SELECT SUM(h.held) FROM line_counts h
+				WHERE h.account = $1 AND h.owner = l.owner AND h.task = l.task), 0) AS BIGINT),
+			CAST(COALESCE((
+				SELECT SUM(u.held) FROM owner_counts u
+				WHERE u.owner = l.owner AND u.account = $1), 0) AS BIGINT)
+		FROM lines l
+		WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = l.task AND s.stops)`,
+		l.account)
 	sortLines(lines)
 	return lines, err
+}
+
+func scanLine(r row) (l dispatch.Line, err error) {
+	err = r.Scan(text(&l.Owner), number(&l.Task), instant(&l.Due), number(&l.First), number(&l.Served),
+		number(&l.OwnerServed), number(&l.Waiting), number(&l.Held), number(&l.OwnerHeld))
+	return l, err
 }
 
 // sortLines sorts in Go, because databases differ in their collation.
@@ -154,23 +257,41 @@ func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch
 }
 
 // Waiting returns the ids of the waiting jobs of a line from one to another.
-func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank) ([]dispatch.JobID, error) {
-	ids, err := s.queries(s.read).ListWaiting(ctx, query.ListWaitingParams{Account: a, Line: lineOf(l),
-		FirstDue: micros(from.Due), FirstID: int64(from.ID), LastDue: micros(to.Due), LastID: int64(to.ID)})
+func (s *Store) Waiting(
+	ctx context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank,
+) ([]dispatch.JobID, error) {
+	ids, err := list(ctx, s.on(s.read), single[dispatch.JobID], `
+		SELECT id
+		FROM jobs
+		WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000
+			AND (due, id) >= ($3, $4) AND (due, id) <= ($5, $6)
+		ORDER BY due, id`,
+		a, lineOf(l), micros(from.Due), from.ID, micros(to.Due), to.ID)
 	return ids, fail("Waiting", err)
 }
 
 // WaitingBefore returns how many waiting jobs of the line of j come before it.
 func (s *Store) WaitingBefore(ctx context.Context, j dispatch.Job) (int, error) {
-	n, err := s.queries(s.read).CountWaitingBefore(ctx, query.CountWaitingBeforeParams{Account: j.Account,
-		Line: lineOf(dispatch.Line{Owner: j.Owner, Task: j.Task}), Due: micros(j.Due), ID: int64(j.ID)})
-	return int(n), fail("WaitingBefore", err)
+	n, err := value[int](ctx, s.on(s.read), `
+		SELECT count(*)
+		FROM jobs
+		WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND (due, id) < ($3, $4)`,
+		j.Account, lineOf(dispatch.Line{Owner: j.Owner, Task: j.Task}), micros(j.Due), j.ID)
+	return n, fail("WaitingBefore", err)
 }
 
 // Ready returns the first n waiting jobs of a line that are due.
-func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
+func (s *Store) Ready(
+	ctx context.Context, a dispatch.Account, l dispatch.Line, n int,
+) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(ctx, s.look, "Ready", func(q tx, now int64) error {
-		jobs, err = jobsOf(q.ListReady(ctx, query.ListReadyParams{Account: a, Line: lineOf(l), Now: now, N: int64(n)}))
+		jobs, err = list(ctx, q, scanJobs(), `
+			SELECT `+jobColumns+`
+			FROM jobs
+			WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
+			ORDER BY due, id
+			LIMIT CAST($4 AS BIGINT)`,
+			a, lineOf(l), now, n)
 		return err
 	})
 	return jobs, err
@@ -179,7 +300,13 @@ func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, 
 // Unprepared returns waiting jobs that are due and whose document could not be fetched.
 func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(ctx, s.look, "Unprepared", func(q tx, now int64) error {
-		jobs, err = jobsOf(q.ListUnprepared(ctx, a, now, int64(n)))
+		jobs, err = list(ctx, q, scanJobs(), `
+			SELECT `+jobColumns+`
+			FROM jobs
+			WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+			ORDER BY due, id
+			LIMIT CAST($3 AS BIGINT)`,
+			a, now, n)
 		return err
 	})
 	return jobs, err
@@ -187,19 +314,33 @@ func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs
 
 // Listable returns the account's jobs below a base URL that a listing can report on.
 func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) ([]dispatch.Job, error) {
-	jobs, err := jobsOf(s.queries(s.look).Listable(ctx, a, base))
+	jobs, err := list(ctx, s.on(s.look), scanJobs(), `
+		SELECT `+jobColumns+`
+		FROM jobs
+		WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2 AND phase IN ('creating', 'started')
+		ORDER BY due, id`,
+		a, base)
 	return jobs, fail("Listable", err)
 }
 
 // Running returns n started and wanted jobs of the account, by due.
 func (s *Store) Running(ctx context.Context, a dispatch.Account, n int) ([]dispatch.Job, error) {
-	jobs, err := jobsOf(s.queries(s.look).ListRunning(ctx, a, int64(n)))
+	jobs, err := list(ctx, s.on(s.look), scanJobs(), `
+		SELECT `+jobColumns+`
+		FROM jobs
+		WHERE account = $1 AND step = 'learn'
+		ORDER BY due, id
+		LIMIT CAST($2 AS BIGINT)`,
+		a, n)
 	return jobs, fail("Running", err)
 }
 
 // Bases returns the bases of all the account's jobs, sorted in Go because databases differ in their collation.
 func (s *Store) Bases(ctx context.Context, a dispatch.Account) ([]string, error) {
-	bases, err := s.queries(s.look).ListBases(ctx, a)
+	bases, err := list(ctx, s.on(s.look), single[string], `
+		SELECT DISTINCT base
+		FROM jobs
+		WHERE account = $1`, a)
 	slices.Sort(bases)
 	return bases, fail("Bases", err)
 }

@@ -10,34 +10,84 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-func jobOf(r query.Job) (dispatch.Job, error) {
-	j := dispatch.Job{
-		ID: r.ID, Task: r.Task, Number: r.Number, Owner: r.Owner, Account: r.Account, Base: r.Base,
-		Desired: r.Desired, Hidden: r.Hidden, Paused: r.Paused, Budgeted: r.Budgeted,
-		Phase: r.Phase, Epoch: r.Turn, Attempt: r.Attempt, Nonces: r.Nonces, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
-		Status: r.Status, Seen: r.Seen, Progress: r.Progress, Costs: r.Costs,
-		Attention: r.Attention, Notice: r.Notice, Failure: r.Failure,
-		MaxDuration: span(r.MaxDuration), Deadline: at(r.Deadline), Duration: span(r.Duration),
-		Due: at(r.Due), Looks: r.Looks, Unmoved: span(r.Unmoved), Tries: r.Tries, Awaited: r.Awaited,
-		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
-	}
-	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
-	j.Unit, j.Spent, j.Traceparent = r.Unit, r.Spent, r.Traceparent
-	j.Retries, j.Retried = r.Retries, r.Retried
-	var errs [8]error
-	j.Removal, errs[0] = removalOf(r.RemovalDue, r.Removal)
-	j.Annotations, errs[1] = decoded[dispatch.Annotations](r.Annotations)
-	j.Metered, errs[2] = decoded[dispatch.Metered](r.Metered)
-	j.Unmetered, errs[3] = unmeteredOf(r.Unmetered)
-	j.Orphans, errs[4] = decoded[[]dispatch.Ref](r.Strays)
-	j.Past, errs[5] = decoded[[]dispatch.Ref](r.Past)
-	j.Versions, errs[6] = decoded[dispatch.Versions](r.Versions)
-	j.Names, errs[7] = decoded[[]string](r.Names)
-	return j, errors.Join(errs[:]...)
+// listedColumns are the columns of a job as lists have it, see [dispatch.Job.Listed]. jobRow.listed has their order.
+const listedColumns = `
+		jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.names, jobs.desired, jobs.annotations, jobs.retries,
+		jobs.retried, jobs.phase, jobs.ref_id, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.unit, jobs.spent,
+		jobs.duration, jobs.metered, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited,
+		jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.versions`
+
+// jobColumns are all columns of a job that scanJob reads. jobRow.whole has their order.
+const jobColumns = listedColumns + `,
+		jobs.base, jobs.service_hash, jobs.hidden, jobs.paused, jobs.budgeted, jobs.max_duration, jobs.turn, jobs.attempt,
+		jobs.nonces, jobs.send_by, jobs.begun, jobs.intent_lease, jobs.ref_base, jobs.strays, jobs.past, jobs.unmetered,
+		jobs.removal_due, jobs.removal, jobs.deadline, jobs.refused, jobs.unmoved, jobs.traceparent`
+
+// jobRow is a row of a job: what is stored as such is scanned straight into the job.
+type jobRow struct {
+	dispatch.Job
+
+	names, annotations, metered, versions string // of lists, too
+	orphans, past, unmetered, removal     string
+	removalDue                            int64
 }
 
-// decoded returns a part of a job, which most jobs lack: then the text is empty. It takes no pointer to the part, by which the decoder would force
-// every job to the heap.
+// listed returns where listedColumns are scanned to.
+func (r *jobRow) listed() []any {
+	j := &r.Job
+	return []any{
+		number(&j.ID), number(&j.Task), number(&j.Number), text(&j.Owner), text(&j.Account), &r.names, text(&j.Desired),
+		&r.annotations, number(&j.Retries),
+		number(&j.Retried), text(&j.Phase), &j.Ref.ID, text(&j.Status), text(&j.Seen), &j.Progress, &j.Costs, &j.Unit, &j.Spent,
+		duration(&j.Duration), &r.metered, text(&j.Attention), &j.Notice, &j.Failure, instant(&j.Due), number(&j.Looks),
+		number(&j.Tries), &j.Awaited,
+		instant(&j.Created), instant(&j.Updated), instant(&j.Checked), instant(&j.Moved), number(&j.Version), &r.versions,
+	}
+}
+
+// whole returns where jobColumns are scanned to.
+func (r *jobRow) whole() []any {
+	j := &r.Job
+	return append(r.listed(),
+		&j.Base, number(&j.Service), &j.Hidden, &j.Paused, &j.Budgeted, duration(&j.MaxDuration), number(&j.Epoch),
+		number(&j.Attempt),
+		text(&j.Nonces), instant(&j.SendBy), number(&j.Begun), number(&j.IntentLease), &j.Ref.Base, &r.orphans, &r.past,
+		&r.unmetered,
+		number(&r.removalDue), &r.removal, instant(&j.Deadline), instant(&j.Refused), duration(&j.Unmoved), &j.Traceparent)
+}
+
+// decoded returns the job of a row that was scanned. What it holds of an earlier row is replaced.
+func (r *jobRow) decoded() (dispatch.Job, error) {
+	j := &r.Job
+	var errs [8]error
+	j.Names, errs[0] = decoded[[]string](r.names)
+	j.Annotations, errs[1] = decoded[dispatch.Annotations](r.annotations)
+	j.Metered, errs[2] = decoded[dispatch.Metered](r.metered)
+	j.Versions, errs[3] = decoded[dispatch.Versions](r.versions)
+	j.Orphans, errs[4] = decoded[[]dispatch.Ref](r.orphans)
+	j.Past, errs[5] = decoded[[]dispatch.Ref](r.past)
+	j.Unmetered, errs[6] = unmeteredOf(r.unmetered)
+	j.Removal, errs[7] = removalOf(r.removalDue, r.removal)
+	return *j, errors.Join(errs[:]...)
+}
+
+// scanJobs returns what scans rows of jobColumns. It scans them into one variable, whose places it makes once.
+func scanJobs() func(row) (dispatch.Job, error) {
+	var r jobRow
+	to := r.whole()
+	return func(from row) (dispatch.Job, error) {
+		if err := from.Scan(to...); err != nil {
+			return dispatch.Job{}, err
+		}
+		return r.decoded()
+	}
+}
+
+// scanJob scans a row of jobColumns.
+func scanJob(from row) (dispatch.Job, error) { return scanJobs()(from) }
+
+// decoded returns a part of a job, which most jobs lack: then the text is empty. It takes no pointer to the part, by
+// which the decoder would force every job to the heap.
 func decoded[T any](text string) (part T, err error) {
 	if text == "" {
 		return part, nil
@@ -74,19 +124,6 @@ func textOf(refs []dispatch.Ref) string {
 	return text
 }
 
-func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
-	if err != nil {
-		return nil, err
-	}
-	jobs := make([]dispatch.Job, len(rows))
-	for i, r := range rows {
-		if jobs[i], err = jobOf(r); err != nil {
-			return nil, err
-		}
-	}
-	return jobs, nil
-}
-
 // requestOf decodes a job's request. For a task's job, body is its value and shared the task's request.
 func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Request, err error) {
 	if j.Task == 0 {
@@ -105,7 +142,8 @@ func encode(v any) (string, error) {
 	return string(text), err
 }
 
-// storableText replaces the characters that PostgreSQL cannot store in a text, so that no response is lost because of them.
+// storableText replaces the characters that PostgreSQL cannot store in a text, so that no response is lost because of
+// them.
 func storableText(s string) string {
 	if storable(s) {
 		return s
@@ -114,3 +152,43 @@ func storableText(s string) string {
 }
 
 func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+// jobOf and jobsOf are for generated queries, as long as there are any.
+func jobOf(r query.Job) (dispatch.Job, error) {
+	j := dispatch.Job{
+		ID: r.ID, Task: r.Task, Number: r.Number, Owner: r.Owner, Account: r.Account, Base: r.Base,
+		Desired: r.Desired, Hidden: r.Hidden, Paused: r.Paused, Budgeted: r.Budgeted,
+		Phase: r.Phase, Epoch: r.Turn, Attempt: r.Attempt, Nonces: r.Nonces, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
+		Status: r.Status, Seen: r.Seen, Progress: r.Progress, Costs: r.Costs,
+		Attention: r.Attention, Notice: r.Notice, Failure: r.Failure,
+		MaxDuration: span(r.MaxDuration), Deadline: at(r.Deadline), Duration: span(r.Duration),
+		Due: at(r.Due), Looks: r.Looks, Unmoved: span(r.Unmoved), Tries: r.Tries, Awaited: r.Awaited,
+		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
+	}
+	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
+	j.Unit, j.Spent, j.Traceparent = r.Unit, r.Spent, r.Traceparent
+	j.Retries, j.Retried = r.Retries, r.Retried
+	var errs [8]error
+	j.Removal, errs[0] = removalOf(r.RemovalDue, r.Removal)
+	j.Annotations, errs[1] = decoded[dispatch.Annotations](r.Annotations)
+	j.Metered, errs[2] = decoded[dispatch.Metered](r.Metered)
+	j.Unmetered, errs[3] = unmeteredOf(r.Unmetered)
+	j.Orphans, errs[4] = decoded[[]dispatch.Ref](r.Strays)
+	j.Past, errs[5] = decoded[[]dispatch.Ref](r.Past)
+	j.Versions, errs[6] = decoded[dispatch.Versions](r.Versions)
+	j.Names, errs[7] = decoded[[]string](r.Names)
+	return j, errors.Join(errs[:]...)
+}
+
+func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]dispatch.Job, len(rows))
+	for i, r := range rows {
+		if jobs[i], err = jobOf(r); err != nil {
+			return nil, err
+		}
+	}
+	return jobs, nil
+}

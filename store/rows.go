@@ -43,8 +43,6 @@ func collect[R, T any](ctx context.Context, q tx, without *unread, list func(*qu
 	return all, rows.Err()
 }
 
-const few, many = 16, 256 // rows of a short list, and of a part of a long one
-
 // unread are fields of a row of a job that a list leaves out, with their columns.
 type unread struct {
 	fields  []string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,9 @@ func exec(ctx context.Context, q querier, text string, args ...any) (int64, erro
 }
 
 // list returns what scan makes of each row of a query.
-func list[T any](ctx context.Context, q querier, scan func(row) (T, error), text string, args ...any) (all []T, err error) {
+func list[T any](
+	ctx context.Context, q querier, scan func(row) (T, error), text string, args ...any,
+) (all []T, err error) {
 	rows, err := q.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -45,10 +48,15 @@ func list[T any](ctx context.Context, q querier, scan func(row) (T, error), text
 		if err != nil {
 			return nil, err
 		}
+		if len(all) == few { // a job is more than a kilobyte, which is copied each time that the slice grows
+			all = slices.Grow(all, many-few)
+		}
 		all = append(all, one)
 	}
 	return all, rows.Err()
 }
+
+const few, many = 16, 256 // rows of a short list, and of a part of a long one
 
 // value returns the value of a query with one row of one column; sql.ErrNoRows if there is no row.
 func value[T any](ctx context.Context, q querier, text string, args ...any) (v T, err error) {
