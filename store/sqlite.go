@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"runtime"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -39,12 +39,8 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	if err := ownerOnly(file); err != nil {
 		return nil, errors.Join(withFileName(file, fail("Open", err)), lock.Close())
 	}
-	itself, err := lockItself(file)
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
 	prepared := s.speakSQLite(c)
-	s.close = func() error { return errors.Join(closeAll(s.read, s.write), itself.Close(), lock.Close()) }
+	s.close = func() error { return errors.Join(closeAll(s.read, s.write), lock.Close()) }
 	if s.write, err = sqliteDB(file, "immediate", 1, writerCache); err == nil {
 		s.visit, s.read = s.write, s.write
 	}
@@ -108,31 +104,41 @@ func openSQLiteFile(file string, settings url.Values, connections int) (*sql.DB,
 	return db, nil
 }
 
-// lockFile locks a separate file beside the database, which keeps a second process out. The lock ends with the process in any
-// case.
+// lockFile locks a separate file beside the database, which keeps a second process out, whatever symbolic links lead to the
+// database. The lock ends with the process in any case. The database itself must not be locked: a lock of flock(2) keeps out
+// SQLite's own locks, those of the same process too, on every system but Linux, and on network file systems also there.
 func lockFile(file string) (io.Closer, error) {
 	if file == memory {
 		return os.Open(os.DevNull)
 	}
-	return tryLock(file, flock.New(file+".lock", flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)))
+	path, err := filepath.EvalSymlinks(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = ownerOnly(file); err == nil {
+			path, err = filepath.EvalSymlinks(file)
+		}
+	}
+	if err != nil {
+		return nil, unwritable(file, err)
+	}
+	if hasHardLinks(path) {
+		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
+			Text: fmt.Sprintf("The database file %s has another name by a hard link. SQLite keeps changes in a file beside "+
+				"the name by which it is opened, so that changes made by one name can be missing by another. "+
+				"Remove all names but one.", file)}
+	}
+	return tryLock(file, flock.New(path+".lock", flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)))
 }
 
-// lockItself locks the database file, which keeps out a second process that names it by another link. The lock is one of flock(2), which SQLite's own
-// locks do not meet. To close a file ends all of SQLite's locks on it in this process, so it is closed after the database, and not opened without the
-// lock of lockFile. On Windows, SQLite could not read a locked file; the other lock has to do.
-func lockItself(file string) (io.Closer, error) {
-	if file == memory || runtime.GOOS == "windows" {
-		return os.Open(os.DevNull)
-	}
-	return tryLock(file, flock.New(file, flock.SetFlag(os.O_RDONLY)))
+func unwritable(file string, err error) error {
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Open", Err: err,
+		Text: fmt.Sprintf("The database file %s cannot be written: its folder is missing, read-only, or another user's.", file)}
 }
 
 // tryLock takes a lock that guards a database file.
 func tryLock(file string, lock *flock.Flock) (io.Closer, error) {
 	switch locked, err := lock.TryLock(); {
 	case err != nil:
-		return nil, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Open", Err: err,
-			Text: fmt.Sprintf("The database file %s cannot be written: its folder is missing, read-only, or another user's.", file)}
+		return nil, unwritable(file, err)
 	case !locked:
 		return nil, errors.Join(&dispatch.Error{Kind: dispatch.Conflict, Op: "store.Open",
 			Text: fmt.Sprintf("The database file %s is in use by another process. Stop that one, or use PostgreSQL for several.", file)}, lock.Close())

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 )
@@ -98,11 +100,11 @@ func TestSQLite_RefusesASecondProcess(t *testing.T) {
 	if !strings.HasPrefix(line, "opened 1") {
 		t.Fatal(line)
 	}
-	hard, symbolic := filepath.Join(t.TempDir(), "hard.db"), filepath.Join(t.TempDir(), "symbolic.db")
-	if err := errors.Join(os.Link(file, hard), os.Symlink(file, symbolic)); err != nil {
+	symbolic, folder := filepath.Join(t.TempDir(), "symbolic.db"), filepath.Join(t.TempDir(), "folder")
+	if err := errors.Join(os.Symlink(file, symbolic), os.Symlink(filepath.Dir(file), folder)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{file, hard, symbolic} {
+	for _, name := range []string{file, symbolic, filepath.Join(folder, filepath.Base(file))} {
 		_, err := store.Open(t.Context(), "sqlite:"+name, &clock{now: start})
 		if !dispatch.Is(err, dispatch.Conflict) || !strings.Contains(dispatch.TextFor(err), name+" is in use by another process") {
 			t.Errorf("%s: error %v", name, err)
@@ -115,6 +117,48 @@ func TestSQLite_RefusesASecondProcess(t *testing.T) {
 	s := open(t, "sqlite:"+file, &clock{now: start})
 	if _, err := s.Load(t.Context(), 1); err != nil {
 		t.Errorf("what the killed process kept: %v", err)
+	}
+}
+
+// TestSQLite_HardLinks checks that a file with two names is not opened by either: what a killed process committed by one of
+// them, but had not moved into the database, would be missing by the other.
+func TestSQLite_HardLinks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "d.db")
+	s := open(t, "sqlite:"+file, &clock{now: start})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Link(file, link); err != nil {
+		t.Skip("links are not available:", err)
+	}
+	for _, name := range []string{file, link} {
+		_, err := store.Open(t.Context(), "sqlite:"+name, &clock{now: start})
+		if !dispatch.Is(err, dispatch.Misconfigured) ||
+			!strings.Contains(dispatch.TextFor(err), name+" has another name by a hard link") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	open(t, "sqlite:"+file, &clock{now: start})
+}
+
+// TestSQLite_LocksNotTheDatabase checks that nothing takes a lock of flock(2) on the database itself: on macOS and on network
+// file systems it would keep out SQLite in the same process.
+func TestSQLite_LocksNotTheDatabase(t *testing.T) {
+	file, link := filepath.Join(t.TempDir(), "d.db"), filepath.Join(t.TempDir(), "new.db")
+	if err := os.Symlink(file, link); err != nil {
+		t.Skip("links are not available:", err)
+	}
+	open(t, "sqlite:"+link, &clock{now: start})
+	database, beside := flock.New(file, flock.SetFlag(os.O_RDONLY)), flock.New(file+".lock")
+	if free, err := database.TryLock(); err != nil || !free {
+		t.Errorf("the database: free %t, %v", free, err)
+	}
+	if free, err := beside.TryLock(); err != nil || free {
+		t.Errorf("the file beside it: free %t, %v", free, err)
 	}
 }
 
