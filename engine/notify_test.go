@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,18 @@ func TestPostgres_NotifiesOtherProcesses(t *testing.T) {
 			t.Errorf("a process heard itself: %.200v", n)
 		}
 	}
+}
+
+// TestPostgres_NamesItsConnections as the store does, so that operators see in pg_stat_activity whose they are.
+func TestPostgres_NamesItsConnections(t *testing.T) {
+	url := migrated.Database(t)
+	process(t, url)
+	host, _ := os.Hostname()
+	postgres.Exec(t, url, fmt.Sprintf(`DO $$ BEGIN
+		ASSERT (SELECT count(*) > 0 AND bool_and(application_name = 'eodispatch %s hints') FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'),
+			(SELECT string_agg(application_name, ', ') FROM pg_stat_activity WHERE datname = current_database());
+	END $$`, host))
 }
 
 func TestPostgres_ReconnectsAfterACut(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -240,6 +241,11 @@ func (p *Postgres) useConnection(ctx context.Context, f func(context.Context, *p
 	}
 	if pool.ConnConfig.ConnectTimeout == 0 {
 		pool.ConnConfig.ConnectTimeout = connecting
+	}
+	if pool.ConnConfig.RuntimeParams["application_name"] == "" {
+		host, _ := os.Hostname() // without one, the name says less
+		name := "eodispatch " + host + " hints"
+		pool.ConnConfig.RuntimeParams["application_name"] = name[:min(len(name), 63)] // as store does
 	}
 	c, err := pgx.ConnectConfig(ctx, pool.ConnConfig)
 	if err != nil {
