@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-.PHONY: test test-quick build image release page demo check fuzz bench year fire soak import upgrade failover charts standards generate ready
+.PHONY: test test-quick build image release page demo check fuzz bench year fire soak import failover charts standards generate ready
 
 test: ready page
 	@echo "all tests, with the race detector: about 25 minutes on two cores"
@@ -91,7 +91,7 @@ check: web/node_modules/.package-lock.json
 	for system in windows darwin; do $(STATIC) GOOS=$$system go build -trimpath -o /dev/null ./cmd/eodispatch || exit 1; done
 	@$(STATIC) go run -trimpath ./cmd/eodispatch reference markdown | diff - docs/cli.md || { echo "docs/cli.md does not match the commands: run make generate"; exit 1; }
 	$(STATIC) GOFLAGS=-trimpath go tool -modfile=tools/go.mod staticcheck ./...
-	@$(SQLC) diff || { echo "store/query does not match store/query.sql and store/migrations: run make generate"; exit 1; }
+	@$(SQLC) diff || { echo "store/query does not match store/query.sql and store/schema: run make generate"; exit 1; }
 	@bash .ci/vulnerabilities
 
 # fuzz runs each fuzz target for FUZZTIME, one after the other, and fails with the first that finds something. make test runs their seeds.
@@ -131,11 +131,6 @@ soak: ready
 # import takes over 100,000 jobs from a real MariaDB and says how long that took; make test takes over 2,000.
 import: ready
 	CI=true go test -count=1 -timeout 20m -v -run TestImport_FromMariaDB ./test/real -records 100000
-
-# upgrade migrates 1,000,000 jobs from the last version in CHANGELOG.md while a replica of it works, and says how long that took, and again on both databases
-# while it is killed again and again; make test migrates 5,000.
-upgrade: ready
-	CI=true go test -count=1 -timeout 20m -v -run 'TestUpgrade_UnderLoad|TestUpgrade_Killed' ./test/crashes -full
 
 # failover has the primary of a cluster of PostgreSQL under Patroni killed, frozen and switched over while replicas work; make test plays the
 # promotion of a standby.

@@ -1,52 +1,10 @@
 package store_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
-
-// TestMigration_CountsBytesOfExistingJobs checks that the migration counts the request bytes of jobs stored by an earlier version.
-func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
-	text, err := os.ReadFile("migrations/00025_bytes.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, update, _ := strings.Cut(string(text), "UPDATE jobs")
-	update, _, _ = strings.Cut(update, ";")
-	forget, update := "UPDATE jobs SET bytes = 0", "UPDATE jobs"+update
-	file, server := filepath.Join(t.TempDir(), "d.db"), postgres.Database(t)
-	for dsn, exec := range map[string]func(string){
-		"sqlite:" + file: func(statement string) {
-			if _, err := raw(t, file).Exec(statement); err != nil {
-				t.Fatal(err)
-			}
-		},
-		server: func(statement string) { postgres.Exec(t, server, statement) },
-	} {
-		s := open(t, dsn, &clock{now: start})
-		jobs := drafts(3)
-		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
-			t.Fatal(err)
-		}
-		want := heldBytes(t, s)
-		if want < 3 {
-			t.Fatalf("%d bytes are held", want)
-		}
-		exec(forget)
-		if got := heldBytes(t, s); got != 0 {
-			t.Fatalf("%d bytes are held after the reset, want 0", got)
-		}
-		exec(update)
-		if got := heldBytes(t, s); got != want {
-			t.Errorf("after the migration %d bytes are held, want %d", got, want)
-		}
-	}
-}
 
 // heldBytes returns the size in bytes of the requests of ann's unfinished jobs.
 func heldBytes(t *testing.T, s dispatch.Store) int64 {

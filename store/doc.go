@@ -1,7 +1,7 @@
-// Package store keeps jobs in SQLite or in PostgreSQL: a [dispatch.Store] with one set of queries and one set of
-// migrations for both. Apart from them differ the clock, and how connections are shared. Every commit is on the disk
-// when it returns.
+// Package store keeps jobs in SQLite or in PostgreSQL: a [dispatch.Store] with one set of queries for both. Their
+// schemas, in the folder schema, differ in little, and so do the clock and how connections are shared. Every commit is
+// on the disk when it returns.
 //
-// The queries are in query.sql. make generate generates package query from them and from the migrations, and make check fails
+// The queries are in query.sql. make generate generates package query from them and from the schema, and make check fails
 // if it is not up to date.
 package store

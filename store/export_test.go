@@ -4,12 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io/fs"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/pressly/goose/v3"
+	"testing/fstest"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
@@ -92,27 +91,6 @@ func (c counted) QueryRowContext(ctx context.Context, q string, args ...any) *sq
 	return c.DBTX.QueryRowContext(ctx, q, args...)
 }
 
-// MigrateTo migrates a database to a version of the schema.
-func MigrateTo(t testing.TB, dsn string, version int64) {
-	t.Helper()
-	driver, name, dialect := "pgx", dsn, goose.DialectPostgres
-	if file, lite := strings.CutPrefix(dsn, "sqlite:"); lite {
-		driver, name, dialect = "sqlite", file, goose.DialectSQLite3
-	}
-	db, err := sql.Open(driver, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	p, err := provider(dialect, db)
-	if err == nil {
-		_, err = p.UpTo(t.Context(), version)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Exec runs a statement.
 func Exec(t testing.TB, s *Store, statement string) {
 	t.Helper()
@@ -166,48 +144,24 @@ func ForgetUser(t testing.TB, s *Store, u dispatch.UserID) error {
 	return err
 }
 
-// BaselineVersion returns the schema version that the baseline makes.
-func BaselineVersion(t testing.TB) (version int64) {
-	t.Helper()
-	db, err := sql.Open("sqlite", ":memory:")
+// OpenWith is Open for a program whose schema has more migrations: file names, as schema/sqlite/00002_column.sql, and their texts.
+func OpenWith(ctx context.Context, dsn string, c dispatch.Clock, program string, migrations map[string]string) (*Store, error) {
+	files := fstest.MapFS{}
+	for name, text := range migrations {
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	err := fs.WalkDir(schemas, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := schemas.ReadFile(name)
+		files[name] = &fstest.MapFile{Data: text}
+		return err
+	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if err := Create(t, db); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.QueryRow("SELECT max(version_id) FROM goose_db_version").Scan(&version); err != nil {
-		t.Fatal(err)
-	}
-	return version
-}
-
-// Create makes the baseline's schema.
-func Create(t testing.TB, db *sql.DB) error {
-	t.Helper()
-	empty, err := create(t.Context(), db)
-	if err == nil && !empty {
-		t.Fatal("the database is not empty")
-	}
-	return err
-}
-
-// LastMigration returns the version of the last migration.
-func LastMigration(t testing.TB) int64 {
-	t.Helper()
-	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	p, err := provider(goose.DialectSQLite3, db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sources := p.ListSources()
-	return sources[len(sources)-1].Version
+	return (&Store{migrations: files, program: program, keyLife: dispatch.KeyLife}).open(ctx, dsn, c)
 }
 
 // Joining returns how many small transactions wait for the writer.

@@ -18,7 +18,7 @@ const (
 )
 
 // migrationLock makes processes migrate one after the other. The lock is one of a transaction, on a connection of its own, because a lock
-// of a session stays with a connection of a pooler. Its key is that of goose, which versions before used for sessions.
+// of a session stays with a connection of a pooler. Its key is that of goose.
 //
 // It also makes a migration give up a lock on a table that it does not get soon. Programs of the previous version go on meanwhile, and
 // whoever wants a table waits behind a migration that waits for it.

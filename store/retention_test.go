@@ -1,15 +1,12 @@
 package store_test
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 const day = 24 * time.Hour
@@ -211,55 +208,6 @@ func TestKeepKeys(t *testing.T) {
 		if got, err := s.FindKey(t.Context(), "ann", key); err != nil || got != after.want {
 			t.Errorf("after %v more the key stands for %+v: %v", after.pass, got, err)
 		}
-	}
-}
-
-// TestIndexes_AreCreatedBesideWriters: while the index on the table of jobs is being created on PostgreSQL, which waits for a transaction that began before,
-// others write to the table.
-func TestIndexes_AreCreatedBesideWriters(t *testing.T) {
-	url := postgres.Database(t)
-	store.MigrateTo(t, url, 63)
-	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	holder, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Rollback()
-	write := "INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, due, awaited, created, updated, moved) VALUES ($1, 0, 0, 'a', 'p/shared', '', 'run', 'ended', 'failed', 1, FALSE, 1, 1, 1)"
-	if _, err := holder.ExecContext(t.Context(), write, 1); err != nil {
-		t.Fatal(err)
-	}
-	opened := make(chan error)
-	go func() {
-		s, err := store.Open(t.Context(), url, nil)
-		if err == nil {
-			err = s.Close()
-		}
-		opened <- err
-	}()
-	for waits := false; !waits; {
-		if err := db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%' AND datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-	}
-	within, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := db.ExecContext(within, write, 2); err != nil {
-		t.Errorf("a write while the index is created: %v", err)
-	}
-	if err := holder.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-opened; err != nil {
-		t.Fatal(err)
-	}
-	var valid bool
-	if err := db.QueryRowContext(t.Context(), "SELECT indisvalid FROM pg_index WHERE indexrelid = 'jobs_aging'::regclass").Scan(&valid); err != nil || !valid {
-		t.Errorf("valid: %v, %v", valid, err)
 	}
 }
 

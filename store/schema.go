@@ -25,11 +25,9 @@ func (s *Store) update(ctx context.Context, p *goose.Provider) error {
 	if current > known {
 		return s.tooNew(ctx, current, known)
 	}
-	if s.schema = known; !s.created {
-		s.schemaWas = current
-	}
+	s.schemaWas, s.schema = current, known
 	done, err := p.Up(ctx)
-	if err != nil || len(done) == 0 && !s.created || s.program == "" {
+	if err != nil || len(done) == 0 || s.program == "" {
 		return err
 	}
 	return s.queries(s.write).WriteSetting(ctx, migratedBy, s.program)

@@ -50,9 +50,6 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	s.look, s.ping, s.joined = s.read, s.read, &joined{store: s}
 	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
 	if err == nil {
-		s.created, err = create(ctx, s.write)
-	}
-	if err == nil {
 		err = s.prepare(ctx, s.write, goose.DialectSQLite3)
 	}
 	if err != nil {

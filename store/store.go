@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,8 +51,8 @@ type Store struct {
 	cursorKey    dispatch.Secret
 	program      string // version of the program
 
+	migrations        fs.FS // see provider
 	schemaWas, schema int64 // versions: as it was found, and now
-	created           bool  // Open found an empty database and made its schema
 
 	changeRange int                   // see ChangeInRanges; 0: as many jobs as one transaction may change
 	beforeRange func(context.Context) // likewise; nil: nothing is called
@@ -79,7 +78,11 @@ func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) 
 // OpenBehindPooler is Open for a PostgreSQL server behind a pooler in transaction mode. direct is the address of the server itself, over
 // which the schema is migrated; "": none is known, and migrations go through the pooler, too.
 func OpenBehindPooler(ctx context.Context, dsn, direct string, c dispatch.Clock, program ...string) (*Store, error) {
-	s := &Store{program: strings.Join(program, " "), direct: direct, keyLife: dispatch.KeyLife}
+	s := &Store{migrations: schemas, program: strings.Join(program, " "), direct: direct, keyLife: dispatch.KeyLife}
+	return s.open(ctx, dsn, c)
+}
+
+func (s *Store) open(ctx context.Context, dsn string, c dispatch.Clock) (*Store, error) {
 	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		return s.openSQLite(ctx, file, c)
 	}
@@ -90,23 +93,26 @@ func OpenBehindPooler(ctx context.Context, dsn, direct string, c dispatch.Clock,
 		Text: "The database must have the form sqlite:FILE or postgres://USER@HOST/NAME."}
 }
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+//go:embed schema
+var schemas embed.FS
 
-// provider returns the provider of all migrations.
-func provider(dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, "migrations")
+// provider returns the provider of the migrations in files, of which each database has a folder.
+func provider(files fs.FS, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
+	folder := "schema/sqlite"
+	if dialect == goose.DialectPostgres {
+		folder = "schema/postgres"
+	}
+	files, err := fs.Sub(files, folder)
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(dialect, db, files, append(options, goose.WithGoMigrations(slices.Concat(countMigrations(dialect), indexMigrations(dialect), hookMigrations(dialect), []*goose.Migration{ledgerMigration(dialect), labelCostsMigration(dialect), movedCostsMigration(dialect)})...))...)
+	return goose.NewProvider(dialect, db, files, options...)
 }
 
 // prepare migrates the schema and reads the settings that never change.
-// The migrations use db, on PostgreSQL a pool of several connections: an index is created by another one than that
-// with the lock. Everything else uses the pool for writes.
+// The migrations use db, and everything else the pool for writes.
 func (s *Store) prepare(ctx context.Context, db *sql.DB, dialect goose.Dialect, options ...goose.ProviderOption) error {
-	p, err := provider(dialect, db, options...)
+	p, err := provider(s.migrations, dialect, db, options...)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,9 @@ type Grant struct {
 type Hook struct {
 	ID       string
 	Owner    dispatch.UserID
+	Kind     string
+	Job      dispatch.JobID
+	Task     dispatch.TaskID
 	Url      string
 	Statuses string
 	Key      string
@@ -63,9 +66,6 @@ type Hook struct {
 	Failures int64
 	Ran      int64
 	Created  int64
-	Kind     string
-	Job      dispatch.JobID
-	Task     dispatch.TaskID
 }
 
 type Job struct {
@@ -74,62 +74,62 @@ type Job struct {
 	Number      int
 	Owner       dispatch.UserID
 	Account     dispatch.Account
-	Base        string
+	Version     int64
 	Desired     dispatch.Desired
-	Hidden      bool
 	Phase       dispatch.Phase
-	Turn        int
-	Attempt     int
-	SendBy      int64
-	RefBase     string
-	RefID       string
-	Strays      string
 	Status      dispatch.Status
-	Seen        dispatch.Status
-	Progress    *float64
-	Costs       *float64
 	Attention   dispatch.Attention
-	Notice      string
-	Failure     string
-	Due         int64
-	Looks       int
-	Tries       int
+	Hidden      bool
+	Paused      bool
+	Budgeted    bool
+	Counted     bool
+	Pruned      bool
 	Awaited     bool
+	Due         int64
 	Created     int64
 	Updated     int64
-	Checked     int64
 	Moved       int64
-	Version     int64
-	Line        string
-	Step        string
-	Past        string
+	Checked     int64
 	Refused     int64
-	MaxDuration int64
 	Deadline    int64
+	MaxDuration int64
 	Duration    int64
-	IntentLease int64
-	Nonces      dispatch.Nonces
 	Unmoved     int64
+	Looks       int
+	Tries       int
+	Turn        int
+	Attempt     int
 	Begun       int
-	Bytes       int64
-	Counted     bool
-	ServiceHash dispatch.ServiceHash
-	Paused      bool
-	Unit        string
-	Spent       float64
-	Metered     string
-	Unmetered   string
-	MeterDue    int64
-	Pruned      bool
-	Annotations string
-	Traceparent string
 	Retries     int
 	Retried     int
-	Budgeted    bool
+	SendBy      int64
+	IntentLease int64
+	ServiceHash dispatch.ServiceHash
+	Base        string
+	RefBase     string
+	RefID       string
+	Seen        dispatch.Status
+	Nonces      dispatch.Nonces
+	Strays      string
+	Past        string
+	Versions    string
+	Progress    *float64
+	Costs       *float64
+	Spent       float64
+	Unit        string
+	MeterDue    int64
+	Metered     string
+	Unmetered   string
 	RemovalDue  int64
 	Removal     string
-	Versions    string
+	Bytes       int64
+	Notice      string
+	Failure     string
+	Annotations string
 	Names       string
+	Traceparent string
+	Line        string
+	Step        string
 }
 
 type OperatorHold struct {

@@ -1,6 +1,7 @@
 package crashes
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -131,4 +132,35 @@ func (c *cluster) launchTogether(n int) []replica {
 	}
 	started.Wait()
 	return all
+}
+
+// execute submits a task of the given number of jobs for the OGC platform. Each job has a different mark, by which the platform
+// counts its runs.
+func (c *cluster) execute(r replica, jobs int) {
+	c.t.Helper()
+	marks := make([]string, jobs)
+	for n := range marks {
+		marks[n] = fmt.Sprintf("replica-%d-job-%d", r.number, n)
+	}
+	task := map[string]any{"title": "fire", "label": "ogc_api_process", "format": "json",
+		"service":    map[string]any{"endpoint": public(accounts), "application": "ndvi"},
+		"parameters": map[string]any{"bbox": map[string]any{"bbox": []float64{5, 51.2, 5.1, 51.3}}},
+		"dimension":  map[string]any{"name": "marker", "values": marks}}
+	if err := r.ask(c.t.Context(), http.MethodPost, "/upscale_tasks", "", task, nil); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// checkProcesses checks the promises at the OGC platform after all jobs have ended.
+func (c *cluster) checkProcesses() {
+	c.t.Helper()
+	tags := c.processes.Oracle.Tally().Tags
+	if len(tags) != c.executes {
+		c.t.Errorf("the OGC platform has %d different jobs, want %d", len(tags), c.executes)
+	}
+	for tag, count := range tags {
+		if count.Runs != 1 {
+			c.t.Errorf("OGC platform: job %s ran %d times", tag, count.Runs)
+		}
+	}
 }

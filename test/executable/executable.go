@@ -27,22 +27,22 @@ type Binary func() (path string, err error)
 
 var (
 	// Released is the program as `make build` builds it.
-	Released = Build("", "eodispatch")
+	Released = build("eodispatch")
 	// Mortal is a program that kills itself at the point named by EODISPATCH_DIE, and in which a minute lasts a second.
-	Mortal = Build("", "mortal", "-tags", "failpoints")
+	Mortal = build("mortal", "-tags", "failpoints")
 )
 
-// Build returns the program whose source is in a folder, or in this module if source is "". name is its file name.
-func Build(source, name string, flags ...string) Binary {
+// build returns the program of this module. name is its file name.
+func build(name string, flags ...string) Binary {
 	return sync.OnceValues(func() (string, error) {
-		folder, err := Folder()
+		folder, err := folderOfPrograms()
 		if err != nil {
 			return "", err
 		}
 		path, main := filepath.Join(folder, name), "github.com/eodispatch/eodispatch/cmd/eodispatch"
-		build := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", path}, flags...), main)...)
-		build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
+		compile := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", path}, flags...), main)...)
+		compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := compile.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w\n%s", err, out)
 		}
 		return path, nil
@@ -54,8 +54,8 @@ var made struct {
 	folder string
 }
 
-// Folder returns the folder of the built programs and creates it at the first call. CleanUp removes it.
-func Folder() (string, error) {
+// folderOfPrograms creates the folder of the built programs at the first call. CleanUp removes it.
+func folderOfPrograms() (string, error) {
 	made.Lock()
 	defer made.Unlock()
 	if made.folder != "" {

@@ -1,0 +1,1258 @@
+-- +goose Up
+
+-- The schema on PostgreSQL. That on SQLite differs in what the databases lack in common, and the rest is the same
+-- on both. Times are microseconds since 1970; 0 is no time. JSON is kept as text, to the byte. Each index names the
+-- statements that need it.
+
+-- Accounts, and what waits for them ---------------------------------------------------------------------------------
+
+-- An account of the broker or of a user at a platform. Its row is the queue of the engine.
+CREATE TABLE accounts (
+	id             TEXT PRIMARY KEY, -- PLATFORM/shared or PLATFORM/OWNER, see dispatch.Account
+	due            BIGINT NOT NULL DEFAULT 0, -- when it is to be visited; 0: nothing is to be done
+	wakes          BIGINT NOT NULL DEFAULT 0, -- number of wakes, by which a visit knows whether it missed one
+	generation     BIGINT NOT NULL DEFAULT 0, -- of its lease; a visit writes only with the generation that it took
+	lease_until    BIGINT NOT NULL DEFAULT 0, -- 0: nobody visits it
+	lapses         BIGINT NOT NULL DEFAULT 0, -- leases in a row that ran out, see dispatch.Lease
+	lapsed         BIGINT NOT NULL DEFAULT 0, -- when the last one did
+	served         BIGINT NOT NULL DEFAULT 0, -- number of slots that it has given away, see turns
+	reading_slot   BIGINT NOT NULL DEFAULT 0, -- when it may read from its platform next, see dispatch.Timetable
+	acting_slot    BIGINT NOT NULL DEFAULT 0, -- when it may send a request with an effect
+	hold           BIGINT NOT NULL DEFAULT 0, -- until when nothing is submitted
+	hold_attention TEXT NOT NULL DEFAULT '', -- the reason
+	hold_notice    TEXT NOT NULL DEFAULT '',
+	sign_in_since  BIGINT NOT NULL DEFAULT 0, -- since when its jobs wait for the sign-in of its user
+	restored       BIGINT NOT NULL DEFAULT 0 -- not 0: to be compared with its platform's list, see dispatch.Restored
+);
+-- NextFree, DuePlatforms, CensusDue
+CREATE INDEX accounts_due ON accounts (due, id) WHERE due > 0;
+-- NextLapse
+CREATE INDEX accounts_leased ON accounts (lease_until) WHERE lease_until > 0;
+-- CensusHolds
+CREATE INDEX accounts_held ON accounts (hold) WHERE hold > 0;
+-- Dequeue, DuePlatforms: the queue of each platform. Its name is what precedes the first slash: the longest
+-- beginning of characters that names consist of.
+CREATE INDEX accounts_of_platform ON accounts ((substr(id, 1, length(id)
+	- length(ltrim(id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-')))), due, id) WHERE due > 0;
+
+-- Whose turn it is: which of the slots that an account has given away its lines got last, and its owners ("OWNER/",
+-- the name of a line without the task). No row: none, or so long ago that it does not matter.
+CREATE TABLE turns (
+	account TEXT NOT NULL,
+	line    TEXT NOT NULL,
+	served  BIGINT NOT NULL,
+	PRIMARY KEY (account, line)
+);
+
+-- Which request slots of a platform are given away, see dispatch.Timetable.
+CREATE TABLE timetables (
+	platform TEXT PRIMARY KEY,
+	free     BIGINT NOT NULL DEFAULT 0,
+	kept     BIGINT NOT NULL DEFAULT 0,
+	seen     BIGINT NOT NULL DEFAULT 0
+);
+
+-- What was last heard of platforms.
+CREATE TABLE platforms (
+	name          TEXT PRIMARY KEY,
+	answered      BIGINT NOT NULL, -- when it last answered
+	failed        BIGINT NOT NULL, -- when it last did not
+	failure       TEXT NOT NULL,
+	prompt_starts BIGINT NOT NULL DEFAULT 0, -- what statuses have shown after confirmed starts, see dispatch.Promptness
+	start_lag     BIGINT NOT NULL DEFAULT 0 -- microseconds
+);
+
+-- When a process last noted that it serves a platform.
+CREATE TABLE served (
+	platform TEXT PRIMARY KEY,
+	seen     BIGINT NOT NULL
+);
+
+-- What an operator holds: a platform by its name, or an account.
+CREATE TABLE operator_holds (
+	scope   TEXT PRIMARY KEY,
+	notice  TEXT NOT NULL,
+	held_by TEXT NOT NULL,
+	since   BIGINT NOT NULL
+);
+
+-- Jobs at platforms that carry the tag of this installation and are not known here, found after the database was
+-- set back.
+CREATE TABLE unrecognized (
+	account  TEXT NOT NULL,
+	ref_base TEXT NOT NULL,
+	ref_id   TEXT NOT NULL,
+	tag      TEXT NOT NULL,
+	status   TEXT NOT NULL,
+	found    BIGINT NOT NULL,
+	PRIMARY KEY (account, ref_base, ref_id)
+);
+
+-- How long the last jobs of a service had a slot, see dispatch.RunTimes.
+CREATE TABLE run_times (
+	platform TEXT NOT NULL,
+	service  BIGINT NOT NULL,
+	spans    TEXT NOT NULL, -- JSON, pairs of milliseconds
+	updated  BIGINT NOT NULL,
+	PRIMARY KEY (platform, service)
+);
+
+-- Tasks -------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE tasks (
+	id          BIGINT PRIMARY KEY,
+	owner       TEXT NOT NULL,
+	account     TEXT NOT NULL,
+	created     BIGINT NOT NULL,
+	hidden      BOOLEAN NOT NULL DEFAULT FALSE, -- its owner deleted it
+	edited      BIGINT NOT NULL DEFAULT 0, -- when its owner last paused, resumed or annotated it
+	paused      BOOLEAN NOT NULL DEFAULT FALSE,
+	paused_for  TEXT NOT NULL DEFAULT '', -- the attention of a task that its owner did not pause
+	trial       BIGINT NOT NULL DEFAULT 0, -- how many of the first jobs run before the task is resumed; 0: no trial
+	budget      DOUBLE PRECISION NOT NULL DEFAULT 0, -- 0: none
+	budget_unit TEXT NOT NULL DEFAULT '',
+	spread      BIGINT NOT NULL DEFAULT 0, -- 0: one home; 1: its jobs have ended; else a number that each move changes
+	told_share  BIGINT NOT NULL DEFAULT 0, -- what hooks know: the largest share in percent, see store/task_events.go
+	ends        BIGINT NOT NULL DEFAULT 0, -- how often it ended
+	ended_as    TEXT NOT NULL DEFAULT '', -- the jobs of its last end
+	pruned      BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
+	sent        BIGINT NOT NULL DEFAULT 0, -- bytes of a process that was sent with its request and is kept in documents
+	dimension   TEXT NOT NULL, -- the name of the first
+	annotations TEXT NOT NULL DEFAULT '', -- JSON, see dispatch.Annotations; '': none
+	request     TEXT NOT NULL -- JSON, what its jobs share
+);
+-- ListTasks, ListOwnTasks, CountTasks, ListAttentions
+CREATE INDEX tasks_owner ON tasks (owner, created, id) WHERE NOT hidden;
+-- ListHiddenTasks, ListEmptyTasks: what Purge deletes
+CREATE INDEX tasks_hidden ON tasks (id) WHERE hidden;
+-- ListSpreadTasks, ListSpread, ListOutdatedHomes
+CREATE INDEX tasks_spread ON tasks (id) WHERE spread > 1;
+-- CensusLimited: tasks that start nothing for now
+CREATE INDEX tasks_limited ON tasks (paused_for) WHERE paused AND NOT hidden;
+
+-- The accounts between which a task spreads its jobs, see dispatch.Home.
+CREATE TABLE task_homes (
+	task         BIGINT NOT NULL REFERENCES tasks ON DELETE CASCADE,
+	account      TEXT NOT NULL,
+	number       BIGINT NOT NULL, -- in the order of the request
+	platform     TEXT NOT NULL,
+	base         TEXT NOT NULL,
+	service_hash BIGINT NOT NULL,
+	service      TEXT NOT NULL DEFAULT '', -- as in definitions, of each home but the first that is used
+	document     TEXT NOT NULL DEFAULT '', -- '': it cannot change, or is not known
+	told         TEXT NOT NULL DEFAULT '',
+	PRIMARY KEY (task, account)
+);
+
+-- The labels of a task, by which lists are filtered. Its annotations hold them, too.
+CREATE TABLE task_labels (
+	task    BIGINT NOT NULL REFERENCES tasks ON DELETE CASCADE,
+	owner   TEXT NOT NULL,
+	name    TEXT NOT NULL,
+	value   TEXT NOT NULL,
+	created BIGINT NOT NULL, -- of the task
+	PRIMARY KEY (task, name)
+);
+-- ListLabeledTasks
+CREATE INDEX task_labels_found ON task_labels (owner, name, value, created, task);
+
+-- Changes of the jobs of tasks that are under way, see store/task_change.go. One whose process died is continued by
+-- another.
+CREATE TABLE task_changes (
+	task     BIGINT PRIMARY KEY REFERENCES tasks ON DELETE CASCADE,
+	owner    TEXT NOT NULL,
+	account  TEXT NOT NULL,
+	action   TEXT NOT NULL,
+	stops    BOOLEAN NOT NULL, -- no job of the task that waits is submitted meanwhile
+	statuses TEXT NOT NULL, -- that the jobs must have, each between bars; '': any
+	numbers  TEXT NOT NULL, -- of the jobs, as in 1-3,7; '': all
+	last     BIGINT NOT NULL, -- the number of the last job
+	done     BIGINT NOT NULL, -- the number up to which jobs were changed
+	jobs     BIGINT NOT NULL, -- how many more jobs will be live by it
+	bytes    BIGINT NOT NULL, -- of their requests
+	touched  BIGINT NOT NULL -- when a process last continued it
+);
+-- CountOwned
+CREATE INDEX task_changes_owner ON task_changes (owner);
+
+-- Jobs --------------------------------------------------------------------------------------------------------------
+
+-- See dispatch.Job. What is read most often comes first.
+CREATE TABLE jobs (
+	id           BIGINT PRIMARY KEY,
+	task         BIGINT NOT NULL, -- 0: none
+	number       BIGINT NOT NULL, -- in its task, from 1; 0: it belongs to none
+	owner        TEXT NOT NULL,
+	account      TEXT NOT NULL,
+	version      BIGINT NOT NULL DEFAULT 1, -- a visit writes only the version that it read
+
+	-- Its state.
+	desired      TEXT NOT NULL, -- by its owner: run or canceled
+	phase        TEXT NOT NULL, -- what visits have done for it
+	status       TEXT NOT NULL, -- what its owner sees
+	attention    TEXT NOT NULL DEFAULT '', -- why it does not go on; '': it does
+	hidden       BOOLEAN NOT NULL DEFAULT FALSE, -- its owner deleted it, or it was refused
+	paused       BOOLEAN NOT NULL DEFAULT FALSE, -- by its task
+	budgeted     BOOLEAN NOT NULL DEFAULT FALSE, -- its task had a budget when it was accepted
+	counted      BOOLEAN NOT NULL DEFAULT FALSE, -- the statement that inserted it counted it, in place of the trigger
+	pruned       BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
+	awaited      BOOLEAN NOT NULL, -- a client waits for its next status
+
+	-- When something is to be done for it, and was.
+	due          BIGINT NOT NULL, -- when the next step is due; the year 9999: it is paused, see dispatch.Never
+	created      BIGINT NOT NULL,
+	updated      BIGINT NOT NULL, -- when what its owner sees last changed
+	moved        BIGINT NOT NULL, -- when phase or status last changed
+	checked      BIGINT NOT NULL DEFAULT 0, -- when the platform last reported the status
+	refused      BIGINT NOT NULL DEFAULT 0, -- since when it is turned away, or its document is unavailable
+	deadline     BIGINT NOT NULL DEFAULT 0, -- when it will have run for max_duration; 0: no limit, or not started
+	max_duration BIGINT NOT NULL DEFAULT 0, -- microseconds that it may run; 0: no limit
+	duration     BIGINT NOT NULL DEFAULT 0, -- microseconds that it ran, by its platform; 0: none were reported
+	unmoved      BIGINT NOT NULL DEFAULT 0, -- microseconds in which statuses have shown no effect of a start in doubt
+	looks        BIGINT NOT NULL DEFAULT 0, -- status reads and searches in this epoch that did not settle it
+	tries        BIGINT NOT NULL DEFAULT 0, -- requests in a row that failed
+
+	-- Its submission.
+	turn         BIGINT NOT NULL DEFAULT 0, -- its epoch: number of changes of phase
+	attempt      BIGINT NOT NULL DEFAULT 0, -- each create and each retry takes a new number
+	begun        BIGINT NOT NULL DEFAULT 0, -- submissions that were begun since one got a response
+	retries      BIGINT NOT NULL DEFAULT 0, -- how often it is retried by itself
+	retried      BIGINT NOT NULL DEFAULT 0, -- how often it was
+	send_by      BIGINT NOT NULL DEFAULT 0, -- when the last request that submits it is certainly over
+	intent_lease BIGINT NOT NULL DEFAULT 0, -- the generation of the lease under which that request was intended
+	service_hash BIGINT NOT NULL DEFAULT 0, -- see dispatch.ServiceHash
+	base         TEXT NOT NULL, -- URL below which its platform lists it
+	ref_base     TEXT NOT NULL DEFAULT '', -- the job at the platform; '': none
+	ref_id       TEXT NOT NULL DEFAULT '',
+	seen         TEXT NOT NULL DEFAULT '', -- the last reported status, believed or not
+	nonces       TEXT NOT NULL DEFAULT '', -- random parts of the tags of its attempts, see dispatch.Nonces
+	strays       TEXT NOT NULL DEFAULT '', -- JSON, further platform jobs of it, which are to be canceled; '': none
+	past         TEXT NOT NULL DEFAULT '', -- JSON, platform jobs of it to be ignored; '': none
+	versions     TEXT NOT NULL DEFAULT '', -- JSON, which software runs it, see dispatch.Versions; '': not known
+
+	-- What it costs, and what is to be removed.
+	progress     DOUBLE PRECISION,
+	costs        DOUBLE PRECISION, -- of the present attempt
+	spent        DOUBLE PRECISION NOT NULL DEFAULT 0, -- of the attempts before
+	unit         TEXT NOT NULL DEFAULT '', -- of both; '': the platform does not charge, or names none
+	meter_due    BIGINT NOT NULL DEFAULT 0, -- when costs or usage are to be read; 0: no more
+	metered      TEXT NOT NULL DEFAULT '', -- JSON, see dispatch.Metered; '': nothing
+	unmetered    TEXT NOT NULL DEFAULT '', -- JSON, runs whose costs or usage are still to be read; '': none
+	removal_due  BIGINT NOT NULL DEFAULT 0, -- when its platform is to remove it, see dispatch.Removal; 0: never
+	removal      TEXT NOT NULL DEFAULT '', -- the rest of that, JSON
+	bytes        BIGINT NOT NULL DEFAULT 0, -- of its request, so that none is read to add up those of a user
+
+	-- What is to be shown.
+	notice       TEXT NOT NULL DEFAULT '', -- text about attention
+	failure      TEXT NOT NULL DEFAULT '', -- why it failed
+	annotations  TEXT NOT NULL DEFAULT '', -- JSON, see dispatch.Annotations; '': none
+	names        TEXT NOT NULL DEFAULT '', -- JSON, names of its values, see dispatch.Job; '': none
+	traceparent  TEXT NOT NULL DEFAULT '', -- trace context of the request that accepted it; '': it was not traced
+
+	-- Who waits together, see dispatch.Line.
+	line         TEXT NOT NULL GENERATED ALWAYS AS (owner || '/' || CAST(task AS TEXT)) STORED,
+	-- What a visit has to do for it once it is due. A cancel waits until what is in doubt is over, and until there is
+	-- something to cancel.
+	step         TEXT NOT NULL GENERATED ALWAYS AS (CASE
+		WHEN strays <> '' THEN 'cancel'
+		WHEN phase = 'waiting' THEN 'wait'
+		WHEN phase = 'ended' THEN 'none'
+		WHEN phase = 'creating' THEN 'settle'
+		WHEN desired = 'canceled' THEN 'cancel'
+		WHEN phase = 'starting' THEN 'settle'
+		WHEN phase = 'created' THEN 'start'
+		ELSE 'learn' END) STORED
+);
+
+-- What visits read.
+
+-- GetAgenda, ListDue, ListRunning, ListWorking, ListBases, DoubtCreated, FailWithoutSignIn, MarkRestored
+CREATE INDEX jobs_step ON jobs (account, step, due, id);
+-- CensusOldest, ListOrigins, ListOutdated, MoveToHome
+CREATE INDEX jobs_line ON jobs (account, line, due, id) WHERE phase = 'waiting';
+-- ListLines, ListReady, ListWaiting, CountWaitingBefore: without paused jobs, which are due in the year 9999
+CREATE INDEX jobs_next ON jobs (account, line, due, id) WHERE phase = 'waiting' AND due < 253370764800000000;
+-- ListUnprepared, GetAgenda: while no slot is free, only those are looked at. With step and attention in it SQLite,
+-- which has not counted its rows, takes it rather than jobs_step.
+CREATE INDEX jobs_unprepared ON jobs (account, step, attention, due, id)
+	WHERE step = 'wait' AND attention = 'application_unreachable';
+-- CountFreed, Listable, CensusHeld
+CREATE INDEX jobs_held ON jobs (account) WHERE phase NOT IN ('waiting', 'ended');
+-- ListUnmetered, GetAgenda
+CREATE INDEX jobs_meter ON jobs (account, meter_due, id) WHERE meter_due > 0;
+-- ListToRemove, GetAgenda
+CREATE INDEX jobs_removal ON jobs (account, removal_due, id)
+	WHERE removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0;
+-- RefHolder
+CREATE INDEX jobs_refs ON jobs (account, ref_id) WHERE ref_id <> '';
+
+-- What owners list.
+
+-- CountOwned, CountUnended, ListEndedJobs
+CREATE INDEX jobs_owner ON jobs (owner, created, account);
+-- ListRecords: jobs of no task
+CREATE INDEX jobs_single ON jobs (owner, created, id) WHERE task = 0;
+-- ListRecordsOf, ListPlacesOf: by account and status
+CREATE INDEX jobs_filtered ON jobs (owner, account, status, created, id) WHERE task = 0 AND NOT hidden;
+-- ListChangedRecords
+CREATE INDEX jobs_updated ON jobs (owner, updated) WHERE task = 0 AND NOT hidden;
+-- AwaitAll, CountAwaited, CountTimeDependent. With phase in it SQLite takes it rather than jobs_owner.
+CREATE INDEX jobs_started ON jobs (owner, phase, task) WHERE phase = 'started';
+-- CountBytes, CountShared, EndRetries, ListUnendedJobs
+CREATE INDEX jobs_open ON jobs (owner, task) WHERE phase <> 'ended';
+-- ListFinishedRuns, ListFinishedRequests: from which requests are estimated
+CREATE INDEX jobs_finished_runs ON jobs (owner, account, service_hash, moved) WHERE status = 'finished';
+
+-- What is read of the jobs of a task.
+
+-- ListTaskJobs, ListJobIDs, CancelTaskJobs, HideTaskJobs, PauseTaskJobs, ResumeTaskJobs, PlanRemovals, LastNumber,
+-- CountTrial
+CREATE INDEX jobs_number ON jobs (task, number) WHERE task <> 0;
+-- ListTaskJobsOf, ListNumbersOf, ListFailed, ListFailedNumbers, ListUnderway, HasPrunedFailure, ListSpread
+CREATE INDEX jobs_task_status ON jobs (task, status, number) WHERE task <> 0 AND NOT hidden;
+-- GetTask, ListChangedJobs, ReviseTask, ListAgedTasks, CountAgedTasks, ListEmptyTasks, PurgeTask
+CREATE INDEX jobs_changed ON jobs (task, updated) WHERE task <> 0;
+-- GetTask, ListFinished, ListRunsOfTask: in the order in which they finished
+CREATE INDEX jobs_finished ON jobs (task, moved, id) WHERE task <> 0 AND status = 'finished' AND NOT hidden;
+-- GetTask: with jobs_finished it gives the end of a task
+CREATE INDEX jobs_stopped ON jobs (task, moved)
+	WHERE task <> 0 AND status IN ('failed', 'canceled') AND NOT hidden;
+-- ListAttentions
+CREATE INDEX jobs_attention ON jobs (task, attention) WHERE task <> 0 AND attention <> '' AND NOT hidden;
+-- SumOpenRuns: runs of tasks with a budget whose costs are not known yet
+CREATE INDEX jobs_budgeted ON jobs (task)
+	WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0);
+
+-- What operators and upkeep read.
+
+-- ListTroubled, the census
+CREATE INDEX jobs_troubled ON jobs (moved, id) WHERE phase NOT IN ('waiting', 'ended') AND attention <> '';
+-- ListSetAside, the census
+CREATE INDEX jobs_set_aside ON jobs (moved, id) WHERE attention = 'set_aside' AND NOT hidden;
+-- PurgeJobs
+CREATE INDEX jobs_hidden ON jobs (moved) WHERE hidden;
+-- ListAgedJobs, CountAged
+CREATE INDEX jobs_aging ON jobs (pruned, moved) WHERE task = 0 AND phase = 'ended';
+
+-- What was asked for.
+CREATE TABLE requests (
+	job  BIGINT PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+	body TEXT NOT NULL -- JSON, a dispatch.Request; of a task's job its value
+);
+
+-- What platforms returned in their response to the submission.
+CREATE TABLE results (
+	job  BIGINT PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+	body TEXT NOT NULL -- JSON, a STAC Collection
+);
+
+-- The labels of a job of no task, by which lists are filtered. Its annotations hold them, too.
+CREATE TABLE job_labels (
+	job     BIGINT NOT NULL REFERENCES jobs ON DELETE CASCADE,
+	owner   TEXT NOT NULL,
+	name    TEXT NOT NULL,
+	value   TEXT NOT NULL,
+	created BIGINT NOT NULL, -- of the job
+	PRIMARY KEY (job, name)
+);
+-- ListLabeledRecords
+CREATE INDEX job_labels_found ON job_labels (owner, name, value, created, job);
+
+-- What happened to jobs, for operators, see dispatch.JobEvent.
+CREATE TABLE events (
+	job       BIGINT NOT NULL,
+	at        BIGINT NOT NULL,
+	what      TEXT NOT NULL,
+	phase     TEXT NOT NULL,
+	status    TEXT NOT NULL,
+	attention TEXT NOT NULL,
+	attempt   BIGINT NOT NULL,
+	outcome   TEXT NOT NULL,
+	took      BIGINT NOT NULL, -- microseconds
+	detail    TEXT NOT NULL
+);
+-- ListEvents
+CREATE INDEX events_of_job ON events (job, at);
+-- PurgeEvents, EventsBefore
+CREATE INDEX events_by_age ON events (at);
+
+-- Jobs and tasks that clients created and have not started, see dispatch.Unstarted. Their ids are from the same
+-- counters.
+CREATE TABLE unstarted (
+	job     BIGINT NOT NULL, -- 0: a task
+	task    BIGINT NOT NULL, -- 0: a job
+	owner   TEXT NOT NULL,
+	account TEXT NOT NULL,
+	title   TEXT NOT NULL,
+	body    TEXT NOT NULL,
+	created BIGINT NOT NULL,
+	updated BIGINT NOT NULL,
+	expires BIGINT NOT NULL,
+	version BIGINT NOT NULL DEFAULT 1,
+	PRIMARY KEY (job, task)
+);
+-- ListUnstarted, CountUnstarted
+CREATE INDEX unstarted_owner ON unstarted (owner, created);
+-- PurgeUnstarted
+CREATE INDEX unstarted_expires ON unstarted (expires);
+
+-- Synchronous runs. Their ids are from the counter of jobs; visits do not see them.
+CREATE TABLE sync_runs (
+	id       BIGINT PRIMARY KEY,
+	owner    TEXT NOT NULL,
+	account  TEXT NOT NULL,
+	request  TEXT NOT NULL,
+	status   TEXT NOT NULL,
+	ref_base TEXT NOT NULL DEFAULT '',
+	ref_id   TEXT NOT NULL DEFAULT '',
+	failure  TEXT NOT NULL DEFAULT '',
+	lapses   BIGINT NOT NULL, -- when the process that runs it is lost, unless it renews
+	created  BIGINT NOT NULL,
+	ended    BIGINT NOT NULL DEFAULT 0
+);
+-- ListSyncRuns, ListSyncUsage, CountSyncRuns
+CREATE INDEX sync_runs_owner ON sync_runs (owner, created, id, account);
+-- CountSyncRuns, CountUnended
+CREATE INDEX sync_runs_live ON sync_runs (owner, lapses, account) WHERE ended = 0;
+-- PurgeSyncRuns
+CREATE INDEX sync_runs_created ON sync_runs (created);
+
+-- Names that clients gave to their requests, by which a repeated one is recognized.
+CREATE TABLE keys (
+	owner       TEXT NOT NULL,
+	name        TEXT NOT NULL,
+	fingerprint TEXT NOT NULL,
+	task        BIGINT NOT NULL,
+	job         BIGINT NOT NULL,
+	created     BIGINT NOT NULL,
+	PRIMARY KEY (owner, name)
+);
+-- PurgeKeys
+CREATE INDEX keys_created ON keys (created);
+
+-- Documents that define services -------------------------------------------------------------------------------------
+
+-- What defines services, at some time. Large ones are kept once, whoever uses them.
+CREATE TABLE documents (
+	hash TEXT PRIMARY KEY, -- SHA-256 of the body
+	body TEXT NOT NULL
+);
+
+-- The document that defined the service of a task, or of a job without one, when that was accepted.
+CREATE TABLE definitions (
+	task     BIGINT NOT NULL, -- 0: a job's
+	job      BIGINT NOT NULL, -- 0: a task's
+	owner    TEXT NOT NULL,
+	platform TEXT NOT NULL,
+	service  TEXT NOT NULL, -- a dispatch.Service in JSON
+	document TEXT NOT NULL REFERENCES documents,
+	told     TEXT NOT NULL DEFAULT '', -- the hash of the document since, if that is another
+	PRIMARY KEY (task, job)
+);
+-- ListUnusedDocuments, PurgeDocument
+CREATE INDEX definitions_document ON definitions (document);
+
+-- What was last read from each source of the catalogue of services, see dispatch.Sources.
+CREATE TABLE sources (
+	name      TEXT PRIMARY KEY,
+	documents TEXT NOT NULL DEFAULT '[]', -- JSON, see dispatch.SourceDocument
+	read      BIGINT NOT NULL DEFAULT 0, -- when
+	failure   TEXT NOT NULL DEFAULT '',
+	revision  BIGINT NOT NULL DEFAULT 0,
+	claim     BIGINT NOT NULL DEFAULT 0, -- number of the last claim
+	due       BIGINT NOT NULL DEFAULT 0 -- when a process may claim it
+);
+
+-- The processes that users have stored, see dispatch.Processes.
+CREATE TABLE processes (
+	owner   TEXT NOT NULL,
+	id      TEXT NOT NULL,
+	body    TEXT NOT NULL, -- JSON, as it was sent
+	bytes   BIGINT NOT NULL,
+	updated BIGINT NOT NULL,
+	PRIMARY KEY (owner, id)
+);
+
+-- Counts and costs ---------------------------------------------------------------------------------------------------
+
+-- Triggers on jobs keep these tables, see below. A count is the sum of its shards. Each connection writes a shard
+-- of its own, named by its process, so that no transaction waits for the counts of another one. Purge merges them
+-- into shard 0, and finds them by the indexes of shards that are not 0.
+
+-- Unfinished jobs of each line, see dispatch.Line.
+CREATE TABLE line_counts (
+	account TEXT NOT NULL,
+	owner   TEXT NOT NULL,
+	task    BIGINT NOT NULL,
+	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
+	waiting BIGINT NOT NULL, -- and not paused
+	held    BIGINT NOT NULL, -- that hold a slot
+	PRIMARY KEY (account, owner, task, shard)
+);
+CREATE INDEX line_counts_unmerged ON line_counts (account, owner, task, shard) WHERE shard <> 0;
+
+CREATE TABLE account_counts (
+	account TEXT NOT NULL,
+	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
+	waiting BIGINT NOT NULL, -- and not paused
+	held    BIGINT NOT NULL,
+	started BIGINT NOT NULL, -- of those held
+	PRIMARY KEY (account, shard)
+);
+CREATE INDEX account_counts_unmerged ON account_counts (account, shard) WHERE shard <> 0;
+
+CREATE TABLE owner_counts (
+	owner   TEXT NOT NULL,
+	account TEXT NOT NULL,
+	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
+	waiting BIGINT NOT NULL, -- paused ones, too
+	held    BIGINT NOT NULL,
+	bytes   BIGINT NOT NULL, -- of the requests of unfinished jobs
+	jobs    BIGINT NOT NULL, -- all that are stored
+	costs   DOUBLE PRECISION NOT NULL,
+	priced  BIGINT NOT NULL, -- jobs with costs
+	PRIMARY KEY (owner, account, shard)
+);
+CREATE INDEX owner_counts_unmerged ON owner_counts (owner, account, shard) WHERE shard <> 0;
+
+-- How many jobs were created in a period of five minutes, for quotas of a day.
+CREATE TABLE period_counts (
+	owner   TEXT NOT NULL,
+	account TEXT NOT NULL,
+	period  BIGINT NOT NULL, -- jobs.created divided by five minutes
+	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
+	jobs    BIGINT NOT NULL,
+	PRIMARY KEY (owner, account, period, shard)
+);
+CREATE INDEX period_counts_unmerged ON period_counts (owner, account, period, shard) WHERE shard <> 0;
+-- PurgePeriodCounts, CorrectPeriodCounts
+CREATE INDEX period_counts_by_period ON period_counts (period);
+
+-- The jobs of a task, without hidden ones.
+CREATE TABLE task_counts (
+	task     BIGINT NOT NULL,
+	status   TEXT NOT NULL,
+	shard    BIGINT NOT NULL DEFAULT pg_backend_pid(),
+	jobs     BIGINT NOT NULL,
+	progress BIGINT NOT NULL, -- sum, in millionths of a percent, which have no rounding errors
+	first    BIGINT NOT NULL, -- sums over jobs.updated, see dispatch.SumUpdated
+	second   BIGINT NOT NULL,
+	epochs   BIGINT NOT NULL, -- sum of jobs.turn
+	PRIMARY KEY (task, status, shard)
+);
+CREATE INDEX task_counts_unmerged ON task_counts (task, status, shard) WHERE shard <> 0;
+
+-- What users' runs cost, by the month (UTC) in which the platform reported it. Nothing is subtracted when a job is
+-- retried or deleted.
+CREATE TABLE ledger (
+	owner   TEXT NOT NULL,
+	account TEXT NOT NULL,
+	month   TEXT NOT NULL, -- 2026-11
+	unit    TEXT NOT NULL, -- of the platform; '': it names none
+	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
+	costs   DOUBLE PRECISION NOT NULL,
+	runs    BIGINT NOT NULL, -- with costs
+	PRIMARY KEY (owner, account, month, unit, shard)
+);
+
+-- What the runs of a task cost.
+CREATE TABLE task_costs (
+	task  BIGINT NOT NULL,
+	unit  TEXT NOT NULL,
+	shard BIGINT NOT NULL DEFAULT pg_backend_pid(),
+	costs DOUBLE PRECISION NOT NULL,
+	runs  BIGINT NOT NULL,
+	PRIMARY KEY (task, unit, shard)
+);
+
+-- What users' runs cost by the labels that a job, or its task, had when the platform reported it, like ledger.
+CREATE TABLE label_costs (
+	owner   TEXT NOT NULL,
+	name    TEXT NOT NULL, -- the key of the label
+	month   TEXT NOT NULL, -- 2026-11
+	account TEXT NOT NULL,
+	unit    TEXT NOT NULL,
+	value   TEXT NOT NULL, -- of the label
+	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
+	costs   DOUBLE PRECISION NOT NULL,
+	runs    BIGINT NOT NULL,
+	PRIMARY KEY (owner, name, month, account, unit, value, shard)
+);
+-- PurgeLabelCosts
+CREATE INDEX label_costs_month ON label_costs (month);
+
+-- Hooks --------------------------------------------------------------------------------------------------------------
+
+-- Addresses at which users want to be notified. What is sealed can be read only with a key that is not in the
+-- database.
+CREATE TABLE hooks (
+	id       TEXT PRIMARY KEY,
+	owner    TEXT NOT NULL,
+	kind     TEXT NOT NULL DEFAULT 'webhook', -- the form of messages, see dispatch.HookKind
+	job      BIGINT NOT NULL DEFAULT 0, -- 0: not of one job
+	task     BIGINT NOT NULL DEFAULT 0, -- 0: not of one task
+	url      TEXT NOT NULL,
+	statuses TEXT NOT NULL, -- that are sent, as '|finished|failed|'
+	key      TEXT NOT NULL,
+	sealed   TEXT NOT NULL,
+	gone     BOOLEAN NOT NULL DEFAULT FALSE, -- the receiver wants nothing more
+	hold     BIGINT NOT NULL DEFAULT 0, -- until when nothing is sent
+	failures BIGINT NOT NULL DEFAULT 0, -- rounds of deliveries in a row in which none arrived
+	ran      BIGINT NOT NULL DEFAULT 0, -- when the last round ended
+	created  BIGINT NOT NULL
+);
+CREATE INDEX hooks_of_owner ON hooks (owner, created);
+-- ListHooks, ListTaskHooks, AddHook, and the triggers that add deliveries
+CREATE INDEX hooks_of_job ON hooks (owner, job, task, created);
+-- CountPausedHooks
+CREATE INDEX hooks_held ON hooks (hold) WHERE hold > 0;
+
+-- The outbox: what is to be sent to hooks, which triggers insert. It does not refer to hooks, so that the deletion
+-- of a hook never makes the end of a job fail.
+CREATE TABLE deliveries (
+	hook     TEXT NOT NULL,
+	job      BIGINT NOT NULL, -- 0: a test, or a sign-in; negative: a task
+	epoch    BIGINT NOT NULL, -- jobs.turn; otherwise a time
+	status   TEXT NOT NULL,
+	task     BIGINT NOT NULL,
+	number   BIGINT NOT NULL,
+	happened BIGINT NOT NULL,
+	queued   BIGINT NOT NULL, -- since when it is to be sent
+	due      BIGINT NOT NULL, -- 0: no more
+	state    TEXT NOT NULL DEFAULT 'waiting', -- or delivered, failed
+	tries    BIGINT NOT NULL DEFAULT 0,
+	tried    BIGINT NOT NULL DEFAULT 0, -- when the last one began
+	answer   BIGINT NOT NULL DEFAULT 0, -- HTTP status of the last one; 0: none
+	notice   TEXT NOT NULL DEFAULT '', -- why the last one failed
+	PRIMARY KEY (hook, job, epoch, status)
+);
+-- ListDueHooks, ClaimDeliveries, EndDeliveries, CountFailingHooks, CensusDeliveries
+CREATE INDEX deliveries_due ON deliveries (hook, due) WHERE due > 0;
+-- OldestDelivery
+CREATE INDEX deliveries_waiting ON deliveries (queued) WHERE due > 0;
+-- ListDeliveries, DeleteDeliveries
+CREATE INDEX deliveries_of_hook ON deliveries (hook, happened);
+-- ClaimDeliveries, Forget
+CREATE INDEX deliveries_of_job ON deliveries (job);
+-- PurgeDeliveries
+CREATE INDEX deliveries_by_age ON deliveries (queued);
+
+-- Ends of jobs of tasks of which a hook is to be notified, not looked at yet, see store/task_events.go. Triggers
+-- insert them.
+CREATE TABLE task_marks (
+	task  BIGINT NOT NULL,
+	job   BIGINT NOT NULL,
+	epoch BIGINT NOT NULL, -- jobs.turn
+	PRIMARY KEY (task, job, epoch)
+);
+-- Forget
+CREATE INDEX task_marks_of_job ON task_marks (job);
+
+-- Users --------------------------------------------------------------------------------------------------------------
+
+-- Permissions to act for users who are away. What is sealed can be read only with a key that is not in the database.
+CREATE TABLE grants (
+	id      TEXT PRIMARY KEY,
+	owner   TEXT NOT NULL,
+	issuer  TEXT NOT NULL,
+	kind    TEXT NOT NULL,
+	key     TEXT NOT NULL,
+	sealed  TEXT NOT NULL,
+	created BIGINT NOT NULL,
+	renewed BIGINT NOT NULL,
+	expires BIGINT NOT NULL,
+	version BIGINT NOT NULL DEFAULT 1,
+	UNIQUE (owner, issuer)
+);
+
+-- Grants that are in use no more and that the identity provider is yet to revoke, sealed as in grants. They outlast
+-- the data of their users, so they have the SHA-256 of the owner, to which their text is bound, too.
+CREATE TABLE revocations (
+	id         TEXT PRIMARY KEY,
+	owner_hash TEXT NOT NULL,
+	issuer     TEXT NOT NULL,
+	kind       TEXT NOT NULL,
+	key        TEXT NOT NULL,
+	sealed     TEXT NOT NULL,
+	created    BIGINT NOT NULL
+);
+
+-- Users who took back their permission to act for them while they are away, until they give it again.
+CREATE TABLE withdrawals (
+	owner  TEXT NOT NULL,
+	issuer TEXT NOT NULL,
+	PRIMARY KEY (owner, issuer)
+);
+
+-- Tokens that processes share, sealed as in grants, until they end.
+CREATE TABLE tokens (
+	name    TEXT PRIMARY KEY,
+	owner   TEXT NOT NULL DEFAULT '', -- '': nobody's
+	key     TEXT NOT NULL,
+	sealed  TEXT NOT NULL,
+	expires BIGINT NOT NULL
+);
+-- EraseTokens
+CREATE INDEX tokens_of_owner ON tokens (owner);
+-- PurgeTokens
+CREATE INDEX tokens_by_end ON tokens (expires);
+
+-- Browsers that are signed in to the page, sealed as in grants.
+CREATE TABLE sessions (
+	id      TEXT PRIMARY KEY, -- a hash of the browser's secret
+	owner   TEXT NOT NULL,
+	issuer  TEXT NOT NULL,
+	sid     TEXT NOT NULL, -- the session at the identity provider
+	key     TEXT NOT NULL,
+	sealed  TEXT NOT NULL,
+	created BIGINT NOT NULL,
+	ends    BIGINT NOT NULL,
+	version BIGINT NOT NULL DEFAULT 1
+);
+-- EndOldestSessions
+CREATE INDEX sessions_of_owner ON sessions (owner, created);
+-- EndSessions
+CREATE INDEX sessions_of_provider ON sessions (issuer, sid);
+-- PurgeSessions
+CREATE INDEX sessions_by_end ON sessions (ends);
+
+-- The installation ---------------------------------------------------------------------------------------------------
+
+-- The name of this database, which is in the tags of its jobs at platforms.
+CREATE TABLE installation (
+	one  BIGINT PRIMARY KEY CHECK (one = 1),
+	name TEXT NOT NULL
+);
+
+-- What all programs on this database share and none configures.
+CREATE TABLE settings (
+	name  TEXT PRIMARY KEY,
+	value TEXT NOT NULL
+);
+
+-- The last id that was given away. A table, because the databases number rows in different ways.
+CREATE TABLE ids (
+	name TEXT PRIMARY KEY,
+	last BIGINT NOT NULL
+);
+INSERT INTO ids (name, last) VALUES ('job', 0), ('task', 0);
+
+-- Which process counts for the metrics of all, see dispatch.Censuses.
+CREATE TABLE census (
+	one    BIGINT PRIMARY KEY CHECK (one = 1),
+	holder TEXT NOT NULL,
+	ends   BIGINT NOT NULL -- of its lease
+);
+INSERT INTO census (one, holder, ends) VALUES (1, '', 0);
+
+-- Triggers -----------------------------------------------------------------------------------------------------------
+
+-- The functions find the tables whatever search path a statement was sent with, as that of a restore from a dump.
+
+-- The counts are kept once for each statement, however many jobs it changes. Paused jobs wait in the counts of
+-- their owner, which limit how many an owner may have, and not in those of their line and account. Owner and task
+-- of a job never change. Costs are summed as decimals, so that equal ones cancel out.
+
+-- Counts the change of one job from o to n; appeared is 1 if it did not exist. It writes no count that does not
+-- change. Sums over sets, as for several jobs, take three times as long.
+-- +goose StatementBegin
+CREATE FUNCTION count_job(o jobs, n jobs, appeared BIGINT) RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+	queued   INTEGER := CAST(n.phase = 'waiting' AS INTEGER) - CAST(o.phase = 'waiting' AS INTEGER);
+	waits    INTEGER := CAST(n.phase = 'waiting' AND NOT n.paused AS INTEGER)
+		- CAST(o.phase = 'waiting' AND NOT o.paused AS INTEGER);
+	holds    INTEGER := CAST(n.phase NOT IN ('waiting', 'ended') AS INTEGER)
+		- CAST(o.phase NOT IN ('waiting', 'ended') AS INTEGER);
+	starts   INTEGER := CAST(n.phase = 'started' AS INTEGER) - CAST(o.phase = 'started' AS INTEGER);
+	former   BIGINT; -- progress, in millionths
+	progress BIGINT;
+BEGIN
+	IF (waits, holds) <> (0, 0) THEN
+		INSERT INTO line_counts AS c (account, owner, task, waiting, held)
+		VALUES (n.account, n.owner, n.task, waits, holds)
+		ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+			held = c.held + excluded.held;
+	END IF;
+	IF (waits, holds, starts) <> (0, 0, 0) THEN
+		INSERT INTO account_counts AS c (account, waiting, held, started) VALUES (n.account, waits, holds, starts)
+		ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+			held = c.held + excluded.held, started = c.started + excluded.started;
+	END IF;
+	IF appeared <> 0 OR (queued, holds) <> (0, 0) OR o.bytes <> n.bytes OR o.costs IS DISTINCT FROM n.costs THEN
+		INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
+		VALUES (n.owner, n.account, queued, holds,
+			CASE n.phase WHEN 'ended' THEN 0 ELSE n.bytes END - CASE o.phase WHEN 'ended' THEN 0 ELSE o.bytes END,
+			appeared,
+			CASE WHEN n.costs BETWEEN 0 AND 1e12 THEN CAST(n.costs AS NUMERIC) ELSE 0 END
+				- CASE WHEN o.costs BETWEEN 0 AND 1e12 THEN CAST(o.costs AS NUMERIC) ELSE 0 END,
+			CASE WHEN n.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END
+				- CASE WHEN o.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END)
+		ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+			held = c.held + excluded.held, bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs,
+			costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
+	END IF;
+	IF n.task = 0 OR o.hidden AND n.hidden THEN
+		RETURN;
+	END IF;
+	former := CASE WHEN o.progress BETWEEN 0 AND 100 THEN CAST(round(o.progress * 1000000) AS BIGINT) ELSE 0 END;
+	progress := CASE WHEN n.progress BETWEEN 0 AND 100 THEN CAST(round(n.progress * 1000000) AS BIGINT) ELSE 0 END;
+	IF o.status = n.status AND o.hidden = n.hidden THEN
+		IF (o.updated, o.turn, former) <> (n.updated, n.turn, progress) THEN
+			INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
+			VALUES (n.task, n.status, 0, progress - former, n.updated % 2147483647 - o.updated % 2147483647,
+				(n.updated % 1000003) * (n.updated % 1000003) - (o.updated % 1000003) * (o.updated % 1000003),
+				n.turn - o.turn)
+			ON CONFLICT (task, status, shard) DO UPDATE SET progress = c.progress + excluded.progress,
+				first = c.first + excluded.first, second = c.second + excluded.second,
+				epochs = c.epochs + excluded.epochs;
+		END IF;
+		RETURN;
+	END IF;
+	IF NOT o.hidden THEN
+		INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
+		VALUES (n.task, o.status, -1, -former, -(o.updated % 2147483647),
+			-((o.updated % 1000003) * (o.updated % 1000003)), -o.turn)
+		ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
+			progress = c.progress + excluded.progress, first = c.first + excluded.first,
+			second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
+	END IF;
+	IF NOT n.hidden THEN
+		INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
+		VALUES (n.task, n.status, 1, progress, n.updated % 2147483647,
+			(n.updated % 1000003) * (n.updated % 1000003), n.turn)
+		ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
+			progress = c.progress + excluded.progress, first = c.first + excluded.first,
+			second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
+	END IF;
+END $body$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION count_insert() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+DECLARE
+	many BIGINT;
+	n    jobs;
+	o    jobs; -- like n, and counts nothing
+BEGIN
+	SELECT count(*) INTO many FROM added WHERE NOT counted;
+	IF many = 0 THEN
+		RETURN NULL;
+	END IF;
+	INSERT INTO period_counts AS c (owner, account, period, jobs)
+	SELECT * FROM (
+		SELECT owner, account, created / 300000000 AS period, SUM(sign) AS jobs
+		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
+		GROUP BY owner, account, period
+	) AS d
+	WHERE jobs <> 0
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
+	IF many = 1 THEN
+		SELECT * INTO n FROM added WHERE NOT counted;
+		o := n;
+		o.phase := 'ended';
+		o.costs := NULL;
+		o.hidden := TRUE;
+		PERFORM count_job(o, n, 1);
+		RETURN NULL;
+	END IF;
+	INSERT INTO line_counts AS c (account, owner, task, waiting, held)
+	SELECT * FROM (
+		SELECT account, owner, task, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held
+		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
+		GROUP BY account, owner, task
+	) AS d
+	WHERE (waiting, held) <> (0, 0)
+	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+		held = c.held + excluded.held;
+	INSERT INTO account_counts AS c (account, waiting, held, started)
+	SELECT * FROM (
+		SELECT account, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
+			SUM(CASE phase WHEN 'started' THEN sign ELSE 0 END) AS started
+		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
+		GROUP BY account
+	) AS d
+	WHERE (waiting, held, started) <> (0, 0, 0)
+	ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
+		started = c.started + excluded.started;
+	INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
+	SELECT * FROM (
+		SELECT owner, account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
+			SUM(CASE phase WHEN 'ended' THEN 0 ELSE sign * bytes END) AS bytes, SUM(sign) AS jobs,
+			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * CAST(costs AS NUMERIC) ELSE 0 END) AS costs,
+			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign ELSE 0 END) AS priced
+		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
+		GROUP BY owner, account
+	) AS d
+	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)
+	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+		held = c.held + excluded.held, bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs,
+		costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
+	INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
+	SELECT * FROM (
+		SELECT task, status, SUM(sign) AS jobs,
+			SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN sign * CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END)
+				AS progress,
+			SUM(sign * (updated % 2147483647)) AS first,
+			SUM(sign * (updated % 1000003) * (updated % 1000003)) AS second, SUM(sign * turn) AS epochs
+		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
+		WHERE task <> 0 AND NOT hidden
+		GROUP BY task, status
+	) AS d
+	WHERE (jobs, progress, first, second, epochs) <> (0, 0, 0, 0, 0)
+	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
+		progress = c.progress + excluded.progress, first = c.first + excluded.first,
+		second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER count_insert AFTER INSERT ON jobs REFERENCING NEW TABLE AS added
+FOR EACH STATEMENT EXECUTE FUNCTION count_insert();
+
+-- +goose StatementBegin
+CREATE FUNCTION count_delete() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	IF NOT EXISTS (SELECT 1 FROM removed) THEN
+		RETURN NULL;
+	END IF;
+	INSERT INTO period_counts AS c (owner, account, period, jobs)
+	SELECT * FROM (
+		SELECT owner, account, created / 300000000 AS period, SUM(sign) AS jobs
+		FROM (SELECT -1 AS sign, * FROM removed) AS r
+		GROUP BY owner, account, period
+	) AS d
+	WHERE jobs <> 0
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
+	INSERT INTO line_counts AS c (account, owner, task, waiting, held)
+	SELECT * FROM (
+		SELECT account, owner, task, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held
+		FROM (SELECT -1 AS sign, * FROM removed) AS r
+		GROUP BY account, owner, task
+	) AS d
+	WHERE (waiting, held) <> (0, 0)
+	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+		held = c.held + excluded.held;
+	INSERT INTO account_counts AS c (account, waiting, held, started)
+	SELECT * FROM (
+		SELECT account, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
+			SUM(CASE phase WHEN 'started' THEN sign ELSE 0 END) AS started
+		FROM (SELECT -1 AS sign, * FROM removed) AS r
+		GROUP BY account
+	) AS d
+	WHERE (waiting, held, started) <> (0, 0, 0)
+	ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
+		started = c.started + excluded.started;
+	INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
+	SELECT * FROM (
+		SELECT owner, account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
+			SUM(CASE phase WHEN 'ended' THEN 0 ELSE sign * bytes END) AS bytes, SUM(sign) AS jobs,
+			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * CAST(costs AS NUMERIC) ELSE 0 END) AS costs,
+			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign ELSE 0 END) AS priced
+		FROM (SELECT -1 AS sign, * FROM removed) AS r
+		GROUP BY owner, account
+	) AS d
+	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)
+	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+		held = c.held + excluded.held, bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs,
+		costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
+	INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
+	SELECT * FROM (
+		SELECT task, status, SUM(sign) AS jobs,
+			SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN sign * CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END)
+				AS progress,
+			SUM(sign * (updated % 2147483647)) AS first,
+			SUM(sign * (updated % 1000003) * (updated % 1000003)) AS second, SUM(sign * turn) AS epochs
+		FROM (SELECT -1 AS sign, * FROM removed) AS r
+		WHERE task <> 0 AND NOT hidden
+		GROUP BY task, status
+	) AS d
+	WHERE (jobs, progress, first, second, epochs) <> (0, 0, 0, 0, 0)
+	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
+		progress = c.progress + excluded.progress, first = c.first + excluded.first,
+		second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER count_delete AFTER DELETE ON jobs REFERENCING OLD TABLE AS removed
+FOR EACH STATEMENT EXECUTE FUNCTION count_delete();
+
+-- +goose StatementBegin
+CREATE FUNCTION count_update() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+DECLARE
+	many BIGINT;
+	n    jobs;
+	o    jobs;
+BEGIN
+	SELECT count(*) INTO many FROM added;
+	IF many = 0 THEN
+		RETURN NULL;
+	END IF;
+	IF many = 1 THEN
+		SELECT * INTO n FROM added;
+		SELECT * INTO o FROM removed;
+		IF o.account = n.account THEN
+			PERFORM count_job(o, n, 0);
+			RETURN NULL;
+		END IF;
+	END IF;
+	IF NOT EXISTS (
+		SELECT id, account, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM added
+		EXCEPT
+		SELECT id, account, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM removed
+	) THEN
+		RETURN NULL;
+	END IF;
+	INSERT INTO line_counts AS c (account, owner, task, waiting, held)
+	SELECT * FROM (
+		SELECT account, owner, task, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held
+		FROM (SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed) AS r
+		GROUP BY account, owner, task
+	) AS d
+	WHERE (waiting, held) <> (0, 0)
+	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+		held = c.held + excluded.held;
+	INSERT INTO account_counts AS c (account, waiting, held, started)
+	SELECT * FROM (
+		SELECT account, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
+			SUM(CASE phase WHEN 'started' THEN sign ELSE 0 END) AS started
+		FROM (SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed) AS r
+		GROUP BY account
+	) AS d
+	WHERE (waiting, held, started) <> (0, 0, 0)
+	ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
+		started = c.started + excluded.started;
+	INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
+	SELECT * FROM (
+		SELECT owner, account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
+			SUM(CASE phase WHEN 'ended' THEN 0 ELSE sign * bytes END) AS bytes, SUM(sign) AS jobs,
+			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * CAST(costs AS NUMERIC) ELSE 0 END) AS costs,
+			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign ELSE 0 END) AS priced
+		FROM (SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed) AS r
+		GROUP BY owner, account
+	) AS d
+	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)
+	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
+		held = c.held + excluded.held, bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs,
+		costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
+	INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
+	SELECT * FROM (
+		SELECT task, status, SUM(sign) AS jobs,
+			SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN sign * CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END)
+				AS progress,
+			SUM(sign * (updated % 2147483647)) AS first,
+			SUM(sign * (updated % 1000003) * (updated % 1000003)) AS second, SUM(sign * turn) AS epochs
+		FROM (SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed) AS r
+		WHERE task <> 0 AND NOT hidden
+		GROUP BY task, status
+	) AS d
+	WHERE (jobs, progress, first, second, epochs) <> (0, 0, 0, 0, 0)
+	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
+		progress = c.progress + excluded.progress, first = c.first + excluded.first,
+		second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER count_update AFTER UPDATE ON jobs REFERENCING OLD TABLE AS removed NEW TABLE AS added
+FOR EACH STATEMENT EXECUTE FUNCTION count_update();
+
+-- What count_update does not count of a job that moves to another account: in which period it was created. It is
+-- for each row, because only such a trigger can be limited to statements that write a column.
+-- +goose StatementBegin
+CREATE FUNCTION count_move() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO period_counts AS c (owner, account, period, jobs)
+	VALUES (OLD.owner, OLD.account, OLD.created / 300000000, -1),
+		(NEW.owner, NEW.account, NEW.created / 300000000, 1)
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER count_move AFTER UPDATE OF account ON jobs FOR EACH ROW WHEN (OLD.account <> NEW.account)
+EXECUTE FUNCTION count_move();
+
+-- Books what a run cost when its platform reported other costs of the present attempt, or costs of an attempt
+-- before, see dispatch.Bookable. A retry moves costs to spent, which is neither. A move to another account leaves
+-- at the former one what runs there cost, and the job forgets it: nothing is to be booked.
+-- +goose StatementBegin
+CREATE FUNCTION book_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO ledger AS c (owner, account, month, unit, costs, runs)
+	VALUES (NEW.owner, NEW.account, to_char(to_timestamp(NEW.updated / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM'),
+		NEW.unit, CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
+			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
+		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END)
+	ON CONFLICT (owner, account, month, unit, shard) DO UPDATE SET costs = c.costs + excluded.costs,
+		runs = c.runs + excluded.runs;
+	INSERT INTO task_costs AS c (task, unit, costs, runs)
+	SELECT NEW.task, NEW.unit,
+		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
+			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
+		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END
+	WHERE NEW.task <> 0
+	ON CONFLICT (task, unit, shard) DO UPDATE SET costs = c.costs + excluded.costs, runs = c.runs + excluded.runs;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW
+WHEN ((NEW.costs IS NOT NULL AND NEW.costs IS DISTINCT FROM OLD.costs
+		OR NEW.spent <> OLD.spent AND NEW.costs IS NOT DISTINCT FROM OLD.costs)
+	AND NEW.account = OLD.account)
+EXECUTE FUNCTION book_costs();
+
+-- Adds the same for each label of the job, and for each of its task that the job does not have.
+-- +goose StatementBegin
+CREATE FUNCTION book_label_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO label_costs (owner, name, month, account, unit, value, costs, runs)
+	SELECT NEW.owner, l.key, to_char(to_timestamp(NEW.updated / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM'), NEW.account,
+		NEW.unit, l.value,
+		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
+			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
+		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END
+	FROM (
+		SELECT key, value FROM jsonb_each_text(CAST(NULLIF(NEW.annotations, '') AS jsonb) -> 'labels')
+		UNION ALL
+		SELECT key, value FROM jsonb_each_text(CAST(NULLIF(
+			(SELECT annotations FROM tasks WHERE id = NEW.task AND NEW.task <> 0), '') AS jsonb) -> 'labels')
+		WHERE key NOT IN (
+			SELECT key FROM jsonb_each_text(CAST(NULLIF(NEW.annotations, '') AS jsonb) -> 'labels'))
+	) AS l
+	ON CONFLICT (owner, name, month, account, unit, value, shard) DO UPDATE SET
+		costs = label_costs.costs + excluded.costs, runs = label_costs.runs + excluded.runs;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER book_label_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW
+WHEN ((NEW.costs IS NOT NULL AND NEW.costs IS DISTINCT FROM OLD.costs
+		OR NEW.spent <> OLD.spent AND NEW.costs IS NOT DISTINCT FROM OLD.costs)
+	AND (NEW.annotations <> '' OR NEW.task <> 0) AND NEW.account = OLD.account)
+EXECUTE FUNCTION book_label_costs();
+
+-- A hook is notified of all jobs of its owner, of one, or of those of a task. The lists of job and task let both
+-- databases find it in the index hooks_of_job, so that the hooks of the owner's other jobs are not read.
+
+-- Adds the deliveries for a new status. What OGC API - Processes calls inProgressUri is notified also of a job that
+-- has finished without having been seen to run, and before the end: ends are due a microsecond earlier, by which
+-- ClaimDeliveries knows them. A job that failed or was canceled may never have run.
+-- +goose StatementBegin
+CREATE FUNCTION add_deliveries() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+	SELECT h.id, NEW.id, NEW.turn, CASE WHEN h.statuses = '|running|' THEN 'running' ELSE NEW.status END, NEW.task,
+		NEW.number, NEW.updated, NEW.updated, NEW.updated
+			- CASE WHEN h.kind = 'ogc' AND NEW.status <> 'running' AND h.statuses <> '|running|' THEN 1 ELSE 0 END
+	FROM hooks h
+	WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
+		AND NOT h.gone AND (replace(h.statuses, '|' || NEW.status || '|', '') <> h.statuses
+			OR h.kind = 'ogc' AND h.statuses = '|running|' AND NEW.status = 'finished' AND NOT EXISTS (
+				SELECT 1 FROM deliveries d WHERE d.hook = h.id AND d.job = NEW.id AND d.status = 'running'))
+	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs FOR EACH ROW
+WHEN (NEW.status <> OLD.status AND NEW.status IN ('running', 'finished', 'failed', 'canceled') AND NOT NEW.hidden)
+EXECUTE FUNCTION add_deliveries();
+
+-- Adds the deliveries for the reason for which a job waits for its owner, once in an epoch for each reason.
+-- +goose StatementBegin
+CREATE FUNCTION add_attention() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+	SELECT h.id, NEW.id, NEW.turn, 'attention_' || NEW.attention, NEW.task, NEW.number, NEW.updated, NEW.updated,
+		NEW.updated
+	FROM hooks h
+	WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
+		AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
+	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER add_attention AFTER UPDATE OF attention ON jobs FOR EACH ROW
+WHEN (NEW.attention <> OLD.attention AND NEW.phase <> 'ended' AND NOT NEW.hidden
+	AND NEW.attention IN ('sign_in_required', 'submission_unknown', 'set_aside', 'stalled'))
+EXECUTE FUNCTION add_attention();
+
+-- Adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each time.
+-- +goose StatementBegin
+CREATE FUNCTION add_sign_in() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+	SELECT h.id, 0, NEW.sign_in_since, 'sign_in_required', 0, 0, NEW.sign_in_since, NEW.sign_in_since, NEW.sign_in_since
+	FROM hooks h
+	WHERE h.owner = substr(NEW.id, strpos(NEW.id, '/') + 1) AND NOT h.gone
+		AND replace(h.statuses, '|attention|', '') <> h.statuses
+		AND (h.job = 0 AND h.task = 0
+			OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job AND j.account = NEW.id AND j.phase <> 'ended')
+			OR EXISTS (SELECT 1 FROM jobs j
+				WHERE j.task = h.task AND j.task <> 0 AND j.account = NEW.id AND j.phase <> 'ended'))
+	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER add_sign_in AFTER UPDATE OF sign_in_since ON accounts FOR EACH ROW
+WHEN (NEW.sign_in_since > OLD.sign_in_since)
+EXECUTE FUNCTION add_sign_in();
+
+-- Adds the deliveries for a task that is paused because of its budget, once for each pause.
+-- +goose StatementBegin
+CREATE FUNCTION add_pause() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+	SELECT h.id, -NEW.id, NEW.edited, 'attention_' || NEW.paused_for, NEW.id, 0, NEW.edited, NEW.edited, NEW.edited
+	FROM hooks h
+	WHERE h.owner = NEW.owner AND h.job = 0 AND h.task IN (0, NEW.id) AND NOT h.gone
+		AND replace(h.statuses, '|attention|', '') <> h.statuses
+	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER add_pause AFTER UPDATE OF paused_for ON tasks FOR EACH ROW
+WHEN (NEW.paused_for <> OLD.paused_for AND NEW.paused_for IN ('budget_reached', 'budget_unusable')
+	AND NOT NEW.hidden)
+EXECUTE FUNCTION add_pause();
+
+-- Leaves a mark for AddTaskEvents if a hook is to be notified of the task, or of the end of its trial.
+-- +goose StatementBegin
+CREATE FUNCTION mark_task() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO task_marks (task, job, epoch) SELECT NEW.task, NEW.id, NEW.turn
+	WHERE EXISTS (SELECT 1 FROM hooks h
+		WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
+			AND NOT h.gone AND (replace(h.statuses, '|task_', '') <> h.statuses
+				OR replace(h.statuses, '|attention|', '') <> h.statuses AND EXISTS (SELECT 1 FROM tasks t
+					WHERE t.id = NEW.task AND t.paused_for = 'trial' AND t.trial >= NEW.number)))
+	ON CONFLICT (task, job, epoch) DO NOTHING;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER mark_task AFTER UPDATE OF status ON jobs FOR EACH ROW
+WHEN (NEW.status <> OLD.status AND NEW.status IN ('finished', 'failed', 'canceled') AND NEW.task <> 0
+	AND NOT NEW.hidden)
+EXECUTE FUNCTION mark_task();
+
+-- The same for a job that is deleted before it has ended. The others of its task may have ended.
+-- +goose StatementBegin
+CREATE FUNCTION mark_gone() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
+BEGIN
+	INSERT INTO task_marks (task, job, epoch) SELECT NEW.task, NEW.id, NEW.turn
+	WHERE EXISTS (SELECT 1 FROM hooks h
+		WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
+			AND NOT h.gone AND (replace(h.statuses, '|task_', '') <> h.statuses
+				OR replace(h.statuses, '|attention|', '') <> h.statuses AND EXISTS (SELECT 1 FROM tasks t
+					WHERE t.id = NEW.task AND t.paused_for = 'trial' AND t.trial >= NEW.number)))
+	ON CONFLICT (task, job, epoch) DO NOTHING;
+	RETURN NULL;
+END $body$;
+-- +goose StatementEnd
+CREATE TRIGGER mark_gone AFTER UPDATE OF hidden ON jobs FOR EACH ROW
+WHEN (NEW.hidden AND NOT OLD.hidden AND NEW.phase <> 'ended' AND NEW.task <> 0)
+EXECUTE FUNCTION mark_gone();
