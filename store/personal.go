@@ -12,8 +12,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// What the database holds of a user is found by the columns of its tables, so that a table that a later version adds is not forgotten: a table with a
-// column owner has rows of users, one with a column job and no owner has rows of their jobs, and one with a column task alone has rows of their tasks.
+// What the database holds of a user is found by the columns of its tables, so that a table that a later version adds
+// is not forgotten: a table with a column owner has rows of users, one with a column job and no owner has rows of
+// their jobs, and one with a column task alone has rows of their tasks.
 
 // secretColumns are not exported: they are sealed, or serve only to recognize secrets.
 var secretColumns = []string{"sealed", "key", "secret", "fingerprint"}
@@ -22,27 +23,26 @@ var secretColumns = []string{"sealed", "key", "secret", "fingerprint"}
 type ownTables struct{ ofUsers, ofJobs, ofTasks []string }
 
 func (s *Store) ownTables(ctx context.Context) (own ownTables, err error) {
-	const sqliteColumns = `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name IN ('owner', 'job', 'task')`
-	const postgresColumns = `SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+	const sqliteColumns = `
+		SELECT m.name, c.name
+		FROM sqlite_master m, pragma_table_info(m.name) c
+		WHERE m.type = 'table' AND c.name IN ('owner', 'job', 'task')`
+	const postgresColumns = `
+		SELECT c.relname, a.attname
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 		WHERE c.relkind = 'r' AND a.attname IN ('owner', 'job', 'task') AND NOT a.attisdropped
 		AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)`
 	text := sqliteColumns
 	if s.remote {
 		text = postgresColumns
 	}
-	rows, err := s.read.QueryContext(ctx, text)
-	if err != nil {
-		return own, err
-	}
-	defer rows.Close()
 	has := map[string][]string{}
-	for rows.Next() {
+	err = each(ctx, s.on(s.read), func(r row) error {
 		var table, column string
-		if err := rows.Scan(&table, &column); err != nil {
-			return own, err
-		}
+		err := r.Scan(&table, &column)
 		has[table] = append(has[table], column)
-	}
+		return err
+	}, text)
 	for _, table := range slices.Sorted(maps.Keys(has)) {
 		switch {
 		case slices.Contains(has[table], "owner"):
@@ -53,7 +53,7 @@ func (s *Store) ownTables(ctx context.Context) (own ownTables, err error) {
 			own.ofTasks = append(own.ofTasks, table)
 		}
 	}
-	return own, rows.Err()
+	return own, err
 }
 
 // Owned is a row that the database holds of a user.
@@ -62,7 +62,8 @@ type Owned struct {
 	Row   map[string]any `json:"row"`
 }
 
-// Export calls yield for each row that the database holds of a user, without secrets, until it returns an error. JSON is exported as such.
+// Export calls yield for each row that the database holds of a user, without secrets, until it returns an error. JSON
+// is exported as such.
 func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned) error) error {
 	ctx = allow(ctx, upkeepWithin)
 	own, err := s.ownTables(ctx)
@@ -129,11 +130,17 @@ func exportable(table string, columns []string, values []any) map[string]any {
 	return row
 }
 
-// Unended counts a user's jobs that have not ended, or of which an orphan is yet to be canceled, and the user's synchronous runs.
+// Unended counts a user's jobs that have not ended, or of which an orphan is yet to be canceled, and the user's
+// synchronous runs.
 func (s *Store) Unended(ctx context.Context, u dispatch.UserID) (jobs int, err error) {
 	err = s.readOnly(ctx, s.read, "Unended", func(q tx, now int64) error {
-		n, err := q.CountUnended(ctx, u, now)
-		jobs = int(n)
+		jobs, err = value[int](ctx, q, `
+			SELECT (
+				SELECT count(*) FROM jobs j
+				WHERE j.owner = $1 AND (j.phase <> 'ended' OR j.strays <> '' OR j.removal_due > 0))
+			+ (
+				SELECT count(*) FROM sync_runs r
+				WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > $2)`, u, now)
 		return err
 	})
 	return jobs, err
@@ -141,8 +148,10 @@ func (s *Store) Unended(ctx context.Context, u dispatch.UserID) (jobs int, err e
 
 // CancelAll cancels and hides all of a user's jobs and tasks. Visits cancel at the platforms what was submitted.
 func (s *Store) CancelAll(ctx context.Context, u dispatch.UserID) error {
-	q := s.queries(s.read)
-	tasks, err := q.ListOwnTasks(ctx, u)
+	tasks, err := list(ctx, s.on(s.read), single[dispatch.TaskID], `
+		SELECT id FROM tasks
+		WHERE owner = $1 AND NOT hidden
+		ORDER BY id`, u)
 	if err != nil {
 		return fail("CancelAll", err)
 	}
@@ -151,7 +160,10 @@ func (s *Store) CancelAll(ctx context.Context, u dispatch.UserID) error {
 			return err
 		}
 	}
-	jobs, err := q.ListUnendedJobs(ctx, u)
+	jobs, err := list(ctx, s.on(s.read), single[dispatch.JobID], `
+		SELECT id FROM jobs
+		WHERE owner = $1 AND phase <> 'ended' AND NOT hidden
+		ORDER BY id`, u)
 	if err != nil {
 		return fail("CancelAll", err)
 	}
@@ -163,14 +175,17 @@ func (s *Store) CancelAll(ctx context.Context, u dispatch.UserID) error {
 	return nil
 }
 
-// Forget deletes everything that the database holds of a user of whom no job lives; otherwise it returns Conflict. It returns the number of deleted
-// rows by table. The user's grants become revocations, which the broker sends to the identity provider and then deletes: their number is returned,
-// too.
-func (s *Store) Forget(ctx context.Context, u dispatch.UserID) (deleted map[string]int64, revocations int64, err error) {
+// Forget deletes everything that the database holds of a user of whom no job lives; otherwise it returns Conflict. It
+// returns the number of deleted rows by table. The user's grants become revocations, which the broker sends to the
+// identity provider and then deletes: their number is returned, too.
+func (s *Store) Forget(
+	ctx context.Context, u dispatch.UserID,
+) (deleted map[string]int64, revocations int64, err error) {
 	ctx = allow(ctx, upkeepWithin)
 	if n, err := s.Unended(ctx, u); err != nil || n > 0 {
 		if err == nil {
-			err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Forget", Text: fmt.Sprintf("%d jobs of the user have not ended.", n)}
+			err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Forget",
+				Text: fmt.Sprintf("%d jobs of the user have not ended.", n)}
 		}
 		return nil, 0, err
 	}
@@ -191,8 +206,11 @@ func (s *Store) Forget(ctx context.Context, u dispatch.UserID) (deleted map[stri
 	return deleted, revocations, err
 }
 
-// forgetUser deletes what is left of a user without jobs. Conflict if the user has submitted jobs meanwhile: what belongs to them must stay.
-func (s *Store) forgetUser(ctx context.Context, u dispatch.UserID, own ownTables, deleted map[string]int64) (revocations int64, err error) {
+// forgetUser deletes what is left of a user without jobs. Conflict if the user has submitted jobs meanwhile: what
+// belongs to them must stay.
+func (s *Store) forgetUser(
+	ctx context.Context, u dispatch.UserID, own ownTables, deleted map[string]int64,
+) (revocations int64, err error) {
 	err = s.in(ctx, s.write, "Forget", func(q tx, now int64) error {
 		if err := s.refuseJobs(ctx, q, u); err != nil {
 			return err
@@ -208,28 +226,32 @@ func (s *Store) forgetUser(ctx context.Context, u dispatch.UserID, own ownTables
 // refuseJobs returns Conflict if a user has jobs, and keeps others from adding any until the end of the transaction.
 func (s *Store) refuseJobs(ctx context.Context, q tx, u dispatch.UserID) error {
 	if s.remote { // an SQLite transaction that writes is the only one
-		if _, err := q.ExecContext(ctx, "LOCK TABLE jobs IN SHARE MODE"); err != nil {
+		if err := run(ctx, q, "LOCK TABLE jobs IN SHARE MODE"); err != nil {
 			return err
 		}
 	}
-	var has bool
-	if err := q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM jobs WHERE owner = $1)", string(u)).Scan(&has); err != nil || !has {
+	any, err := value[bool](ctx, q, "SELECT EXISTS (SELECT 1 FROM jobs WHERE owner = $1)", u)
+	if err != nil || !any {
 		return err
 	}
-	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Forget", Text: "The user has submitted or retried jobs meanwhile. Run the command again when they have ended."}
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Forget",
+		Text: "The user has submitted or retried jobs meanwhile. Run the command again when they have ended."}
 }
 
 // forgetJobs deletes a user's jobs with all that belongs to them, some in each transaction.
 func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, ofJobs []string, deleted map[string]int64) error {
 	return purgeFound(ctx, s, unreported,
 		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return s.queries(s.read).ListEndedJobs(ctx, u, n)
+			return list(ctx, s.on(s.read), single[dispatch.JobID], `
+				SELECT id FROM jobs
+				WHERE owner = $1 AND phase = 'ended'
+				LIMIT CAST($2 AS BIGINT)`, u, n)
 		},
 		func(q tx, id dispatch.JobID) (int64, error) { return 0, forgetJob(ctx, q, id, ofJobs, deleted) })
 }
 
-// forgetJob deletes a job with all that belongs to it, unless it was retried since it was listed. The job is deleted first, so that it cannot be retried
-// meanwhile.
+// forgetJob deletes a job with all that belongs to it, unless it was retried since it was listed. The job is deleted
+// first, so that it cannot be retried meanwhile.
 func forgetJob(ctx context.Context, q tx, id dispatch.JobID, ofJobs []string, deleted map[string]int64) error {
 	before := deleted["jobs"]
 	err := execCounted(ctx, q, deleted, "jobs", "DELETE FROM jobs WHERE id = $1 AND phase = 'ended'", int64(id))
@@ -246,7 +268,7 @@ func forgetJob(ctx context.Context, q tx, id dispatch.JobID, ofJobs []string, de
 
 // revokeAll makes revocations of a user's grants.
 func revokeAll(ctx context.Context, q tx, u dispatch.UserID, now int64) (n int64, err error) {
-	grants, err := q.ListGrants(ctx, u)
+	grants, err := grantsOf(ctx, q, u)
 	for _, g := range grants {
 		kept, failed := keepRevocation(ctx, q, u, g.ID, now)
 		if failed != nil {
@@ -265,7 +287,8 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, del
 			return err
 		}
 	}
-	const ofNoJob = "DELETE FROM deliveries WHERE hook IN (SELECT id FROM hooks WHERE owner = $1)" // of tasks, sign-ins and tests; Forget has deleted the others
+	// Of tasks, sign-ins and tests: forgetJobs has deleted the others.
+	const ofNoJob = "DELETE FROM deliveries WHERE hook IN (SELECT id FROM hooks WHERE owner = $1)"
 	if err := execCounted(ctx, q, deleted, "deliveries", ofNoJob, string(u)); err != nil {
 		return err
 	}
@@ -277,7 +300,7 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, del
 			return err
 		}
 	}
-	accounts, err := q.ListAccounts(ctx)
+	accounts, err := list(ctx, q, single[dispatch.Account], "SELECT id FROM accounts ORDER BY id")
 	if err != nil {
 		return err
 	}
@@ -293,9 +316,13 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, del
 
 // forgetAccount deletes a user's own account at a platform, if it has no jobs.
 func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[string]int64) error {
-	for _, of := range []struct{ table, column string }{{"unrecognized", "account"}, {"account_counts", "account"}, {"turns", "account"}, {"accounts", "id"}} {
-		text := "DELETE FROM " + of.table + " WHERE " + of.column + " = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = $1)"
-		if err := execCounted(ctx, q, deleted, of.table, text, string(a)); err != nil {
+	for _, of := range []struct{ table, column string }{
+		{"unrecognized", "account"}, {"account_counts", "account"}, {"turns", "account"}, {"accounts", "id"},
+	} {
+		err := execCounted(ctx, q, deleted, of.table, `
+			DELETE FROM `+of.table+`
+			WHERE `+of.column+` = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = $1)`, a)
+		if err != nil {
 			return err
 		}
 	}
@@ -304,11 +331,7 @@ func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[st
 
 // execCounted runs a statement that deletes rows of a table, and adds their number.
 func execCounted(ctx context.Context, q tx, deleted map[string]int64, table, text string, args ...any) error {
-	done, err := q.ExecContext(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	n, err := done.RowsAffected()
+	n, err := exec(ctx, q, text, args...)
 	if n > 0 {
 		deleted[table] += n
 	}

@@ -37,57 +37,40 @@ func sealedTableNamed(name string) sealedTable {
 
 // SealedRows returns up to n rows of a table that are not encrypted with the given key, in the order of their ids and
 // after an id. Rows without an encrypted text have no key.
-func (s *Store) SealedRows(ctx context.Context, table, otherThan, after string, n int) (found []dispatch.SealedRow,
-	err error) {
+func (s *Store) SealedRows(ctx context.Context, table, otherThan, after string, n int) ([]dispatch.SealedRow, error) {
 	t := sealedTableNamed(table)
-	text := fmt.Sprintf("SELECT %s, %s, %s, key, sealed FROM %s "+
-		"WHERE key <> '' AND key <> $1 AND %s > $2 ORDER BY %s LIMIT $3",
-		t.id, t.owner, t.issuer, t.name, t.id, t.id)
-	rows, err := s.read.QueryContext(ctx, text, otherThan, after, n)
-	if err != nil {
-		return nil, fail("SealedRows", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	found, err := list(ctx, s.on(s.read), func(from row) (dispatch.SealedRow, error) {
 		r := dispatch.SealedRow{Table: table}
-		if err := rows.Scan(&r.ID, &r.Owner, &r.Issuer, &r.Key, &r.Text); err != nil {
-			return nil, fail("SealedRows", err)
-		}
-		found = append(found, r)
-	}
-	return found, fail("SealedRows", rows.Err())
+		err := from.Scan(&r.ID, &r.Owner, &r.Issuer, &r.Key, &r.Text)
+		return r, err
+	}, fmt.Sprintf(`
+		SELECT %[1]s, %[2]s, %[3]s, key, sealed
+		FROM %[4]s
+		WHERE key <> '' AND key <> $1 AND %[1]s > $2
+		ORDER BY %[1]s
+		LIMIT CAST($3 AS BIGINT)`, t.id, t.owner, t.issuer, t.name), otherThan, after, n)
+	return found, fail("SealedRows", err)
 }
 
 // Reseal stores another text of a row unless the row has changed since it was read.
 func (s *Store) Reseal(ctx context.Context, r dispatch.SealedRow, to dispatch.Sealed) (bool, error) {
 	t := sealedTableNamed(r.Table)
-	text := fmt.Sprintf("UPDATE %s SET key = $1, sealed = $2 WHERE %s = $3 AND key = $4 AND sealed = $5", t.name, t.id)
-	done, err := s.write.ExecContext(ctx, text, to.Key, to.Text, r.ID, r.Key, r.Text)
-	if err != nil {
-		return false, fail("Reseal", err)
-	}
-	rows, err := done.RowsAffected()
-	return rows > 0, fail("Reseal", err)
+	n, err := exec(ctx, s.on(s.write), fmt.Sprintf(`
+		UPDATE %s
+		SET key = $1, sealed = $2
+		WHERE %s = $3 AND key = $4 AND sealed = $5`, t.name, t.id), to.Key, to.Text, r.ID, r.Key, r.Text)
+	return n > 0, fail("Reseal", err)
 }
 
 // SealedCounts counts the rows of all tables by their keys.
-func (s *Store) SealedCounts(ctx context.Context) (counts []dispatch.SealedCount, err error) {
+func (s *Store) SealedCounts(ctx context.Context) ([]dispatch.SealedCount, error) {
 	parts := make([]string, len(sealedTables))
 	for i, t := range sealedTables {
-		parts[i] = fmt.Sprintf("SELECT '%s' AS name, key, count(*) AS n FROM %s WHERE key <> '' GROUP BY key", t.name,
-			t.name)
+		parts[i] = fmt.Sprintf("SELECT '%s' AS name, key, count(*) AS n FROM %[1]s WHERE key <> '' GROUP BY key", t.name)
 	}
-	rows, err := s.read.QueryContext(ctx, strings.Join(parts, " UNION ALL ")+" ORDER BY name, key")
-	if err != nil {
-		return nil, fail("SealedCounts", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var c dispatch.SealedCount
-		if err := rows.Scan(&c.Table, &c.Key, &c.Rows); err != nil {
-			return nil, fail("SealedCounts", err)
-		}
-		counts = append(counts, c)
-	}
-	return counts, fail("SealedCounts", rows.Err())
+	counts, err := list(ctx, s.on(s.read), func(r row) (c dispatch.SealedCount, err error) {
+		err = r.Scan(&c.Table, &c.Key, number(&c.Rows))
+		return c, err
+	}, strings.Join(parts, " UNION ALL ")+" ORDER BY name, key")
+	return counts, fail("SealedCounts", err)
 }

@@ -7,57 +7,81 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 var _ dispatch.SessionStore = (*Store)(nil)
 
+const sessionColumns = "id, owner, issuer, sid, created, ends, version, key, sealed"
+
+func scanSession(r row) (n dispatch.Session, err error) {
+	err = r.Scan(&n.ID, text(&n.Owner), &n.Issuer, &n.SID, instant(&n.Created), instant(&n.Ends),
+		&n.Version, &n.Key, &n.Text)
+	return n, err
+}
+
 // AddSession stores a new session and ends the oldest of its owner's that are too many.
 func (s *Store) AddSession(ctx context.Context, n dispatch.Session, most int) error {
 	return s.in(ctx, s.write, "AddSession", func(q tx, _ int64) error {
-		if err := q.AddSession(ctx, query.AddSessionParams{ID: n.ID, Owner: n.Owner, Issuer: n.Issuer, Sid: n.SID, Key: n.Key, Sealed: n.Text,
-			Created: micros(n.Created), Ends: micros(n.Ends)}); err != nil {
+		err := run(ctx, q, `
+			INSERT INTO sessions (id, owner, issuer, sid, key, sealed, created, ends)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			n.ID, n.Owner, n.Issuer, n.SID, n.Key, n.Text, micros(n.Created), micros(n.Ends))
+		if err != nil {
 			return err
 		}
-		return q.EndOldestSessions(ctx, n.Owner, int64(most))
+		return run(ctx, q, `
+			DELETE FROM sessions
+			WHERE owner = $1 AND id NOT IN (
+				SELECT s.id FROM sessions s
+				WHERE s.owner = $1
+				ORDER BY s.created DESC, s.id DESC
+				LIMIT CAST($2 AS BIGINT))`, n.Owner, most)
 	})
 }
 
 // Session returns a session.
 func (s *Store) Session(ctx context.Context, id string) (dispatch.Session, error) {
-	row, err := s.queries(s.read).GetSession(ctx, id)
+	n, err := scanSession(s.on(s.read).QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return dispatch.Session{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "store.Session", Text: "There is no such session.", Err: err}
+		return dispatch.Session{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "store.Session", Err: err,
+			Text: "There is no such session."}
 	}
-	return sessionOf(row), fail("Session", err)
+	return n, fail("Session", err)
 }
 
-// RenewSession stores the sealed tokens of a session, unless the session changed or was ended meanwhile: then it returns Conflict.
+// RenewSession stores the sealed tokens of a session, unless the session changed or was ended meanwhile: then it
+// returns Conflict.
 func (s *Store) RenewSession(ctx context.Context, n dispatch.Session) (dispatch.Session, error) {
-	row, err := s.queries(s.write).RenewSession(ctx, query.RenewSessionParams{ID: n.ID, Version: n.Version, Key: n.Key, Sealed: n.Text})
+	renewed, err := scanSession(s.on(s.write).QueryRowContext(ctx, `
+		UPDATE sessions
+		SET key = $1, sealed = $2, version = version + 1
+		WHERE id = $3 AND version = $4
+		RETURNING `+sessionColumns, n.Key, n.Text, n.ID, n.Version))
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.Session{}, conflict("RenewSession")
 	}
-	return sessionOf(row), fail("RenewSession", err)
+	return renewed, fail("RenewSession", err)
 }
 
 // ExtendSession moves the end of a session to a later time.
 func (s *Store) ExtendSession(ctx context.Context, id string, ends time.Time) error {
-	return fail("ExtendSession", s.queries(s.write).ExtendSession(ctx, micros(ends), id))
+	return fail("ExtendSession", run(ctx, s.on(s.write), `
+		UPDATE sessions
+		SET ends = $1
+		WHERE id = $2 AND ends < $1`, micros(ends), id))
 }
 
 // EndSession deletes a session.
 func (s *Store) EndSession(ctx context.Context, id string) error {
-	return fail("EndSession", s.queries(s.write).EndSession(ctx, id))
+	return fail("EndSession", run(ctx, s.on(s.write), "DELETE FROM sessions WHERE id = $1", id))
 }
 
 // EndSessions deletes the sessions of a provider's session and of a user.
 func (s *Store) EndSessions(ctx context.Context, issuer, sid string, u dispatch.UserID) (int, error) {
-	rows, err := s.queries(s.write).EndSessions(ctx, issuer, sid, string(u))
-	return int(rows), fail("EndSessions", err)
-}
-
-func sessionOf(r query.Session) dispatch.Session {
-	return dispatch.Session{ID: r.ID, Owner: r.Owner, Issuer: r.Issuer, SID: r.Sid, Created: at(r.Created), Ends: at(r.Ends),
-		Version: r.Version, Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
+	n, err := exec(ctx, s.on(s.write), `
+		DELETE FROM sessions
+		WHERE issuer = $1
+			AND (CAST($2 AS TEXT) = '' OR sid = $2)
+			AND (CAST($3 AS TEXT) = '' OR owner = $3)`, issuer, sid, u)
+	return int(n), fail("EndSessions", err)
 }

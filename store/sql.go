@@ -34,26 +34,43 @@ func exec(ctx context.Context, q querier, text string, args ...any) (int64, erro
 	return result.RowsAffected()
 }
 
+// run runs a statement, however many rows it changes.
+func run(ctx context.Context, q querier, text string, args ...any) error {
+	_, err := q.ExecContext(ctx, text, args...)
+	return err
+}
+
+// each calls f with each row of a query.
+func each(ctx context.Context, q querier, f func(row) error, text string, args ...any) error {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // list returns what scan makes of each row of a query.
 func list[T any](
 	ctx context.Context, q querier, scan func(row) (T, error), text string, args ...any,
 ) (all []T, err error) {
-	rows, err := q.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		one, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
+	err = each(ctx, q, func(r row) error {
+		one, err := scan(r)
 		if len(all) == few { // a job is more than a kilobyte, which is copied each time that the slice grows
 			all = slices.Grow(all, many-few)
 		}
 		all = append(all, one)
+		return err
+	}, text, args...)
+	if err != nil {
+		return nil, err
 	}
-	return all, rows.Err()
+	return all, nil
 }
 
 const few, many = 16, 256 // rows of a short list, and of a part of a long one
@@ -70,8 +87,16 @@ func single[T any](r row) (v T, err error) {
 	return v, err
 }
 
-// lockFree ends a query that locks the rows that it finds, without those that another transaction has locked. On SQLite
-// no other transaction writes meanwhile.
+// forUpdate ends a query that locks the row that it finds until the end of its transaction. On SQLite no other
+// transaction writes meanwhile.
+func (s *Store) forUpdate() string {
+	if !s.remote {
+		return ""
+	}
+	return " FOR UPDATE"
+}
+
+// lockFree is forUpdate for a query of several rows, which leaves out those that another transaction has locked.
 func (s *Store) lockFree() string {
 	if !s.remote {
 		return ""

@@ -7,24 +7,39 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 var _ dispatch.Vault = (*Store)(nil)
 
+const grantColumns = "id, owner, issuer, kind, created, renewed, expires, version, key, sealed"
+
+func scanGrant(r row) (g dispatch.Grant, err error) {
+	err = r.Scan(&g.ID, text(&g.Owner), &g.Issuer, text(&g.Kind), instant(&g.Created), instant(&g.Renewed),
+		instant(&g.Expires), &g.Version, &g.Key, &g.Text)
+	return g, err
+}
+
 // Grant returns a user's grant at a provider.
 func (s *Store) Grant(ctx context.Context, u dispatch.UserID, issuer string) (dispatch.Grant, error) {
-	row, err := s.queries(s.read).GetGrant(ctx, u, issuer)
-	if err != nil {
-		return dispatch.Grant{}, noGrant("Grant", err)
-	}
-	return grantOf(row), nil
+	g, err := scanGrant(s.on(s.read).QueryRowContext(ctx, `
+		SELECT `+grantColumns+`
+		FROM grants
+		WHERE owner = $1 AND issuer = $2`, u, issuer))
+	return g, noGrant("Grant", err)
 }
 
 // Grants returns all grants of a user.
 func (s *Store) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant, error) {
-	rows, err := s.queries(s.read).ListGrants(ctx, u)
-	return grantsOf(rows), fail("Grants", err)
+	grants, err := grantsOf(ctx, s.on(s.read), u)
+	return grants, fail("Grants", err)
+}
+
+func grantsOf(ctx context.Context, q querier, u dispatch.UserID) ([]dispatch.Grant, error) {
+	return list(ctx, q, scanGrant, `
+		SELECT `+grantColumns+`
+		FROM grants
+		WHERE owner = $1
+		ORDER BY created, id`, u)
 }
 
 // KeepGrant stores a new grant in place of its owner's previous one at that provider, and ends the holds that it makes
@@ -32,15 +47,22 @@ func (s *Store) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant
 func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
 	return s.in(ctx, s.write, "KeepGrant", func(q tx, now int64) error {
 		if g.Kind == dispatch.OfflineGrant {
-			if err := q.EndWithdrawal(ctx, g.Owner, g.Issuer); err != nil {
+			err := run(ctx, q, "DELETE FROM withdrawals WHERE owner = $1 AND issuer = $2", g.Owner, g.Issuer)
+			if err != nil {
 				return err
 			}
-			if err := q.EraseRevocations(ctx, g.Owner.Hash(), g.Issuer); err != nil {
+			err = run(ctx, q, "DELETE FROM revocations WHERE owner_hash = $1 AND issuer = $2", g.Owner.Hash(), g.Issuer)
+			if err != nil {
 				return err
 			}
 		}
-		err := q.KeepGrant(ctx, query.KeepGrantParams{ID: g.ID, Owner: g.Owner, Issuer: g.Issuer,
-			Kind: g.Kind, Key: g.Key, Sealed: g.Text, Created: micros(g.Created), Renewed: micros(g.Renewed), Expires: micros(g.Expires)})
+		err := run(ctx, q, `
+			INSERT INTO grants (id, owner, issuer, kind, key, sealed, created, renewed, expires)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+			ON CONFLICT (owner, issuer) DO UPDATE SET id = excluded.id, kind = excluded.kind, key = excluded.key,
+				sealed = excluded.sealed, created = excluded.created, renewed = excluded.renewed,
+				expires = excluded.expires, version = 1`,
+			g.ID, g.Owner, g.Issuer, g.Kind, g.Key, g.Text, micros(g.Created), micros(g.Renewed), micros(g.Expires))
 		if err != nil {
 			return err
 		}
@@ -50,10 +72,13 @@ func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
 
 // endSignInHolds ends the holds of a user's own accounts that wait for the user's sign-in, and wakes these accounts.
 func endSignInHolds(ctx context.Context, q tx, u dispatch.UserID, now int64) error {
-	accounts, err := q.ListSignInHolds(ctx, now, u)
+	accounts, err := list(ctx, q, single[dispatch.Account], `
+		SELECT a.id FROM accounts a
+		WHERE a.hold_attention = 'sign_in_required' AND a.hold > $1
+			AND a.id IN (SELECT c.account FROM owner_counts c WHERE c.owner = $2)`, now, u)
 	for _, a := range accounts {
 		if a.Identity() == string(u) {
-			err = errors.Join(err, q.Hold(ctx, query.HoldParams{ID: a, Now: now}), q.Wake(ctx, a, now))
+			err = errors.Join(err, endHold(ctx, q, a, now))
 		}
 	}
 	return err
@@ -69,62 +94,79 @@ func (s *Store) Withdraw(ctx context.Context, u dispatch.UserID, id string) erro
 		if rows == 0 {
 			return noGrant("Withdraw", sql.ErrNoRows)
 		}
-		issuer, err := q.EraseWithdrawn(ctx, id, u)
+		issuer, err := value[string](ctx, q, "DELETE FROM grants WHERE id = $1 AND owner = $2 RETURNING issuer", id, u)
 		if err != nil {
 			return err
 		}
-		return q.NoteWithdrawal(ctx, u, issuer)
+		return run(ctx, q, `
+			INSERT INTO withdrawals (owner, issuer)
+			VALUES ($1, $2)
+			ON CONFLICT (owner, issuer) DO NOTHING`, u, issuer)
 	})
 }
 
+// keepRevocation makes a revocation of a grant, and returns how many it made.
 func keepRevocation(ctx context.Context, q tx, u dispatch.UserID, id string, now int64) (int64, error) {
-	return q.KeepRevocation(ctx, query.KeepRevocationParams{OwnerHash: u.Hash(), Now: now, Owner: u, ID: id})
+	return exec(ctx, q, `
+		INSERT INTO revocations (id, owner_hash, issuer, kind, key, sealed, created)
+		SELECT g.id, CAST($1 AS TEXT), g.issuer, g.kind, g.key, g.sealed, CAST($2 AS BIGINT)
+		FROM grants g
+		WHERE g.owner = $3 AND g.id = $4
+		ON CONFLICT (id) DO NOTHING`, u.Hash(), now, u, id)
 }
 
 // HasWithdrawn reports whether the user withdrew the permission and has not given it again.
 func (s *Store) HasWithdrawn(ctx context.Context, u dispatch.UserID, issuer string) (bool, error) {
-	withdrawn, err := s.queries(s.read).HasWithdrawn(ctx, u, issuer)
+	withdrawn, err := value[bool](ctx, s.on(s.read), `
+		SELECT EXISTS (SELECT 1 FROM withdrawals WHERE owner = $1 AND issuer = $2)`, u, issuer)
 	return withdrawn, fail("HasWithdrawn", err)
 }
 
 // Revocations returns up to n revocations that are pending at a provider, or since before a time.
-func (s *Store) Revocations(ctx context.Context, issuer string, before time.Time, n int) ([]dispatch.Revocation,
-	error) {
-	rows, err := s.queries(s.read).ListRevocations(ctx, issuer, micros(before), int64(n))
-	pending := make([]dispatch.Revocation, len(rows))
-	for i, r := range rows {
-		pending[i] = dispatch.Revocation{ID: r.ID, OwnerHash: r.OwnerHash, Issuer: r.Issuer, Kind: r.Kind,
-			Created: at(r.Created),
-			Sealed:  dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
-	}
+func (s *Store) Revocations(
+	ctx context.Context, issuer string, before time.Time, n int,
+) ([]dispatch.Revocation, error) {
+	pending, err := list(ctx, s.on(s.read), func(row row) (r dispatch.Revocation, err error) {
+		err = row.Scan(&r.ID, &r.OwnerHash, &r.Issuer, text(&r.Kind), instant(&r.Created), &r.Key, &r.Text)
+		return r, err
+	}, `
+		SELECT id, owner_hash, issuer, kind, created, key, sealed
+		FROM revocations
+		WHERE issuer = $1 OR created < $2
+		ORDER BY created, id
+		LIMIT CAST($3 AS BIGINT)`, issuer, micros(before), n)
 	return pending, fail("Revocations", err)
 }
 
 // HasRevocation reports whether a revocation is still pending.
 func (s *Store) HasRevocation(ctx context.Context, id string) (bool, error) {
-	waits, err := s.queries(s.read).HasRevocation(ctx, id)
+	waits, err := value[bool](ctx, s.on(s.read), "SELECT EXISTS (SELECT 1 FROM revocations WHERE id = $1)", id)
 	return waits, fail("HasRevocation", err)
 }
 
 // EraseRevocation deletes a revocation that is over.
 func (s *Store) EraseRevocation(ctx context.Context, id string) error {
-	return fail("EraseRevocation", s.queries(s.write).EraseRevocation(ctx, id))
+	return fail("EraseRevocation", run(ctx, s.on(s.write), "DELETE FROM revocations WHERE id = $1", id))
 }
 
-// RenewGrant stores the sealed token and the times of a grant, unless the grant changed meanwhile: then it returns Conflict.
+// RenewGrant stores the sealed token and the times of a grant, unless the grant changed meanwhile: then it returns
+// Conflict.
 func (s *Store) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Grant, error) {
-	row, err := s.queries(s.write).RenewGrant(ctx, query.RenewGrantParams{ID: g.ID, Version: g.Version, Key: g.Key, Sealed: g.Text,
-		Renewed: micros(g.Renewed), Expires: micros(g.Expires)})
+	renewed, err := scanGrant(s.on(s.write).QueryRowContext(ctx, `
+		UPDATE grants
+		SET key = $1, sealed = $2, renewed = $3, expires = $4, version = version + 1
+		WHERE id = $5 AND version = $6
+		RETURNING `+grantColumns, g.Key, g.Text, micros(g.Renewed), micros(g.Expires), g.ID, g.Version))
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.Grant{}, conflict("RenewGrant")
 	}
-	return grantOf(row), fail("RenewGrant", err)
+	return renewed, fail("RenewGrant", err)
 }
 
 // EraseGrant deletes a grant.
 func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) error {
-	rows, err := s.queries(s.write).EraseGrant(ctx, id, u)
-	if err == nil && rows == 0 {
+	n, err := exec(ctx, s.on(s.write), "DELETE FROM grants WHERE id = $1 AND owner = $2", id, u)
+	if err == nil && n == 0 {
 		err = sql.ErrNoRows
 	}
 	return noGrant("EraseGrant", err)
@@ -132,54 +174,57 @@ func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) er
 
 // KeepToken stores a token that processes share, until it expires.
 func (s *Store) KeepToken(ctx context.Context, t dispatch.SealedToken) error {
-	return fail("KeepToken", s.queries(s.write).KeepToken(ctx, query.KeepTokenParams{Name: t.Name, Owner: t.Owner,
-		Key: t.Key, Sealed: t.Text,
-		Expires: micros(t.Expires), Longest: t.Longest}))
+	return fail("KeepToken", run(ctx, s.on(s.write), `
+		INSERT INTO tokens (name, owner, key, sealed, expires)
+		VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (name) DO UPDATE
+		SET owner = excluded.owner, key = excluded.key, sealed = excluded.sealed, expires = excluded.expires
+		WHERE NOT $6 OR tokens.expires <= excluded.expires`,
+		t.Name, t.Owner, t.Key, t.Text, micros(t.Expires), t.Longest))
 }
 
 // EraseToken deletes the token under a name if it expires at that time.
 func (s *Store) EraseToken(ctx context.Context, name string, expires time.Time) error {
-	return fail("EraseToken", s.queries(s.write).EraseToken(ctx, name, micros(expires)))
+	return fail("EraseToken", run(ctx, s.on(s.write), "DELETE FROM tokens WHERE name = $1 AND expires = $2",
+		name, micros(expires)))
 }
 
 // EraseTokens deletes all shared tokens of a user.
 func (s *Store) EraseTokens(ctx context.Context, u dispatch.UserID) error {
-	return fail("EraseTokens", s.queries(s.write).EraseTokens(ctx, u))
+	return fail("EraseTokens", run(ctx, s.on(s.write), "DELETE FROM tokens WHERE owner = $1", u))
 }
 
 // UseOnce reports whether a name is used for the first time. Purge deletes the name after until.
 func (s *Store) UseOnce(ctx context.Context, name string, until time.Time) (bool, error) {
-	rows, err := s.queries(s.write).UseOnce(ctx, name, micros(until))
-	return rows == 1, fail("UseOnce", err)
+	n, err := exec(ctx, s.on(s.write), `
+		INSERT INTO tokens (name, key, sealed, expires)
+		VALUES ($1, '', '', $2)
+		ON CONFLICT (name) DO NOTHING`, name, micros(until))
+	return n == 1, fail("UseOnce", err)
 }
 
 // FindToken returns the token last stored under a name, and when it expires.
-func (s *Store) FindToken(ctx context.Context, name string) (dispatch.Sealed, time.Time, error) {
+func (s *Store) FindToken(ctx context.Context, name string) (found dispatch.Sealed, expires time.Time, err error) {
 	now, err := s.now(ctx, s.read)
 	if err != nil {
-		return dispatch.Sealed{}, time.Time{}, fail("FindToken", err)
+		return found, expires, fail("FindToken", err)
 	}
-	row, err := s.queries(s.read).FindToken(ctx, name, now)
-	return dispatch.Sealed{Key: row.Key, Text: row.Sealed}, at(row.Expires), fail("FindToken", err)
+	err = s.on(s.read).QueryRowContext(ctx, `
+		SELECT key, sealed, expires
+		FROM tokens
+		WHERE name = $1 AND expires > $2`, name, now).Scan(&found.Key, &found.Text, instant(&expires))
+	return found, expires, fail("FindToken", err)
 }
 
 // AccountsWithJobs returns the accounts that have a job which has not ended.
 func (s *Store) AccountsWithJobs(ctx context.Context) ([]dispatch.Account, error) {
-	accounts, err := s.queries(s.read).ListWorking(ctx)
+	accounts, err := list(ctx, s.on(s.read), single[dispatch.Account], `
+		SELECT a.id FROM accounts a
+		WHERE EXISTS (
+			SELECT 1 FROM jobs j
+			WHERE j.account = a.id AND j.step IN ('cancel', 'wait', 'settle', 'start', 'learn'))
+		ORDER BY a.id`)
 	return accounts, fail("AccountsWithJobs", err)
-}
-
-func grantOf(r query.Grant) dispatch.Grant {
-	return dispatch.Grant{ID: r.ID, Owner: r.Owner, Issuer: r.Issuer, Kind: r.Kind, Created: at(r.Created), Renewed: at(r.Renewed),
-		Expires: at(r.Expires), Version: r.Version, Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
-}
-
-func grantsOf(rows []query.Grant) []dispatch.Grant {
-	grants := make([]dispatch.Grant, len(rows))
-	for i, r := range rows {
-		grants[i] = grantOf(r)
-	}
-	return grants
 }
 
 // noGrant is fail for grants, whose errors must not speak of jobs.
