@@ -9,10 +9,41 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 var _ dispatch.Hooks = (*Store)(nil)
+
+const hookColumns = `hooks.id, hooks.owner, hooks.kind, hooks.job, hooks.task, hooks.url, hooks.statuses, hooks.gone,
+	hooks.failures, hooks.hold, hooks.created, hooks.key, hooks.sealed`
+
+func scanHook(r row) (h dispatch.Hook, err error) {
+	var statuses string
+	err = r.Scan(&h.ID, text(&h.Owner), text(&h.Kind), number(&h.Job), number(&h.Task), &h.URL, &statuses, &h.Gone,
+		number(&h.Failures), instant(&h.Hold), instant(&h.Created), &h.Key, &h.Text)
+	h.Statuses = splitStatuses(statuses)
+	return h, err
+}
+
+const deliveryColumns = `hook, job, epoch, status, task, number, happened, queued, due, state, tries, tried, answer,
+	notice`
+
+func scanDelivery(r row) (d dispatch.Delivery, err error) {
+	err = r.Scan(&d.Hook, number(&d.Job), number(&d.Epoch), text(&d.Status), number(&d.Task), number(&d.Number),
+		instant(&d.Happened), instant(&d.Queued), instant(&d.Due), text(&d.State), number(&d.Tries), instant(&d.Tried),
+		number(&d.Answer), &d.Notice)
+	if d.Job < 0 { // see subjectOf
+		d.Job, d.Of = 0, dispatch.TaskID(-d.Job)
+	}
+	return d, err
+}
+
+// subjectOf returns what an event is stored under: the number of its job, or that of its task with a minus.
+func subjectOf(e dispatch.Event) dispatch.JobID {
+	if e.Of != 0 {
+		return dispatch.JobID(-e.Of)
+	}
+	return e.Job
+}
 
 // AddHook stores a new hook, unless its owner has too many.
 func (s *Store) AddHook(ctx context.Context, h dispatch.Hook, most int) error {
@@ -20,10 +51,14 @@ func (s *Store) AddHook(ctx context.Context, h dispatch.Hook, most int) error {
 		if err := s.lockInTransaction(ctx, q, "hooks of "+string(h.Owner)); err != nil {
 			return err
 		}
-		rows, err := q.AddHook(ctx, query.AddHookParams{ID: h.ID, Owner: h.Owner, Kind: string(h.Kind), Url: h.URL, Statuses: joinStatuses(h.Statuses), Key: h.Key, Sealed: h.Text,
-			Now: now, Most: int64(most)})
-		if err == nil && rows == 0 {
-			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.AddHook", RetryAfter: time.Hour, Text: "You have too many hooks. Delete one first."}
+		n, err := exec(ctx, q, `
+			INSERT INTO hooks (id, owner, kind, url, statuses, key, sealed, created)
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8
+			WHERE (SELECT count(*) FROM hooks h WHERE h.owner = $2 AND h.job = 0 AND h.task = 0) < $9`,
+			h.ID, h.Owner, h.Kind, h.URL, joinStatuses(h.Statuses), h.Key, h.Text, now, most)
+		if err == nil && n == 0 {
+			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.AddHook", RetryAfter: time.Hour,
+				Text: "You have too many hooks. Delete one first."}
 		}
 		return err
 	})
@@ -31,27 +66,36 @@ func (s *Store) AddHook(ctx context.Context, h dispatch.Hook, most int) error {
 
 // Hook returns a hook of a user.
 func (s *Store) Hook(ctx context.Context, u dispatch.UserID, id string) (dispatch.Hook, error) {
-	row, err := s.queries(s.read).GetHook(ctx, id, u)
+	h, err := scanHook(s.on(s.read).QueryRowContext(ctx, `
+		SELECT `+hookColumns+`
+		FROM hooks
+		WHERE id = $1 AND owner = $2`, id, u))
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.Hook{}, noHook(err)
 	}
-	return hookOf(row), fail("Hook", err)
+	return h, fail("Hook", err)
 }
 
 // Hooks returns the hooks of a job, of a task, or of all jobs of a user.
-func (s *Store) Hooks(ctx context.Context, u dispatch.UserID, of dispatch.JobID, or dispatch.TaskID) ([]dispatch.Hook, error) {
-	rows, err := s.queries(s.read).ListHooks(ctx, u, of, int64(or))
-	return hooksOf(rows), fail("Hooks", err)
+func (s *Store) Hooks(
+	ctx context.Context, u dispatch.UserID, of dispatch.JobID, or dispatch.TaskID,
+) ([]dispatch.Hook, error) {
+	hooks, err := list(ctx, s.on(s.read), scanHook, `
+		SELECT `+hookColumns+`
+		FROM hooks
+		WHERE owner = $1 AND job = $2 AND task = $3
+		ORDER BY created, id`, u, of, or)
+	return hooks, fail("Hooks", err)
 }
 
 // DeleteHook deletes a hook. Its deliveries that a process has claimed may still be sent.
 func (s *Store) DeleteHook(ctx context.Context, u dispatch.UserID, id string) error {
 	return s.in(ctx, s.write, "DeleteHook", func(q tx, _ int64) error {
-		rows, err := q.DeleteHook(ctx, id, u)
-		if err == nil && rows == 0 {
+		n, err := exec(ctx, q, "DELETE FROM hooks WHERE id = $1 AND owner = $2", id, u)
+		if err == nil && n == 0 {
 			return noHook(nil)
 		}
-		return errors.Join(err, q.DeleteDeliveries(ctx, id))
+		return errors.Join(err, run(ctx, q, "DELETE FROM deliveries WHERE hook = $1", id))
 	})
 }
 
@@ -60,87 +104,161 @@ func (s *Store) Deliveries(ctx context.Context, u dispatch.UserID, id string, n 
 	if _, err := s.Hook(ctx, u, id); err != nil {
 		return nil, err
 	}
-	rows, err := s.queries(s.read).ListDeliveries(ctx, id, int64(n))
-	return deliveriesOf(rows), fail("Deliveries", err)
+	deliveries, err := list(ctx, s.on(s.read), scanDelivery, `
+		SELECT `+deliveryColumns+`
+		FROM deliveries
+		WHERE hook = $1
+		ORDER BY happened DESC, job DESC, epoch DESC
+		LIMIT CAST($2 AS BIGINT)`, id, n)
+	return deliveries, fail("Deliveries", err)
 }
 
-// TestHook adds a test delivery to a hook, unless it had many lately. release has locked the hook, so that no other process counts meanwhile.
+// TestHook adds a test delivery to a hook, unless it had many lately. release has locked the hook, so that no other
+// process counts meanwhile.
 func (s *Store) TestHook(ctx context.Context, u dispatch.UserID, id string) error {
 	return s.release(ctx, "TestHook", u, id, func(q tx, now int64) error {
-		had, err := q.CountTests(ctx, id, now-dispatch.TestsWithin.Microseconds())
+		var tests int
+		var last int64
+		err := q.QueryRowContext(ctx, `
+			SELECT count(*), COALESCE(max(epoch), 0)
+			FROM deliveries
+			WHERE hook = $1 AND job = 0 AND status = 'test' AND epoch > $2`,
+			id, now-dispatch.TestsWithin.Microseconds()).Scan(number(&tests), &last)
 		if err != nil {
 			return err
 		}
-		if had.Tests >= dispatch.MostTests {
-			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.TestHook", RetryAfter: dispatch.TestsWithin / dispatch.MostTests,
-				Text: fmt.Sprintf("This hook was sent %d tests in the last %v. Wait before you send another.", had.Tests, dispatch.TestsWithin)}
+		if tests >= dispatch.MostTests {
+			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.TestHook",
+				RetryAfter: dispatch.TestsWithin / dispatch.MostTests, Text: fmt.Sprintf(
+					"This hook was sent %d tests in the last %v. Wait before you send another.", tests, dispatch.TestsWithin)}
 		}
-		return q.AddTestDelivery(ctx, id, int(max(now, had.Last+1)), now)
+		return run(ctx, q, `
+			INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+			VALUES ($1, 0, $2, 'test', 0, 0, $3, $3, $3)`, id, max(now, last+1), now)
 	})
 }
 
 // SendAgain makes a stored delivery due.
 func (s *Store) SendAgain(ctx context.Context, u dispatch.UserID, id string, e dispatch.Event) error {
 	return s.release(ctx, "SendAgain", u, id, func(q tx, now int64) error {
-		rows, err := q.SendAgain(ctx, query.SendAgainParams{Now: now, Hook: id, Job: subjectOf(e), Epoch: e.Epoch, Status: e.Status})
-		if err == nil && rows == 0 {
+		n, err := exec(ctx, q, `
+			UPDATE deliveries
+			SET state = 'waiting', due = $1, queued = $1
+			WHERE hook = $2 AND job = $3 AND epoch = $4 AND status = $5`, now, id, subjectOf(e), e.Epoch, e.Status)
+		if err == nil && n == 0 {
 			return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.SendAgain", Text: "This hook has no such delivery."}
 		}
 		return err
 	})
 }
 
-// release tries the receiver of a hook again, unless it was tried a moment ago, and changes deliveries of the hook.
-func (s *Store) release(ctx context.Context, op string, u dispatch.UserID, id string, change func(q tx, now int64) error) error {
+// release tries the receiver of a hook again, unless it was tried a moment ago: then its pause stays. It changes
+// deliveries of the hook in the same transaction, for which it locks the hook.
+func (s *Store) release(
+	ctx context.Context, op string, u dispatch.UserID, id string, change func(q tx, now int64) error,
+) error {
 	return s.in(ctx, s.write, op, func(q tx, now int64) error {
-		if _, err := q.GetHook(ctx, id, u); err != nil {
-			if errors.Is(err, sql.ErrNoRows) {
-				return noHook(err)
-			}
-			return err
+		n, err := exec(ctx, q, `
+			UPDATE hooks
+			SET gone = FALSE, hold = CASE WHEN ran <= $1 THEN 0 ELSE hold END
+			WHERE id = $2 AND owner = $3`, now-dispatch.ReleasesEvery.Microseconds(), id, u)
+		if err == nil && n == 0 {
+			return noHook(nil)
 		}
-		if err := q.ReleaseHook(ctx, now-dispatch.ReleasesEvery.Microseconds(), id); err != nil {
+		if err != nil {
 			return err
 		}
 		return change(q, now)
 	})
 }
 
-// DueHooks returns hooks with due deliveries.
+// DueHooks returns hooks with due deliveries: those first that were served longest ago, of each owner no more than
+// each. It hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
 func (s *Store) DueHooks(ctx context.Context, n, each int) (due []dispatch.Hook, err error) {
 	err = s.readOnly(ctx, s.read, "DueHooks", func(q tx, now int64) error {
-		rows, err := q.ListDueHooks(ctx, now, int64(each), int64(n))
-		due = hooksOf(rows)
+		due, err = list(ctx, q, scanHook, waitingHooks+`
+			SELECT `+hookColumns+`
+			FROM hooks JOIN (
+				SELECT h.id, ROW_NUMBER() OVER (PARTITION BY h.owner ORDER BY h.ran, h.id) AS place
+				FROM hop JOIN hooks h ON h.id = hop.hook
+				WHERE NOT h.gone AND h.hold <= $1
+					AND EXISTS (SELECT 1 FROM deliveries d WHERE d.hook = h.id AND d.due > 0 AND d.due <= $1)
+			) ready ON ready.id = hooks.id
+			WHERE ready.place <= $2
+			ORDER BY hooks.ran, hooks.id
+			LIMIT CAST($3 AS BIGINT)`, now, each, n)
 		return err
 	})
 	return due, err
 }
 
-// ClaimDeliveries takes due deliveries of a hook.
-func (s *Store) ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) (claimed []dispatch.Delivery, err error) {
+// waitingHooks begins queries of the hooks with deliveries that are not over; the last row is NULL.
+const waitingHooks = `
+	WITH RECURSIVE hop (hook) AS (
+		SELECT (SELECT a.hook FROM deliveries a WHERE a.due > 0 ORDER BY a.hook LIMIT 1)
+		UNION ALL
+		SELECT (SELECT b.hook FROM deliveries b WHERE b.due > 0 AND b.hook > hop.hook ORDER BY b.hook LIMIT 1)
+		FROM hop
+		WHERE hop.hook IS NOT NULL
+	)`
+
+// ClaimDeliveries takes due deliveries of a hook. An event of a job waits until those before it are settled; due + 0
+// has them found by the primary key, not among all that is due to the hook. due is compared again for the second of
+// two processes that claim at once. Rows are taken in the order of the index, so that a claim reads no more than it
+// takes. The end of a job for a subscriber, which is due a microsecond before it was queued, also waits for the first
+// try to tell the job's inProgressUri.
+func (s *Store) ClaimDeliveries(
+	ctx context.Context, hook string, lease time.Duration, n int,
+) (claimed []dispatch.Delivery, err error) {
 	err = s.in(ctx, s.write, "ClaimDeliveries", func(q tx, now int64) error {
-		rows, err := q.ClaimDeliveries(ctx, query.ClaimDeliveriesParams{Lease: now + lease.Microseconds(), Now: now, Hook: hook, N: int64(n)})
-		claimed = deliveriesOf(rows)
+		claimed, err = list(ctx, q, scanDelivery, `
+			UPDATE deliveries
+			SET due = $1, tries = tries + 1, tried = $2
+			WHERE due + 0 > 0 AND due + 0 <= $2 AND (hook, job, epoch, status) IN (
+				SELECT d.hook, d.job, d.epoch, d.status
+				FROM deliveries d
+				WHERE d.hook = $3 AND d.due > 0 AND d.due <= $2
+					AND NOT EXISTS (
+						SELECT 1 FROM deliveries e
+						WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
+					AND (d.due <> d.queued - 1 OR NOT EXISTS (
+						SELECT 1 FROM deliveries p JOIN hooks h ON h.id = p.hook
+						WHERE p.job = d.job AND p.status IN ('running', 'task_running') AND p.due + 0 > 0
+							AND p.answer = 0 AND p.notice = '' AND h.kind = 'ogc'))
+				ORDER BY d.due
+				LIMIT CAST($4 AS BIGINT))
+			RETURNING `+deliveryColumns, now+lease.Microseconds(), now, hook, n)
 		return err
 	})
 	return claimed, err
 }
 
-// SettleDeliveries stores the results of tries.
+// SettleDeliveries stores the results of tries that are still the last.
 func (s *Store) SettleDeliveries(ctx context.Context, h dispatch.Hook, all []dispatch.Delivery) error {
 	return s.in(ctx, s.write, "SettleDeliveries", func(q tx, now int64) error {
 		for _, d := range all {
-			if err := q.SettleDelivery(ctx, query.SettleDeliveryParams{State: string(d.State), Due: micros(d.Due), Answer: d.Answer, Notice: d.Notice,
-				Hook: d.Hook, Job: subjectOf(d.Event), Epoch: d.Epoch, Status: d.Status, Tries: d.Tries}); err != nil {
+			err := run(ctx, q, `
+				UPDATE deliveries
+				SET state = $1, due = $2, answer = $3, notice = $4
+				WHERE hook = $5 AND job = $6 AND epoch = $7 AND status = $8 AND tries = $9 AND due + 0 > 0`,
+				d.State, micros(d.Due), d.Answer, d.Notice, d.Hook, subjectOf(d.Event), d.Epoch, d.Status, d.Tries)
+			if err != nil {
 				return err
 			}
 		}
 		if h.Gone {
-			if err := q.EndDeliveries(ctx, "The receiver answered that it wants nothing more.", h.ID); err != nil {
+			err := run(ctx, q, `
+				UPDATE deliveries
+				SET state = 'failed', due = 0, notice = 'The receiver answered that it wants nothing more.'
+				WHERE hook = $1 AND due > 0`, h.ID)
+			if err != nil {
 				return err
 			}
 		}
-		return q.SettleHook(ctx, query.SettleHookParams{Failures: int64(h.Failures), Hold: micros(h.Hold), Gone: h.Gone, Now: now, ID: h.ID})
+		return run(ctx, q, `
+			UPDATE hooks
+			SET failures = $1, hold = $2, gone = $3, ran = $4
+			WHERE id = $5`, h.Failures, micros(h.Hold), h.Gone, now, h.ID)
 	})
 }
 
@@ -152,54 +270,12 @@ func joinStatuses(all []dispatch.Status) string {
 	return text
 }
 
-func hooksOf(rows []query.Hook) []dispatch.Hook {
-	all := make([]dispatch.Hook, len(rows))
-	for i, r := range rows {
-		all[i] = hookOf(r)
-	}
-	return all
-}
-
-func hookOf(r query.Hook) dispatch.Hook {
-	h := dispatch.Hook{ID: r.ID, Owner: r.Owner, Kind: dispatch.HookKind(r.Kind), Job: r.Job, Task: r.Task, URL: r.Url, Gone: r.Gone, Failures: int(r.Failures), Hold: at(r.Hold), Created: at(r.Created),
-		Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
-	h.Statuses = splitStatuses(r.Statuses)
-	return h
-}
-
 // splitStatuses is the inverse of joinStatuses.
 func splitStatuses(text string) (all []dispatch.Status) {
 	for s := range strings.SplitSeq(strings.Trim(text, "|"), "|") {
 		all = append(all, dispatch.Status(s))
 	}
 	return all
-}
-
-func deliveriesOf(rows []query.Delivery) []dispatch.Delivery {
-	all := make([]dispatch.Delivery, len(rows))
-	for i, r := range rows {
-		all[i] = dispatch.Delivery{Hook: r.Hook, Event: eventOf(r), Task: r.Task, Number: r.Number,
-			Happened: at(r.Happened), Queued: at(r.Queued), Due: at(r.Due), State: dispatch.DeliveryState(r.State), Tries: r.Tries, Tried: at(r.Tried),
-			Answer: r.Answer, Notice: r.Notice}
-	}
-	return all
-}
-
-// subjectOf returns what an event is stored under: the number of its job, or that of its task with a minus.
-func subjectOf(e dispatch.Event) dispatch.JobID {
-	if e.Of != 0 {
-		return dispatch.JobID(-e.Of)
-	}
-	return e.Job
-}
-
-// eventOf is the inverse of subjectOf.
-func eventOf(r query.Delivery) dispatch.Event {
-	e := dispatch.Event{Job: r.Job, Epoch: r.Epoch, Status: r.Status}
-	if r.Job < 0 {
-		e.Job, e.Of = 0, dispatch.TaskID(-r.Job)
-	}
-	return e
 }
 
 func noHook(err error) error {

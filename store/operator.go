@@ -2,13 +2,10 @@ package store
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 var _ dispatch.Operations = (*Store)(nil)
@@ -16,45 +13,71 @@ var _ dispatch.Operations = (*Store)(nil)
 // HoldScope stores a hold and wakes the accounts that it concerns.
 func (s *Store) HoldScope(ctx context.Context, h dispatch.OperatorHold) error {
 	return s.in(ctx, s.write, "HoldScope", func(q tx, now int64) error {
-		return errors.Join(q.WriteOperatorHold(ctx, query.WriteOperatorHoldParams{Scope: h.Scope, Notice: storableText(h.Notice), HeldBy: storableText(h.By), Now: now}),
-			q.WakeHeld(ctx, now, h.Scope))
+		err := run(ctx, q, `
+			INSERT INTO operator_holds (scope, notice, held_by, since)
+			VALUES ($1, $2, $3, $4)
+			ON CONFLICT (scope) DO UPDATE SET notice = excluded.notice, held_by = excluded.held_by, since = excluded.since`,
+			h.Scope, storableText(h.Notice), storableText(h.By), now)
+		if err != nil {
+			return err
+		}
+		return wakeScope(ctx, q, h.Scope, now)
 	})
+}
+
+// wakeScope wakes the accounts of a scope that have unfinished jobs.
+func wakeScope(ctx context.Context, q tx, scope string, now int64) error {
+	return run(ctx, q, `
+		UPDATE accounts
+		SET wakes = wakes + 1, due = $1
+		WHERE (id = $2 OR substr(id, 1, length($2) + 1) = $2 || '/')
+			AND EXISTS (
+				SELECT 1 FROM account_counts c
+				WHERE c.account = accounts.id AND (c.waiting <> 0 OR c.held <> 0))`, now, scope)
 }
 
 // ReleaseScope ends a hold and wakes the accounts that it concerned.
 func (s *Store) ReleaseScope(ctx context.Context, scope string) error {
 	return s.in(ctx, s.write, "ReleaseScope", func(q tx, now int64) error {
-		n, err := q.DeleteOperatorHold(ctx, scope)
+		n, err := exec(ctx, q, "DELETE FROM operator_holds WHERE scope = $1", scope)
 		if err == nil && n == 0 {
 			return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.ReleaseScope", Text: "No operator holds " + scope + "."}
 		}
-		return errors.Join(err, q.WakeHeld(ctx, now, scope))
+		if err != nil {
+			return err
+		}
+		return wakeScope(ctx, q, scope, now)
 	})
 }
 
 // HasAccount reports whether jobs of an account were ever accepted.
 func (s *Store) HasAccount(ctx context.Context, a dispatch.Account) (bool, error) {
-	known, err := s.queries(s.read).HasAccount(ctx, a)
+	known, err := value[bool](ctx, s.on(s.read), "SELECT EXISTS (SELECT 1 FROM accounts WHERE id = $1)", a)
 	return known, fail("HasAccount", err)
 }
 
 // OperatorHolds returns all holds, by scope.
-func (s *Store) OperatorHolds(ctx context.Context) (all []dispatch.OperatorHold, err error) {
-	rows, err := s.queries(s.read).ListOperatorHolds(ctx)
-	for _, r := range rows {
-		all = append(all, dispatch.OperatorHold{Scope: r.Scope, Notice: r.Notice, By: r.HeldBy, Since: at(r.Since)})
-	}
+func (s *Store) OperatorHolds(ctx context.Context) ([]dispatch.OperatorHold, error) {
+	all, err := list(ctx, s.on(s.read), func(r row) (h dispatch.OperatorHold, err error) {
+		err = r.Scan(&h.Scope, &h.Notice, &h.By, instant(&h.Since))
+		return h, err
+	}, "SELECT scope, notice, held_by, since FROM operator_holds ORDER BY scope")
 	return all, fail("OperatorHolds", err)
 }
 
-// Troubled returns jobs that need attention.
+// Troubled returns jobs that need attention, those first whose state is oldest.
 func (s *Store) Troubled(ctx context.Context, setAside bool, n int) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(allow(ctx, listWithin), s.read, "Troubled", func(q tx, _ int64) error {
+		where := "phase NOT IN ('waiting', 'ended') AND attention <> ''" // at their platforms
 		if setAside {
-			jobs, err = jobsOf(q.ListSetAside(ctx, int64(n)))
-			return err
+			where = "attention = 'set_aside' AND NOT hidden" // and not retried since
 		}
-		jobs, err = jobsOf(q.ListTroubled(ctx, int64(n)))
+		jobs, err = list(ctx, q, scanJobs(), `
+			SELECT `+jobColumns+`
+			FROM jobs
+			WHERE `+where+`
+			ORDER BY moved, id
+			LIMIT CAST($1 AS BIGINT)`, n)
 		return err
 	})
 	return jobs, err
@@ -67,14 +90,15 @@ func (s *Store) AddEvents(ctx context.Context, events []dispatch.JobEvent) error
 		if err != nil {
 			return err
 		}
-		rows := newBulk(q, "events", "job", "at", "what", "phase", "status", "attention", "attempt", "outcome", "took", "detail")
+		rows := newBulk(q, "events", "job", "at", "what", "phase", "status", "attention", "attempt",
+			"outcome", "took", "detail")
 		defer rows.close()
 		for _, e := range events {
 			if !there[e.Job] {
 				continue
 			}
-			if err := rows.add(ctx, int64(e.Job), micros(e.At), e.What, string(e.Phase), string(e.Status), string(e.Attention), int64(e.Attempt), e.Outcome,
-				e.Took.Microseconds(), storableText(e.Detail)); err != nil {
+			if err := rows.add(ctx, e.Job, micros(e.At), e.What, e.Phase, e.Status, e.Attention, e.Attempt,
+				e.Outcome, e.Took.Microseconds(), storableText(e.Detail)); err != nil {
 				return err
 			}
 		}
@@ -85,43 +109,39 @@ func (s *Store) AddEvents(ctx context.Context, events []dispatch.JobEvent) error
 // existing returns which of the jobs of events are stored.
 func existing(ctx context.Context, q tx, events []dispatch.JobEvent) (map[dispatch.JobID]bool, error) {
 	there := map[dispatch.JobID]bool{}
-	var ids []any
+	var ids []dispatch.JobID
 	for _, e := range events {
 		if _, listed := there[e.Job]; !listed {
-			there[e.Job], ids = false, append(ids, int64(e.Job))
+			there[e.Job], ids = false, append(ids, e.Job)
 		}
 	}
-	for some := range slices.Chunk(ids, rowsAtOnce) {
-		list := strings.TrimPrefix(q.rows(0, 1, len(some)), ", ")
-		rows, err := q.QueryContext(ctx, "SELECT id FROM jobs WHERE id IN ("+list+")", some...)
+	for chunk := range slices.Chunk(ids, rowsAtOnce) {
+		var w where
+		in(&w, "id", chunk)
+		stored, err := list(ctx, q, single[dispatch.JobID], "SELECT id FROM jobs WHERE "+w.String(), w.args...)
 		if err != nil {
 			return nil, err
 		}
-		for rows.Next() {
-			var id dispatch.JobID
-			if err := rows.Scan(&id); err != nil {
-				return nil, errors.Join(err, rows.Close())
-			}
+		for _, id := range stored {
 			there[id] = true
-		}
-		if err := rows.Err(); err != nil {
-			return nil, err
 		}
 	}
 	return there, nil
 }
 
 // Events returns what happened to a job.
-func (s *Store) Events(ctx context.Context, id dispatch.JobID, n int) (events []dispatch.JobEvent, err error) {
-	err = s.readOnly(ctx, s.read, "Events", func(q tx, _ int64) error {
-		rows, err := q.ListEvents(ctx, int64(id), int64(n))
-		for _, r := range rows {
-			events = append(events, dispatch.JobEvent{Job: dispatch.JobID(r.Job), At: at(r.At), What: r.What, Phase: dispatch.Phase(r.Phase), Status: dispatch.Status(r.Status),
-				Attention: dispatch.Attention(r.Attention), Attempt: int(r.Attempt), Outcome: r.Outcome, Took: span(r.Took), Detail: r.Detail})
-		}
-		return err
-	})
-	return events, err
+func (s *Store) Events(ctx context.Context, id dispatch.JobID, n int) ([]dispatch.JobEvent, error) {
+	events, err := list(ctx, s.on(s.read), func(r row) (e dispatch.JobEvent, err error) {
+		err = r.Scan(number(&e.Job), instant(&e.At), &e.What, text(&e.Phase), text(&e.Status), text(&e.Attention),
+			number(&e.Attempt), &e.Outcome, duration(&e.Took), &e.Detail)
+		return e, err
+	}, `
+		SELECT job, at, what, phase, status, attention, attempt, outcome, took, detail
+		FROM events
+		WHERE job = $1
+		ORDER BY at
+		LIMIT CAST($2 AS BIGINT)`, id, n)
+	return events, fail("Events", err)
 }
 
 // eventsAtOnce is how many events one transaction deletes.
@@ -132,8 +152,12 @@ func (s *Store) PurgeEvents(ctx context.Context, keep time.Duration) error {
 	for ctx.Err() == nil {
 		var last int64
 		err := s.in(ctx, s.write, "PurgeEvents", func(q tx, now int64) (err error) {
-			if last, err = q.EventsBefore(ctx, now-keep.Microseconds(), eventsAtOnce); err == nil && last > 0 {
-				_, err = q.PurgeEvents(ctx, last)
+			last, err = value[int64](ctx, q, `
+				SELECT COALESCE(max(e.at), 0)
+				FROM (SELECT at FROM events WHERE at < $1 ORDER BY at LIMIT CAST($2 AS BIGINT)) AS e`,
+				now-keep.Microseconds(), eventsAtOnce)
+			if err == nil && last > 0 {
+				err = run(ctx, q, "DELETE FROM events WHERE at <= $1", last)
 			}
 			return err
 		})
