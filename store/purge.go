@@ -7,57 +7,115 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// purgedAtOnce is how many rows, or jobs with all that belongs to them, one transaction of Purge deletes. Others wait for it: on SQLite all who
-// write, for some ten milliseconds at most.
+// purgedAtOnce is how many rows, or jobs with all that belongs to them, one transaction of Purge deletes. Others wait
+// for it: on SQLite all who write, for some ten milliseconds at most.
 const purgedAtOnce = 50
 
-// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens, turns and unstarted jobs, in many small transactions. What is
-// to be deleted is found by an index, or outside of the transactions.
+// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens, turns and
+// unstarted jobs, in many small transactions. What is to be deleted is found by an index, or outside of the
+// transactions.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	ctx = allow(ctx, upkeepWithin)
 	if err := s.mergeShards(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx), s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
+	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx),
+		s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
 }
 
-// purgeExpired deletes what is too old.
-func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error) {
-	err = errors.Join(
-		s.inBatches(ctx, removedJobs, func(q tx, now int64) (int64, error) { return purgeJobs(ctx, q, now-keep.Microseconds()) }),
-		s.inBatches(ctx, removedKeys, func(q tx, now int64) (int64, error) {
-			return q.PurgeKeys(ctx, now-s.keyLife.Microseconds(), purgedAtOnce)
-		}))
-	for _, purge := range []func(q tx, now int64) (int64, error){
-		func(q tx, now int64) (int64, error) { return q.PurgePeriodCounts(ctx, purgedPeriod(now), purgedAtOnce) },
-		func(q tx, now int64) (int64, error) { return q.PurgeLabelCosts(ctx, forgottenMonth(now), purgedAtOnce) },
-		func(q tx, now int64) (int64, error) { return q.PurgeTokens(ctx, now, purgedAtOnce) },
-		func(q tx, now int64) (int64, error) { return q.PurgeSessions(ctx, now, purgedAtOnce) },
-		func(q tx, now int64) (int64, error) { return q.PurgeUnstarted(ctx, now, purgedAtOnce) },
-		func(q tx, now int64) (int64, error) {
-			return q.PurgeDeliveries(ctx, now-dispatch.DeliveryLife.Microseconds(), purgedAtOnce)
-		},
-		func(q tx, now int64) (int64, error) {
-			return q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds(), purgedAtOnce)
-		},
-		func(q tx, now int64) (int64, error) {
-			return 0, q.PurgeRunTimes(ctx, now-dispatch.RunTimesLife.Microseconds())
-		},
+// purgeExpired deletes what is too old. A condition that stands twice holds for the second of two processes, too.
+func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
+	err := s.inBatches(ctx, removedJobs, func(q tx, now int64) (int64, error) {
+		return s.purgeJobs(ctx, q, now-keep.Microseconds())
+	})
+	for _, old := range []struct {
+		what   string
+		before func(now int64) any
+		text   string
+	}{
+		{removedKeys, func(now int64) any { return now - s.keyLife.Microseconds() }, `
+			DELETE FROM keys
+			WHERE (owner, name) IN (
+				SELECT k.owner, k.name FROM keys k
+				WHERE k.created <= $1
+				ORDER BY k.created
+				LIMIT CAST($2 AS BIGINT)) AND created <= $1`},
+		{unreported, func(now int64) any { return purgedPeriod(now) }, `
+			DELETE FROM period_counts
+			WHERE (owner, account, period, shard) IN (
+				SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
+				WHERE c.period < $1
+				ORDER BY c.period
+				LIMIT CAST($2 AS BIGINT))`},
+		{unreported, func(now int64) any { return forgottenMonth(now) }, `
+			DELETE FROM label_costs
+			WHERE (owner, name, month, account, unit, value, shard) IN (
+				SELECT c.owner, c.name, c.month, c.account, c.unit, c.value, c.shard FROM label_costs c
+				WHERE c.month < $1
+				ORDER BY c.month
+				LIMIT CAST($2 AS BIGINT))`},
+		{unreported, func(now int64) any { return now }, `
+			DELETE FROM tokens
+			WHERE name IN (
+				SELECT t.name FROM tokens t
+				WHERE t.expires <= $1
+				ORDER BY t.expires
+				LIMIT CAST($2 AS BIGINT)) AND expires <= $1`},
+		{unreported, func(now int64) any { return now }, `
+			DELETE FROM sessions
+			WHERE id IN (
+				SELECT s.id FROM sessions s
+				WHERE s.ends <= $1
+				ORDER BY s.ends
+				LIMIT CAST($2 AS BIGINT)) AND ends <= $1`},
+		{unreported, func(now int64) any { return now }, `
+			DELETE FROM unstarted
+			WHERE (job, task) IN (
+				SELECT u.job, u.task FROM unstarted u
+				WHERE u.expires <= $1
+				ORDER BY u.expires
+				LIMIT CAST($2 AS BIGINT))`},
+		{unreported, func(now int64) any { return now - dispatch.DeliveryLife.Microseconds() }, `
+			DELETE FROM deliveries
+			WHERE (hook, job, epoch, status) IN (
+				SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
+				WHERE d.queued <= $1
+				ORDER BY d.queued
+				LIMIT CAST($2 AS BIGINT))`},
+		{unreported, func(now int64) any { return now - dispatch.SyncRunLife.Microseconds() }, `
+			DELETE FROM sync_runs
+			WHERE id IN (
+				SELECT r.id FROM sync_runs r
+				WHERE r.created < $1 AND r.lapses < $1
+				ORDER BY r.created
+				LIMIT CAST($2 AS BIGINT))`},
 	} {
-		err = errors.Join(err, s.inBatches(ctx, unreported, purge))
+		err = errors.Join(err, s.inBatches(ctx, old.what, func(q tx, now int64) (int64, error) {
+			return exec(ctx, q, old.text, old.before(now), purgedAtOnce)
+		}))
 	}
-	return err
+	return errors.Join(err, s.in(ctx, s.write, "Purge", func(q tx, now int64) error { // a row for each service
+		return run(ctx, q, "DELETE FROM run_times WHERE updated < $1", now-dispatch.RunTimesLife.Microseconds())
+	}))
 }
 
-// purgeHooks deletes the hooks of jobs and tasks that were deleted.
+// purgeHooks deletes the hooks of jobs and tasks that were deleted. Ids are not used again, so that a hook stays an
+// orphan.
 func (s *Store) purgeHooks(ctx context.Context) error {
-	return purgeFound(ctx, s, unreported, func(after string, n int64) ([]string, error) {
-		return s.queries(s.read).ListOrphanedHooks(ctx, after, n)
-	},
-		func(q tx, id string) (int64, error) { return 0, q.PurgeHook(ctx, id) })
+	return purgeFound(ctx, s, unreported,
+		func(after string, n int64) ([]string, error) {
+			return list(ctx, s.on(s.read), single[string], `
+				SELECT h.id FROM hooks h
+				WHERE h.id > $1 AND (h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job)
+					OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task))
+				ORDER BY h.id
+				LIMIT CAST($2 AS BIGINT)`, after, n)
+		},
+		func(q tx, id string) (int64, error) {
+			return 0, run(ctx, q, "DELETE FROM hooks WHERE id = $1", id)
+		})
 }
 
 // unreported is deleted without telling the function of OnRemoved.
@@ -85,18 +143,34 @@ func (s *Store) inBatches(ctx context.Context, what string, purge func(q tx, now
 	return nil
 }
 
-// purgeJobs deletes some jobs with what defined their services.
-func purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
-	jobs, err := q.PurgeJobs(ctx, before, purgedAtOnce)
+// purgeJobs deletes some jobs with what defined their services. It skips jobs that another process is deleting.
+func (s *Store) purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
+	jobs, err := list(ctx, q, single[dispatch.JobID], `
+		DELETE FROM jobs
+		WHERE id IN (
+			SELECT j.id FROM jobs j
+			WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.removal_due = 0 AND j.moved < $1
+			ORDER BY j.moved
+			LIMIT CAST($2 AS BIGINT)`+s.lockFree()+`)
+		RETURNING id`, before, purgedAtOnce)
 	for _, id := range jobs {
-		err = errors.Join(err, q.PurgeDefinition(ctx, 0, id))
+		err = errors.Join(err, purgeDefinition(ctx, q, 0, id))
 	}
 	return int64(len(jobs)), err
 }
 
-// purgeFound deletes rows that find finds without a lock, until it finds less than it may. find gets the last row that it found, at first
-// the zero R, and begins after it where no index leads to the rows, so that a table is read once. remove must check that the row may still be deleted, by the same condition, and returns how many it deleted.
-func purgeFound[R any](ctx context.Context, s *Store, what string, find func(after R, n int64) ([]R, error), remove func(tx, R) (int64, error)) error {
+// purgeDefinition deletes what defined the service of a task, or of a job of no task.
+func purgeDefinition(ctx context.Context, q tx, task dispatch.TaskID, job dispatch.JobID) error {
+	return run(ctx, q, "DELETE FROM definitions WHERE task = $1 AND job = $2", task, job)
+}
+
+// purgeFound deletes rows that find finds without a lock, until it finds less than it may. find gets the last row
+// that it found, at first the zero R, and begins after it where no index leads to the rows, so that a table is read
+// once. remove must check that the row may still be deleted, by the same condition, and returns how many it deleted.
+func purgeFound[R any](
+	ctx context.Context, s *Store, what string, find func(after R, n int64) ([]R, error),
+	remove func(tx, R) (int64, error),
+) error {
 	for last := *new(R); ; {
 		found, err := find(last, purgedAtOnce)
 		if err == nil && len(found) > 0 {
@@ -129,49 +203,103 @@ func removeAll[R any](ctx context.Context, s *Store, what string, rows []R, remo
 	return err
 }
 
-// purgeTasks deletes the tasks that have no jobs left. Two processes that delete the last jobs of a task at the same time do not know that yet.
+// purgeTasks deletes the tasks that have no jobs left. Two processes that delete the last jobs of a task at the same
+// time do not know that yet.
 func (s *Store) purgeTasks(ctx context.Context) error {
-	return purgeFound(ctx, s, removedTasks, func(after dispatch.TaskID, n int64) ([]dispatch.TaskID, error) {
-		return s.queries(s.read).ListEmptyTasks(ctx, after, n)
-	},
+	return purgeFound(ctx, s, removedTasks,
+		func(after dispatch.TaskID, n int64) ([]dispatch.TaskID, error) {
+			return list(ctx, s.on(s.read), single[dispatch.TaskID], `
+				SELECT id FROM tasks
+				WHERE hidden AND id > $1
+					AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
+				ORDER BY id
+				LIMIT CAST($2 AS BIGINT)`, after, n)
+		},
 		func(q tx, id dispatch.TaskID) (int64, error) {
-			deleted, err := q.PurgeTask(ctx, id)
+			deleted, err := exec(ctx, q, `
+				DELETE FROM tasks
+				WHERE id = $1 AND hidden
+					AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)`, id)
 			if err != nil || deleted == 0 {
 				return 0, err
 			}
-			return deleted, errors.Join(q.PurgeDefinition(ctx, int64(id), 0), q.PurgeTaskCosts(ctx, int64(id)))
+			return deleted, errors.Join(purgeDefinition(ctx, q, id, 0),
+				run(ctx, q, "DELETE FROM task_costs WHERE task = $1", id))
 		})
 }
 
 func (s *Store) purgeDocuments(ctx context.Context) error {
-	return purgeFound(ctx, s, unreported, func(after string, n int64) ([]string, error) {
-		return s.queries(s.read).ListUnusedDocuments(ctx, after, n)
-	},
-		func(q tx, hash string) (int64, error) { return 0, q.PurgeDocument(ctx, hash) })
+	return purgeFound(ctx, s, unreported,
+		func(after string, n int64) ([]string, error) {
+			return list(ctx, s.on(s.read), single[string], `
+				SELECT hash FROM documents
+				WHERE hash > $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
+				ORDER BY hash
+				LIMIT CAST($2 AS BIGINT)`, after, n)
+		},
+		func(q tx, hash string) (int64, error) {
+			return 0, run(ctx, q, `
+				DELETE FROM documents
+				WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)`, hash)
+		})
 }
 
-// purgeCounts deletes counts of nothing.
+// purgeCounts deletes counts of nothing. SQLite compares more than the first column by the index only with
+// expressions that are not casts.
 func (s *Store) purgeCounts(ctx context.Context) error {
-	q := s.queries(s.read)
+	type line struct {
+		account dispatch.Account
+		owner   dispatch.UserID
+		task    dispatch.TaskID
+	}
+	type status struct {
+		task dispatch.TaskID
+		name dispatch.Status
+	}
 	return errors.Join(
-		purgeFound(ctx, s, unreported, func(l query.ListEmptyLinesRow, n int64) ([]query.ListEmptyLinesRow, error) {
-			return q.ListEmptyLines(ctx, query.ListEmptyLinesParams{Account: string(l.Account), Owner: string(l.Owner), Task: int64(l.Task), N: n})
-		},
-			func(q tx, l query.ListEmptyLinesRow) (int64, error) {
-				return 0, q.PurgeLine(ctx, l.Account, l.Owner, int64(l.Task))
+		purgeFound(ctx, s, unreported,
+			func(after line, n int64) ([]line, error) {
+				return list(ctx, s.on(s.read), func(r row) (l line, err error) {
+					err = r.Scan(text(&l.account), text(&l.owner), number(&l.task))
+					return l, err
+				}, `
+					SELECT account, owner, task FROM line_counts
+					WHERE (account, owner, task) > (CAST($1 AS TEXT) || '', CAST($2 AS TEXT) || '', CAST($3 AS BIGINT) + 0)
+						AND shard = 0 AND waiting = 0 AND held = 0
+					ORDER BY account, owner, task
+					LIMIT CAST($4 AS BIGINT)`, after.account, after.owner, after.task, n)
+			},
+			func(q tx, l line) (int64, error) {
+				return 0, run(ctx, q, `
+					DELETE FROM line_counts
+					WHERE account = $1 AND owner = $2 AND task = $3 AND shard = 0 AND waiting = 0 AND held = 0`,
+					l.account, l.owner, l.task)
 			}),
-		purgeFound(ctx, s, unreported, func(c query.ListEmptyStatusesRow, n int64) ([]query.ListEmptyStatusesRow, error) {
-			return q.ListEmptyStatuses(ctx, int64(c.Task), string(c.Status), n)
-		},
-			func(q tx, c query.ListEmptyStatusesRow) (int64, error) {
-				return 0, q.PurgeStatus(ctx, int64(c.Task), c.Status)
+		purgeFound(ctx, s, unreported,
+			func(after status, n int64) ([]status, error) {
+				return list(ctx, s.on(s.read), func(r row) (c status, err error) {
+					err = r.Scan(number(&c.task), text(&c.name))
+					return c, err
+				}, `
+					SELECT task, status FROM task_counts
+					WHERE (task, status) > (CAST($1 AS BIGINT) + 0, CAST($2 AS TEXT) || '')
+						AND shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+					ORDER BY task, status
+					LIMIT CAST($3 AS BIGINT)`, after.task, after.name, n)
+			},
+			func(q tx, c status) (int64, error) {
+				return 0, run(ctx, q, `
+					DELETE FROM task_counts
+					WHERE task = $1 AND status = $2
+						AND shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0`,
+					c.task, c.name)
 			}))
 }
 
-// purgeTurns deletes the turns of lines and owners that were served before all who wait at their account: a newcomer without a turn gets the
-// same place.
+// purgeTurns deletes the turns of lines and owners that were served before all who wait at their account: a newcomer
+// without a turn gets the same place.
 func (s *Store) purgeTurns(ctx context.Context) error {
-	accounts, err := s.queries(s.read).ListTurnAccounts(ctx)
+	accounts, err := list(ctx, s.on(s.read), single[dispatch.Account], "SELECT DISTINCT account FROM turns")
 	if err != nil {
 		return fail("Purge", err)
 	}
@@ -181,16 +309,26 @@ func (s *Store) purgeTurns(ctx context.Context) error {
 	return err
 }
 
-// purgeTurnsOf reads the lines before its transactions. A line that begins to wait meanwhile, and whose turn is deleted, stays before all that
-// waited.
+// purgeTurnsOf reads the lines before its transactions. A line that begins to wait meanwhile, and whose turn is
+// deleted, stays before all that waited.
 func (s *Store) purgeTurnsOf(ctx context.Context, a dispatch.Account) error {
-	waiting, err := s.queries(s.read).ListLines(ctx, a)
-	if err != nil {
-		return fail("Purge", err)
-	}
 	least := int64(math.MaxInt64)
-	for _, l := range waiting {
-		least = min(least, l.Served)
+	err := s.readOnly(ctx, s.read, "Purge", func(q tx, now int64) error {
+		waiting, err := accountReader{q: q, account: a, now: now}.allLines(ctx)
+		for _, l := range waiting {
+			least = min(least, l.Served)
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	return s.inBatches(ctx, unreported, func(q tx, _ int64) (int64, error) { return q.ForgetTurns(ctx, a, least, purgedAtOnce) })
+	return s.inBatches(ctx, unreported, func(q tx, _ int64) (int64, error) {
+		return exec(ctx, q, `
+			DELETE FROM turns
+			WHERE account = $1 AND served < $2 AND line IN (
+				SELECT t.line FROM turns t
+				WHERE t.account = $1 AND t.served < $2
+				LIMIT CAST($3 AS BIGINT))`, a, least, purgedAtOnce)
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // removal is a dispatch.Removal in the database, without Due.
@@ -37,19 +36,28 @@ func (s *Store) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobI
 		if _, err := cancelJob(ctx, q, u, id, now); err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if err := q.PlanRemoval(ctx, now, id, u); err != nil {
-			return err
-		}
-		row, err := q.HideJob(ctx, id, u)
+		err := run(ctx, q, `
+			UPDATE jobs
+			SET removal_due = $1, version = version + 1
+			WHERE id = $2 AND owner = $3 AND NOT hidden AND attempt > 0 AND removal_due = 0 AND removal = ''`, now, id, u)
 		if err != nil {
 			return err
 		}
-		if j, err = jobOf(row); err != nil {
+		if j, err = hideJob(ctx, q, u, id); err != nil {
 			return err
 		}
-		return q.Wake(ctx, j.Account, now)
+		return wake(ctx, q, j.Account, now)
 	})
 	return j, err
+}
+
+// hideJob hides a job from its owner.
+func hideJob(ctx context.Context, q tx, u dispatch.UserID, id dispatch.JobID) (dispatch.Job, error) {
+	return scanJob(q.QueryRowContext(ctx, `
+		UPDATE jobs
+		SET hidden = TRUE
+		WHERE id = $1 AND owner = $2 AND NOT hidden
+		RETURNING `+jobColumns, id, u))
 }
 
 // DiscardTask cancels and hides a task with its jobs, and plans their removal from their platform.
@@ -57,11 +65,12 @@ func (s *Store) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.
 	return s.endTask(ctx, "DiscardTask", u, id, changeDiscard)
 }
 
-// discardedAfter is the age, in microseconds, at which jobs that their owners deleted are removed from their platforms if all aged jobs are. It lies
-// well before the one at which they are purged.
+// discardedAfter is the age, in microseconds, at which jobs that their owners deleted are removed from their
+// platforms if all aged jobs are. It lies well before the one at which they are purged.
 const discardedAfter = int64(24 * 3600 * 1e6)
 
-// planAgedRemovals plans the removal of jobs from their platforms that ended before a time. The jobs are read by id: no index leads to those that ended.
+// planAgedRemovals plans the removal of jobs from their platforms that ended before a time. The jobs are read by id:
+// no index leads to those that ended.
 func (s *Store) planAgedRemovals(ctx context.Context, now, before int64) error {
 	if before == 0 {
 		return nil
@@ -69,12 +78,22 @@ func (s *Store) planAgedRemovals(ctx context.Context, now, before int64) error {
 	discarded := max(before, now-discardedAfter)
 	return purgeFound(ctx, s, unreported,
 		func(after dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return s.queries(s.read).ListRemovable(ctx, query.ListRemovableParams{After: after, Before: before, Discarded: discarded, N: n})
+			return list(ctx, s.on(s.read), single[dispatch.JobID], `
+				SELECT id FROM jobs
+				WHERE id > $1 AND phase = 'ended' AND strays = '' AND attempt > 0 AND removal_due = 0 AND removal = ''
+					AND (ref_id <> '' OR past <> '') AND (moved < $2 OR hidden AND moved < $3)
+				ORDER BY id
+				LIMIT CAST($4 AS BIGINT)`, after, before, discarded, n)
 		},
 		func(q tx, id dispatch.JobID) (int64, error) {
-			accounts, err := q.PlanAgedRemoval(ctx, query.PlanAgedRemovalParams{Now: now, ID: id, Before: before, Discarded: discarded})
+			accounts, err := list(ctx, q, single[dispatch.Account], `
+				UPDATE jobs
+				SET removal_due = $1, version = version + 1
+				WHERE id = $2 AND phase = 'ended' AND strays = '' AND attempt > 0 AND removal_due = 0 AND removal = ''
+					AND (moved < $3 OR hidden AND moved < $4)
+				RETURNING account`, now, id, before, discarded)
 			for _, a := range accounts {
-				err = errors.Join(err, q.Wake(ctx, a, now))
+				err = errors.Join(err, wake(ctx, q, a, now))
 			}
 			return int64(len(accounts)), err
 		})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // What Retain and Purge report to the function of OnRemoved.
@@ -24,11 +23,12 @@ const (
 // OnRemoved has Retain and Purge report what they deleted, after each commit. Call it before either.
 func (s *Store) OnRemoved(report func(kind string, n int64)) { s.removed = report }
 
-// KeepKeys sets for how long idempotency keys are kept, instead of [dispatch.KeyLife]. Call it before the store is used.
+// KeepKeys sets for how long idempotency keys are kept, instead of [dispatch.KeyLife]. Call it before the store is
+// used.
 func (s *Store) KeepKeys(d time.Duration) { s.keyLife = d }
 
-// horizon returns the time before which something has aged; 0, which nothing is before, if it is kept for ever. Jobs are then looked for all the same:
-// their index shows at once that there are none.
+// horizon returns the time before which something has aged; 0, which nothing is before, if it is kept for ever. Jobs
+// are then looked for all the same: their index shows at once that there are none.
 func horizon(now int64, keep time.Duration) int64 {
 	if keep == 0 {
 		return 0
@@ -36,8 +36,8 @@ func horizon(now int64, keep time.Duration) int64 {
 	return now - keep.Microseconds()
 }
 
-// Retain deletes what is older than r keeps: first results, then requests, then whole jobs and tasks. What has aged is found without a lock; each of the
-// many transactions checks again that a job has not been retried meanwhile.
+// Retain deletes what is older than r keeps: first results, then requests, then whole jobs and tasks. What has aged
+// is found without a lock; each of the many transactions checks again that a job has not been retried meanwhile.
 func (s *Store) Retain(ctx context.Context, r dispatch.Retention) error {
 	ctx = allow(ctx, upkeepWithin)
 	now, err := s.now(ctx, s.read)
@@ -45,20 +45,44 @@ func (s *Store) Retain(ctx context.Context, r dispatch.Retention) error {
 		return fail("Retain", err)
 	}
 	results, requests, jobs := horizon(now, r.Results), horizon(now, r.Requests), horizon(now, r.Jobs)
-	return errors.Join(s.planAgedRemovals(ctx, now, horizon(now, r.Platform)), s.pruneResults(ctx, results), s.pruneRequests(ctx, requests), s.pruneTasks(ctx, requests),
-		s.deleteAgedJobs(ctx, jobs), s.deleteAgedTasks(ctx, jobs))
+	return errors.Join(s.planAgedRemovals(ctx, now, horizon(now, r.Platform)), s.pruneResults(ctx, results),
+		s.pruneRequests(ctx, requests), s.pruneTasks(ctx, requests), s.deleteAgedJobs(ctx, jobs),
+		s.deleteAgedTasks(ctx, jobs))
 }
 
 // Aged counts what Retain would delete.
 func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged, err error) {
 	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Aged", func(q tx, now int64) error {
 		requests, jobs := horizon(now, r.Requests), horizon(now, r.Jobs)
-		n, err := q.CountAged(ctx, horizon(now, r.Results), requests, jobs)
+		// Of results, not of jobs, all are read: the order of a CROSS JOIN is kept by SQLite.
+		err := q.QueryRowContext(ctx, `
+			SELECT (
+				SELECT count(*) FROM results r CROSS JOIN jobs j
+				WHERE j.id = r.job AND j.phase = 'ended' AND j.moved < $1),
+			(
+				SELECT count(*) FROM jobs a
+				WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < $2 AND a.strays = ''),
+			(
+				SELECT count(*) FROM jobs b
+				WHERE b.task = 0 AND b.phase = 'ended' AND b.pruned IN (FALSE, TRUE) AND b.moved < $3 AND b.strays = '')`,
+			horizon(now, r.Results), requests, jobs).Scan(&a.Results, &a.Requests, &a.Jobs)
 		if err != nil {
 			return err
 		}
-		tasks, err := q.CountAgedTasks(ctx, requests, jobs)
-		a = dispatch.Aged{Results: n.Results, Requests: n.Requests + tasks.Requests, Jobs: n.Jobs + tasks.Jobs, Tasks: tasks.Tasks}
+		// Of tasks those count whose jobs have all ended, by when the last of them did.
+		var ofTasks dispatch.Aged
+		err = q.QueryRowContext(ctx, `
+			SELECT CAST(COALESCE(SUM(CASE WHEN a.moved < $1 THEN a.unpruned ELSE 0 END), 0) AS BIGINT),
+				CAST(COALESCE(SUM(CASE WHEN a.moved < $2 THEN a.jobs ELSE 0 END), 0) AS BIGINT),
+				COUNT(CASE WHEN a.moved < $2 THEN 1 END)
+			FROM (
+				SELECT max(j.moved) AS moved, COUNT(CASE WHEN NOT j.pruned THEN 1 END) AS unpruned, count(*) AS jobs
+				FROM jobs j JOIN tasks t ON t.id = j.task
+				WHERE j.task <> 0 AND NOT t.hidden
+				GROUP BY j.task
+				HAVING COUNT(CASE WHEN j.phase <> 'ended' OR j.strays <> '' THEN 1 END) = 0
+			) AS a`, requests, jobs).Scan(&ofTasks.Requests, &ofTasks.Jobs, &ofTasks.Tasks)
+		a.Requests, a.Jobs, a.Tasks = a.Requests+ofTasks.Requests, a.Jobs+ofTasks.Jobs, ofTasks.Tasks
 		return err
 	})
 	return a, err
@@ -70,26 +94,46 @@ func (s *Store) pruneResults(ctx context.Context, before int64) error {
 	}
 	return purgeFound(ctx, s, removedResults,
 		func(after dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return s.queries(s.read).ListAgedResults(ctx, after, before, n)
+			return list(ctx, s.on(s.read), single[dispatch.JobID], `
+				SELECT r.job
+				FROM results r JOIN jobs j ON j.id = r.job
+				WHERE r.job > $1 AND j.phase = 'ended' AND j.moved < $2
+				ORDER BY r.job
+				LIMIT CAST($3 AS BIGINT)`, after, before, n)
 		},
-		func(q tx, id dispatch.JobID) (int64, error) { return q.DeleteAgedResult(ctx, id, before) })
+		func(q tx, id dispatch.JobID) (int64, error) {
+			return exec(ctx, q, `
+				DELETE FROM results
+				WHERE job = $1 AND EXISTS (
+					SELECT 1 FROM jobs j
+					WHERE j.id = results.job AND j.phase = 'ended' AND j.moved < $2)`, id, before)
+		})
+}
+
+// agedJobs returns jobs of no task that ended before a time. The conditions are those of the index jobs_aging.
+func (s *Store) agedJobs(ctx context.Context, pruned bool, before, n int64) ([]dispatch.JobID, error) {
+	return list(ctx, s.on(s.read), single[dispatch.JobID], `
+		SELECT id FROM jobs
+		WHERE task = 0 AND phase = 'ended' AND pruned = $1 AND moved < $2 AND strays = '' AND removal_due = 0
+		ORDER BY moved
+		LIMIT CAST($3 AS BIGINT)`, pruned, before, n)
 }
 
 // pruneRequests prunes the requests of jobs that belong to no task.
 func (s *Store) pruneRequests(ctx context.Context, before int64) error {
 	return purgeFound(ctx, s, removedRequests,
 		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return s.queries(s.read).ListAgedJobs(ctx, false, before, n)
+			return s.agedJobs(ctx, false, before, n)
 		},
 		func(q tx, id dispatch.JobID) (int64, error) { return pruneRequest(ctx, q, id, before) })
 }
 
 func pruneRequest(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
-	n, err := q.MarkPruned(ctx, id, before)
+	n, err := markPruned(ctx, q, id, before)
 	if err != nil || n == 0 {
 		return n, err
 	}
-	body, err := q.GetBody(ctx, id)
+	body, err := value[string](ctx, q, "SELECT body FROM requests WHERE job = $1", id)
 	if errors.Is(err, sql.ErrNoRows) { // there is nothing to prune; an error would keep all others from being pruned
 		return n, nil
 	}
@@ -99,7 +143,19 @@ func pruneRequest(ctx context.Context, q tx, id dispatch.JobID, before int64) (i
 	if body, err = prunedRequest(body); err != nil {
 		return 0, err
 	}
-	return n, errors.Join(q.WriteBody(ctx, body, id), q.PurgeDefinition(ctx, 0, id))
+	return n, errors.Join(writeBody(ctx, q, id, body), purgeDefinition(ctx, q, 0, id))
+}
+
+// markPruned marks a job that has aged, and returns how many it marked.
+func markPruned(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
+	return exec(ctx, q, `
+		UPDATE jobs
+		SET pruned = TRUE
+		WHERE id = $1 AND phase = 'ended' AND strays = '' AND moved < $2 AND NOT pruned`, id, before)
+}
+
+func writeBody(ctx context.Context, q tx, id dispatch.JobID, body string) error {
+	return run(ctx, q, "UPDATE requests SET body = $1 WHERE job = $2", body, id)
 }
 
 // prunedRequest returns an encoded request as it is kept when it is too old.
@@ -121,9 +177,9 @@ func (s *Store) pruneTasks(ctx context.Context, before int64) error {
 	}
 	return s.eachAgedTask(ctx, before, true, func(id dispatch.TaskID) error {
 		err := s.eachJobOf(ctx, id, removedRequests, func(q tx, job dispatch.JobID) (int64, error) {
-			n, err := q.MarkPruned(ctx, job, before)
+			n, err := markPruned(ctx, q, job, before)
 			if err == nil && n > 0 {
-				err = q.WriteBody(ctx, prunedValue, job)
+				err = writeBody(ctx, q, job, prunedValue)
 			}
 			return n, err
 		})
@@ -131,31 +187,48 @@ func (s *Store) pruneTasks(ctx context.Context, before int64) error {
 			return err
 		}
 		return s.in(ctx, s.write, "Retain", func(q tx, _ int64) error {
-			shared, aged, err := lockAged(ctx, q, id, before)
+			shared, aged, err := s.lockAged(ctx, q, id, before)
 			if err != nil || !aged {
 				return err
 			}
 			if shared, err = prunedRequest(shared); err != nil {
 				return err
 			}
-			return errors.Join(q.PruneTask(ctx, shared, id), q.PurgeDefinition(ctx, int64(id), 0))
+			return errors.Join(run(ctx, q, "UPDATE tasks SET request = $1, pruned = TRUE WHERE id = $2", shared, id),
+				purgeDefinition(ctx, q, id, 0))
 		})
 	})
 }
 
-// lockAged locks a task, so that its jobs cannot be retried, and reports whether it is still there and all of its jobs have aged.
-func lockAged(ctx context.Context, q tx, id dispatch.TaskID, before int64) (shared string, aged bool, err error) {
-	if shared, err = q.LockAgedTask(ctx, id); err != nil {
+// lockAged locks a task, so that its jobs cannot be retried, and reports whether it is still there and all of its
+// jobs have aged.
+func (s *Store) lockAged(
+	ctx context.Context, q tx, id dispatch.TaskID, before int64,
+) (shared string, aged bool, err error) {
+	shared, err = value[string](ctx, q, "SELECT request FROM tasks WHERE id = $1 AND NOT hidden"+s.forUpdate(), id)
+	if err != nil {
 		return "", false, missing(err)
 	}
-	young, err := q.HasYoungJob(ctx, int64(id), before)
-	return shared, err == nil && !young, err
+	aged, err = value[bool](ctx, q, `
+		SELECT NOT EXISTS (
+			SELECT 1 FROM jobs
+			WHERE task = CAST($1 AS BIGINT) AND task <> 0
+				AND (phase <> 'ended' OR strays <> '' OR removal_due > 0 OR moved >= $2))`, id, before)
+	return shared, aged, err
 }
 
 // eachAgedTask calls do for each task of which all jobs have aged; with unpruned only for those that are not pruned.
 func (s *Store) eachAgedTask(ctx context.Context, before int64, unpruned bool, do func(dispatch.TaskID) error) error {
 	for after := dispatch.TaskID(0); ; {
-		found, err := s.queries(s.read).ListAgedTasks(ctx, query.ListAgedTasksParams{Before: before, After: after, Unpruned: unpruned, N: purgedAtOnce})
+		found, err := list(ctx, s.on(s.read), single[dispatch.TaskID], `
+			SELECT t.id FROM tasks t
+			WHERE NOT t.hidden AND t.id > $1 AND t.created < $2 AND NOT (t.pruned AND $3)
+				AND NOT EXISTS (
+					SELECT 1 FROM jobs j
+					WHERE j.task = t.id AND j.task <> 0
+						AND (j.phase <> 'ended' OR j.strays <> '' OR j.removal_due > 0 OR j.moved >= $2))
+			ORDER BY t.id
+			LIMIT CAST($4 AS BIGINT)`, after, before, unpruned, purgedAtOnce)
 		if err != nil {
 			return fail("Retain", err)
 		}
@@ -172,13 +245,18 @@ func (s *Store) eachAgedTask(ctx context.Context, before int64, unpruned bool, d
 }
 
 // eachJobOf calls change for each job of a task, some in each transaction, and reports how many it changed.
-func (s *Store) eachJobOf(ctx context.Context, id dispatch.TaskID, what string, change func(tx, dispatch.JobID) (int64, error)) error {
-	jobs, err := s.queries(s.read).ListJobIDs(ctx, int64(id))
+func (s *Store) eachJobOf(
+	ctx context.Context, id dispatch.TaskID, what string, change func(tx, dispatch.JobID) (int64, error),
+) error {
+	jobs, err := list(ctx, s.on(s.read), single[dispatch.JobID], `
+		SELECT id FROM jobs
+		WHERE task = CAST($1 AS BIGINT) AND task <> 0
+		ORDER BY number`, id)
 	if err != nil {
 		return err
 	}
-	for some := range slices.Chunk(jobs, purgedAtOnce) {
-		if err := removeAll(ctx, s, what, some, change); err != nil {
+	for chunk := range slices.Chunk(jobs, purgedAtOnce) {
+		if err := removeAll(ctx, s, what, chunk, change); err != nil {
 			return err
 		}
 	}
@@ -190,48 +268,61 @@ func (s *Store) deleteAgedJobs(ctx context.Context, before int64) (err error) {
 	for _, pruned := range []bool{true, false} {
 		err = errors.Join(err, purgeFound(ctx, s, removedJobs,
 			func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-				return s.queries(s.read).ListAgedJobs(ctx, pruned, before, n)
+				return s.agedJobs(ctx, pruned, before, n)
 			},
 			func(q tx, id dispatch.JobID) (int64, error) { return deleteAged(ctx, q, id, before) }))
 	}
 	return err
 }
 
+// deleteAged deletes a job that has aged with what defined its service, and returns how many it deleted.
 func deleteAged(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
-	n, err := q.DeleteAged(ctx, id, before)
+	n, err := exec(ctx, q, `
+		DELETE FROM jobs
+		WHERE id = $1 AND phase = 'ended' AND strays = '' AND removal_due = 0 AND moved < $2`, id, before)
 	if err == nil && n > 0 {
-		err = q.PurgeDefinition(ctx, 0, id)
+		err = purgeDefinition(ctx, q, 0, id)
 	}
 	return n, err
 }
 
-// deleteAgedTasks hides the tasks of which all jobs have aged, and then deletes the aged jobs of all hidden tasks, also of those that were hidden when
-// this was interrupted. Purge deletes tasks without jobs.
+// deleteAgedTasks hides the tasks of which all jobs have aged, and then deletes the aged jobs of all hidden tasks,
+// also of those that were hidden when this was interrupted. Purge deletes tasks without jobs.
 func (s *Store) deleteAgedTasks(ctx context.Context, before int64) error {
 	if before == 0 {
 		return nil
 	}
 	err := s.eachAgedTask(ctx, before, false, func(id dispatch.TaskID) error {
 		return s.in(ctx, s.write, "Retain", func(q tx, _ int64) error {
-			_, aged, err := lockAged(ctx, q, id, before)
+			_, aged, err := s.lockAged(ctx, q, id, before)
 			if err != nil || !aged {
 				return err
 			}
-			return q.HideTask(ctx, id)
+			return hideTask(ctx, q, id)
 		})
 	})
 	if err != nil {
 		return err
 	}
-	hidden, err := s.queries(s.read).ListHiddenTasks(ctx, before)
+	hidden, err := list(ctx, s.on(s.read), single[dispatch.TaskID], `
+		SELECT id FROM tasks
+		WHERE hidden AND created < $1
+		ORDER BY id`, before)
 	if err != nil {
 		return fail("Retain", err)
 	}
 	for _, id := range hidden {
-		err := s.eachJobOf(ctx, id, removedJobs, func(q tx, job dispatch.JobID) (int64, error) { return q.DeleteAged(ctx, job, before) })
+		err := s.eachJobOf(ctx, id, removedJobs, func(q tx, job dispatch.JobID) (int64, error) {
+			return deleteAged(ctx, q, job, before)
+		})
 		if err != nil {
 			return fail("Retain", err)
 		}
 	}
 	return s.purgeTasks(ctx)
+}
+
+// hideTask hides a task from its owner.
+func hideTask(ctx context.Context, q tx, id dispatch.TaskID) error {
+	return run(ctx, q, "UPDATE tasks SET hidden = TRUE WHERE id = $1", id)
 }
