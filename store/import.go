@@ -7,12 +7,11 @@ import (
 	"fmt"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Import stores foreign jobs under their ids and with their times, with their task unless it is nil, in one transaction. Jobs that were stored
-// before, which have the same owner and time of creation, are skipped. Conflict, and nothing stored, if the id of the task is that of another. Call
-// SkipIDs after the last.
+// Import stores foreign jobs under their ids and with their times, with their task unless it is nil, in one
+// transaction. Jobs that were stored before, which have the same owner and time of creation, are skipped. Conflict,
+// and nothing stored, if the id of the task is that of another. Call SkipIDs after the last.
 func (s *Store) Import(ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft) (r dispatch.Imported, err error) {
 	err = s.in(allow(ctx, upkeepWithin), s.write, "Import", func(q tx, now int64) error {
 		fresh, err := compareForeign(ctx, q, t, jobs, &r)
@@ -25,7 +24,9 @@ func (s *Store) Import(ctx context.Context, t *dispatch.Task, jobs []dispatch.Dr
 }
 
 // WouldImport returns what Import would, and stores nothing.
-func (s *Store) WouldImport(ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft) (r dispatch.Imported, err error) {
+func (s *Store) WouldImport(
+	ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft,
+) (r dispatch.Imported, err error) {
 	err = s.in(allow(ctx, upkeepWithin), s.read, "WouldImport", func(q tx, _ int64) error {
 		_, err := compareForeign(ctx, q, t, jobs, &r)
 		return err
@@ -34,7 +35,9 @@ func (s *Store) WouldImport(ctx context.Context, t *dispatch.Task, jobs []dispat
 }
 
 // compareForeign returns the jobs that are not stored yet.
-func compareForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.Draft, r *dispatch.Imported) (fresh []dispatch.Draft, err error) {
+func compareForeign(
+	ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.Draft, r *dispatch.Imported,
+) (fresh []dispatch.Draft, err error) {
 	*r = dispatch.Imported{}
 	if t != nil {
 		if r.Task, err = isNewTask(ctx, q, t); err != nil {
@@ -45,20 +48,23 @@ func compareForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch
 	for _, j := range jobs {
 		first, last = min(first, j.ID), max(last, j.ID)
 	}
-	rows, err := q.ListBetween(ctx, first, last)
+	stored := map[dispatch.JobID]origin{}
+	err = each(ctx, q, func(r row) error {
+		var id dispatch.JobID
+		var of origin
+		err := r.Scan(number(&id), text(&of.owner), &of.created)
+		stored[id] = of
+		return err
+	}, "SELECT id, owner, created FROM jobs WHERE id BETWEEN $1 AND $2", first, last)
 	if err != nil {
 		return nil, err
 	}
-	stored := map[dispatch.JobID]query.ListBetweenRow{}
-	for _, row := range rows {
-		stored[row.ID] = row
-	}
 	for _, j := range jobs {
-		switch was, is := stored[j.ID]; {
-		case !is:
+		switch known, present := stored[j.ID]; {
+		case !present:
 			fresh = append(fresh, j)
 			r.New = append(r.New, j.ID)
-		case was.Owner == j.Owner && was.Created == micros(j.Created):
+		case known == origin{j.Owner, micros(j.Created)}:
 			r.Present = append(r.Present, j.ID)
 		default:
 			r.Taken = append(r.Taken, j.ID)
@@ -67,13 +73,22 @@ func compareForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch
 	return fresh, nil
 }
 
+// origin tells jobs, and tasks, with the same id apart.
+type origin struct {
+	owner   dispatch.UserID
+	created int64
+}
+
 func isNewTask(ctx context.Context, q tx, t *dispatch.Task) (bool, error) {
-	was, err := q.GetTaskOrigin(ctx, t.ID)
+	var known origin
+	err := q.QueryRowContext(ctx, "SELECT owner, created FROM tasks WHERE id = $1", t.ID).
+		Scan(text(&known.owner), &known.created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
 	}
-	if err == nil && (was.Owner != t.Owner || was.Created != micros(t.Created)) {
-		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Import", Text: "The id is that of another task of this broker."}
+	if err == nil && known != (origin{t.Owner, micros(t.Created)}) {
+		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Import",
+			Text: "The id is that of another task of this broker."}
 	}
 	return false, err
 }
@@ -84,8 +99,11 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 		if err != nil {
 			return err
 		}
-		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: t.ID, Owner: t.Owner, Account: t.Account, Request: storableText(shared), Dimension: storableText(t.Dimension),
-			Created: micros(t.Created)}); err != nil {
+		err = run(ctx, q, `
+			INSERT INTO tasks (id, owner, account, request, dimension, created)
+			VALUES ($1, $2, $3, $4, $5, $6)`, t.ID, t.Owner, t.Account, storableText(shared), storableText(t.Dimension),
+			micros(t.Created))
+		if err != nil {
 			return err
 		}
 	}
@@ -96,26 +114,27 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 	if err := errors.Join(insertForeignJobs(ctx, q, jobs), insertBodies(ctx, q, jobs)); err != nil {
 		return fmt.Errorf("foreign jobs from %d on: %w", jobs[0].ID, err)
 	}
-	for a, is := range live {
-		if err := q.AddAccount(ctx, a); err != nil {
-			return err
+	for a, unfinished := range live {
+		err := run(ctx, q, "INSERT INTO accounts (id) VALUES ($1) ON CONFLICT (id) DO NOTHING", a)
+		if err == nil && unfinished {
+			err = wake(ctx, q, a, now)
 		}
-		if is {
-			if err := q.Wake(ctx, a, now); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 func insertForeignJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
-	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "service_hash", "desired", "phase", "ref_base", "ref_id", "status", "failure",
-		"awaited", "bytes", "due", "created", "updated", "moved", "checked")
+	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "service_hash", "desired",
+		"phase", "ref_base", "ref_id", "status", "failure", "awaited", "bytes", "due", "created", "updated", "moved",
+		"checked")
 	defer b.close()
 	for _, j := range jobs {
-		if err := b.add(ctx, j.ID, j.Task, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, storableText(j.Ref.Base), storableText(j.Ref.ID), j.Status,
-			j.Failure, false, j.Bytes(), micros(j.Due), micros(j.Created), micros(j.Updated), micros(j.Moved), micros(j.Checked)); err != nil {
+		if err := b.add(ctx, j.ID, j.Task, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired,
+			j.Phase, storableText(j.Ref.Base), storableText(j.Ref.ID), j.Status, j.Failure, false, j.Bytes(), micros(j.Due),
+			micros(j.Created), micros(j.Updated), micros(j.Moved), micros(j.Checked)); err != nil {
 			return err
 		}
 	}

@@ -6,23 +6,36 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // NoteResponse stores that a platform just responded, or why it did not.
 func (s *Store) NoteResponse(ctx context.Context, platform, failure string) error {
 	return s.inVisit(ctx, "NoteResponse", 1, func(q tx, now int64) error {
 		if failure == "" {
-			return q.NoteAnswer(ctx, platform, now)
+			return run(ctx, q, `
+				INSERT INTO platforms (name, answered, failed, failure)
+				VALUES ($1, $2, 0, '')
+				ON CONFLICT (name) DO UPDATE SET answered = excluded.answered`, platform, now)
 		}
-		return q.NoteSilence(ctx, platform, now, storableText(failure))
+		return run(ctx, q, `
+			INSERT INTO platforms (name, answered, failed, failure)
+			VALUES ($1, 0, $2, $3)
+			ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.failure`,
+			platform, now, storableText(failure))
 	})
 }
 
-// NoteStarts stores what statuses have shown about starts at a platform.
+// NoteStarts stores what statuses have shown about starts at a platform. A lagging start restarts the row of prompt
+// starts; the worst lag is kept.
 func (s *Store) NoteStarts(ctx context.Context, platform string, seen dispatch.StartsSeen) error {
 	return s.inVisit(ctx, "NoteStarts", 1, func(q tx, _ int64) error {
-		return q.NoteStarts(ctx, query.NoteStartsParams{Name: platform, Prompt: int64(seen.Prompt), Lag: seen.Lag.Microseconds(), Lagged: seen.Lagged})
+		return run(ctx, q, `
+			INSERT INTO platforms (name, answered, failed, failure, prompt_starts, start_lag)
+			VALUES ($1, 0, 0, '', $2, $3)
+			ON CONFLICT (name) DO UPDATE SET
+				prompt_starts = CASE WHEN $4 THEN 0 ELSE platforms.prompt_starts END + excluded.prompt_starts,
+				start_lag = CASE WHEN excluded.start_lag > platforms.start_lag THEN excluded.start_lag
+					ELSE platforms.start_lag END`, platform, seen.Prompt, seen.Lag.Microseconds(), seen.Lagged)
 	})
 }
 
@@ -31,32 +44,21 @@ func promptness(starts, lag int64) dispatch.Promptness {
 }
 
 // AccountInfo returns the state of accounts as the given user sees it.
-func (s *Store) AccountInfo(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.AccountInfo, err error) {
+func (s *Store) AccountInfo(
+	ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration,
+) (all []dispatch.AccountInfo, err error) {
 	err = s.in(ctx, s.read, "AccountInfo", func(q tx, now int64) error {
-		queues, err := q.CountQueues(ctx)
-		if err != nil {
-			return err
-		}
-		heard, err := q.ListPlatforms(ctx)
+		platforms, err := s.platformInfo(ctx, q)
 		if err != nil {
 			return err
 		}
 		all = make([]dispatch.AccountInfo, len(accounts))
 		for i, a := range accounts {
+			all[i] = platforms[a.Platform()]
+			all[i].Account = a
 			l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled[a])}
-			if all[i], err = l.accountInfo(ctx, u); err != nil {
+			if err := l.accountInfo(ctx, u, &all[i]); err != nil {
 				return err
-			}
-			for _, w := range queues {
-				if w.Account.Platform() == a.Platform() {
-					all[i].Queue += int(w.N)
-				}
-			}
-			for _, p := range heard {
-				if p.Name == a.Platform() {
-					all[i].Answered, all[i].Failed, all[i].Failure = at(p.Answered), at(p.Failed), p.Failure
-					all[i].Starts = promptness(p.PromptStarts, p.StartLag)
-				}
 			}
 		}
 		return nil
@@ -64,49 +66,86 @@ func (s *Store) AccountInfo(ctx context.Context, u dispatch.UserID, accounts []d
 	return all, err
 }
 
-// accountInfo returns the state of an account, without what concerns its whole platform.
-func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (dispatch.AccountInfo, error) {
-	s := dispatch.AccountInfo{Account: l.account}
-	has, err := l.q.CountOwned(ctx, owned(u, l.account, l.now-dispatch.Day.Microseconds()))
+// platformInfo returns what the info of accounts has of their platforms.
+func (s *Store) platformInfo(ctx context.Context, q tx) (map[string]dispatch.AccountInfo, error) {
+	platforms := map[string]dispatch.AccountInfo{}
+	err := each(ctx, q, func(r row) error {
+		var name string
+		var of dispatch.AccountInfo
+		err := r.Scan(&name, instant(&of.Answered), instant(&of.Failed), &of.Failure, number(&of.Starts.Starts),
+			duration(&of.Starts.Lag))
+		platforms[name] = of
+		return err
+	}, "SELECT name, answered, failed, failure, prompt_starts, start_lag FROM platforms")
 	if err != nil {
-		return s, err
+		return nil, err
 	}
-	runs, err := l.q.CountSyncRuns(ctx, query.CountSyncRunsParams{Owner: u, Now: l.now, Account: string(l.account), Live: math.MaxInt64,
-		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})
+	err = each(ctx, q, func(r row) error {
+		var name string
+		var waiting int
+		err := r.Scan(&name, number(&waiting))
+		of := platforms[name]
+		of.Queue = waiting
+		platforms[name] = of
+		return err
+	}, `
+		SELECT `+s.platformOf("account")+`, CAST(SUM(waiting) AS BIGINT)
+		FROM account_counts
+		GROUP BY 1`)
+	return platforms, err
+}
+
+// accountInfo sets the state of an account, without what concerns its whole platform.
+func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID, s *dispatch.AccountInfo) error {
+	since := l.now - dispatch.Day.Microseconds()
+	live, lately, err := countOwned(ctx, l.q, u, l.account, since)
 	if err != nil {
-		return s, err
+		return err
 	}
-	unstarted, err := l.q.CountUnstarted(ctx, u, l.now, string(l.account))
-	s.Live, s.Lately = int(has.Live+runs.Live+unstarted.Live), int(has.Lately+runs.Lately)
+	runs, runsLately, err := countSyncRuns(ctx, l.q, u, l.account, l.now, math.MaxInt64, since, math.MaxInt64)
 	if err != nil {
-		return s, err
+		return err
 	}
+	unstarted, bytes, err := countUnstarted(ctx, l.q, u, l.account, l.now)
+	if err != nil {
+		return err
+	}
+	s.Live, s.Lately = live+runs+unstarted, lately+runsLately
 	if l.account == "" {
-		s.Bytes, err = l.q.CountBytes(ctx, u, l.now)
-		s.Bytes += unstarted.Bytes
-		return s, err
+		s.Bytes, err = countBytes(ctx, l.q, u, l.now)
+		s.Bytes += bytes
+		return err
 	}
-	row, err := l.q.GetHold(ctx, l.account)
-	if err := missing(err); err != nil {
-		return s, err
+	err = l.q.QueryRowContext(ctx, `
+		SELECT hold, hold_attention, hold_notice
+		FROM accounts
+		WHERE id = $1 AND hold > CAST($2 AS BIGINT)`, l.account, l.now).Scan(instant(&s.Hold), text(&s.Why), &s.Notice)
+	if missing(err) != nil {
+		return err
 	}
-	if row.Hold > l.now {
-		s.Hold, s.Why, s.Notice = at(row.Hold), row.HoldAttention, row.HoldNotice
-	}
-	held, err := l.q.CountHeld(ctx, l.account)
+	held, err := value[int64](ctx, l.q, `
+		SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT)
+		FROM account_counts
+		WHERE account = $1`, l.account)
 	if err != nil {
-		return s, err
+		return err
 	}
 	if s.Held, err = l.withoutFreed(ctx, held); err != nil {
-		return s, err
+		return err
 	}
-	own, err := l.q.CountOwner(ctx, l.account, u)
-	s.Waiting, s.Active = int(own.Waiting), int(own.Held)
-	return s, err
+	return l.q.QueryRowContext(ctx, `
+		SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT), CAST(COALESCE(SUM(held), 0) AS BIGINT)
+		FROM line_counts
+		WHERE account = $1 AND owner = $2`, l.account, u).Scan(number(&s.Waiting), number(&s.Active))
 }
 
 // LivePlatforms returns the names of the platforms with jobs that have not ended.
 func (s *Store) LivePlatforms(ctx context.Context) ([]string, error) {
-	names, err := s.queries(s.read).ListLivePlatforms(ctx)
+	names, err := list(ctx, s.on(s.read), single[string], `
+		SELECT `+s.platformOf("account")+`
+		FROM owner_counts
+		GROUP BY 1
+		HAVING SUM(waiting + held) > 0
+		ORDER BY 1`)
 	return names, fail("LivePlatforms", err)
 }

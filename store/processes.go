@@ -6,61 +6,79 @@ import (
 	"errors"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 var _ dispatch.Processes = (*Store)(nil)
 
 // SaveProcess stores a process of a user, whose quota is checked in the same transaction.
-func (s *Store) SaveProcess(ctx context.Context, u dispatch.UserID, p dispatch.StoredProcess, within dispatch.ProcessQuota) error {
+func (s *Store) SaveProcess(
+	ctx context.Context, u dispatch.UserID, p dispatch.StoredProcess, within dispatch.ProcessQuota,
+) error {
 	return s.in(ctx, s.write, "SaveProcess", func(q tx, now int64) error {
 		if err := s.lockInTransaction(ctx, q, "processes of "+string(u)); err != nil {
 			return err
 		}
-		others, err := q.CountOtherProcesses(ctx, u, p.ID)
+		var others int
+		var bytes int64
+		err := q.QueryRowContext(ctx, `
+			SELECT count(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT)
+			FROM processes
+			WHERE owner = $1 AND id <> $2`, u, p.ID).Scan(number(&others), &bytes)
 		if err != nil {
 			return err
 		}
 		size := int64(len(p.Body))
-		if err := within.Admit(int(others.N), others.Bytes, size); err != nil {
+		if err := within.Admit(others, bytes, size); err != nil {
 			return err
 		}
-		return q.SaveProcess(ctx, query.SaveProcessParams{Owner: u, ID: p.ID, Body: string(p.Body), Bytes: size, Updated: now})
+		return run(ctx, q, `
+			INSERT INTO processes (owner, id, body, bytes, updated)
+			VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (owner, id) DO UPDATE
+			SET body = excluded.body, bytes = excluded.bytes, updated = excluded.updated`, u, p.ID, string(p.Body), size, now)
 	})
+}
+
+func scanProcess(r row) (p dispatch.StoredProcess, err error) {
+	err = r.Scan(&p.ID, &p.Body, instant(&p.Updated))
+	return p, err
 }
 
 // Process returns a process of a user.
 func (s *Store) Process(ctx context.Context, u dispatch.UserID, id string) (dispatch.StoredProcess, error) {
-	row, err := s.queries(s.read).GetProcess(ctx, u, id)
+	p, err := scanProcess(s.on(s.read).QueryRowContext(ctx, `
+		SELECT id, body, updated
+		FROM processes
+		WHERE owner = $1 AND id = $2`, u, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.StoredProcess{}, noProcess(err)
 	}
-	return processOf(row), fail("Process", err)
+	return p, fail("Process", err)
 }
 
 // Processes returns a page of the processes of a user.
-func (s *Store) Processes(ctx context.Context, u dispatch.UserID, after string, most int) ([]dispatch.StoredProcess, error) {
-	rows, err := s.queries(s.read).ListProcesses(ctx, u, after, int64(most))
-	all := make([]dispatch.StoredProcess, len(rows))
-	for i, row := range rows {
-		all[i] = processOf(row)
-	}
+func (s *Store) Processes(
+	ctx context.Context, u dispatch.UserID, after string, most int,
+) ([]dispatch.StoredProcess, error) {
+	all, err := list(ctx, s.on(s.read), scanProcess, `
+		SELECT id, body, updated
+		FROM processes
+		WHERE owner = $1 AND id > $2
+		ORDER BY id
+		LIMIT CAST($3 AS BIGINT)`, u, after, most)
 	return all, fail("Processes", err)
 }
 
 // DeleteProcess deletes a process of a user.
 func (s *Store) DeleteProcess(ctx context.Context, u dispatch.UserID, id string) error {
-	rows, err := s.queries(s.write).DeleteProcess(ctx, u, id)
-	if err == nil && rows == 0 {
+	n, err := exec(ctx, s.on(s.write), "DELETE FROM processes WHERE owner = $1 AND id = $2", u, id)
+	if err == nil && n == 0 {
 		return noProcess(nil)
 	}
 	return fail("DeleteProcess", err)
 }
 
-func processOf(r query.Process) dispatch.StoredProcess {
-	return dispatch.StoredProcess{ID: r.ID, Body: []byte(r.Body), Updated: at(r.Updated)}
-}
-
 func noProcess(err error) error {
-	return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.Process", Text: "You have stored no such process.", Err: err}
+	return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.Process", Err: err,
+		Text: "You have stored no such process."}
 }

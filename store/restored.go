@@ -1,32 +1,34 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// MarkRestored marks the database as restored from a backup. It ends all sessions of browsers, because users may have signed out since the
-// backup.
+// MarkRestored marks the database as restored from a backup. It ends all sessions of browsers, because users may have
+// signed out since the backup.
 func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error) {
 	var paused []dispatch.TaskID
 	err = s.in(ctx, s.write, "MarkRestored", func(q tx, now int64) error {
-		if err := q.SkipIDs(ctx, dispatch.SkippedIDs); err != nil {
+		if err := run(ctx, q, "UPDATE ids SET last = last + $1", dispatch.SkippedIDs); err != nil {
 			return err
 		}
-		if err := q.EndAllSessions(ctx); err != nil {
+		if err := run(ctx, q, "DELETE FROM sessions"); err != nil {
 			return err
 		}
-		if err := q.EndRetries(ctx); err != nil {
+		// A later attempt of these jobs may have been submitted since the state that was restored.
+		err := run(ctx, q, "UPDATE jobs SET retries = retried WHERE phase <> 'ended' AND retries > retried")
+		if err != nil {
 			return err
 		}
 		if paused, err = pauseSpread(ctx, q, now); err != nil {
 			return err
 		}
-		n, err := q.MarkRestored(ctx, int64(r), now)
+		n, err := exec(ctx, q, `
+			UPDATE accounts
+			SET restored = $1, wakes = wakes + 1, due = $2, hold = 0
+			WHERE EXISTS (SELECT 1 FROM jobs WHERE jobs.account = accounts.id)`, r, now)
 		accounts = int(n)
 		return err
 	})
@@ -51,30 +53,37 @@ func (b *block) forget() {
 func (s *Store) ClearRestored(ctx context.Context, a dispatch.Account, found []dispatch.Unrecognized) error {
 	return s.in(ctx, s.visit, "ClearRestored", func(q tx, now int64) error {
 		for _, u := range found {
-			if err := q.KeepUnrecognized(ctx, query.KeepUnrecognizedParams{Account: a, RefBase: storableText(u.Ref.Base), RefID: storableText(u.Ref.ID), Tag: storableText(u.Tag),
-				Status: u.Status, Found: now}); err != nil {
+			err := run(ctx, q, `
+				INSERT INTO unrecognized (account, ref_base, ref_id, tag, status, found)
+				VALUES ($1, $2, $3, $4, $5, $6)
+				ON CONFLICT (account, ref_base, ref_id) DO UPDATE
+				SET tag = excluded.tag, status = excluded.status, found = excluded.found`,
+				a, storableText(u.Ref.Base), storableText(u.Ref.ID), storableText(u.Tag), u.Status, now)
+			if err != nil {
 				return err
 			}
 		}
-		if err := q.DoubtCreated(ctx, now, a); err != nil {
+		// A created job may have been started since.
+		err := run(ctx, q, `
+			UPDATE jobs
+			SET phase = 'starting', turn = turn + 1, version = version + 1, looks = 0, unmoved = 0, seen = '', send_by = $1,
+				due = $1, moved = $1, updated = $1, attention = 'submission_in_doubt', notice = ''
+			WHERE account = $2 AND phase = 'created'`, now, a)
+		if err != nil {
 			return err
 		}
-		return q.EndRestored(ctx, now, a)
+		return run(ctx, q, `
+			UPDATE accounts
+			SET restored = 0, hold = 0, hold_attention = '', hold_notice = '', wakes = wakes + 1, due = $1
+			WHERE id = $2`, now, a)
 	})
 }
 
 // Unrecognized returns all platform jobs that the comparisons did not recognize.
 func (s *Store) Unrecognized(ctx context.Context) ([]dispatch.Unrecognized, error) {
-	rows, err := s.queries(s.read).ListUnrecognized(ctx)
-	if err != nil {
-		return nil, fail("Unrecognized", err)
-	}
-	all := make([]dispatch.Unrecognized, len(rows))
-	for i, r := range rows {
-		all[i] = dispatch.Unrecognized{Account: r.Account, Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID}, Tag: r.Tag, Status: r.Status, Found: at(r.Found)}
-	}
-	slices.SortFunc(all, func(a, b dispatch.Unrecognized) int {
-		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Ref.Base, b.Ref.Base), cmp.Compare(a.Ref.ID, b.Ref.ID))
-	})
-	return all, nil
+	all, err := list(ctx, s.on(s.read), func(r row) (u dispatch.Unrecognized, err error) {
+		err = r.Scan(text(&u.Account), &u.Ref.Base, &u.Ref.ID, &u.Tag, text(&u.Status), instant(&u.Found))
+		return u, err
+	}, "SELECT account, ref_base, ref_id, tag, status, found FROM unrecognized ORDER BY account, ref_base, ref_id")
+	return all, fail("Unrecognized", err)
 }

@@ -2,25 +2,34 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// ownerOf is the name of an owner's lines together in the table turns. SQL derives it from a line's name by removing the task.
+// ownerOf is the name of an owner's lines together in the table turns. SQL derives it from a line's name by removing
+// the task.
 func ownerOf(u dispatch.UserID) string { return string(u) + "/" }
 
-// renewAndCount renews the lease like renew, and records that the given jobs, whose creates are intended, got slots one after the
-// other.
-func renewAndCount(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration, jobs []dispatch.Job) error {
+// renewAndCount renews the lease like renew, and records that the given jobs, whose creates are intended, got slots
+// one after the other.
+func renewAndCount(
+	ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration, jobs []dispatch.Job,
+) error {
 	if len(jobs) == 0 {
 		return renew(ctx, q, l, now, ttl)
 	}
-	last, err := q.RenewServing(ctx, query.RenewServingParams{Until: now + ttl.Microseconds(), N: int64(len(jobs)), ID: l.Account, Generation: l.Generation})
-	if missing(err) == nil && err != nil {
+	last, err := value[int64](ctx, q, `
+		UPDATE accounts
+		SET lease_until = $1, served = served + $2
+		WHERE id = $3 AND generation = $4
+		RETURNING served`, now+ttl.Microseconds(), len(jobs), l.Account, l.Generation)
+	if errors.Is(err, sql.ErrNoRows) {
 		return conflict("Renew")
 	}
 	if err != nil {
@@ -35,19 +44,15 @@ func renewAndCount(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl t
 	return keepTurns(ctx, q, l.Account, served)
 }
 
-// keepTurns writes the turns always in the same order, so that two transactions cannot deadlock. The statement is not generated
-// because sqlc cannot vary its number of rows.
+// keepTurns writes the turns always in the same order, so that two transactions cannot deadlock.
 func keepTurns(ctx context.Context, q tx, a dispatch.Account, served map[string]int64) error {
-	names := make([]string, 0, len(served))
-	for name := range served {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(served))
 	args := make([]any, 0, 3*len(names))
 	for _, name := range names {
 		args = append(args, a, name, served[name])
 	}
-	_, err := q.ExecContext(ctx, "INSERT INTO turns (account, line, served) VALUES "+strings.TrimPrefix(q.rows(0, 3, len(names)), ", ")+
-		" ON CONFLICT (account, line) DO UPDATE SET served = excluded.served", args...)
-	return err
+	return run(ctx, q, `
+		INSERT INTO turns (account, line, served)
+		VALUES `+strings.TrimPrefix(q.rows(0, 3, len(names)), ", ")+`
+		ON CONFLICT (account, line) DO UPDATE SET served = excluded.served`, args...)
 }

@@ -2,13 +2,10 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 var _ dispatch.Sources = (*Store)(nil)
@@ -19,31 +16,54 @@ func (s *Store) SourceStates(ctx context.Context) (map[string]dispatch.SourceSta
 	if err != nil {
 		return nil, fail("SourceStates", err)
 	}
-	rows, err := s.queries(s.read).ListSourceStates(ctx)
-	states := make(map[string]dispatch.SourceState, len(rows))
-	for _, r := range rows {
-		states[r.Name] = dispatch.SourceState{Revision: r.Revision, Due: r.Due <= now}
-	}
+	states := map[string]dispatch.SourceState{}
+	err = each(ctx, s.on(s.read), func(r row) error {
+		var name string
+		var state dispatch.SourceState
+		var due int64
+		err := r.Scan(&name, &state.Revision, &due)
+		state.Due = due <= now
+		states[name] = state
+		return err
+	}, "SELECT name, revision, due FROM sources")
 	return states, fail("SourceStates", err)
 }
 
+const sourceColumns = "name, documents, read, failure, revision"
+
+// scanSource also scans the columns that follow those of the source.
+func scanSource(r row, more ...any) (s dispatch.Source, err error) {
+	var documents string
+	columns := []any{&s.Name, &documents, instant(&s.Read), &s.Failure, &s.Revision}
+	if err := r.Scan(append(columns, more...)...); err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal([]byte(documents), &s.Documents)
+}
+
 // ClaimSource claims a source for the given time; nil if it is not due.
-func (s *Store) ClaimSource(ctx context.Context, name string, within time.Duration) (claim *dispatch.SourceClaim, err error) {
+func (s *Store) ClaimSource(
+	ctx context.Context, name string, within time.Duration,
+) (claim *dispatch.SourceClaim, err error) {
 	err = s.in(ctx, s.write, "ClaimSource", func(q tx, now int64) error {
 		claim = nil
-		if err := q.AddSource(ctx, name); err != nil {
-			return err
-		}
-		row, err := q.ClaimSource(ctx, now+within.Microseconds(), name, now)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
+		err := run(ctx, q, `
+			INSERT INTO sources (name)
+			VALUES ($1)
+			ON CONFLICT (name) DO NOTHING`, name)
 		if err != nil {
 			return err
 		}
-		source, err := sourceOf(row)
-		claim = &dispatch.SourceClaim{Source: source, Number: row.Claim, Now: at(now)}
-		return err
+		claimed := dispatch.SourceClaim{Now: at(now)}
+		claimed.Source, err = scanSource(q.QueryRowContext(ctx, `
+			UPDATE sources
+			SET claim = claim + 1, due = $1
+			WHERE name = $2 AND due <= $3
+			RETURNING `+sourceColumns+`, claim`, now+within.Microseconds(), name, now), &claimed.Number)
+		if err == nil {
+			claim = &claimed
+		}
+		return missing(err)
 	})
 	if err != nil {
 		return nil, err
@@ -58,28 +78,27 @@ func (s *Store) SaveSource(ctx context.Context, c dispatch.SourceClaim, again ti
 		return fail("SaveSource", err)
 	}
 	return s.in(ctx, s.write, "SaveSource", func(q tx, now int64) error {
-		rows, err := q.SaveSource(ctx, query.SaveSourceParams{Name: c.Name, Claim: c.Number, Documents: documents, Read: micros(c.Read),
-			Failure: storableText(c.Failure), Revision: c.Revision, Due: now + again.Microseconds()})
+		rows, err := exec(ctx, q, `
+			UPDATE sources
+			SET documents = $1, read = $2, failure = $3, revision = $4, due = $5
+			WHERE name = $6 AND claim = $7`, documents, micros(c.Read), storableText(c.Failure), c.Revision,
+			now+again.Microseconds(), c.Name, c.Number)
 		return changed("SaveSource", rows, err)
 	})
 }
 
 // Source returns a source; the zero Source if it was never claimed.
 func (s *Store) Source(ctx context.Context, name string) (dispatch.Source, error) {
-	row, err := s.queries(s.read).GetSource(ctx, name)
-	if err != nil {
-		return dispatch.Source{}, fail("Source", missing(err))
-	}
-	source, err := sourceOf(row)
-	return source, fail("Source", err)
+	source, err := scanSource(s.on(s.read).QueryRowContext(ctx, `
+		SELECT `+sourceColumns+`
+		FROM sources
+		WHERE name = $1`, name))
+	return source, fail("Source", missing(err))
 }
 
 // PurgeSources deletes sources that have been due for longer than keep.
 func (s *Store) PurgeSources(ctx context.Context, keep time.Duration) error {
-	return s.in(ctx, s.write, "PurgeSources", func(q tx, now int64) error { return q.PurgeSources(ctx, now-keep.Microseconds()) })
-}
-
-func sourceOf(r query.Source) (dispatch.Source, error) {
-	s := dispatch.Source{Name: r.Name, Read: at(r.Read), Failure: r.Failure, Revision: r.Revision}
-	return s, json.Unmarshal([]byte(r.Documents), &s.Documents)
+	return s.in(ctx, s.write, "PurgeSources", func(q tx, now int64) error {
+		return run(ctx, q, "DELETE FROM sources WHERE due < $1", now-keep.Microseconds())
+	})
 }
