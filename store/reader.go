@@ -15,8 +15,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// OpenToRead opens a database only to read it, while brokers may be using it, also an SQLite file. It changes nothing: a database whose schema is
-// not that of this program is Misconfigured.
+// OpenToRead opens a database only to read it, while brokers may be using it, also an SQLite file. It changes
+// nothing: a database whose schema is not that of this program is Misconfigured.
 func OpenToRead(ctx context.Context, dsn string, c dispatch.Clock) (*Store, error) {
 	s, err := openReader(ctx, dsn, c)
 	if err != nil {
@@ -42,14 +42,15 @@ func openReader(ctx context.Context, dsn string, c dispatch.Clock) (*Store, erro
 	return s, nil
 }
 
-// ReadOperatorKey returns the key of [Store.OperatorKey] of a database that brokers may be using, also one that a newer version has brought up to date.
+// ReadOperatorKey returns the key of [Store.OperatorKey] of a database that brokers may be using, also one that a
+// newer version has brought up to date.
 func ReadOperatorKey(ctx context.Context, dsn string, c dispatch.Clock) (dispatch.Secret, error) {
 	s, err := openReader(ctx, dsn, c)
 	if err != nil {
 		return "", fail("ReadOperatorKey", err)
 	}
 	defer s.Close()
-	key, err := s.queries(s.read).GetSetting(ctx, cursorKey)
+	key, err := setting(ctx, s.on(s.read), cursorKey)
 	return operatorKeyOf(dispatch.Secret(key)), fail("ReadOperatorKey", err)
 }
 
@@ -75,7 +76,8 @@ func readerOf(file string) (*sql.DB, error) {
 
 func mustExist(file string) error {
 	if _, err := os.Stat(file); err != nil {
-		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.OpenToRead", Err: err, Text: fmt.Sprintf("There is no database file %s.", file)}
+		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.OpenToRead", Err: err,
+			Text: fmt.Sprintf("There is no database file %s.", file)}
 	}
 	return nil
 }
@@ -116,16 +118,19 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	if err != nil || current == known {
 		return err
 	}
-	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.OpenToRead", Text: fmt.Sprintf("The database has schema %d, and this program reads schema %d. "+
-		"Use the program of the version that serves it, or bring the database up to date by eodispatch migrate.", current, known)}
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.OpenToRead", Text: fmt.Sprintf(
+		"The database has schema %d, and this program reads schema %d. "+
+			"Use the program of the version that serves it, or bring the database up to date by eodispatch migrate.",
+		current, known)}
 }
 
 // schemaOf returns the schema of a database, which must be one of this program's.
 func schemaOf(ctx context.Context, db *sql.DB) (version int64, err error) {
-	err = db.QueryRowContext(ctx, "SELECT COALESCE(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version)
+	version, err = value[int64](ctx, db, "SELECT COALESCE(max(version_id), 0) FROM goose_db_version WHERE is_applied")
 	if err != nil && !unanswered(err) {
 		if kind, _ := meaning(err); kind == dispatch.Internal { // no such table
-			return 0, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.OpenToRead", Err: err, Text: "The database is not one of eodispatch, or it is empty."}
+			return 0, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.OpenToRead", Err: err,
+				Text: "The database is not one of eodispatch, or it is empty."}
 		}
 	}
 	return version, err

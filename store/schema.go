@@ -15,8 +15,8 @@ const (
 	migratedBy = "migrated by" // the version of the program that brought the tables up to date last
 )
 
-// update migrates the schema. It refuses a schema that is newer than the program, which cannot know what the tables mean. A
-// running program continues while a newer one migrates, see docs/upgrade.md.
+// update migrates the schema. It refuses a schema that is newer than the program, which cannot know what the tables
+// mean. A running program continues while a newer one migrates, see docs/upgrade.md.
 func (s *Store) update(ctx context.Context, p *goose.Provider) error {
 	current, known, err := p.GetVersions(ctx)
 	if err != nil {
@@ -30,18 +30,26 @@ func (s *Store) update(ctx context.Context, p *goose.Provider) error {
 	if err != nil || len(done) == 0 || s.program == "" {
 		return err
 	}
-	return s.queries(s.write).WriteSetting(ctx, migratedBy, s.program)
+	return run(ctx, s.on(s.write), `
+		INSERT INTO settings (name, value)
+		VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, migratedBy, s.program)
+}
+
+func setting(ctx context.Context, q querier, name string) (string, error) {
+	return value[string](ctx, q, "SELECT value FROM settings WHERE name = $1", name)
 }
 
 // Schema returns the versions of the schema that Open found, and to which it brought the database.
 func (s *Store) Schema() (was, is int64) { return s.schemaWas, s.schema }
 
 func (s *Store) tooNew(ctx context.Context, current, known int64) error {
-	by, err := s.queries(s.write).GetSetting(ctx, migratedBy)
+	by, err := setting(ctx, s.on(s.write), migratedBy)
 	needed := "the version that brought it up to date"
 	if err == nil {
 		needed = by
 	}
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open", Text: fmt.Sprintf(
-		"The database has schema %d, and this program knows schemas up to %d. Start eodispatch %s, or a newer one.", current, known, needed)}
+		"The database has schema %d, and this program knows schemas up to %d. Start eodispatch %s, or a newer one.",
+		current, known, needed)}
 }

@@ -28,7 +28,7 @@ type Store struct {
 	look  *sql.DB // reads of visits
 	read  *sql.DB // clients' reads
 	ping  *sql.DB
-	locks *sql.DB                                          // only for waiting for and holding locks; nil where there cannot be another process
+	locks *sql.DB                                          // waits for locks, and holds them; nil: there is no other process
 	now   func(context.Context, query.DBTX) (int64, error) // microseconds since 1970, by the clock of the database
 	// beginTx begins a transaction, and returns the time as now does.
 	beginTx func(context.Context, *sql.DB, *sql.TxOptions) (transaction, int64, error)
@@ -67,16 +67,16 @@ type Store struct {
 
 var _ dispatch.Store = (*Store)(nil)
 
-// Open opens the database named by dsn and migrates it: "sqlite:FILE", "sqlite::memory:", or "postgres://…". On SQLite the time
-// is that of c, and a second process is refused with Conflict; on PostgreSQL it is that of the server. program is the version
-// of the program: it is stored, so that an older version that opens a newer schema, which is Misconfigured, can name the
-// version it needs.
+// Open opens the database named by dsn and migrates it: "sqlite:FILE", "sqlite::memory:", or "postgres://…". On
+// SQLite the time is that of c, and a second process is refused with Conflict; on PostgreSQL it is that of the
+// server. program is the version of the program: it is stored, so that an older version that opens a newer schema,
+// which is Misconfigured, can name the version it needs.
 func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) (*Store, error) {
 	return OpenBehindPooler(ctx, dsn, "", c, program...)
 }
 
-// OpenBehindPooler is Open for a PostgreSQL server behind a pooler in transaction mode. direct is the address of the server itself, over
-// which the schema is migrated; "": none is known, and migrations go through the pooler, too.
+// OpenBehindPooler is Open for a PostgreSQL server behind a pooler in transaction mode. direct is the address of the
+// server itself, over which the schema is migrated; "": none is known, and migrations go through the pooler, too.
 func OpenBehindPooler(ctx context.Context, dsn, direct string, c dispatch.Clock, program ...string) (*Store, error) {
 	s := &Store{migrations: schemas, program: strings.Join(program, " "), direct: direct, keyLife: dispatch.KeyLife}
 	return s.open(ctx, dsn, c)
@@ -120,17 +120,25 @@ func (s *Store) prepare(ctx context.Context, db *sql.DB, dialect goose.Dialect, 
 		return err
 	}
 	s.ids = map[string]*block{"job": {}, "task": {}}
-	q := s.queries(s.write)
-	if err := q.NameInstallation(ctx, strings.ToLower(rand.Text()[:10])); err != nil {
+	q := s.on(s.write)
+	err = run(ctx, q, `
+		INSERT INTO installation (one, name)
+		VALUES (1, $1)
+		ON CONFLICT (one) DO NOTHING`, strings.ToLower(rand.Text()[:10]))
+	if err != nil {
 		return err
 	}
-	if s.installation, err = q.GetInstallation(ctx); err != nil {
+	if s.installation, err = value[string](ctx, q, "SELECT name FROM installation"); err != nil {
 		return err
 	}
-	if err := q.MakeSetting(ctx, cursorKey, rand.Text()); err != nil {
+	err = run(ctx, q, `
+		INSERT INTO settings (name, value)
+		VALUES ($1, $2)
+		ON CONFLICT (name) DO NOTHING`, cursorKey, rand.Text())
+	if err != nil {
 		return err
 	}
-	key, err := q.GetSetting(ctx, cursorKey)
+	key, err := setting(ctx, q, cursorKey)
 	s.cursorKey = dispatch.Secret(key)
 	return err
 }
@@ -143,13 +151,14 @@ func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := s.bounded(allow(ctx, pingWithin))
 	defer cancel()
 	var one int
-	return fail("Ping", s.ping.QueryRowContext(ctx, `SELECT 1`).Scan(&one)) // not generated: it uses no table
+	return fail("Ping", s.ping.QueryRowContext(ctx, `SELECT 1`).Scan(&one))
 }
 
 // Installation returns an identifier of letters and digits that is unique to this database.
 func (s *Store) Installation(context.Context) (string, error) { return s.installation, nil }
 
-// CursorKey returns a random key, unique to this database, by which all processes that use it sign the cursors of lists.
+// CursorKey returns a random key, unique to this database, by which all processes that use it sign the cursors of
+// lists.
 func (s *Store) CursorKey() dispatch.Secret { return s.cursorKey }
 
 // OperatorKey returns a key by which a command proves to the broker that it can read the database.
@@ -171,7 +180,8 @@ type tx struct {
 	*query.Queries
 	query.DBTX
 	parameter func(n int) string // placeholder of the nth parameter
-	// updateJobs writes jobs whose versions are unchanged, with true only those that are wanted, and returns them as they are now.
+	// updateJobs writes jobs whose versions are unchanged, with true only those that are wanted, and returns them as
+	// they are now.
 	updateJobs func(context.Context, tx, []dispatch.Job, bool) ([]dispatch.Job, error)
 }
 
@@ -183,7 +193,8 @@ func (s *Store) in(ctx context.Context, db *sql.DB, op string, f func(q tx, now 
 	return s.inIsolated(ctx, db, op, nil, f)
 }
 
-// inSnapshot is in for a transaction that only reads, and all of whose reads see the database at one moment. On SQLite all do.
+// inSnapshot is in for a transaction that only reads, and all of whose reads see the database at one moment. On
+// SQLite all do.
 func (s *Store) inSnapshot(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
 	if !s.remote {
 		return s.in(ctx, db, op, f)
@@ -191,7 +202,9 @@ func (s *Store) inSnapshot(ctx context.Context, db *sql.DB, op string, f func(q 
 	return s.inIsolated(ctx, db, op, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, f)
 }
 
-func (s *Store) inIsolated(ctx context.Context, db *sql.DB, op string, o *sql.TxOptions, f func(q tx, now int64) error) error {
+func (s *Store) inIsolated(
+	ctx context.Context, db *sql.DB, op string, o *sql.TxOptions, f func(q tx, now int64) error,
+) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	ctx, end := s.begin(ctx, op)
@@ -205,8 +218,8 @@ func (s *Store) inIsolated(ctx context.Context, db *sql.DB, op string, o *sql.Tx
 	return fail(op, err)
 }
 
-// readOnly runs f, which only reads, with the store's time. Each of its statements sees the latest commits: a transaction would not
-// change that on PostgreSQL, and would take longer than most reads.
+// readOnly runs f, which only reads, with the store's time. Each of its statements sees the latest commits: a
+// transaction would not change that on PostgreSQL, and would take longer than most reads.
 func (s *Store) readOnly(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -256,7 +269,11 @@ func (s *Store) take(ctx context.Context, name string, n int) (first int64, err 
 	defer b.Unlock()
 	if b.next == 0 || b.next+int64(n)-1 > b.last {
 		size := max(int64(n), reserved)
-		last, err := s.queries(s.write).ReserveIDs(ctx, size, name)
+		last, err := value[int64](ctx, s.on(s.write), `
+			UPDATE ids
+			SET last = last + $1
+			WHERE name = $2
+			RETURNING last`, size, name)
 		if err != nil {
 			return 0, err
 		}
@@ -270,7 +287,8 @@ func (s *Store) take(ctx context.Context, name string, n int) (first int64, err 
 	return first, nil
 }
 
-// withNewIDs calls store, which takes ids. If one of them is in use already, it skips those in use and calls store again.
+// withNewIDs calls store, which takes ids. If one of them is in use already, it skips those in use and calls store
+// again.
 func (s *Store) withNewIDs(ctx context.Context, store func() error) error {
 	err := store()
 	if !isDuplicateID(err) {
@@ -282,25 +300,24 @@ func (s *Store) withNewIDs(ctx context.Context, store func() error) error {
 	return store()
 }
 
-// SkipIDs moves the id counters behind the last id in use and drops reserved ids. The counters lag behind after the database
-// was restored, or after a standby took over that lacked the last commits.
+// SkipIDs moves the id counters behind the last id in use and drops reserved ids. The counters lag behind after the
+// database was restored, or after a standby took over that lacked the last commits.
 func (s *Store) SkipIDs(ctx context.Context) error {
 	for _, b := range s.ids {
 		b.Lock()
 		defer b.Unlock()
 	}
 	err := s.in(ctx, s.write, "SkipIDs", func(q tx, _ int64) error {
-		job, failed := q.LastJob(ctx)
-		task, err := q.LastTask(ctx)
-		if err = errors.Join(failed, err); err != nil {
+		err := raiseIDs(ctx, q, "job", `
+			SELECT max(id) AS id FROM jobs
+			UNION ALL SELECT max(id) FROM sync_runs
+			UNION ALL SELECT max(job) FROM unstarted`)
+		if err != nil {
 			return err
 		}
-		for name, last := range map[string]int64{"job": job, "task": task} {
-			if _, err := q.RaiseIDs(ctx, last, name); err != nil {
-				return err
-			}
-		}
-		return nil
+		return raiseIDs(ctx, q, "task", `
+			SELECT max(id) AS id FROM tasks
+			UNION ALL SELECT max(task) FROM unstarted`)
 	})
 	if err != nil {
 		return err
@@ -309,6 +326,15 @@ func (s *Store) SkipIDs(ctx context.Context) error {
 		b.next, b.last = 0, 0
 	}
 	return nil
+}
+
+// raiseIDs moves the counter of some ids behind the last that is in use, which is among those that a query lists.
+func raiseIDs(ctx context.Context, q tx, name, used string) error {
+	return run(ctx, q, `
+		UPDATE ids
+		SET last = l.last
+		FROM (SELECT COALESCE(max(id), 0) AS last FROM (`+used+`) AS used) AS l
+		WHERE ids.name = $1 AND ids.last < l.last`, name)
 }
 
 func conflict(op string) error {

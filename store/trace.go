@@ -8,11 +8,12 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// TraceFunc is called when a transaction or a statement begins, with its name. It returns a context for what belongs to it, and what is
-// called at its end, with what failed.
+// TraceFunc is called when a transaction or a statement begins, with its name. It returns a context for what belongs
+// to it, and what is called at its end, with what failed.
 type TraceFunc func(ctx context.Context, name string) (context.Context, func(error))
 
-// Trace has begin called with each transaction and each statement; nil: nothing is traced. Call it before the store is used.
+// Trace has begin called with each transaction and each statement; nil: nothing is traced. Call it before the store
+// is used.
 func (s *Store) Trace(begin TraceFunc) {
 	s.trace = begin
 	if now, beginTx := s.now, s.beginTx; begin != nil && s.remote { // elsewhere the time comes from no statement

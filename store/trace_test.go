@@ -41,7 +41,7 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 		if _, err := s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, nil, drafts(1)); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range append(more, "ReserveIDs", "Accept", "Accept/UseKey", "Accept/INSERT jobs", "Accept/WakeToAccept") {
+		for _, want := range append(more, "UPDATE ids", "Accept", "Accept/UseKey", "Accept/INSERT jobs", "Accept/WakeToAccept") {
 			if !slices.Contains(told, want) {
 				t.Errorf("%s is not among %v", want, told)
 			}
