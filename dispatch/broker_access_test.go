@@ -140,6 +140,32 @@ func TestHandleSignIn_NewTokenCountsAtOnce(t *testing.T) {
 	})
 }
 
+// TestVisit_LogsARepeatedHoldRarely: an account for which there is no token for two hours is logged when that begins
+// and when the number of attempts has doubled, and again when it happens anew.
+func TestVisit_LogsARepeatedHoldRarely(t *testing.T) {
+	for kind, times := range map[dispatch.Kind]int{dispatch.Unavailable: 8, dispatch.Misconfigured: 5,
+		dispatch.SignInRequired: 2} {
+		with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
+			held := func() int { return strings.Count(h.logs.String(), `msg="account held"`) }
+			h.tokens.set(failure(kind))
+			h.accept(t)
+			time.Sleep(2*time.Hour - time.Minute)
+			if n := held(); n == 0 || n > times {
+				t.Errorf("%s: %d lines, want %d at most:\n%s", kind, n, times, h.logs)
+			}
+			before := held()
+			h.tokens.set(nil)
+			time.Sleep(2 * time.Hour)
+			h.tokens.set(failure(kind))
+			h.accept(t)
+			time.Sleep(time.Second)
+			if n := held(); n != before+1 {
+				t.Errorf("%s: %d lines of another hold, want 1", kind, n-before)
+			}
+		})
+	}
+}
+
 // overtaken is a store whose first hold is stored only after signIn was called.
 type overtaken struct {
 	dispatch.Store

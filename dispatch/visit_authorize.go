@@ -113,7 +113,10 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	if Is(v.blockedBy, Misconfigured) {
 		level = slog.LevelError
 	}
-	v.broker.Log.Log(ctx, level, "account held", "account", string(v.account), "for", d, "error", v.blockedBy)
+	// A hold that is repeated is logged the 1st, 2nd, 4th, 8th… time.
+	if n := v.broker.blocked.countHold(v.account, KindOf(v.blockedBy)); n&(n-1) == 0 {
+		v.broker.Log.Log(ctx, level, "account held", "account", string(v.account), "for", d, "times", n, "error", v.blockedBy)
+	}
 	v.resume, v.refusals, v.blockedBy, v.noToken = time.Now().Add(min(d, v.timing.TokenRetry)), 0, nil, false
 	return nil
 }
@@ -248,10 +251,17 @@ func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
 // blockedAccounts records the accounts for which this process can send no request.
 type blockedAccounts struct {
 	mu     sync.Mutex
-	since  map[Account]block // until a request of the user, a change of access, or a token ends it
-	tries  map[Account]int   // failed token requests in a row, for a reason that may pass
-	seen   map[UserID]bool   // users with a request in this minute
+	since  map[Account]block     // until a request of the user, a change of access, or a token ends it
+	tries  map[Account]int       // failed token requests in a row, for a reason that may pass
+	holds  map[Account]holdCount // until a token is available again that the platform does not refuse
+	seen   map[UserID]bool       // users with a request in this minute
 	minute time.Time
+}
+
+// holdCount counts the holds of an account in a row for one kind of reason.
+type holdCount struct {
+	kind Kind
+	n    int
 }
 
 type block struct {
@@ -277,12 +287,24 @@ func (d *blockedAccounts) add(a Account, err error, empty bool, t Timing) time.D
 	return t.SignInHold
 }
 
+// countHold counts a hold of an account, and returns how many there were in a row for this kind of reason.
+func (d *blockedAccounts) countHold(a Account, k Kind) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 1
+	if before := d.holds[a]; before.kind == k {
+		n += before.n
+	}
+	setInMap(&d.holds, a, holdCount{k, n})
+	return n
+}
+
 // endIfSettled unblocks an account, unless it was blocked less than signInTakes ago, and reports whether it did.
 func (d *blockedAccounts) endIfSettled(a Account) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	is, denied := d.since[a]
-	if !denied || time.Since(is.at) < signInTakes {
+	blocked, denied := d.since[a]
+	if !denied || time.Since(blocked.at) < signInTakes {
 		return false
 	}
 	delete(d.since, a)
@@ -295,6 +317,7 @@ func (d *blockedAccounts) forget(a Account) {
 	defer d.mu.Unlock()
 	delete(d.since, a)
 	delete(d.tries, a)
+	delete(d.holds, a)
 }
 
 // pause blocks an account until its user makes the next request.
@@ -309,7 +332,11 @@ func (d *blockedAccounts) tokenObtained(a Account) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.tries, a)
-	if is, denied := d.since[a]; !denied || !is.noToken {
+	blocked, denied := d.since[a]
+	if !denied || blocked.noToken {
+		delete(d.holds, a)
+	}
+	if !denied || !blocked.noToken {
 		return false
 	}
 	delete(d.since, a)
