@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/eodispatch/eodispatch/budget"
 )
@@ -86,14 +87,35 @@ func NewShare() *Share { return &Share{make(chan struct{}, budget.AnswersHeld.Mo
 // Begin begins an operation. The first large response that is read with the returned context waits for a place; the
 // operation keeps the place until end is called.
 func (s *Share) Begin(ctx context.Context) (operation context.Context, end func()) {
-	o := &holding{places: s.places, claimed: make(chan struct{}, 1)}
+	o := &holding{places: s.places, claimed: make(chan struct{}, 1), users: 1}
 	return context.WithValue(ctx, holdingKey{}, o), o.end
+}
+
+// outlive returns a context for a request that may outlive the operation of ctx: it keeps the operation's place until
+// its own end, or takes one of its own if the operation has ended.
+func outlive(ctx context.Context) (request context.Context, end func()) {
+	o, there := ctx.Value(holdingKey{}).(*holding)
+	if !there {
+		return ctx, func() {}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.users == 0 {
+		return (&Share{o.places}).Begin(ctx)
+	}
+	o.users++
+	return ctx, o.end
 }
 
 type holdingKey struct{}
 
 // holding is the place of an operation; claimed has an element if it is taken.
-type holding struct{ places, claimed chan struct{} }
+type holding struct {
+	places, claimed chan struct{}
+
+	mu    sync.Mutex
+	users int // the operation, until it ends, and requests that may outlive it
+}
 
 // claim takes a place for the operation of ctx, unless it has one or there is no operation.
 func claim(ctx context.Context) error {
@@ -116,6 +138,13 @@ func claim(ctx context.Context) error {
 }
 
 func (o *holding) end() {
+	o.mu.Lock()
+	o.users--
+	last := o.users == 0
+	o.mu.Unlock()
+	if !last {
+		return
+	}
 	select {
 	case <-o.claimed:
 		<-o.places

@@ -32,9 +32,10 @@ type CacheConfig[T any] struct {
 	Size     func(T) int      // size of a value in bytes; nil: not counted
 }
 
-// Cache stores the responses of servers by key. Callers that miss the same key at once share one request. After a
-// failure there is a pause, which doubles with each further failure. A value that is no longer fresh is used while its
-// source does not respond, for a day at most. The number of entries and their bytes are bounded.
+// Cache stores the responses of servers by key. Callers that miss the same key at once share one request. In the last
+// quarter of its life a value that is used is renewed, for which no caller waits. After a failure there is a pause, which
+// doubles with each further failure. A value that is no longer fresh is used while its source does not respond, for a day
+// at most. The number of entries and their bytes are bounded.
 type Cache[T any] struct {
 	CacheConfig[T]
 	requests singleflight.Group
@@ -70,8 +71,8 @@ func NewCache[T any](c CacheConfig[T]) *Cache[T] {
 }
 
 // Get returns the value under a key, or while its pause lasts the error of the last request. Otherwise it calls ask
-// with the last value, or the zero value. The request outlives ctx, because others may wait for it. If there is an
-// older value and the request takes longer than 0.75 s, Get returns the older value.
+// with the last value, or the zero value. The request outlives ctx, because others may wait for it, or nobody. If there
+// is an older value and the request takes longer than 0.75 s, Get returns the older value.
 func (c *Cache[T]) Get(ctx context.Context, key string, ask func(ctx context.Context, last T) (T, error)) (T, error) {
 	return c.get(ctx, key, ask, false)
 }
@@ -84,9 +85,12 @@ func (c *Cache[T]) Refresh(ctx context.Context, key string, ask func(ctx context
 func (c *Cache[T]) get(ctx context.Context, key string, ask func(context.Context, T) (T, error), patient bool) (T, error) {
 	item := c.item(key)
 	if c.Now().Before(item.until) {
+		if c.ages(item) {
+			c.begin(ctx, key, ask)
+		}
 		return item.value, item.err
 	}
-	answer := c.requests.DoChan(key, func() (any, error) { return c.request(context.WithoutCancel(ctx), key, ask), nil })
+	answer := c.begin(ctx, key, ask)
 	var late <-chan time.Time
 	if !patient && c.usable(item) {
 		timer := time.NewTimer(staleAfter)
@@ -104,10 +108,24 @@ func (c *Cache[T]) get(ctx context.Context, key string, ask func(context.Context
 	}
 }
 
+// Want requests a value that will soon be needed, as Get does, but does not wait for it.
+func (c *Cache[T]) Want(ctx context.Context, key string, ask func(ctx context.Context, last T) (T, error)) {
+	if item := c.item(key); !c.Now().Before(item.until) || c.ages(item) {
+		c.begin(ctx, key, ask)
+	}
+}
+
+// begin begins a request, or joins the one that is under way.
+func (c *Cache[T]) begin(ctx context.Context, key string, ask func(context.Context, T) (T, error)) <-chan singleflight.Result {
+	return c.requests.DoChan(key, func() (any, error) { return c.request(context.WithoutCancel(ctx), key, ask), nil })
+}
+
 // request asks the source, unless another request has just ended, and stores the result.
 func (c *Cache[T]) request(ctx context.Context, key string, ask func(context.Context, T) (T, error)) cached[T] {
+	ctx, end := outlive(ctx)
+	defer end()
 	item := c.item(key)
-	if c.Now().Before(item.until) {
+	if c.Now().Before(item.until) && !c.ages(item) {
 		return item
 	}
 	if c.usable(item) {
@@ -146,6 +164,12 @@ func (c *Cache[T]) item(key string) cached[T] {
 	return item
 }
 
+// ages reports whether a value is in the last quarter of its life. One that is used because its source did not respond
+// has none.
+func (c *Cache[T]) ages(item cached[T]) bool {
+	return item.err == nil && item.until.Equal(item.fetched.Add(c.Fresh)) && !c.Now().Before(item.until.Add(-c.Fresh/4))
+}
+
 // usable reports whether there is a value that may be used although it is not fresh.
 func (c *Cache[T]) usable(item cached[T]) bool {
 	return !item.fetched.IsZero() && c.Now().Sub(item.fetched) < staleLife
@@ -156,8 +180,10 @@ func (c *Cache[T]) extend(key string, was cached[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if item, known := c.items[key]; known && item.fetched.Equal(was.fetched) && item.until.Equal(was.until) {
-		item.until = c.Now().Add(staleRetry)
-		c.items[key] = item
+		if until := c.Now().Add(staleRetry); until.After(item.until) {
+			item.until = until
+			c.items[key] = item
+		}
 	}
 }
 

@@ -141,6 +141,52 @@ func TestCache_ReturnsOldValues(t *testing.T) {
 	})
 }
 
+// A value that is used is renewed before its end, and nobody waits for that; one that is not used is not. A source that
+// does not respond then is asked again as after the end.
+func TestCache_RenewsWhatIsUsed(t *testing.T) {
+	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
+		s := &source{value: "v", takes: time.Second}
+		get := func() {
+			t.Helper()
+			begin := time.Now()
+			if v, err := c.Get(t.Context(), "k", s.ask); v != "v" || err != nil || time.Since(begin) > 0 {
+				t.Errorf("%q, %v after %v", v, err, time.Since(begin))
+			}
+		}
+		during := func(seconds int) int32 {
+			before := s.asked.Load()
+			for range seconds {
+				time.Sleep(time.Second)
+				get()
+			}
+			synctest.Wait()
+			return s.asked.Load() - before
+		}
+		if _, err := c.Get(t.Context(), "k", s.ask); err != nil {
+			t.Fatal(err)
+		}
+		if n := during(44); n != 0 {
+			t.Errorf("asked %d times in the first three quarters", n)
+		}
+		if n := during(460); n != 10 { // the renewal takes a second
+			t.Errorf("asked %d times in ten lives", n)
+		}
+		s.takes, s.err = 0, kind(dispatch.Unavailable)
+		if n := during(150); n < 3 || n > 5 {
+			t.Errorf("asked %d times while the source does not respond", n)
+		}
+		s.err = nil
+		if n := during(30); n != 1 {
+			t.Errorf("asked %d times when it responds again", n)
+		}
+		before := s.asked.Load()
+		time.Sleep(time.Hour)
+		if s.asked.Load() != before {
+			t.Error("asked although nobody uses the value")
+		}
+	})
+}
+
 // A panic in the request's own goroutine would end the process.
 func TestCache_SurvivesAPanic(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {

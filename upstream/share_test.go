@@ -74,3 +74,42 @@ func TestShare_LargeResponsesWait(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 	})
 }
+
+// A request of a cache may outlive the operation that caused it. It keeps that operation's place until it ends, or takes
+// one of its own, and gives it back.
+func TestShare_RequestsThatOutliveTheirOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		share, cache := upstream.NewShare(), upstream.NewCache(upstream.CacheConfig[string]{Fresh: time.Minute})
+		h := &simulator.Hostile{Answer: func(*http.Request) simulator.Reply {
+			return simulator.JSONReply(200, "", `"`+strings.Repeat("x", 1<<20)+`"`)
+		}}
+		c := upstream.New(upstream.Config{Development: true, Dial: h.Dial})
+		read := func(ctx context.Context) error {
+			_, err := c.Do(ctx, upstream.Call{Method: http.MethodGet, URL: "http://hostile.example/large"})
+			return err
+		}
+		for i := range int(budget.AnswersHeld.Most) * 3 {
+			ctx, end := share.Begin(t.Context())
+			ctx, leave := context.WithTimeout(ctx, time.Millisecond)
+			_, err := cache.Get(ctx, fmt.Sprint(i), func(ctx context.Context, _ string) (string, error) {
+				if i%2 == 0 {
+					time.Sleep(time.Second) // the operation has ended
+				}
+				err := read(ctx)
+				time.Sleep(time.Second)
+				return "", err
+			})
+			if !dispatch.Is(err, dispatch.Unavailable) {
+				t.Error(err)
+			}
+			leave()
+			end()
+			time.Sleep(time.Minute)
+		}
+		ctx, end := share.Begin(t.Context())
+		defer end()
+		if err := read(ctx); err != nil {
+			t.Errorf("no place is left: %v", err)
+		}
+	})
+}

@@ -153,9 +153,8 @@ func (s schema) media(depth int) []string {
 // was executed.
 func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*description, error) {
 	url := p.at(p.base(at), "processes", at.process)
-	public := p.descriptions.Peek(describedTo(url, dispatch.Token{}))
-	if public.Value != nil && public.Err == nil && time.Now().Before(public.Until) {
-		return public.Value, nil
+	if public := p.descriptions.Peek(describedTo(url, dispatch.Token{})); public.Value != nil && public.Err == nil && time.Now().Before(public.Until) {
+		t = dispatch.Token{} // which renews it in time
 	}
 	d, err := p.descriptions.Get(ctx, describedTo(url, t), func(ctx context.Context, last *description) (*description, error) {
 		return p.readDescription(ctx, t, url, last)
