@@ -13,23 +13,23 @@ const mostItems = 100
 type ItemReader func(href string) (Object, *url.URL, error)
 
 // AddItems adds to a Collection that has no assets those of the Items that it links to, and widens e by the Items. Its
-// links must be absolute already, see [Anchor]. An error of read ends AddItems. The description says how
-// many Items are only linked.
-func AddItems(c Object, e *Extent, read ItemReader) error {
+// links must be absolute already, see [Anchor]. expect is told which Items are read, before the first is. An error of
+// read ends AddItems. The description says how many Items are only linked.
+func AddItems(c Object, e *Extent, expect func(hrefs []string), read ItemReader) error {
 	var assets map[string]Object
 	if _ = json.Unmarshal(c["assets"], &assets); len(assets) > 0 {
 		return nil
 	}
-	items, seen := []Object{}, map[string]bool{}
+	items, hrefs, seen := []Object{}, []string{}, map[string]bool{}
 	for _, l := range Links(c) {
-		href := Text(l["href"])
-		if Text(l["rel"]) != "item" || !IsAddress(href) || seen[href] {
-			continue
+		if href := Text(l["href"]); Text(l["rel"]) == "item" && IsAddress(href) && !seen[href] {
+			seen[href] = true
+			hrefs = append(hrefs, href)
 		}
-		seen[href] = true
-		if len(seen) > mostItems {
-			continue
-		}
+	}
+	hrefs = hrefs[:min(len(hrefs), mostItems)]
+	expect(hrefs)
+	for _, href := range hrefs {
 		item, at, err := read(href)
 		if err != nil {
 			return err

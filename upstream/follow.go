@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -31,6 +33,63 @@ func (f Follower) Follow(ctx context.Context, href string) (*Answer, error) {
 		a.Body = Finite(a.Body)
 	}
 	return a, err
+}
+
+// readAhead is how many documents a [Reader] reads at once.
+const readAhead = 4
+
+// Reader reads documents one after the other, while it already reads the next ones that are expected. One goroutine uses it.
+type Reader struct {
+	f       Follower
+	ctx     context.Context
+	cancel  context.CancelFunc
+	next    []string                 // expected, not begun
+	begun   map[string]chan followed // not taken yet
+	reading sync.WaitGroup
+}
+
+type followed struct {
+	a   *Answer
+	err error
+}
+
+// Reader returns a reader, which the caller closes.
+func (f Follower) Reader(ctx context.Context) *Reader {
+	ctx, cancel := context.WithCancel(ctx)
+	return &Reader{f: f, ctx: ctx, cancel: cancel, begun: map[string]chan followed{}}
+}
+
+// Expect announces documents that will be read next, in this order.
+func (r *Reader) Expect(hrefs []string) { r.next = append(slices.Clone(hrefs), r.next...) }
+
+// Read reads a document as [Follower.Follow] does.
+func (r *Reader) Read(href string) (*Answer, error) {
+	r.begin(href)
+	for len(r.begun) < readAhead && len(r.next) > 0 {
+		r.begin(r.next[0])
+	}
+	got := <-r.begun[href]
+	delete(r.begun, href)
+	return got.a, got.err
+}
+
+func (r *Reader) begin(href string) {
+	r.next = slices.DeleteFunc(r.next, func(one string) bool { return one == href })
+	if r.begun[href] != nil {
+		return
+	}
+	done := make(chan followed, 1)
+	r.begun[href] = done
+	r.reading.Go(func() {
+		a, err := recoverAsError(r.ctx, nil, func(ctx context.Context, _ *Answer) (*Answer, error) { return r.f.Follow(ctx, href) })
+		done <- followed{a, err}
+	})
+}
+
+// Close ends what was not read.
+func (r *Reader) Close() {
+	r.cancel()
+	r.reading.Wait()
 }
 
 // MayPass reports whether a document that could not be read may be readable later. One that is not found at all is left

@@ -12,6 +12,7 @@ import (
 	"mime/multipart"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/eodispatch/eodispatch/budget"
@@ -31,9 +32,9 @@ const (
 
 // toCollection converts the result of a process into a valid STAC Collection (version 1.0.0, or the platform's). The Collection
 // is never empty: a value that is not STAC becomes an asset, and no value at all is BadUpstream. Links are followed where they
-// may lead to STAC; a temporary failure to read one fails the whole conversion.
-func toCollection(id string, d document, read follow) (json.RawMessage, error) {
-	g := &collector{id: id, read: read, left: maxFollowed, size: int64(len(d.body)), seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}
+// may lead to STAC; a temporary failure to read one fails the whole conversion. expect is told of several that will be read.
+func toCollection(id string, d document, expect func(hrefs []string), read follow) (json.RawMessage, error) {
+	g := &collector{id: id, expect: expect, read: read, left: maxFollowed, size: int64(len(d.body)), seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}
 	if err := g.addDocument(d); err != nil {
 		return nil, err
 	}
@@ -43,6 +44,7 @@ func toCollection(id string, d document, read follow) (json.RawMessage, error) {
 // collector collects the parts of a Collection.
 type collector struct {
 	id     string
+	expect func(hrefs []string)
 	read   follow
 	left   int
 	size   int64                      // bytes of the documents read
@@ -444,6 +446,20 @@ func (g *collector) addLink(m map[string]json.RawMessage, v value) error {
 	return nil
 }
 
+// expectLinks announces those of several links that will be followed.
+func (g *collector) expectLinks(all []stac.Object, v value) {
+	var hrefs []string
+	for _, l := range all {
+		href := stac.Resolve(v.at, text(l["href"]))
+		if _, before := g.seen[href]; !before && mayBeSTAC(href, text(l["type"])) && !slices.Contains(hrefs, href) && len(hrefs) < g.left {
+			hrefs = append(hrefs, href)
+		}
+	}
+	if v.depth <= maxNested {
+		g.expect(hrefs)
+	}
+}
+
 // mayBeSTAC reports whether a link may lead to STAC: JSON that can be read over HTTP.
 func mayBeSTAC(href, media string) bool {
 	u, err := url.Parse(href)
@@ -555,7 +571,7 @@ func (g *collector) collection() (json.RawMessage, error) {
 		c = map[string]json.RawMessage{}
 	}
 	if len(g.assets) == 0 {
-		if err := stac.AddItems(c, &g.extent, g.readItem); err != nil {
+		if err := stac.AddItems(c, &g.extent, g.expect, g.readItem); err != nil {
 			return nil, err
 		}
 	}

@@ -1,14 +1,18 @@
 package ogcapi
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -297,6 +301,48 @@ func TestResults_OfItems(t *testing.T) {
 	}
 	_, err = s.platform().Results(t.Context(), token, dispatch.Ref{ID: "b"})
 	wantKind(t, err, dispatch.Busy)
+}
+
+// Documents of results that are linked side by side are read a few at once, in their order, and each once.
+func TestResults_ReadsLinkedDocumentsTogether(t *testing.T) {
+	var links []string
+	for i := range 12 {
+		links = append(links, fmt.Sprintf(`{"rel":"item","href":"/items/%d"}`, i))
+	}
+	list := strings.Join(append(links, links[3]), ",")
+	for name, results := range map[string]string{
+		"Collection": `{"type":"Collection","stac_version":"1.0.0","id":"c","links":[` + list + `]}`,
+		"Catalog":    `{"type":"Catalog","stac_version":"1.0.0","id":"c","links":[` + list + `]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked, now, most atomic.Int32
+				h := &simulator.Hostile{Answer: func(r *http.Request) simulator.Reply {
+					if r.URL.Path == "/jobs/a/results" {
+						return simulator.JSONReply(200, "", results)
+					}
+					asked.Add(1)
+					most.Store(max(most.Load(), now.Add(1)))
+					time.Sleep(time.Second)
+					now.Add(-1)
+					id := path.Base(r.URL.Path)
+					return simulator.JSONReply(200, "", `{"type":"Feature","stac_version":"1.0.0","id":"`+id+`","assets":{"x":{"href":"`+id+`.tif"}}}`)
+				}}
+				p := New(Config{Endpoint: "http://x.example", Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
+				raw, err := p.Results(t.Context(), token, dispatch.Ref{ID: "a"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := len(validCollection(t, raw).Assets); n != 12 || asked.Load() != 12 {
+					t.Errorf("%d assets after %d requests: %s", n, asked.Load(), raw)
+				}
+				if most.Load() != 4 {
+					t.Errorf("%d requests at once", most.Load())
+				}
+				time.Sleep(2 * time.Hour) // connections end
+			})
+		})
+	}
 }
 
 // Servers in Python write NaN and Infinity, which JSON lacks: in STAC, in values, and in parts of a multipart response.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -34,8 +35,7 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 		}
 	}
 	var all []dispatch.LogEntry
-	for _, href := range logFiles(info) {
-		lines, err := p.logLines(ctx, t, p.job(ref), href)
+	for lines, err := range p.logFiles(ctx, t, ref, info) {
 		if err != nil && ctx.Err() != nil {
 			return nil, err
 		}
@@ -52,28 +52,36 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	return all, nil
 }
 
-// logFiles returns the URLs of a job's log files, which servers list as related documents.
-func logFiles(info statusInfo) []string {
-	var all []string
+// logFiles reads the log files of a job, which servers list as related documents. It yields the lines of each.
+func (p *Platform) logFiles(ctx context.Context, t dispatch.Token, ref dispatch.Ref, info statusInfo) iter.Seq2[[]string, error] {
+	at, _ := url.Parse(p.job(ref)) // an endpoint's URL
+	var files []string
 	for _, l := range stac.Links(stac.Object(info)) {
 		rel, href := text(l["rel"]), text(l["href"])
 		names := strings.ToLower(cmp.Or(text(l["title"]), href))
-		if href != "" && (rel == "related" && strings.Contains(names, "log") || strings.HasSuffix(rel, "log") || strings.HasSuffix(rel, "logs")) {
-			all = append(all, href)
+		isLog := rel == "related" && strings.Contains(names, "log") || strings.HasSuffix(rel, "log") || strings.HasSuffix(rel, "logs")
+		if href != "" && isLog && len(files) < maxLogFiles {
+			files = append(files, stac.Resolve(at, href))
 		}
 	}
-	return all[:min(len(all), maxLogFiles)]
+	return func(yield func([]string, error) bool) {
+		r := p.follower(t).Reader(ctx)
+		defer r.Close()
+		r.Expect(files)
+		for _, href := range files {
+			if a, err := r.Read(href); !yield(logLines(a, err)) {
+				return
+			}
+		}
+	}
 }
 
-func (p *Platform) logLines(ctx context.Context, t dispatch.Token, job, href string) ([]string, error) {
-	at, err := url.Parse(job)
+// logLines returns the lines of a log file: of a text, or a list in JSON.
+func logLines(a *upstream.Answer, err error) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := p.follower(ctx, t)(stac.Resolve(at, href))
-	if err != nil {
-		return nil, err
-	}
+	d := documentOf(a)
 	said := strings.SplitSeq(string(d.body), "\n")
 	var list []string
 	if raw, ok := d.json(); ok && json.Unmarshal(raw, &list) == nil {

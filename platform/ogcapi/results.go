@@ -96,19 +96,20 @@ func endedText(r dispatch.Report) string {
 
 // collection converts a response into a STAC Collection.
 func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (json.RawMessage, error) {
-	return toCollection(id, document{at: a.URL, header: a.Header, body: a.Body}, p.follower(ctx, t))
-}
-
-// follower returns the function that reads linked documents.
-func (p *Platform) follower(ctx context.Context, t dispatch.Token) follow {
-	f := upstream.Follower{Client: p.client, Call: p.call(opResults, http.MethodGet, "", t), AllowHosts: p.allowHosts}
-	return func(href string) (document, error) {
-		a, err := f.Follow(ctx, href)
+	r := p.follower(t).Reader(ctx)
+	defer r.Close()
+	return toCollection(id, documentOf(a), r.Expect, func(href string) (document, error) {
+		a, err := r.Read(href)
 		if err != nil {
 			return document{}, err
 		}
-		return document{at: a.URL, header: a.Header, body: a.Body}, nil
-	}
+		return documentOf(a), nil
+	})
+}
+
+// follower returns what reads linked documents.
+func (p *Platform) follower(t dispatch.Token) upstream.Follower {
+	return upstream.Follower{Client: p.client, Call: p.call(opResults, http.MethodGet, "", t), AllowHosts: p.allowHosts}
 }
 
 // document is a response body with its headers.
@@ -116,6 +117,10 @@ type document struct {
 	at     *url.URL // base of its relative links; nil if unknown
 	header http.Header
 	body   []byte
+}
+
+func documentOf(a *upstream.Answer) document {
+	return document{at: a.URL, header: a.Header, body: a.Body}
 }
 
 func (d document) media() string {

@@ -157,6 +157,9 @@ var shapesOfResults = map[string]struct {
 	"Collection, only a name": {body: `{"type":"Collection","extent":7,"links":"x","id":"c"}`, id: "c"},
 }
 
+// expectNothing reads no document before its turn.
+func expectNothing([]string) {}
+
 func TestResults_Shapes(t *testing.T) {
 	linked := results{
 		"https://x.example/c.json":    stacCollection,
@@ -169,7 +172,7 @@ func TestResults_Shapes(t *testing.T) {
 	for name, c := range shapesOfResults {
 		t.Run(name, func(t *testing.T) {
 			at, _ := url.Parse("https://x.example/jobs/job/results")
-			raw, err := toCollection("job", document{at: at, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(c.body)}, linked.read)
+			raw, err := toCollection("job", document{at: at, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(c.body)}, expectNothing, linked.read)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +190,7 @@ func TestResults_Shapes(t *testing.T) {
 func convert(t *testing.T, body string, linked results) collection {
 	t.Helper()
 	at, _ := url.Parse("https://x.example/jobs/job/results")
-	raw, err := toCollection("job", document{at: at, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(body)}, linked.read)
+	raw, err := toCollection("job", document{at: at, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(body)}, expectNothing, linked.read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +209,7 @@ func TestResults_CollectionIsKept(t *testing.T) {
 		t.Error(href)
 	}
 	at, _ := url.Parse("https://x.example/r")
-	raw, _ := toCollection("job", document{at: at, body: []byte(stacCollection)}, nil)
+	raw, _ := toCollection("job", document{at: at, body: []byte(stacCollection)}, expectNothing, nil)
 	if !strings.Contains(string(raw), `"storage:platform":"AWS"`) || !strings.Contains(string(raw), `"keywords":["k"]`) {
 		t.Errorf("something was lost: %s", raw)
 	}
@@ -281,7 +284,7 @@ func TestResults_BodiesThatAreNotJSON(t *testing.T) {
 		"no links":   {header: http.Header{"Link": {`<https://x.example/jobs/1>; rel=monitor`}}, fails: true},
 	} {
 		at, _ := url.Parse("https://x.example/jobs/job/results")
-		raw, err := toCollection("job", document{at: at, header: c.header, body: []byte(c.body)}, results{}.read)
+		raw, err := toCollection("job", document{at: at, header: c.header, body: []byte(c.body)}, expectNothing, results{}.read)
 		if c.fails {
 			if !dispatch.Is(err, dispatch.BadUpstream) {
 				t.Errorf("%s: %s, %v", name, raw, err)
@@ -301,7 +304,7 @@ func TestResults_BodiesThatAreNotJSON(t *testing.T) {
 func TestResults_LinkLoopsEnd(t *testing.T) {
 	reads := 0
 	loop := results{"https://x.example/loop.json": `{"type":"Catalog","stac_version":"1.0.0","id":"c","links":[{"rel":"child","href":"loop.json"},{"rel":"child","href":"loop.json"}]}`}
-	_, err := toCollection("job", document{body: []byte(`{"a":"https://x.example/loop.json"}`)}, func(href string) (document, error) {
+	_, err := toCollection("job", document{body: []byte(`{"a":"https://x.example/loop.json"}`)}, expectNothing, func(href string) (document, error) {
 		reads++
 		return loop.read(href)
 	})
@@ -311,7 +314,7 @@ func TestResults_LinkLoopsEnd(t *testing.T) {
 }
 
 func TestResults_LinkFailsTemporarily(t *testing.T) {
-	_, err := toCollection("job", document{body: []byte(`{"a":"https://x.example/c.json"}`)}, results{"https://x.example/c.json": "busy"}.read)
+	_, err := toCollection("job", document{body: []byte(`{"a":"https://x.example/c.json"}`)}, expectNothing, results{"https://x.example/c.json": "busy"}.read)
 	wantKind(t, err, dispatch.Busy)
 }
 
@@ -329,7 +332,7 @@ func FuzzCollection(f *testing.F) {
 			reads++
 			return linked(href)
 		}
-		raw, err := toCollection("job", document{at: at, header: http.Header{"Content-Type": {media}, "Link": {link}}, body: body}, read)
+		raw, err := toCollection("job", document{at: at, header: http.Header{"Content-Type": {media}, "Link": {link}}, body: body}, expectNothing, read)
 		if err != nil {
 			if _, ok := errors.AsType[*dispatch.Error](err); !ok {
 				t.Fatal(err)

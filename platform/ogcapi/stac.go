@@ -27,20 +27,25 @@ func (g *collector) addCollection(m stac.Object, v value) {
 
 // addCatalog adds what a STAC Catalog links to. A Catalog without links is itself a result.
 func (g *collector) addCatalog(m stac.Object, v value) error {
-	at, found := selfOf(m, v.at), false
-	for _, l := range stac.Links(m) {
-		if rel := text(l["rel"]); rel != "item" && rel != "child" || !isLink(l) {
-			continue
-		}
-		found = true
+	at := selfOf(m, v.at)
+	links := slices.DeleteFunc(stac.Links(m), func(l stac.Object) bool {
+		rel := text(l["rel"])
+		return rel != "item" && rel != "child" || !isLink(l)
+	})
+	for _, l := range links {
 		l["type"] = marshal(mediaJSON)
-		next := v.with(lastSegment(text(l["href"])), nil)
-		next.at = at
+	}
+	inner := v.with("", nil)
+	inner.at = at
+	g.expectLinks(links, inner)
+	for _, l := range links {
+		next := inner
+		next.name = lastSegment(text(l["href"]))
 		if err := g.addLink(l, next); err != nil {
 			return err
 		}
 	}
-	if !found {
+	if len(links) == 0 {
 		g.addBytes(v.name, mediaJSON, v.raw)
 	}
 	return nil
@@ -74,17 +79,20 @@ func isResultFeature(f stac.Object) bool {
 // addFeatures adds a FeatureCollection that represents data: its Items that have assets or, without those, the Collections that
 // they link to.
 func (g *collector) addFeatures(m stac.Object, v value) error {
-	all, seen := features(m), map[string]bool{}
+	all, seen, links := features(m), map[string]bool{}, []stac.Object{}
 	for _, f := range all {
 		for _, href := range collectionsOf(f, v.at) {
 			if len(namedValues(f["assets"])) > 0 || seen[href] {
 				continue
 			}
 			seen[href] = true
-			link := stac.Object{"href": marshal(href), "type": marshal(mediaJSON)}
-			if err := g.addLink(link, v.with("collection", nil)); err != nil {
-				return err
-			}
+			links = append(links, stac.Object{"href": marshal(href), "type": marshal(mediaJSON)})
+		}
+	}
+	g.expectLinks(links, v.with("collection", nil))
+	for _, link := range links {
+		if err := g.addLink(link, v.with("collection", nil)); err != nil {
+			return err
 		}
 	}
 	for _, f := range all {

@@ -196,8 +196,7 @@ func (p *Platform) failureCause(ctx context.Context, t dispatch.Token, ref dispa
 		}
 	}
 	var said []string
-	for _, href := range logFiles(info) {
-		lines, _ := p.logLines(ctx, t, p.job(ref), href)
+	for lines := range p.logFiles(ctx, t, ref, info) {
 		said = append(said, lines...)
 	}
 	errors := slices.DeleteFunc(slices.Clone(said), func(line string) bool { return !errorLine.MatchString(line) })

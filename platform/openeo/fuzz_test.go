@@ -83,7 +83,7 @@ func FuzzCollection(f *testing.F) {
 	base, _ := url.Parse("https://h.example/openeo/jobs/j/results")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		used := conformance.Allocated()
-		got, err := collection("fuzz", "j", &upstream.Answer{Status: 200, Body: data, URL: base},
+		got, err := collection("fuzz", "j", &upstream.Answer{Status: 200, Body: data, URL: base}, func([]string) {},
 			func(string) (stac.Object, *url.URL, error) { return nil, nil, nil })
 		if used = conformance.Allocated() - used; used > 1<<20+1_000*int64(len(data)) || len(got) > 1_000+20*len(data) {
 			t.Errorf("%d bytes cost %d and became %d", len(data), used, len(got))

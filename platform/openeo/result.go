@@ -41,17 +41,19 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	}
 	f := upstream.Follower{Client: p.client, Call: p.request(op, http.MethodGet, "", bearer, nil),
 		AllowHosts: p.allowHosts}
-	return collection(op, ref.ID, a, itemReader(ctx, f, a))
+	r := f.Reader(ctx)
+	defer r.Close()
+	return collection(op, ref.ID, a, r.Expect, itemReader(r, f, a))
 }
 
 // itemReader returns the function that reads the Items of results, for stac.AddItems.
-func itemReader(ctx context.Context, f upstream.Follower, results *upstream.Answer) stac.ItemReader {
+func itemReader(r *upstream.Reader, f upstream.Follower, results *upstream.Answer) stac.ItemReader {
 	size, entries := int64(len(results.Body)), int64(0)
 	return func(href string) (item stac.Object, at *url.URL, err error) {
 		if budget.ResultsBytes.Check(size) != nil || budget.ResultsEntries.Check(entries) != nil {
 			return nil, nil, nil
 		}
-		a, err := f.Follow(ctx, href)
+		a, err := r.Read(href)
 		if err == nil {
 			err = upstream.JSON(a, f.Call.Op, &item)
 		}
@@ -69,8 +71,9 @@ func itemReader(ctx context.Context, f upstream.Follower, results *upstream.Answ
 	}
 }
 
-// collection converts a response with results into a STAC Collection. read reads an Item that it links to.
-func collection(op, id string, a *upstream.Answer, read stac.ItemReader) (json.RawMessage, error) {
+// collection converts a response with results into a STAC Collection. read reads an Item that it links to, of which expect
+// is told before.
+func collection(op, id string, a *upstream.Answer, expect func([]string), read stac.ItemReader) (json.RawMessage, error) {
 	var doc stac.Object
 	if err := upstream.JSON(a, op, &doc); err != nil {
 		return nil, err
@@ -92,7 +95,7 @@ func collection(op, id string, a *upstream.Answer, read stac.ItemReader) (json.R
 	case kind != "Collection":
 		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's results are neither a STAC Collection nor an Item."}
 	default:
-		if err := stac.AddItems(doc, &extent, read); err != nil {
+		if err := stac.AddItems(doc, &extent, expect, read); err != nil {
 			return nil, err
 		}
 	}
