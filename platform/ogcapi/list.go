@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -12,9 +13,12 @@ import (
 )
 
 const (
-	opList   = "ogcapi.List"
-	pageSize = 100 // some servers need minutes for more; the standard's default is 10
-	maxPages = 1000
+	opList    = "ogcapi.List"
+	pageSize  = 100         // jobs; some servers need minutes for more. The standard's default is 10
+	largePage = 1000        // from a server that was quick with pages of pageSize
+	quick     = time.Second // for a page of pageSize
+	slow      = 5 * quick   // for a large one
+	maxPages  = 1000
 )
 
 // List reads the job list below base, page by page along its next links. Tags are never known, because servers store nothing of
@@ -23,8 +27,8 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 	return func(yield func(dispatch.Listed, error) bool) {
 		ctx, end := p.answers.Begin(ctx)
 		defer end()
-		total := 0
-		next, seen := fmt.Sprintf("%s?limit=%d", p.at(base, "jobs"), pageSize), map[string]bool{}
+		first, next, err := p.firstPage(ctx, t, p.at(base, "jobs"))
+		total, seen := 0, map[string]bool{}
 		for next != "" {
 			if seen[next] || len(seen) == maxPages {
 				yield(dispatch.Listed{}, incomplete("it has too many pages, or a page links back to an earlier one"))
@@ -35,7 +39,10 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 				return
 			}
 			seen[next] = true
-			page, err := p.page(ctx, t, next)
+			page := first
+			if first = nil; page == nil && err == nil {
+				page, err = p.page(ctx, t, next)
+			}
 			if err != nil {
 				yield(dispatch.Listed{}, err)
 				return
@@ -48,6 +55,35 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 			next, total = page.next, total+page.size
 		}
 	}
+}
+
+// How large the pages of lists are.
+const (
+	smallPages     int32 = iota // until the server was quick with one
+	largePages                  // while it is quick with them
+	onlySmallPages              // for ever, since it was slow with a large one, or refused it
+)
+
+// firstPage reads the first page of a job list, which decides about the size of the others. It also returns the page's URL.
+func (p *Platform) firstPage(ctx context.Context, t dispatch.Token, list string) (first *page, url string, err error) {
+	large, limit := p.pages.Load() == largePages, pageSize
+	if large {
+		limit = largePage
+	}
+	url, began := fmt.Sprintf("%s?limit=%d", list, limit), time.Now()
+	first, err = p.page(ctx, t, url)
+	took := time.Since(began)
+	refused := dispatch.Is(err, dispatch.Invalid) || dispatch.Is(err, dispatch.BadUpstream)
+	switch {
+	case large && (refused || took > slow):
+		p.pages.Store(onlySmallPages)
+	case err == nil && len(first.Jobs) >= pageSize && took < quick:
+		p.pages.CompareAndSwap(smallPages, largePages)
+	}
+	if large && refused {
+		return p.firstPage(ctx, t, list)
+	}
+	return first, url, err
 }
 
 func incomplete(why string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -31,6 +32,7 @@ type Platform struct {
 	aliases      []dispatch.Address
 	descriptions *upstream.Cache[*description]
 	answers      *upstream.Share // memory for large responses
+	pages        atomic.Int32    // how large those of job lists are
 }
 
 var (
