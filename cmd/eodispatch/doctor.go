@@ -226,7 +226,11 @@ func eitherCheck(one, other *dispatch.Backend, tokens dispatch.Tokens) check {
 	return check{
 		name: fmt.Sprintf("platform %s (%s or %s, access %s) %s", one.Name, one.Label, other.Label, one.Access, one.Endpoint),
 		ask: func(ctx context.Context) (string, error) {
-			first, second := askPlatform(ctx, one, tokens), askPlatform(ctx, other, tokens)
+			var first, second error
+			var both sync.WaitGroup
+			both.Go(func() { first = askPlatform(ctx, one, tokens) })
+			both.Go(func() { second = askPlatform(ctx, other, tokens) })
+			both.Wait()
 			switch {
 			case first != nil && second != nil:
 				return "", fmt.Errorf("%s: %s; %s: %s", one.Label, explained(first), other.Label, explained(second))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/catalogue"
@@ -126,7 +127,18 @@ func (f *Facade) describeProcess(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	parameters, err := f.parameters(in, s)
+	ctx, cancel := context.WithTimeout(in.Context(), describeWithin)
+	defer cancel()
+	var own map[string]inputDescription
+	var describing sync.WaitGroup
+	if !f.isEcho(s.ID) {
+		describing.Go(func() { own = f.ownInputs(ctx, in, s) })
+	}
+	parameters, err := f.parameters(ctx, in, s)
+	if err != nil {
+		cancel()
+	}
+	describing.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +150,7 @@ func (f *Facade) describeProcess(in *request) (*answer, error) {
 	if f.isEcho(s.ID) {
 		return &answer{body: d}, nil
 	}
-	ctx, cancel := context.WithTimeout(in.Context(), describeWithin)
-	defer cancel()
-	maps.Copy(d.Inputs, f.ownInputs(ctx, in, s))
+	maps.Copy(d.Inputs, own)
 	if area := areaOf(parameters); area != "" {
 		d.Inputs[inputTiles] = tilesInput(area)
 	}
@@ -148,8 +158,8 @@ func (f *Facade) describeProcess(in *request) (*answer, error) {
 }
 
 // parameters returns the parameters of a service.
-func (f *Facade) parameters(in *request, s catalogue.Service) ([]dispatch.Parameter, error) {
-	ctx, cancel := context.WithTimeout(in.Context(), describeWithin)
+func (f *Facade) parameters(ctx context.Context, in *request, s catalogue.Service) ([]dispatch.Parameter, error) {
+	ctx, cancel := context.WithTimeout(ctx, describeWithin)
 	defer cancel()
 	parameters, err := f.Broker.Parameters(ctx, in.user, s.Service, s.Label)
 	if dispatch.Is(err, dispatch.NotFound) {

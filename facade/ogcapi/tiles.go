@@ -19,7 +19,7 @@ func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key d
 	if !known {
 		return nil, badRequest("inputs.%s: there is no grid %q.", inputTiles, clip(name))
 	}
-	parameters, err := f.parameters(in, s)
+	parameters, err := f.parameters(in.Context(), in, s)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -248,7 +249,11 @@ func (u uses) node(v map[string]any) {
 // and do not count.
 func (f *Facade) withAll(r *request, u uses) (*dispatch.Backend, error) {
 	backends := f.backends()
-	collections, processes := f.idsOf(r, backends, "collections"), f.idsOf(r, backends, "processes")
+	var collections, processes []map[string]bool
+	var reading sync.WaitGroup
+	reading.Go(func() { collections = f.idsOf(r, backends, "collections") })
+	reading.Go(func() { processes = f.idsOf(r, backends, "processes") })
+	reading.Wait()
 	for id := range u.processes {
 		if !slices.ContainsFunc(processes, func(has map[string]bool) bool { return has[id] }) {
 			delete(u.processes, id)

@@ -97,6 +97,7 @@ func (f *Facade) checkKnown(r *request, b *dispatch.Backend, nodes []graphNode) 
 	ctx, cancel := context.WithTimeout(r.Context(), knownWithin)
 	defer cancel()
 	at := &offer{f: f, ctx: ctx, r: r, b: b}
+	at.readLists(nodes)
 	if err := at.checkProcesses(nodes); err != nil {
 		return err
 	}
@@ -116,6 +117,21 @@ type offer struct {
 
 func (o *offer) published(path string) (dispatch.Publication, error) {
 	return o.f.Broker.Published(o.ctx, o.r.user, o.b.Name, path)
+}
+
+// readLists reads the lists that the checks need at once, if they are in no cache.
+func (o *offer) readLists(nodes []graphNode) {
+	paths := []string{"/processes"}
+	for path, needs := range map[string]string{"/collections": processLoad, "/file_formats": processSave} {
+		if slices.ContainsFunc(nodes, func(n graphNode) bool { return n.is(needs) }) {
+			paths = append(paths, path)
+		}
+	}
+	var reading sync.WaitGroup
+	for _, path := range paths {
+		reading.Go(func() { _, _ = o.published(path) }) // the checks see an error again
+	}
+	reading.Wait()
 }
 
 func (o *offer) checkCollections(nodes []graphNode) error {

@@ -3,9 +3,11 @@ package openeo_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/simulator"
 )
@@ -44,6 +46,29 @@ func TestCollections_Unknown(t *testing.T) {
 	refusedWith(t, w.ask("POST", jobs, two, "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
 	silent.Store(true)
 	w.create(loading("UNSEEN"))
+}
+
+// TestCreate_ReadsListsTogether: the lists against which a batch job is checked are requested at once.
+func TestCreate_ReadsListsTogether(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) { s.Collections = []string{"S2"} })
+	lists := []string{"/processes", "/collections", "/file_formats"}
+	var asked atomic.Int64
+	all := make(chan struct{})
+	w.front = func(_ http.ResponseWriter, r *http.Request) bool {
+		if !slices.ContainsFunc(lists, func(list string) bool { return strings.HasSuffix(r.URL.Path, list) }) {
+			return false
+		}
+		if asked.Add(1) == int64(len(lists)) {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-time.After(2 * time.Second):
+			t.Errorf("%s is read alone", r.URL.Path)
+		}
+		return false
+	}
+	w.create(loading("S2"))
 }
 
 // TestNamespaces_AreFew: a process graph that names many namespaces costs the platforms no requests, also from somebody who has not signed in.

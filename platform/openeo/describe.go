@@ -33,6 +33,7 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, d *dispatch.Dimension) (warning string, err error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
+	p.formats.Want(ctx, "", p.fetchFormats) // Submit needs them, and the facts, unless the process saves its results itself
 	proc, err := p.describedProcess(ctx, t, r.Service)
 	if err != nil {
 		return "", err

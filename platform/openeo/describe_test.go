@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -260,5 +261,27 @@ func BenchmarkParametersFromCache(b *testing.B) {
 		if _, err := p.Parameters(b.Context(), dispatch.Token{}, dispatch.Service{Application: back.URL + "/udp.json"}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What a submission needs of the back-end is read while the request is checked, not after it.
+func TestCheck_ReadsFormatsMeanwhile(t *testing.T) {
+	b := newBackend(t)
+	asked := make(chan struct{})
+	b.on("GET /file_formats", func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		_, _ = io.WriteString(w, `{"input":{},"output":{"GTiff":{}}}`)
+	})
+	b.on("GET /processes", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-asked:
+		case <-time.After(10 * time.Second):
+			t.Error("the formats are not read meanwhile")
+		}
+		_, _ = io.WriteString(w, `{"processes":[{"id":"add","parameters":[]}]}`)
+	})
+	r := dispatch.Request{Service: dispatch.Service{Application: "add"}, Parameters: json.RawMessage(`{}`), Format: "gtiff"}
+	if _, err := b.platform().Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
+		t.Error(err)
 	}
 }
