@@ -247,7 +247,7 @@ type TimeRange struct {
 
 // TaskRest is what the jobs of a task that wait are expected to cost, and how long they take.
 type TaskRest struct {
-	Jobs        int     `json:"jobs" doc:"Number of jobs that wait"`
+	Jobs        int     `json:"jobs" doc:"Number of jobs that wait, without those that are being submitted"`
 	Costs       *Spread `json:"costs" doc:"What they are expected to cost together, in cost_unit. null: not known. From fewer than three finished jobs there is no range, and all three numbers are equal"`
 	CostUnit    string  `json:"cost_unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none"`
 	CostRuns    int     `json:"cost_runs" doc:"Number of finished jobs that the costs are estimated from"`

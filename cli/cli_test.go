@@ -436,10 +436,16 @@ func TestWait_EndsWhereTheOwnerDecides(t *testing.T) {
 	environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
 	for code, says := range map[string]string{"trial_ended": "eodispatch resume task-7; ", "budget_reached": "eodispatch resume task-7 --budget AMOUNT; ", "budget_unusable": "eodispatch resume task-7 --budget none; "} {
 		missing := strings.Replace(message("running", "sign_in_required", `"running":1,"created":3`), `required."`, `required.","link":"https://b.example.org/away"`, 1)
-		messages = []string{missing, message("running", "paused", `"running":1,"created":3`), message("running", code, `"running":1,"created":3`), message("finished", code, `"finished":1,"created":3`)}
+		messages = []string{missing, message("running", "paused", `"running":1,"created":3`),
+			message("running", code, `"running":1,"created":3`),
+			message("finished", code, `"finished":3,"created":1`)}
+		// two of three jobs that show the status created are being submitted
+		messages = slices.Insert(messages, 3, strings.Replace(message("created", code, `"created":3,"finished":1`),
+			`"counts"`, `"rest":{"jobs":1},"counts"`, 1))
 		for _, verb := range []string{"wait", "watch"} {
 			printed, err := execute(t, environ, verb, "task-7")
-			if cli.ExitCode(err) != cli.ExitPaused || !strings.Contains(cli.Explain(err), says) || !strings.Contains(cli.Explain(err), "3 created, 1 finished") {
+			if text := cli.Explain(err); cli.ExitCode(err) != cli.ExitPaused || !strings.Contains(text, says) ||
+				!strings.Contains(text, "1 created, 3 finished") {
 				t.Errorf("%s, %s: exit %d: %v", verb, code, cli.ExitCode(err), err)
 			}
 			for _, line := range []string{"task-7: Because of sign_in_required. https://b.example.org/away\n", "task-7: Because of paused.\n", "task-7: Because of " + code + ".\n"} {

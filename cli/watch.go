@@ -177,10 +177,14 @@ func (w *watching) kept() bool {
 	return w.paused && w.why != nil && slices.Contains(ownerDecides, w.why.Code)
 }
 
-// stopped reports whether a task waits for its owner and none of its jobs runs any more.
+// stopped reports whether a task waits for its owner, and none of its jobs runs or is being submitted any more.
 func (w *watching) stopped() bool {
 	ended, all := client.Task{Counts: w.counts}.Ended()
-	return w.kept() && ended+w.counts[client.Created] == all
+	waiting := w.counts[client.Created]
+	if w.rest != nil { // else it is not known how many of them are being submitted
+		waiting = min(waiting, w.rest.Jobs)
+	}
+	return w.kept() && ended+waiting == all
 }
 
 // ownerActs are the attentions of jobs that wait until their owner does something.

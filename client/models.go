@@ -242,7 +242,8 @@ type TimeRange struct {
 	Late  time.Time `json:"late"`
 }
 
-// TaskRest is what the jobs of a task that wait are expected to cost, and how many seconds they take after the task is resumed.
+// TaskRest is what the jobs of a task that wait, and are not being submitted, are expected to cost, and how many seconds
+// they take after the task is resumed.
 type TaskRest struct {
 	Jobs        int     `json:"jobs"`
 	Costs       *Spread `json:"costs"` // nil: not known

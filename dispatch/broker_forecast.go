@@ -25,8 +25,11 @@ func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, er
 	if backend == nil || len(t.Request.Homes) > 0 || waiting+running == 0 || !rests && (t.Paused && waiting > 0 || slices.Contains(undecided, t.Attention)) {
 		return t, nil
 	}
-	is := forecastState{t.ID, waiting, running, t.Counts.ended(), rests}
-	if known, ok := b.forecasts.get(is); ok {
+	if rests {
+		waiting -= beingSubmitted(t)
+	}
+	state := forecastState{t.ID, waiting, running, t.Counts.ended(), rests}
+	if known, ok := b.forecasts.get(state); ok {
 		t.Forecast, t.Rest = known.forecast, known.rest
 		return t, nil
 	}
@@ -49,7 +52,7 @@ func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, er
 	} else if t.Forecast, err = b.forecastOf(ctx, runs, w, t, backend.Limits.Send); err != nil {
 		return t, err
 	}
-	b.forecasts.put(is, forecast{t.Forecast, t.Rest, time.Now()})
+	b.forecasts.put(state, forecast{t.Forecast, t.Rest, time.Now()})
 	return t, nil
 }
 
@@ -63,6 +66,15 @@ func (b *Broker) runsFor(ctx context.Context, j Job, least int, send time.Durati
 		}
 	}
 	return b.Store.FinishedRuns(ctx, j.Owner, j.Account, j.Service, EstimatedFrom)
+}
+
+// beingSubmitted returns how many jobs of a task with a budget show that they are accepted, and are being submitted.
+func beingSubmitted(t TaskRecord) int {
+	if t.Spending == nil {
+		return 0
+	}
+	shown := t.Counts[Submitted] + t.Counts[Queued] + t.Counts[Running] + t.Counts[Unknown]
+	return min(max(0, t.Spending.Running-shown), t.Counts[Accepted])
 }
 
 // forecastOf returns when a task ends; nil if it is not known.

@@ -151,6 +151,25 @@ func TestForecastTask_RestIsMadeFromOwnJobs(t *testing.T) {
 	})
 }
 
+// Jobs that are being submitted when a budget is reached show the status created, and are not of the rest.
+func TestForecastTask_RestIsWithoutWhatIsBeingSubmitted(t *testing.T) {
+	with(t, dispatch.AccessShared, newBiller(2, 0), func(t *testing.T, h *testBroker) {
+		id := h.limitedTask(t, 20, `{"budget":8}`)
+		time.Sleep(time.Hour)
+		task, err := h.Task(t.Context(), "ann", id)
+		if err != nil || task.Attention != dispatch.BudgetReached {
+			t.Fatalf("%q, %v", task.Attention, err)
+		}
+		all := task.Counts[dispatch.Accepted]
+		for running, want := range map[int]int{2: all - 2, 3: all - 3, 0: all} {
+			task.Spending.Running = running
+			if r, err := h.ForecastTask(t.Context(), task); err != nil || r.Rest == nil || r.Rest.Jobs != want {
+				t.Errorf("%d of %d are being submitted: %+v, %v", running, all, r.Rest, err)
+			}
+		}
+	})
+}
+
 func TestForecastTask_TellsTheRestAfterATrial(t *testing.T) {
 	for trial, from := range map[int]string{4: "three or more", 1: "one"} {
 		with(t, dispatch.AccessShared, newBiller(2, 0), func(t *testing.T, h *testBroker) {
