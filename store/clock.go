@@ -2,25 +2,43 @@ package store
 
 import (
 	"context"
-	"errors"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// followClock moves planned times if the clock was set back since a process last served: otherwise they would wait for the clock to
-// catch up. The size of the step is known up to the time between two calls of NoteServed and is never overestimated, so that nothing
-// becomes due earlier than planned.
+// followClock moves planned times if the clock was set back since a process last served: otherwise they would wait for the
+// clock to catch up. The size of the step is known up to the time between two calls of NoteServed and is never
+// overestimated, so that nothing becomes due earlier than planned.
 func (s *Store) followClock(ctx context.Context, q tx, now int64) error {
 	soon := now + dispatch.ClockJump.Microseconds()
-	if last, err := q.LastServed(ctx); err != nil || last <= soon {
+	if last, err := lastServed(ctx, q); err != nil || last <= soon {
 		return err
 	}
 	if err := s.lockInTransaction(ctx, q, "clock"); err != nil { // two processes would move the times twice
 		return err
 	}
-	last, err := q.LastServed(ctx)
+	last, err := lastServed(ctx, q)
 	if err != nil || last <= soon {
 		return err
 	}
-	return errors.Join(q.MoveServed(ctx, now), q.MoveJobs(ctx, last-now, soon, micros(dispatch.Never)), q.MoveAccounts(ctx, soon, last-now))
+	back := last - now
+	if err := run(ctx, q, "UPDATE served SET seen = $1 WHERE seen > $1", now); err != nil {
+		return err
+	}
+	err = run(ctx, q, `
+		UPDATE jobs
+		SET due = due - $1, send_by = CASE WHEN send_by > $2 THEN send_by - $1 ELSE send_by END
+		WHERE due > CAST($2 AS BIGINT) AND due < $3`, back, soon, micros(dispatch.Never))
+	if err != nil {
+		return err
+	}
+	return run(ctx, q, `
+		UPDATE accounts
+		SET due = CASE WHEN due > $2 THEN due - $1 ELSE due END, hold = CASE WHEN hold > $2 THEN hold - $1 ELSE hold END
+		WHERE due > CAST($2 AS BIGINT) OR hold > CAST($2 AS BIGINT)`, back, soon)
+}
+
+// lastServed returns when a process last served a platform; 0: never.
+func lastServed(ctx context.Context, q querier) (int64, error) {
+	return value[int64](ctx, q, "SELECT COALESCE(max(seen), 0) FROM served")
 }

@@ -11,7 +11,6 @@ import (
 	"testing/fstest"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // LimitPages makes the database full at so many pages.
@@ -36,8 +35,11 @@ func InVisit(ctx context.Context, s *Store, account dispatch.Account, f func()) 
 	}))
 }
 
+// Querier is querier.
+type Querier = querier
+
 // Transact runs f in a transaction of clients.
-func Transact(ctx context.Context, s *Store, f func(query.DBTX) error) error {
+func Transact(ctx context.Context, s *Store, f func(querier) error) error {
 	return s.once(ctx, s.write, nil, func(q tx, _ int64) error { return f(q) })
 }
 
@@ -59,8 +61,8 @@ func TransactionLimits(t *testing.T, s *Store) map[string]string {
 func Count(s *Store) (queries, transactions *atomic.Int64) {
 	queries, transactions = new(atomic.Int64), new(atomic.Int64)
 	adapt, now, begin := s.adapt, s.now, s.beginTx
-	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return counted{adapt(db, on), queries} }
-	s.now = func(ctx context.Context, db query.DBTX) (int64, error) {
+	s.adapt = func(db *sql.DB, on querier) querier { return counted{adapt(db, on), queries} }
+	s.now = func(ctx context.Context, db querier) (int64, error) {
 		transactions.Add(1)
 		return now(ctx, db)
 	}
@@ -72,23 +74,23 @@ func Count(s *Store) (queries, transactions *atomic.Int64) {
 }
 
 type counted struct {
-	query.DBTX
+	querier
 	n *atomic.Int64
 }
 
 func (c counted) ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error) {
 	c.n.Add(1)
-	return c.DBTX.ExecContext(ctx, q, args...)
+	return c.querier.ExecContext(ctx, q, args...)
 }
 
 func (c counted) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
 	c.n.Add(1)
-	return c.DBTX.QueryContext(ctx, q, args...)
+	return c.querier.QueryContext(ctx, q, args...)
 }
 
 func (c counted) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
 	c.n.Add(1)
-	return c.DBTX.QueryRowContext(ctx, q, args...)
+	return c.querier.QueryRowContext(ctx, q, args...)
 }
 
 // Exec runs a statement.
@@ -172,7 +174,7 @@ func Joining(s *Store) int {
 }
 
 // Join runs f as a small transaction of a client.
-func Join(ctx context.Context, s *Store, f func(query.DBTX) error) error {
+func Join(ctx context.Context, s *Store, f func(querier) error) error {
 	return s.inClient(ctx, "Join", 1, func(q tx, _ int64) error { return f(q) })
 }
 

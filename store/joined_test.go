@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // joining is a store whose writer is busy until free is called.
@@ -22,7 +21,7 @@ func joining(t *testing.T) (s *store.Store, free func()) {
 	}
 	busy, release := make(chan struct{}), make(chan struct{})
 	go func() {
-		_ = store.Transact(t.Context(), s, func(query.DBTX) error { close(busy); <-release; return nil })
+		_ = store.Transact(t.Context(), s, func(store.Querier) error { close(busy); <-release; return nil })
 	}()
 	<-busy
 	return s, func() { close(release) }
@@ -55,7 +54,7 @@ func TestJoined_OneCommitForAllThatWait(t *testing.T) {
 }
 
 func insertAccount(t *testing.T, s *store.Store, id string) error {
-	return store.Join(t.Context(), s, func(q query.DBTX) error {
+	return store.Join(t.Context(), s, func(q store.Querier) error {
 		_, err := q.ExecContext(t.Context(), "INSERT INTO accounts (id, wakes, due) VALUES (?, 0, 0)", id)
 		return err
 	})
@@ -70,7 +69,7 @@ func TestJoined_FailsAlone(t *testing.T) {
 		good, refused := make([]error, 2), errors.New("refused")
 		all.Go(func() { good[0] = insertAccount(t, s, "p/a") })
 		all.Go(func() {
-			if err := store.Join(t.Context(), s, func(query.DBTX) error { return refused }); !errors.Is(err, refused) {
+			if err := store.Join(t.Context(), s, func(store.Querier) error { return refused }); !errors.Is(err, refused) {
 				t.Error(err)
 			}
 		})
@@ -80,11 +79,11 @@ func TestJoined_FailsAlone(t *testing.T) {
 					t.Error("the panic is lost")
 				}
 			}()
-			_ = store.Join(t.Context(), s, func(query.DBTX) error { panic("no") })
+			_ = store.Join(t.Context(), s, func(store.Querier) error { panic("no") })
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		all.Go(func() {
-			if err := store.Join(ctx, s, func(query.DBTX) error { t.Error("its caller is gone"); return nil }); !errors.Is(err, context.Canceled) {
+			if err := store.Join(ctx, s, func(store.Querier) error { t.Error("its caller is gone"); return nil }); !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		})

@@ -13,8 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // Sizes of the connection pools for visits, for locks, and for Ping. The pools for clients' writes and for clients' reads have
@@ -62,7 +60,7 @@ func (s *Store) speakPostgreSQL() {
 	s.remote, s.now, s.beginTx, s.ready = true, postgresNow, beginPostgres, func(context.Context, *sql.DB) {}
 	s.parameter = func(n int) string { return "$" + strconv.Itoa(n) }
 	s.updateJobs = updateByArrays
-	s.adapt = func(_ *sql.DB, on query.DBTX) query.DBTX { return on }
+	s.adapt = func(_ *sql.DB, on querier) querier { return on }
 }
 
 // pools holds the connection pools of one database. A pool for each use keeps one that waits, for a standby or for a lock, from
@@ -190,10 +188,9 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
-// selectNow is written by hand because SQLite has no such functions, and sqlc generates for both.
 const selectNow = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
 
-func postgresNow(ctx context.Context, db query.DBTX) (us int64, err error) {
+func postgresNow(ctx context.Context, db querier) (us int64, err error) {
 	err = db.QueryRowContext(ctx, selectNow).Scan(&us)
 	return us, err
 }

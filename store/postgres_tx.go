@@ -7,13 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // transaction is what runs the statements of a transaction, and its end. Rollback after Commit does nothing.
 type transaction interface {
-	query.DBTX
+	querier
 	Commit() error
 	Rollback() error
 }

@@ -8,14 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/store/query"
 	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestTransaction_OfWhichAStatementFailed: the server rolls it back at the commit, which must not pass for a success.
 func TestTransaction_OfWhichAStatementFailed(t *testing.T) {
 	s := open(t, migrated.Database(t), nil)
-	err := store.Transact(t.Context(), s, func(q query.DBTX) error {
+	err := store.Transact(t.Context(), s, func(q store.Querier) error {
 		if _, err := q.ExecContext(t.Context(), "SELECT 1/0"); err == nil {
 			t.Error("no error")
 		}
@@ -31,11 +30,11 @@ func TestTransaction_ReturnsItsConnection(t *testing.T) {
 	s := open(t, migrated.Database(t), nil)
 	refused := errors.New("refused")
 	for range 100 { // more than there are connections
-		if err := store.Transact(t.Context(), s, func(q query.DBTX) error { return refused }); !errors.Is(err, refused) {
+		if err := store.Transact(t.Context(), s, func(q store.Querier) error { return refused }); !errors.Is(err, refused) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		err := store.Transact(ctx, s, func(q query.DBTX) error {
+		err := store.Transact(ctx, s, func(q store.Querier) error {
 			cancel()
 			_, err := q.ExecContext(ctx, "SELECT 1")
 			return err
@@ -43,7 +42,7 @@ func TestTransaction_ReturnsItsConnection(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		err = store.Transact(t.Context(), s, func(q query.DBTX) error {
+		err = store.Transact(t.Context(), s, func(q store.Querier) error {
 			var within bool
 			if err := q.QueryRowContext(t.Context(), "SELECT now() < statement_timestamp()").Scan(&within); err != nil {
 				return err

@@ -19,7 +19,6 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 const (
@@ -60,7 +59,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 
 // speakSQLite sets how the store uses an SQLite database. It returns where the prepared statements of each connection pool are to be registered.
 func (s *Store) speakSQLite(c dispatch.Clock) map[*sql.DB]*statements {
-	s.now = func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }
+	s.now = func(context.Context, querier) (int64, error) { return micros(c.Now()), nil }
 	s.beginTx = func(ctx context.Context, db *sql.DB, o *sql.TxOptions) (transaction, int64, error) {
 		begun, err := db.BeginTx(ctx, o)
 		return begun, micros(c.Now()), err
@@ -68,7 +67,7 @@ func (s *Store) speakSQLite(c dispatch.Clock) map[*sql.DB]*statements {
 	s.parameter = func(int) string { return "?" } // the driver looks up each named parameter among all
 	s.updateJobs = updateByRows
 	prepared := map[*sql.DB]*statements{}
-	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return oneWriter{on, prepared[db]} }
+	s.adapt = func(db *sql.DB, on querier) querier { return oneWriter{on, prepared[db]} }
 	s.ready = func(ctx context.Context, db *sql.DB) { prepared[db].fill(ctx) }
 	return prepared
 }
@@ -178,7 +177,7 @@ func withFileName(file string, err error) error {
 // oneWriter runs queries on a database or on a transaction of one. It removes row locks, which SQLite does not have and one
 // writer does not need, and it uses prepared statements, since parsing takes longer than running.
 type oneWriter struct {
-	on       query.DBTX
+	on       querier
 	prepared *statements
 }
 

@@ -28,12 +28,12 @@ type Store struct {
 	look  *sql.DB // reads of visits
 	read  *sql.DB // clients' reads
 	ping  *sql.DB
-	locks *sql.DB                                          // waits for locks, and holds them; nil: there is no other process
-	now   func(context.Context, query.DBTX) (int64, error) // microseconds since 1970, by the clock of the database
+	locks *sql.DB                                       // waits for locks, and holds them; nil: there is no other process
+	now   func(context.Context, querier) (int64, error) // microseconds since 1970, by the clock of the database
 	// beginTx begins a transaction, and returns the time as now does.
 	beginTx func(context.Context, *sql.DB, *sql.TxOptions) (transaction, int64, error)
-	adapt   func(*sql.DB, query.DBTX) query.DBTX // adapts the queries, which run on the second argument, to this database
-	ready   func(context.Context, *sql.DB)       // called before each transaction
+	adapt   func(*sql.DB, querier) querier // adapts the queries, which run on the second argument, to this database
+	ready   func(context.Context, *sql.DB) // called before each transaction
 	close   func() error
 	pools   *pools // of PostgreSQL; nil: there are none
 
@@ -248,7 +248,7 @@ func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q
 }
 
 // tx returns the queries of db that run on a transaction, whose context is ctx, or on db itself.
-func (s *Store) tx(ctx context.Context, db *sql.DB, on query.DBTX) tx {
+func (s *Store) tx(ctx context.Context, db *sql.DB, on querier) tx {
 	adapted := s.tracedWithin(ctx, s.adapt(db, on))
 	return tx{query.New(adapted), adapted, s.parameter, s.updateJobs}
 }

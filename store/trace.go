@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"strings"
-
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // TraceFunc is called when a transaction or a statement begins, with its name. It returns a context for what belongs
@@ -17,7 +15,7 @@ type TraceFunc func(ctx context.Context, name string) (context.Context, func(err
 func (s *Store) Trace(begin TraceFunc) {
 	s.trace = begin
 	if now, beginTx := s.now, s.beginTx; begin != nil && s.remote { // elsewhere the time comes from no statement
-		s.now = func(ctx context.Context, on query.DBTX) (int64, error) {
+		s.now = func(ctx context.Context, on querier) (int64, error) {
 			_, end := begin(ctx, "Now")
 			us, err := now(ctx, on)
 			end(err)
@@ -42,12 +40,12 @@ func (s *Store) begin(ctx context.Context, op string) (context.Context, func(err
 
 // traced runs queries and reports them. That of a row, or of rows, ends before these are read.
 type traced struct {
-	query.DBTX
+	querier
 	trace TraceFunc
 }
 
 // tracedWithin returns queries that are reported as parts of a transaction, whose context is within.
-func (s *Store) tracedWithin(within context.Context, on query.DBTX) query.DBTX {
+func (s *Store) tracedWithin(within context.Context, on querier) querier {
 	if s.trace == nil {
 		return on
 	}
@@ -55,7 +53,7 @@ func (s *Store) tracedWithin(within context.Context, on query.DBTX) query.DBTX {
 }
 
 // traced returns queries that are reported as parts of what the contexts of their calls belong to.
-func (s *Store) traced(on query.DBTX) query.DBTX {
+func (s *Store) traced(on querier) querier {
 	if s.trace == nil {
 		return on
 	}
@@ -64,28 +62,28 @@ func (s *Store) traced(on query.DBTX) query.DBTX {
 
 func (t traced) ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error) {
 	_, end := t.trace(ctx, nameOf(q))
-	result, err := t.DBTX.ExecContext(ctx, q, args...)
+	result, err := t.querier.ExecContext(ctx, q, args...)
 	end(err)
 	return result, err
 }
 
 func (t traced) PrepareContext(ctx context.Context, q string) (*sql.Stmt, error) {
 	_, end := t.trace(ctx, "Prepare "+nameOf(q))
-	prepared, err := t.DBTX.PrepareContext(ctx, q)
+	prepared, err := t.querier.PrepareContext(ctx, q)
 	end(err)
 	return prepared, err
 }
 
 func (t traced) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
 	_, end := t.trace(ctx, nameOf(q))
-	rows, err := t.DBTX.QueryContext(ctx, q, args...)
+	rows, err := t.querier.QueryContext(ctx, q, args...)
 	end(err)
 	return rows, err
 }
 
 func (t traced) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
 	_, end := t.trace(ctx, nameOf(q))
-	row := t.DBTX.QueryRowContext(ctx, q, args...)
+	row := t.querier.QueryRowContext(ctx, q, args...)
 	end(row.Err())
 	return row
 }
