@@ -142,7 +142,7 @@ func (c census) countHolds(ctx context.Context) error {
 	}, `
 		SELECT `+c.platformOf("id")+`, hold_attention, count(*)
 		FROM accounts
-		WHERE hold > 0 AND hold > $1
+		WHERE hold > 0 AND hold > CAST($1 AS BIGINT)
 		GROUP BY 1, 2`, c.now)
 }
 

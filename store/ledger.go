@@ -20,15 +20,24 @@ func withLedger(ctx context.Context, q *query.Queries, usage []dispatch.Usage, u
 }
 
 // highestCharge returns what an owner's runs at an account cost in the month of now, in the unit in which they cost most.
-func highestCharge(ctx context.Context, q tx, u dispatch.UserID, a dispatch.Account, now int64) (dispatch.Charge, error) {
-	c := dispatch.Charge{Month: at(now).Format("2006-01")}
-	rows, err := q.ListMonth(ctx, u, a, c.Month)
-	for _, r := range rows {
-		if costs := rounded(r.Costs); costs > c.Costs {
-			c.Costs, c.Unit = costs, r.Unit
+func highestCharge(
+	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, now int64,
+) (dispatch.Charge, error) {
+	highest := dispatch.Charge{Month: at(now).Format("2006-01")}
+	err := each(ctx, q, func(r row) error {
+		var c dispatch.Charge
+		err := r.Scan(&c.Unit, &c.Costs)
+		if c.Costs = rounded(c.Costs); c.Costs > highest.Costs {
+			highest.Unit, highest.Costs = c.Unit, c.Costs
 		}
-	}
-	return c, err
+		return err
+	}, `
+		SELECT unit, SUM(costs)
+		FROM ledger
+		WHERE owner = $1 AND account = $2 AND month = $3
+		GROUP BY unit
+		ORDER BY unit`, u, a, highest.Month)
+	return highest, err
 }
 
 // rounded returns a sum of costs without its rounding errors.

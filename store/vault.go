@@ -74,7 +74,7 @@ func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
 func endSignInHolds(ctx context.Context, q tx, u dispatch.UserID, now int64) error {
 	accounts, err := list(ctx, q, single[dispatch.Account], `
 		SELECT a.id FROM accounts a
-		WHERE a.hold_attention = 'sign_in_required' AND a.hold > $1
+		WHERE a.hold_attention = 'sign_in_required' AND a.hold > CAST($1 AS BIGINT)
 			AND a.id IN (SELECT c.account FROM owner_counts c WHERE c.owner = $2)`, now, u)
 	for _, a := range accounts {
 		if a.Identity() == string(u) {
