@@ -54,7 +54,7 @@ func withoutCatalogue(err error) error {
 		return errors.New("the catalogue has no such service. List them with: eodispatch services; run a process of a platform with --platform NAME")
 	}
 	if client.IsCode(err, "NOT_FOUND") {
-		return fmt.Errorf("this broker has no catalogue of services; it may be of an earlier version. Name a process of a platform instead: --platform NAME, see eodispatch platforms (%w)", err)
+		return fmt.Errorf("this broker has no catalogue of services. Name a process of a platform instead: --platform NAME, see eodispatch platforms (%w)", err)
 	}
 	return err
 }

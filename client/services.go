@@ -202,7 +202,7 @@ func (c *Client) SignIn(ctx context.Context) (SignIn, error) {
 	}
 	_, err := c.do(ctx, call{method: http.MethodGet, path: "/.well-known/oauth-protected-resource", open: true}, &found)
 	if err == nil && len(found.Servers) == 0 {
-		err = &Error{Code: NotABroker, Message: c.base + " does not name the identity provider of its users. The broker may be of an earlier version."}
+		err = &Error{Code: NotABroker, Message: c.base + " does not name the identity provider of its users."}
 	}
 	if err == nil && !c.isAt(found.Resource) {
 		err = &Error{Code: NotABroker, Message: fmt.Sprintf("the broker at %s says that its address is %q. Use that address if it is the right one.", c.base, found.Resource)}

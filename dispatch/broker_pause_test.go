@@ -155,44 +155,6 @@ func TestCancelTask_KeepsIt(t *testing.T) {
 	})
 }
 
-// A program of version 0.1.0, which knows no pauses, stores a paused job as due. It is not submitted, and waits for its task to be resumed.
-func TestPauseTask_DueJobIsNotSubmitted(t *testing.T) {
-	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
-		return dispatch.SubmitResult{}, failure(dispatch.Unavailable)
-	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
-		id := h.task(t, 2)
-		time.Sleep(time.Second)
-		if _, err := h.PauseTask(t.Context(), "ann", id); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour)
-		submits := p.submits.Load()
-		jobs, err := h.Store.TaskJobs(t.Context(), "ann", id, dispatch.Page{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range jobs {
-			j := r.Job
-			j.Due, j.Attention = r.Read, dispatch.NotTaken
-			if saved, err := h.Store.Save(t.Context(), []dispatch.Job{j}, j.Account); err != nil || len(saved) != 1 {
-				t.Fatalf("%v, %v", saved, err)
-			}
-		}
-		if err := h.Store.Hold(t.Context(), jobs[0].Account, 0, dispatch.None, ""); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Hour)
-		if paused, others := h.paused(t, id); paused != 2 || others != 0 || p.submits.Load() != submits {
-			t.Errorf("%d jobs are paused, %d are not, %d submitted meanwhile", paused, others, p.submits.Load()-submits)
-		}
-		jobs, err = h.Store.TaskJobs(t.Context(), "ann", id, dispatch.Page{})
-		if err != nil || !jobs[0].Due.Equal(dispatch.Never) || !jobs[1].Due.Equal(dispatch.Never) {
-			t.Errorf("%+v, %v", jobs, err)
-		}
-	})
-}
-
 // A withdrawn permission holds the account of a user all of whose jobs are paused.
 func TestPause_HoldsPausedJobs(t *testing.T) {
 	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {

@@ -224,7 +224,7 @@ type missingDocuments struct {
 // less than fetchGrace ago is left unchanged. A job whose document is not available gets an outcome to be saved.
 func (v *visit) ready(ctx context.Context, w *missingDocuments, l Line, n int) ([]Job, error) {
 	p, can := v.backend.Platform.(Preparer)
-	jobs, err := v.unpausedReady(ctx, l, n)
+	jobs, err := v.broker.Store.Ready(ctx, v.account, l, n)
 	if err != nil || !can {
 		return jobs, err
 	}
@@ -232,39 +232,13 @@ func (v *visit) ready(ctx context.Context, w *missingDocuments, l Line, n int) (
 	if err != nil || len(good) == len(jobs) {
 		return good, err
 	}
-	more, err := v.unpausedReady(ctx, l, agendaSize)
+	more, err := v.broker.Store.Ready(ctx, v.account, l, agendaSize)
 	if err != nil || len(more) <= len(jobs) {
 		return good, err
 	}
 	others, err := v.withDocuments(ctx, p, w, more[len(jobs):])
 	good = append(good, others...)
 	return good[:min(n, len(good))], err
-}
-
-// unpausedReady returns the first n due jobs of a line. Version 0.1.0, which may run beside this one, knows no pauses: a job that it stored as
-// waiting is due although its task is paused. It is saved as not due, and not returned.
-func (v *visit) unpausedReady(ctx context.Context, l Line, n int) ([]Job, error) {
-	jobs, err := v.broker.Store.Ready(ctx, v.account, l, n)
-	isPaused := func(j Job) bool { return j.Paused }
-	if err != nil || !slices.ContainsFunc(jobs, isPaused) {
-		return jobs, err
-	}
-	if jobs, err = v.broker.Store.Ready(ctx, v.account, l, agendaSize); err != nil {
-		return nil, err
-	}
-	was, paused := byID(jobs), []Job{}
-	for _, j := range jobs {
-		if j.Paused {
-			j.Updated = v.now()
-			paused = append(paused, j.idlePaused())
-		}
-	}
-	saved, err := v.broker.Store.Save(ctx, paused)
-	for _, j := range saved {
-		v.broker.notifySaved(ctx, was[j.ID], j, nil)
-	}
-	jobs = slices.DeleteFunc(jobs, isPaused)
-	return jobs[:min(n, len(jobs))], err
 }
 
 func (v *visit) withDocuments(ctx context.Context, p Preparer, w *missingDocuments, jobs []Job) (good []Job, err error) {

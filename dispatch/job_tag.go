@@ -17,7 +17,7 @@ const maxNonces = 32
 // that a tag is never used twice, even if job ids are assigned again after the database was restored from a backup.
 type Nonces string
 
-// of returns the random part of an attempt; "" for an attempt of an earlier version, which used none.
+// of returns the random part of an attempt; "" if it is not known any more.
 func (n Nonces) of(attempt int) string {
 	prefix := strconv.Itoa(attempt) + ":"
 	for part := range strings.FieldsSeq(string(n)) {
@@ -38,14 +38,9 @@ func (n Nonces) with(attempt int, nonce string) Nonces {
 func newNonce(Job) string { return strings.ToLower(rand.Text()[:8]) }
 
 // Tag returns the text that marks this attempt at the platform, so that it can be recognized in a listing. The installation is a short text
-// of letters and digits that no other broker has, so that two brokers that share an account do not touch each other's jobs. An attempt
-// without a random part, made by an earlier version, has a tag without one.
+// of letters and digits that no other broker has, so that two brokers that share an account do not touch each other's jobs.
 func (j Job) Tag(installation string) string {
-	tag := fmt.Sprintf("%s.%d.%d", installation, j.ID, j.Attempt)
-	if nonce := j.Nonces.of(j.Attempt); nonce != "" {
-		tag += "." + nonce
-	}
-	return tag
+	return fmt.Sprintf("%s.%d.%d.%s", installation, j.ID, j.Attempt, j.Nonces.of(j.Attempt))
 }
 
 // tag is a parsed [Job.Tag].
@@ -62,7 +57,7 @@ func parseTag(installation, text string) (t tag, ok bool) {
 		return t, false
 	}
 	parts := strings.Split(own, ".")
-	if len(parts) < 2 || len(parts) > 3 {
+	if len(parts) != 3 || parts[2] == "" {
 		return t, false
 	}
 	id, err := strconv.ParseInt(parts[0], 10, 64)
@@ -72,9 +67,7 @@ func parseTag(installation, text string) (t tag, ok bool) {
 	if t.attempt, err = strconv.Atoi(parts[1]); err != nil {
 		return t, false
 	}
-	if t.job = JobID(id); len(parts) == 3 {
-		t.nonce = parts[2]
-	}
+	t.job, t.nonce = JobID(id), parts[2]
 	return t, true
 }
 
@@ -103,6 +96,6 @@ func (b *Broker) untagged(text []byte) []byte {
 	if b.Installation == "" || !bytes.Contains(text, []byte(" ["+b.Installation+".")) {
 		return text
 	}
-	tag := regexp.MustCompile(` \[` + regexp.QuoteMeta(b.Installation) + `\.[0-9]+\.[0-9]+(\.[0-9a-z]+)?\]`)
+	tag := regexp.MustCompile(` \[` + regexp.QuoteMeta(b.Installation) + `\.[0-9]+\.[0-9]+\.[0-9a-z]+\]`)
 	return tag.ReplaceAll(text, nil)
 }

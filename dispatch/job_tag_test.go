@@ -2,39 +2,23 @@ package dispatch
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 )
 
 func TestTag_MarksOneAttempt(t *testing.T) {
-	j := Job{ID: 7, Attempt: 4, Nonces: Nonces("").with(1, "aa").with(3, "cc").with(4, "dd")} // the second was made by an earlier version
+	j := Job{ID: 7, Attempt: 4, Nonces: Nonces("").with(1, "aa").with(3, "cc").with(4, "dd")} // that of the second is lost
 	if got := j.Tag("me"); got != "me.7.4.dd" {
 		t.Errorf("Tag = %s", got)
 	}
 	for tag, want := range map[string]bool{
-		"me.7.4.dd": true, "me.7.3.cc": true, "me.7.2": true, "me.7.1.aa": true,
-		"me.7.4": false, "me.7.4.cc": false, "me.7.2.aa": false, "me.7.5": false, "me.7.5.ee": false, "me.8.4.dd": false,
+		"me.7.4.dd": true, "me.7.3.cc": true, "me.7.1.aa": true,
+		"me.7.2": false, "me.7.2.": false, "me.7.4": false, "me.7.4.cc": false, "me.7.2.aa": false, "me.7.5": false, "me.7.5.ee": false, "me.8.4.dd": false,
 		"you.7.4.dd": false, "me.7": false, "me.7.4.dd.x": false, "me.x.4.dd": false, "me.7.x.dd": false, "": false,
 	} {
 		parsed, ours := parseTag("me", tag)
 		if got := ours && parsed.marks(j); got != want {
 			t.Errorf("%s: %v, want %v", tag, got, want)
 		}
-	}
-}
-
-// A replica of an earlier version works beside this one. It writes tags without a random part, and its attempts have none in
-// their row; and it reads the tags of this version by the numbers that they begin with.
-func TestTag_OfTheEarlierVersion(t *testing.T) {
-	j := Job{ID: 7, Attempt: 1, Nonces: Nonces("").with(1, "aa")}
-	var id JobID
-	var attempt int
-	if _, err := fmt.Sscanf(strings.TrimPrefix(j.Tag("me"), "me."), "%d.%d", &id, &attempt); err != nil || id != 7 || attempt != 1 {
-		t.Errorf("the earlier version reads %s as %d.%d, %v", j.Tag("me"), id, attempt, err)
-	}
-	j.Attempt = 2 // begun by the earlier version, which leaves Nonces as they are
-	if got := j.Tag("me"); got != "me.7.2" {
-		t.Errorf("the attempt of the earlier version has the tag %s", got)
 	}
 }
 

@@ -124,8 +124,8 @@ func (j Job) unmetered() Unmetered {
 }
 
 // applyMetering applies a read of the costs of a run that has ended: of the job itself, or of an attempt before a retry, whose costs count as spent.
-// It does not change the status, however the platform revises it. Costs that were booked before are not spent again: version 0.1.0 forgets them when
-// it retries a job, and keeps the planned read.
+// It does not change the status, however the platform revises it. Costs that were booked before are not spent
+// again: a retry has moved them to Spent.
 func applyMetering(j Job, o Outcome, now time.Time) Job {
 	i := slices.IndexFunc(j.Unmetered, func(u Unmetered) bool { return u.Ref == o.Ref })
 	if i < 0 {

@@ -33,16 +33,16 @@ func (s listedJobs) List(context.Context, Token, string) iter.Seq2[Listed, error
 }
 
 func TestListing_MeaningForEachJob(t *testing.T) {
-	one := Job{ID: 1, Attempt: 2, Epoch: 3, Phase: Creating}
+	one := Job{ID: 1, Attempt: 2, Epoch: 3, Phase: Creating, Nonces: Nonces("").with(1, "aa").with(2, "bb")}
 	two := Job{ID: 2, Attempt: 1, Epoch: 3, Phase: Creating}
-	six := Job{ID: 6, Attempt: 1, Epoch: 5, Phase: Started, Ref: Ref{ID: "f"}}
+	six := Job{ID: 6, Attempt: 1, Epoch: 5, Phase: Started, Ref: Ref{ID: "f"}, Nonces: Nonces("").with(1, "ff")}
 	half := 50.0
 	listed := []Listed{
 		{Ref: Ref{ID: "x"}, Tag: "not ours", Report: Report{Status: Running}},
-		{Ref: Ref{ID: "y"}, Tag: "other.1.2", Report: Report{Status: Running}},
-		{Ref: Ref{ID: "a"}, Tag: "me.1.1", Report: Report{Status: Accepted}},
-		{Ref: Ref{ID: "b"}, Tag: "me.1.2", Report: Report{Status: Accepted}},
-		{Ref: Ref{ID: "f"}, Tag: "me.6.1", Report: Report{Status: Running, Progress: &half}},
+		{Ref: Ref{ID: "y"}, Tag: "other.1.2.bb", Report: Report{Status: Running}},
+		{Ref: Ref{ID: "a"}, Tag: "me.1.1.aa", Report: Report{Status: Accepted}},
+		{Ref: Ref{ID: "b"}, Tag: "me.1.2.bb", Report: Report{Status: Accepted}},
+		{Ref: Ref{ID: "f"}, Tag: "me.6.1.ff", Report: Report{Status: Running, Progress: &half}},
 	}
 
 	whole := list(listedJobs{listed: listed}, one, two, six)
@@ -146,15 +146,15 @@ func list(p Platform, jobs ...Job) map[JobID][]Outcome {
 // TestListing_OrphansOfOneJobAreBounded: a hostile platform lists a job again and again, and names thousands of others by its tag. What
 // is kept of it is bounded: each would be a row to write, and those with a tag a request to cancel them.
 func TestListing_OrphansOfOneJobAreBounded(t *testing.T) {
-	one := Job{ID: 1, Attempt: 2, Epoch: 3, Phase: Creating}
-	six := Job{ID: 6, Attempt: 1, Epoch: 5, Phase: Started, Ref: Ref{ID: "f"}}
+	one := Job{ID: 1, Attempt: 2, Epoch: 3, Phase: Creating, Nonces: Nonces("").with(1, "aa").with(2, "bb")}
+	six := Job{ID: 6, Attempt: 1, Epoch: 5, Phase: Started, Ref: Ref{ID: "f"}, Nonces: Nonces("").with(1, "ff")}
 	var listed []Listed
 	for i := range 20_000 {
 		listed = append(listed,
 			Listed{Ref: Ref{ID: "f"}, Report: Report{Status: Running}},
-			Listed{Ref: Ref{ID: fmt.Sprint("s", i)}, Tag: "me.1.1", Report: Report{Status: Running}},
-			Listed{Ref: Ref{ID: fmt.Sprint("c", i)}, Tag: "me.1.2", Report: Report{Status: Running}},
-			Listed{Ref: Ref{ID: "b"}, Tag: "me.1.2", Report: Report{Status: Running}})
+			Listed{Ref: Ref{ID: fmt.Sprint("s", i)}, Tag: "me.1.1.aa", Report: Report{Status: Running}},
+			Listed{Ref: Ref{ID: fmt.Sprint("c", i)}, Tag: "me.1.2.bb", Report: Report{Status: Running}},
+			Listed{Ref: Ref{ID: "b"}, Tag: "me.1.2.bb", Report: Report{Status: Running}})
 	}
 	got := list(listedJobs{listed: listed}, one, six)
 	if len(got[6]) != 1 || len(got[1]) != listedOfJob {

@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// TestSQLite_FilesAreTheOwnersOnly, including files that an earlier version made readable for everybody.
+// TestSQLite_FilesAreTheOwnersOnly, including files that were readable for everybody.
 func TestSQLite_FilesAreTheOwnersOnly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "eodispatch.db")
 	for _, made := range []string{"new", "open to all"} {

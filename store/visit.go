@@ -150,8 +150,8 @@ func (s *Store) NoteServed(ctx context.Context, platforms []string) error {
 
 const longestWait = time.Hour
 
-// until returns the time from now until then, both in microseconds, and the longest wait if then is 0. It compares before it converts:
-// version 0.1.0 stores the last time of all, whose distance from now no [time.Duration] holds.
+// until returns the time from now until then, both in microseconds, and the longest wait if then is 0. It compares before it converts,
+// because no [time.Duration] holds the distance to the last time of all.
 func until(now, then int64) time.Duration {
 	if then == 0 || then-now >= longestWait.Microseconds() {
 		return longestWait

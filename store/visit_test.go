@@ -136,7 +136,7 @@ func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 	}
 }
 
-// Version 0.1.0 stores the time of paused jobs with an account. No [time.Duration] reaches that far.
+// TestUntil_IsBoundedForAllTimes: also for the time of paused jobs. No [time.Duration] reaches that far.
 func TestUntil_IsBoundedForAllTimes(t *testing.T) {
 	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC).UnixMicro()
 	for then, want := range map[int64]time.Duration{
