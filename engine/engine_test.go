@@ -14,7 +14,6 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
-	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
@@ -60,7 +59,7 @@ func TestEngine_OnSQLite(t *testing.T) {
 
 func TestEngine_OnPostgreSQL(t *testing.T) {
 	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
-		url := migrated.Database(t)
+		url := postgres.Database(t)
 		test(t, conformance.Cluster{
 			Slack: time.Minute,
 			Store: func() dispatch.Store { return open(t, url) },

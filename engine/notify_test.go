@@ -15,7 +15,6 @@ import (
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
-	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // process receives, on a channel, what other processes send. It is listening when process returns.
@@ -78,7 +77,7 @@ func collect(t *testing.T, heard <-chan engine.Notification, woken []dispatch.Ac
 }
 
 func TestPostgres_NotifiesOtherProcesses(t *testing.T) {
-	url := migrated.Database(t)
+	url := postgres.Database(t)
 	one, mine := process(t, url)
 	_, others := process(t, url)
 	_, thirds := process(t, url)
@@ -104,7 +103,7 @@ func TestPostgres_NotifiesOtherProcesses(t *testing.T) {
 
 // TestPostgres_NamesItsConnections as the store does, so that operators see in pg_stat_activity whose they are.
 func TestPostgres_NamesItsConnections(t *testing.T) {
-	url := migrated.Database(t)
+	url := postgres.Database(t)
 	process(t, url)
 	host, _ := os.Hostname()
 	postgres.Exec(t, url, fmt.Sprintf(`DO $$ BEGIN
@@ -115,7 +114,7 @@ func TestPostgres_NamesItsConnections(t *testing.T) {
 }
 
 func TestPostgres_ReconnectsAfterACut(t *testing.T) {
-	url := migrated.Database(t)
+	url := postgres.Database(t)
 	one, _ := process(t, url)
 	_, heard := process(t, url)
 	postgres.Exec(t, url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
@@ -137,7 +136,7 @@ func TestPostgres_ReconnectsAfterACut(t *testing.T) {
 // once, and the process polls every 2 seconds.
 func TestPostgres_PollsBehindAPooler(t *testing.T) {
 	t.Parallel()
-	proxy := postgres.NewProxy(t, migrated.Database(t))
+	proxy := postgres.NewProxy(t, postgres.Database(t))
 	proxy.DropNotifications(true)
 	var said lines
 	p := engine.NewPostgres(proxy.URL, slog.New(slog.NewTextHandler(&said, nil)))
@@ -164,7 +163,7 @@ func TestPostgres_PollsBehindAPooler(t *testing.T) {
 // TestPostgres_ReconnectsToASilentServer: the connections forward nothing any more, and are not closed. New ones are opened.
 func TestPostgres_ReconnectsToASilentServer(t *testing.T) {
 	t.Parallel()
-	url := migrated.Database(t)
+	url := postgres.Database(t)
 	proxy := postgres.NewProxy(t, url)
 	_, heard := process(t, proxy.URL)
 	one, _ := process(t, url)
@@ -188,7 +187,7 @@ func TestPostgres_ReconnectsToASilentServer(t *testing.T) {
 // TestPostgres_LogsARefusingServerOnce: a standby accepts connections, and refuses each notification.
 func TestPostgres_LogsARefusingServerOnce(t *testing.T) {
 	t.Parallel()
-	url := migrated.Database(t)
+	url := postgres.Database(t)
 	postgres.Exec(t, url, `CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS
 		$$BEGIN RAISE EXCEPTION 'cannot execute NOTIFY during recovery' USING ERRCODE = '25006'; END$$;
 		DO $$BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END$$`)
@@ -214,7 +213,7 @@ func TestPostgres_LogsARefusingServerOnce(t *testing.T) {
 
 // TestPostgres_IgnoresPoolSettings: they are for the store's pools, and the server would refuse them.
 func TestPostgres_IgnoresPoolSettings(t *testing.T) {
-	url := migrated.Database(t) + "&pool_max_conns=6&pool_max_conn_idle_time=1m&pool_ping_timeout=2s"
+	url := postgres.Database(t) + "&pool_max_conns=6&pool_max_conn_idle_time=1m&pool_ping_timeout=2s"
 	one, _ := process(t, url)
 	_, heard := process(t, url)
 	one.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}})
@@ -241,7 +240,7 @@ func (l *lines) String() string {
 
 // A wake in a process without room starts a visit in another, and one for an account that is visited there reaches the visit.
 func TestEngine_WakesOtherProcesses(t *testing.T) {
-	url := migrated.Database(t)
+	url := postgres.Database(t)
 	hints := func() engine.Notifier { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }
 	begun, woken, saved := make(chan dispatch.Lease, 10), make(chan dispatch.Account, 200), make(chan []dispatch.JobID, 200)
 	s := open(t, url)

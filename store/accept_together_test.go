@@ -8,7 +8,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // acceptances are calls of Accept on PostgreSQL for jobs of ann.
@@ -51,7 +51,7 @@ func (c *acceptances) accept(t *testing.T, ctx context.Context, k dispatch.Key, 
 // TestAcceptTogether_AllThatWait: jobs of one user that are submitted while one is being accepted are accepted in one transaction. Each of them within the quota,
 // with its own key, and unless its caller gives up before.
 func TestAcceptTogether_AllThatWait(t *testing.T) {
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	c := &acceptances{Store: open(t, dsn, nil), other: open(t, dsn, nil), dsn: dsn}
 	_, transactions := store.Count(c.Store)
 	var mu sync.Mutex

@@ -6,13 +6,12 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
-	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestCancelJobs_StatusChangesMeanwhile: a job that leaves the wanted status while the choice is read is not canceled. On SQLite no other process
 // can write in between.
 func TestCancelJobs_StatusChangesMeanwhile(t *testing.T) {
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	s := open(t, dsn, nil)
 	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
 	jobs := drafts(2)

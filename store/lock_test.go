@@ -10,12 +10,11 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
-	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestLock_ExcludesOtherProcesses, here other stores, from one name and from no other.
 func TestLock_ExcludesOtherProcesses(t *testing.T) {
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	first, second := open(t, dsn, nil), open(t, dsn, nil)
 	unlock, err := first.Lock(t.Context(), "a")
 	if err != nil {
@@ -61,7 +60,7 @@ func awaitWaiter(t *testing.T, dsn string) {
 
 // TestLock_EndsWithItsConnection: a process that ends releases its locks.
 func TestLock_EndsWithItsConnection(t *testing.T) {
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	first, second := open(t, dsn, nil), open(t, dsn, nil)
 	unlock, err := first.Lock(t.Context(), "a")
 	if err != nil {
@@ -79,7 +78,7 @@ func TestLock_EndsWithItsConnection(t *testing.T) {
 
 // TestLock_UnderLoad: of many callers one holds the lock, and renewals of leases are not delayed.
 func TestLock_UnderLoad(t *testing.T) {
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	stores := []interface {
 		Lock(context.Context, string) (func(), error)
 		ReserveSendTime(context.Context, dispatch.SendTimeRequest) (dispatch.SendTime, error)
@@ -119,7 +118,7 @@ func TestLock_OnSQLite(t *testing.T) {
 
 // TestLock_WithoutDatabase returns a temporary error.
 func TestLock_WithoutDatabase(t *testing.T) {
-	s := open(t, migrated.Database(t), nil)
+	s := open(t, postgres.Database(t), nil)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
-	"github.com/eodispatch/eodispatch/test/migrated"
 )
 
 // TestDeadlines_SilentServer: existing connections forward nothing any more, while new ones work. Every call returns within the
 // limit of a statement, even if its context has none, and soon all calls work again.
 func TestDeadlines_SilentServer(t *testing.T) {
-	proxy := postgres.NewProxy(t, migrated.Database(t))
+	proxy := postgres.NewProxy(t, postgres.Database(t))
 	s := open(t, proxy.URL, nil)
 	lease := leased(t, s)
 	useAll(t, s)
@@ -73,7 +72,7 @@ func TestDeadlines_SilentServer(t *testing.T) {
 // a transaction that has locked an account. Another process leases the account within 20 s.
 func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 	t.Parallel()
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	proxy := postgres.NewProxy(t, dsn)
 	gone, s := open(t, proxy.URL, nil), open(t, dsn, nil)
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err != nil {
@@ -104,7 +103,7 @@ func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 // it would do so after 15 s.
 func TestDeadlines_ResumedProcessSeesItsTransactionEnded(t *testing.T) {
 	t.Parallel()
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	s := open(t, dsn, nil)
 	err := store.InVisit(t.Context(), s, "p/shared", func() {
 		postgres.Exec(t, dsn, `DO $$ BEGIN FOR tries IN 1..300 LOOP
@@ -158,7 +157,7 @@ func useAll(t *testing.T, s *store.Store) {
 
 // TestDeadlines_ServerAcceptsButNeverAnswers: also when a store is opened, the connection is given up within connect_timeout.
 func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
-	proxy := postgres.NewProxy(t, migrated.Database(t))
+	proxy := postgres.NewProxy(t, postgres.Database(t))
 	proxy.Silence(true)
 	began := time.Now()
 	_, err := store.Open(context.Background(), proxy.URL+"&connect_timeout=1", nil)
@@ -170,7 +169,7 @@ func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
 // TestDeadlines_ForeignLockBlocksOnlyItsWaiters: somebody holds the lock of one user's quota. That user's submits wait; reads,
 // visits, other users' submits and Ping do not.
 func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	s, other := open(t, dsn, nil), open(t, dsn, nil)
 	lease := leased(t, s)
 	unlock, err := other.Lock(t.Context(), "jobs of ann")
@@ -203,7 +202,7 @@ func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 
 // TestPools_VisitsDoNotQueueBehindClients: four clients submit tasks of 1,000 jobs on one connection, while agendas are read.
 func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
-	s := open(t, migrated.Database(t)+"&pool_max_conns=1", nil)
+	s := open(t, postgres.Database(t)+"&pool_max_conns=1", nil)
 	leased(t, s)
 	var clients sync.WaitGroup
 	var tasks atomic.Int64
@@ -257,7 +256,7 @@ func acceptTask(t *testing.T, s *store.Store) bool {
 
 // TestPools_LeaveAReadOnlyServer: its connections are dropped, and new ones are opened.
 func TestPools_LeaveAReadOnlyServer(t *testing.T) {
-	dsn := migrated.Database(t)
+	dsn := postgres.Database(t)
 	proxy := postgres.NewProxy(t, dsn)
 	s := open(t, proxy.URL, nil)
 	useAll(t, s)

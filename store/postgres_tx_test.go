@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestTransaction_OfWhichAStatementFailed: the server rolls it back at the commit, which must not pass for a success.
 func TestTransaction_OfWhichAStatementFailed(t *testing.T) {
-	s := open(t, migrated.Database(t), nil)
+	s := open(t, postgres.Database(t), nil)
 	err := store.Transact(t.Context(), s, func(q store.Querier) error {
 		if _, err := q.ExecContext(t.Context(), "SELECT 1/0"); err == nil {
 			t.Error("no error")
@@ -27,7 +27,7 @@ func TestTransaction_OfWhichAStatementFailed(t *testing.T) {
 
 // TestTransaction_ReturnsItsConnection: a transaction that ends in any way leaves no connection that is taken or within a transaction.
 func TestTransaction_ReturnsItsConnection(t *testing.T) {
-	s := open(t, migrated.Database(t), nil)
+	s := open(t, postgres.Database(t), nil)
 	refused := errors.New("refused")
 	for range 100 { // more than there are connections
 		if err := store.Transact(t.Context(), s, func(q store.Querier) error { return refused }); !errors.Is(err, refused) {

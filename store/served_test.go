@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // instant is a platform that answers a submission with the result, and records the order of jobs. At some of them it stops
@@ -146,7 +146,7 @@ func TestTurns_UsersAreServedInTurn(t *testing.T) {
 		}})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		dsn := migrated.Database(t)
+		dsn := postgres.Database(t)
 		more := func() dispatch.Store { return open(t, dsn, nil) }
 		servesInTurn(t, conformance.Database{Open: more, Restart: more})
 	})

@@ -12,14 +12,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 type tracedPart struct{}
 
 // TestTrace_NamesTransactionsWithTheirStatements: of a transaction the names of its statements are told as parts of it, and what failed.
 func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
-	for dsn, more := range map[string][]string{"sqlite:" + filepath.Join(t.TempDir(), "d.db"): nil, migrated.Database(t): {"Accept/Now"}} {
+	for dsn, more := range map[string][]string{"sqlite:" + filepath.Join(t.TempDir(), "d.db"): nil, postgres.Database(t): {"Accept/Now"}} {
 		s := open(t, dsn, &clock{now: start})
 		var mu sync.Mutex
 		var told, failed []string

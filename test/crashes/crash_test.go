@@ -14,7 +14,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // crash is one sequence of crash points with the expected outcome. A minute lasts a second in the program, so 15 minutes of its
@@ -161,7 +161,7 @@ func TestCrashes(t *testing.T) {
 		if *full || i%9 == 0 {
 			t.Run("PostgreSQL/"+c.name, func(t *testing.T) {
 				t.Parallel()
-				c.play(t, migrated.Database(t))
+				c.play(t, postgres.Database(t))
 			})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // told is a receiver that keeps the ids of what it is told.
@@ -50,7 +50,7 @@ func (r *told) all() (ids, most int) {
 func TestCrashes_OfDeliveries(t *testing.T) {
 	for i, point := range []string{"settle before", "claim after", "claim before", "deliver before", "deliver sent", "deliver after", "settle after"} {
 		for name, database := range map[string]func(*testing.T) string{
-			"SQLite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") }, "PostgreSQL": func(t *testing.T) string { return migrated.Database(t) },
+			"SQLite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") }, "PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 		} {
 			if !*full && (i > 1 || (i == 0) != (name == "SQLite")) {
 				continue

@@ -15,7 +15,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // atRandom is a broker that is killed at random moments of its work, and its owner, who repeats requests until they are answered.
@@ -41,7 +41,7 @@ func kills() int {
 func onBoth(t *testing.T, test func(t *testing.T, dsn string)) {
 	for name, dsn := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "killed.db") },
-		"PostgreSQL": func(t *testing.T) string { return migrated.Database(t) },
+		"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

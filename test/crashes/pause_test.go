@@ -11,7 +11,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // taskOwner owns a task of three jobs at a platform that runs one at once, and sends its requests until a broker confirms them.
@@ -109,7 +109,7 @@ func (o *taskOwner) statuses() (counts map[dispatch.Status]int) {
 func TestPauseTask_OfAKilledBroker(t *testing.T) {
 	for name, dsn := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "pause.db") },
-		"PostgreSQL": func(t *testing.T) string { return migrated.Database(t) },
+		"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/test/migrated"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestSpread_Crashes kills the program while it moves the tiles of a task between two platforms and submits them. No tile is lost, and none runs twice at
@@ -20,7 +20,7 @@ import (
 func TestSpread_Crashes(t *testing.T) {
 	for name, dsn := range map[string]func(t *testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "spread.db") },
-		"PostgreSQL": func(t *testing.T) string { return migrated.Database(t) },
+		"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Template makes databases that start as copies of one. A copy takes a tenth of the time of the migrations that a new database needs.
+// Template makes databases that start as copies of one.
 type Template struct {
 	Prepare func(t testing.TB, url string) // called once, with an empty database; it leaves no connection open
 	once    sync.Once
