@@ -279,6 +279,36 @@ func ringOf(text string) (ring [][]float64, err error) {
 	return ring, nil
 }
 
+// sizes returns the sizes of a GeoJSON area and of the box around it, in a unit of their own; 0, 0 for what is no such
+// area or crosses the antimeridian.
+func sizes(area json.RawMessage) (inside, box float64) {
+	around, crosses, err := boxAround(area)
+	var b struct{ West, South, East, North float64 }
+	if err != nil || crosses || json.Unmarshal(around, &b) != nil {
+		return 0, 0
+	}
+	polygons, err := polygonsOf(area, 0)
+	if err != nil {
+		return 0, 0
+	}
+	width := math.Cos((b.South + b.North) / 2 * math.Pi / 180) // of a degree of longitude
+	for _, p := range polygons {
+		for i, ring := range p {
+			twice := 0.
+			for k, at := range ring {
+				next := ring[(k+1)%len(ring)]
+				twice += at[0]*next[1] - next[0]*at[1]
+			}
+			if part := width * math.Abs(twice) / 2; i == 0 {
+				inside += part
+			} else {
+				inside -= part // a hole
+			}
+		}
+	}
+	return inside, width * (b.East - b.West) * (b.North - b.South)
+}
+
 // boxAround returns the bounding box of a GeoJSON Polygon or MultiPolygon, as openEO writes it, unless the area crosses the antimeridian: openEO
 // defines no box across it.
 func boxAround(area json.RawMessage) (box json.RawMessage, crosses bool, err error) {

@@ -215,21 +215,37 @@ func (a *app) label(ctx context.Context, c *client.Client, t target, change clie
 }
 
 func (a *app) deleteCommand() *cobra.Command {
-	var everywhere bool
+	var everywhere, yes bool
 	command := &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
 		Short: "Cancel and delete jobs and tasks", Long: "Cancel and delete jobs and tasks. They disappear from the list. With --platform their copies at the platform are deleted " +
-			"too, with their results, once they have ended there.\n\n" + idHelp,
+			"too, with their results, once they have ended there. At a terminal you are asked before a task is deleted with " +
+			"all its jobs.\n\n" + idHelp,
 		Example: "  eodispatch delete job-42 task-7\n  eodispatch delete task-7 --platform",
 		RunE: a.run(func(ctx context.Context, args []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			for _, arg := range args {
-				t, err := parse(ctx, c, arg)
-				if err != nil {
+			targets, tasks := make([]target, len(args)), []string(nil)
+			for i, arg := range args {
+				if targets[i], err = parse(ctx, c, arg); err != nil {
 					return err
 				}
+				if targets[i].task {
+					tasks = append(tasks, targets[i].String())
+				}
+			}
+			if len(tasks) > 0 && !yes {
+				question := "Delete " + strings.Join(tasks, ", ") + " with all jobs? Those that have not ended are canceled."
+				sure, err := a.confirm(ctx, question)
+				if err == nil && !sure {
+					a.hint("Nothing is deleted.")
+				}
+				if err != nil || !sure {
+					return err
+				}
+			}
+			for _, t := range targets {
 				if err := remover(c, t, everywhere)(ctx, t.id); err != nil {
 					return err
 				}
@@ -243,6 +259,7 @@ func (a *app) deleteCommand() *cobra.Command {
 			return nil
 		})}
 	command.Flags().BoolVar(&everywhere, "platform", false, "delete what was submitted at the platform too, with its results")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return command
 }
 

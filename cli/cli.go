@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-isatty"
@@ -34,6 +36,7 @@ const (
 
 // Console is the environment that commands run in.
 type Console struct {
+	In       io.Reader // questions are asked only if it and Err are a terminal. Optional
 	Out, Err io.Writer
 	Environ  []string
 	// Signals returns a context that is canceled by the first interrupt.
@@ -123,6 +126,27 @@ func (a *app) hint(format string, values ...any) {
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
+}
+
+// confirm asks a question at a terminal and reports whether the answer is yes. Elsewhere nobody can be asked, and it
+// reports true.
+func (a *app) confirm(ctx context.Context, question string) (bool, error) {
+	if !isTerminal(a.In) || !isTerminal(a.Err) {
+		return true, nil
+	}
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() { // a read of a terminal does not end with ctx
+		line, _ := bufio.NewReader(a.In).ReadString('\n') // at the end of the input the answer is no
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), nil
+	case <-ctx.Done():
+		fmt.Fprintln(a.Err)
+		return false, ctx.Err()
+	}
 }
 
 // print writes v as JSON in one line.

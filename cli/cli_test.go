@@ -203,6 +203,40 @@ func TestRequest_SplitsTime(t *testing.T) {
 	}
 }
 
+// Who gives other shapes to a service that takes boxes is told how much more is processed.
+func TestRequest_SaysThatBoxesAreSent(t *testing.T) {
+	triangle := `{"type":"Polygon","coordinates":[[[4,50],[5,50],[4,51],[4,50]]]}`
+	square := `{"type":"Polygon","coordinates":[[[5,50],[6,50],[6,51],[5,51],[5,50]]]}`
+	hole := `{"type":"Polygon","coordinates":[[[6,50],[7,50],[7,51],[6,51],[6,50]],[[6,50],[6.5,50],[6.5,50.5],[6,50]]]}`
+	tiles := func(all ...string) string {
+		return `{"type":"GeometryCollection","geometries":[` + strings.Join(all, ",") + `]}`
+	}
+	for _, c := range []struct{ kind, area, grid, tiles, says string }{
+		{"bounding-box", "4,50,7,51", "h3-5", tiles(triangle, square),
+			"in place of 1 of 2 areas the boxes around them are sent, so that 33 % more"},
+		{"bounding-box", "4,50,7,51", "h3-5", tiles(hole), "a box: the one around the area is sent, which is 14 % larger"},
+		{"bounding-box", triangle, "", "", "which is 100 % larger"},
+		{"bounding-box", "4,50,7,51", "20x20km", tiles(square), ""},
+		{"bounding-box", square, "", "", ""},
+		{"polygon", "4,50,7,51", "h3-5", tiles(triangle, square), ""},
+		{"polygon", triangle, "", "", ""},
+	} {
+		environ := stub(t, map[string]string{"POST /tiles": c.tiles,
+			"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"` + c.kind + `"}]}`})
+		if c.area[0] == '{' {
+			c.area = write(t, filepath.Join(t.TempDir(), "area.geojson"), c.area)
+		}
+		args := []string{"request", "s", "--area", c.area}
+		if c.grid != "" {
+			args = append(args, "--grid", c.grid)
+		}
+		printed, err := execute(t, environ, args...)
+		if err != nil || !strings.Contains(printed, c.says) || strings.Contains(printed, "where takes") != (c.says != "") {
+			t.Errorf("%+v: %v\n%s", c, err, printed)
+		}
+	}
+}
+
 // A day, a month or a year is a time span, except for a service that takes a time.
 func TestRequest_TakesADayForATimeSpan(t *testing.T) {
 	environ := stub(t, map[string]string{

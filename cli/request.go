@@ -472,6 +472,7 @@ func (r *request) fillArea(ctx context.Context, f found, values map[string]json.
 		return usage("--area: %w", err)
 	}
 	for _, name := range names {
+		r.hintBoxes(f, name, []json.RawMessage{area})
 		if values[name] = area; typeIn(f, name) == "bounding-box" {
 			box, crosses, err := boxAround(area)
 			switch {
@@ -509,6 +510,7 @@ func (r *request) split(ctx context.Context, c *client.Client, f found, values m
 			}
 			err = r.fillArea(ctx, f, values)
 		}
+		r.hintBoxes(f, d.Name, d.Values)
 		return d, err
 	}
 	if r.area == "" {
@@ -523,7 +525,32 @@ func (r *request) split(ctx context.Context, c *client.Client, f found, values m
 		err = errors.New("the area has no tiles")
 	}
 	d.Values, d.Names = tiles.Geometries, tiles.IDs
+	r.hintBoxes(f, d.Name, d.Values)
 	return d, err
+}
+
+// hintBoxes says how much is added to areas for a parameter that takes boxes alone, which are sent in place of other
+// shapes.
+func (r *request) hintBoxes(f found, name string, areas []json.RawMessage) {
+	if typeIn(f, name) != "bounding-box" {
+		return
+	}
+	changed, own, sent := 0, 0., 0.
+	for _, area := range areas {
+		inside, box := sizes(area)
+		if own, sent = own+inside, sent+box; box > 1.01*inside {
+			changed++
+		}
+	}
+	switch more := math.Round(100 * (sent/own - 1)); {
+	case changed == 0 || own == 0:
+	case len(areas) == 1:
+		r.hint("%s takes a box: the one around the area is sent, which is %.0f %% larger.", name, more)
+	default:
+		r.hint("%s takes boxes: in place of %d of %d areas the boxes around them are sent, so that %.0f %% more is "+
+			"processed and neighbours may overlap. The cells of grids such as 20x20km are boxes.",
+			name, changed, len(areas), more)
+	}
 }
 
 const mostName = 100 // characters of the name of a value

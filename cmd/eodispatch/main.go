@@ -86,7 +86,8 @@ The same program is the broker, and the command line for its users.`,
 	root.SetVersionTemplate(versionLine() + "\n")
 	root.AddGroup(cli.Groups...)
 	root.AddGroup(&cobra.Group{ID: "broker", Title: "Run a broker:"})
-	root.AddCommand(cli.Commands(cli.Console{Out: c.out, Err: c.err, Environ: c.environ, Signals: c.signals, Transport: newTrusting(), Outlines: outlines}, ownVersion())...)
+	root.AddCommand(cli.Commands(cli.Console{In: os.Stdin, Out: c.out, Err: c.err, Environ: c.environ, Signals: c.signals,
+		Transport: newTrusting(), Outlines: outlines}, ownVersion())...)
 	for _, command := range []*cobra.Command{serveCommandLine(c), doctorCommandLine(c), demoCommandLine(c), vaultCommandLine(c), restoredCommandLine(c), healthCommandLine(c),
 		migrateCommandLine(c), backupCommandLine(c), purgeCommandLine(c), exportCommandLine(c), forgetCommandLine(c), importCommandLine(c), operatorCommandLine(c)} {
 		command.GroupID = "broker"

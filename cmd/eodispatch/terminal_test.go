@@ -118,6 +118,22 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 		t.Errorf("the last line is %q", last)
 	}
 	u.refused(cli.ExitCanceled, "task-1 was canceled", "wait", "task-1")
+
+	for _, answer := range []struct {
+		keys    string
+		code    int
+		deleted bool
+	}{{"n\r", exitDone, false}, {"\r", exitDone, false}, {"\x03", cli.ExitInterrupted, false}, {"Y\r", exitDone, true}} {
+		asked := u.inTerminal("delete", "task-1")
+		asked.await(t, "Delete task-1 with all jobs?")
+		asked.types(t, answer.keys)
+		code := asked.ends(t)
+		deleted := strings.Contains(asked.plainText(), "task-1 is deleted")
+		if code != answer.code || deleted != answer.deleted {
+			t.Errorf("answered %q: exit %d, deleted %t", answer.keys, code, deleted)
+		}
+	}
+	u.refused(exitFailed, "no such", "show", "task-1")
 }
 
 // TestUsers_WaitWithALimit distinguishes a job that runs from one that failed.
