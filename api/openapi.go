@@ -154,7 +154,8 @@ func (a *api) taskRoutes() {
 		Summary: "Cancel and delete a task and its jobs",
 		Description: "Removes the task and its jobs from the lists. Jobs that wait are not submitted; jobs that run are canceled on their platform. " +
 			"A job that is being submitted is canceled as soon as it is known whether the platform accepted it.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam, platformParam}, Responses: withNull(a.errors(401, 404, 422, 503))}, a.deleteTask)
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam, platformParam},
+		Responses: withNull(a.errors(401, 404, 422, 429, 503))}, a.deleteTask)
 	register(a, huma.Operation{OperationID: "annotate_upscale_task",
 		Method: http.MethodPatch, Path: "/upscale_tasks/{task_id}", Tags: taskTags,
 		Summary: "Change the labels and the note of a task", Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, and nothing of the jobs of the task.",
@@ -165,18 +166,21 @@ func (a *api) taskRoutes() {
 		Description: "Jobs that wait are not submitted; jobs that run are canceled on their platform; jobs that have ended stay as they are. " +
 			"The task and its jobs stay in the lists, and a pause of the task ends. With a body only the jobs that it chooses are canceled, and a pause goes on. " +
 			"Repeating the request has no further effect.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 408, 413, 415, 422, 503)}, a.jobsChange(taskBroker.CancelTask))
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam},
+		Responses: a.errors(401, 404, 408, 413, 415, 422, 429, 503)}, a.jobsChange(taskBroker.CancelTask))
 	register(a, huma.Operation{OperationID: "pause_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/pause", Tags: taskTags,
 		Summary: "Pause a task",
 		Description: "Jobs that wait are not submitted until the task is resumed, and get the attention paused. Jobs that were submitted go on. " +
 			"Paused jobs count for your limit of unfinished jobs. Repeating the request has no further effect. If all jobs have ended the response is 409.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 409, 422, 503)}, a.taskChange(taskBroker.PauseTask))
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam},
+		Responses: a.errors(401, 404, 409, 422, 429, 503)}, a.taskChange(taskBroker.PauseTask))
 	register(a, huma.Operation{OperationID: "resume_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/resume", Tags: taskTags,
 		Summary: "Resume a paused task", Description: "Jobs that wait are submitted as the platform's limits allow; a trial is over. A task that is not paused is not changed, except that a body sets its budget. " +
 			"Without room in the budget for another job the response is 409: resume the task with a higher budget, with one in the platform's unit, such as {\"budget\": {\"amount\": 8, \"unit\": \"credits\"}}, or with {\"budget\": null} to end it.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 408, 409, 413, 415, 422, 503)}, a.resumeTask)
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam},
+		Responses: a.errors(401, 403, 404, 408, 409, 413, 415, 422, 429, 503)}, a.resumeTask)
 	register(a, huma.Operation{OperationID: "retry_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: taskTags,
 		Summary: "Retry the failed jobs of a task",

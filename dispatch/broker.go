@@ -67,6 +67,7 @@ type Broker struct {
 	syncs     callLimits // synchronous runs, by platform
 	ownSyncs  callLimits // likewise of each user, by platform/user
 	transfer  callLimits // files that are passed on, of each user
+	changes   callLimits // changes of tasks, of each user
 	pinned    pinnedDocuments
 	results   keptCollections
 	backlog   backlog

@@ -247,6 +247,13 @@ func (s *callLimits) acquire(ctx context.Context, name string, n int) (release f
 	}
 }
 
+// awaited reports whether more than one call with the name is under way or waits.
+func (s *callLimits) awaited(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byName[name] != nil && s.byName[name].uses > 1
+}
+
 func (s *callLimits) use(name string, n int) *callLimit {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -125,8 +125,14 @@ func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID, budget *Bu
 	return b.changedTask(ctx, u, id, err)
 }
 
-// changeTask changes a task for its owner, and signals everyone who waits for its changes.
-func (b *Broker) changeTask(ctx context.Context, u UserID, id TaskID, action string, change func() (Account, error)) error {
+// changeTask changes a task for its owner in the user's turn, and signals everyone who waits for its changes.
+func (b *Broker) changeTask(ctx context.Context, u UserID, id TaskID, action string,
+	change func() (Account, error)) error {
+	release, err := b.takeChangeTurn(ctx, u)
+	if err != nil {
+		return err
+	}
+	defer release()
 	a, err := change()
 	if err == nil {
 		b.audit(ctx, action, u, Job{Task: id, Account: a}, 0)
@@ -135,6 +141,30 @@ func (b *Broker) changeTask(ctx context.Context, u UserID, id TaskID, action str
 		b.notifyUser(u)
 	}
 	return err
+}
+
+// While other changes of a user wait, each is followed by a rest of changeRest times its duration, at most mostRest.
+const (
+	changeRest = 2
+	mostRest   = 5 * time.Second
+)
+
+// takeChangeTurn waits until the broker changes no other task for the user. A change writes all jobs of a task, and on SQLite
+// nobody else writes meanwhile: a user who changes several large tasks at once would keep the database busy.
+func (b *Broker) takeChangeTurn(ctx context.Context, u UserID) (release func(), err error) {
+	end, err := b.changes.acquire(ctx, string(u), 1)
+	if err != nil {
+		return nil, &Error{Kind: LimitReached, Op: "dispatch.changeTask", RetryAfter: enterWithin,
+			Text: "Other tasks of yours are being changed. Try again in a few seconds."}
+	}
+	began := time.Now()
+	return func() {
+		if !b.changes.awaited(string(u)) {
+			end()
+			return
+		}
+		time.AfterFunc(min(changeRest*time.Since(began), mostRest), end)
+	}, nil
 }
 
 // changedTask returns a task after a change that returned err.
@@ -151,6 +181,11 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID, c Choice) (
 	if err != nil {
 		return TaskRecord{}, err
 	}
+	release, err := b.takeChangeTurn(ctx, u)
+	if err != nil {
+		return TaskRecord{}, err
+	}
+	defer release()
 	a, n, err := b.Store.RetryTask(ctx, u, id, c, within...)
 	if err != nil {
 		return TaskRecord{}, err

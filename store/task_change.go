@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	changedAtOnce = 200                    // jobs of a task that its change begins with
-	rangeWithin   = 100 * time.Millisecond // how long a transaction of a change should take
-	fewestAtOnce  = 20                     // jobs of a transaction, however long it takes
-	mostAtOnce    = 2000                   // likewise, however short
+	changedAtOnce = 200                   // jobs of a task that its change begins with
+	rangeWithin   = 25 * time.Millisecond // how long a transaction of a change should take
+	fewestAtOnce  = 20                    // jobs of a transaction, however long it takes
+	mostAtOnce    = 2000                  // likewise, however short
 )
 
 // What changes of tasks do with their jobs.
