@@ -45,7 +45,8 @@ func readBody(ctx context.Context, resp *http.Response, limit int64) ([]byte, er
 // unpacked returns the uncompressed body. This package requests gzip itself, so that the compressed size is bounded
 // too: members of gzip may be empty.
 func unpacked(resp *http.Response, sent io.Reader) io.Reader {
-	if coding := strings.ToLower(resp.Header.Get("Content-Encoding")); coding != "gzip" && coding != "x-gzip" { // the same (RFC 9110, 8.4.1.3)
+	// the same (RFC 9110, 8.4.1.3)
+	if coding := strings.ToLower(resp.Header.Get("Content-Encoding")); coding != "gzip" && coding != "x-gzip" {
 		return sent
 	}
 	resp.Header.Del("Content-Encoding")

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	firstPause   = 5 * time.Second        // after a failure; a thousand jobs with one bad address cause one request in this time
+	// after a failure; a thousand jobs with one bad address cause one request in this time
+	firstPause   = 5 * time.Second
 	refusalPause = time.Minute            // maximum pause after a faulty response, whose author may correct it soon
 	staleLife    = 24 * time.Hour         // how long a value is used while its source does not respond
 	staleRetry   = 30 * time.Second       // before a source that did not respond is asked again
@@ -33,9 +34,9 @@ type CacheConfig[T any] struct {
 }
 
 // Cache stores the responses of servers by key. Callers that miss the same key at once share one request. In the last
-// quarter of its life a value that is used is renewed, for which no caller waits. After a failure there is a pause, which
-// doubles with each further failure. A value that is no longer fresh is used while its source does not respond, for a day
-// at most. The number of entries and their bytes are bounded.
+// quarter of its life a value that is used is renewed, for which no caller waits. After a failure there is a pause,
+// which doubles with each further failure. A value that is no longer fresh is used while its source does not respond,
+// for a day at most. The number of entries and their bytes are bounded.
 type Cache[T any] struct {
 	CacheConfig[T]
 	requests singleflight.Group
@@ -78,11 +79,13 @@ func (c *Cache[T]) Get(ctx context.Context, key string, ask func(ctx context.Con
 }
 
 // Refresh is Get, but waits for the request even if there is an older value.
-func (c *Cache[T]) Refresh(ctx context.Context, key string, ask func(ctx context.Context, last T) (T, error)) (T, error) {
+func (c *Cache[T]) Refresh(ctx context.Context, key string,
+	ask func(ctx context.Context, last T) (T, error)) (T, error) {
 	return c.get(ctx, key, ask, true)
 }
 
-func (c *Cache[T]) get(ctx context.Context, key string, ask func(context.Context, T) (T, error), patient bool) (T, error) {
+func (c *Cache[T]) get(ctx context.Context, key string, ask func(context.Context, T) (T, error),
+	patient bool) (T, error) {
 	item := c.item(key)
 	if c.Now().Before(item.until) {
 		if c.ages(item) {
@@ -104,7 +107,8 @@ func (c *Cache[T]) get(ctx context.Context, key string, ask func(context.Context
 	case <-late:
 		return item.value, nil
 	case <-ctx.Done():
-		return item.value, &dispatch.Error{Kind: dispatch.Unavailable, Op: "upstream.Cache", Text: "The server did not respond in time.", Err: ctx.Err()}
+		return item.value, &dispatch.Error{Kind: dispatch.Unavailable, Op: "upstream.Cache",
+			Text: "The server did not respond in time.", Err: ctx.Err()}
 	}
 }
 
@@ -116,7 +120,8 @@ func (c *Cache[T]) Want(ctx context.Context, key string, ask func(ctx context.Co
 }
 
 // begin begins a request, or joins the one that is under way.
-func (c *Cache[T]) begin(ctx context.Context, key string, ask func(context.Context, T) (T, error)) <-chan singleflight.Result {
+func (c *Cache[T]) begin(ctx context.Context, key string,
+	ask func(context.Context, T) (T, error)) <-chan singleflight.Result {
 	return c.requests.DoChan(key, func() (any, error) { return c.request(context.WithoutCancel(ctx), key, ask), nil })
 }
 
@@ -140,7 +145,8 @@ func (c *Cache[T]) request(ctx context.Context, key string, ask func(context.Con
 func recoverAsError[T any](ctx context.Context, last T, ask func(context.Context, T) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &dispatch.Error{Kind: dispatch.Internal, Op: "upstream.Cache", Err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+			err = &dispatch.Error{Kind: dispatch.Internal, Op: "upstream.Cache",
+				Err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
 		}
 	}()
 	return ask(ctx, last)
@@ -264,7 +270,9 @@ func (i cached[T]) outranks(other cached[T]) bool {
 	return i.used > other.used
 }
 
-// NotAnswered reports whether an error means that a source did not respond, which says nothing about what it would respond.
+// NotAnswered reports whether an error means that a source did not respond, which says nothing about what it would
+// respond.
 func NotAnswered(err error) bool {
-	return dispatch.Is(err, dispatch.Unavailable) || dispatch.Is(err, dispatch.Busy) || dispatch.Is(err, dispatch.DocumentUnreachable)
+	return dispatch.Is(err, dispatch.Unavailable) || dispatch.Is(err, dispatch.Busy) ||
+		dispatch.Is(err, dispatch.DocumentUnreachable)
 }

@@ -72,32 +72,34 @@ func TestCache_PausesGrow(t *testing.T) {
 		{kind(dispatch.Unavailable), 10 * time.Minute, []time.Duration{5, 10, 20, 40, 80, 160, 320, 600, 600}},
 		{kind(dispatch.DocumentInvalid), 10 * time.Minute, []time.Duration{5, 10, 20, 40, 60, 60}},
 		{kind(dispatch.Unavailable), 0, []time.Duration{5, 5, 5}},
-		{&dispatch.Error{Kind: dispatch.Busy, RetryAfter: 30 * time.Second}, 10 * time.Minute, []time.Duration{30, 30, 30, 40}},
+		{&dispatch.Error{Kind: dispatch.Busy, RetryAfter: 30 * time.Second}, 10 * time.Minute,
+			[]time.Duration{30, 30, 30, 40}},
 	} {
-		inMemory(t, upstream.CacheConfig[string]{MaxPause: c.longest}, func(t *testing.T, cache *upstream.Cache[string]) {
-			s := &source{err: c.err}
-			get := func() { _, _ = cache.Get(t.Context(), "k", s.ask) }
-			for i, want := range c.want {
-				get()
-				if e := cache.Peek("k"); e.Err == nil || time.Until(e.Until) != want*time.Second {
-					t.Errorf("pause %d after %v is %v, not %vs", i, c.err, time.Until(e.Until), int(want))
+		inMemory(t, upstream.CacheConfig[string]{MaxPause: c.longest},
+			func(t *testing.T, cache *upstream.Cache[string]) {
+				s := &source{err: c.err}
+				get := func() { _, _ = cache.Get(t.Context(), "k", s.ask) }
+				for i, want := range c.want {
+					get()
+					if e := cache.Peek("k"); e.Err == nil || time.Until(e.Until) != want*time.Second {
+						t.Errorf("pause %d after %v is %v, not %vs", i, c.err, time.Until(e.Until), int(want))
+					}
+					time.Sleep(time.Until(cache.Peek("k").Until) - time.Millisecond)
+					get()
+					if n := s.asked.Load(); n != int32(i+1) {
+						t.Errorf("asked %d times before the end of pause %d", n, i)
+					}
+					time.Sleep(time.Millisecond)
 				}
-				time.Sleep(time.Until(cache.Peek("k").Until) - time.Millisecond)
+				s.err, s.value = nil, "v"
 				get()
-				if n := s.asked.Load(); n != int32(i+1) {
-					t.Errorf("asked %d times before the end of pause %d", n, i)
+				time.Sleep(time.Minute)
+				s.err = kind(dispatch.DocumentInvalid)
+				get()
+				if e := cache.Peek("k"); time.Until(e.Until) != 5*time.Second || e.Value != "" {
+					t.Errorf("after a success: %+v", e)
 				}
-				time.Sleep(time.Millisecond)
-			}
-			s.err, s.value = nil, "v"
-			get()
-			time.Sleep(time.Minute)
-			s.err = kind(dispatch.DocumentInvalid)
-			get()
-			if e := cache.Peek("k"); time.Until(e.Until) != 5*time.Second || e.Value != "" {
-				t.Errorf("after a success: %+v", e)
-			}
-		})
+			})
 	}
 }
 
@@ -111,7 +113,8 @@ func TestCache_ReturnsOldValues(t *testing.T) {
 			t.Helper()
 			begin := time.Now()
 			v, err := get()
-			if v != value || value != "" && err != nil || value == "" && !dispatch.Is(err, k) || time.Since(begin) > within {
+			if v != value || value != "" && err != nil || value == "" && !dispatch.Is(err, k) ||
+				time.Since(begin) > within {
 				t.Errorf("%q, %v after %v", v, err, time.Since(begin))
 			}
 		}
@@ -226,17 +229,18 @@ func TestCache_IsBounded(t *testing.T) {
 // The most recently used values are kept, and always the one that was just requested.
 func TestCache_BoundsBytes(t *testing.T) {
 	const heavy = 20 << 20 // three of them fit into 64 MiB
-	inMemory(t, upstream.CacheConfig[string]{Size: func(string) int { return heavy }}, func(t *testing.T, c *upstream.Cache[string]) {
-		s := &source{value: "v"}
-		for _, key := range []string{"a", "b", "c", "a", "d"} {
-			if v, err := c.Get(t.Context(), key, s.ask); v != "v" || err != nil {
-				t.Fatal(v, err)
+	inMemory(t, upstream.CacheConfig[string]{Size: func(string) int { return heavy }},
+		func(t *testing.T, c *upstream.Cache[string]) {
+			s := &source{value: "v"}
+			for _, key := range []string{"a", "b", "c", "a", "d"} {
+				if v, err := c.Get(t.Context(), key, s.ask); v != "v" || err != nil {
+					t.Fatal(v, err)
+				}
 			}
-		}
-		for key, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
-			if kept := c.Peek(key).Value != ""; kept != want {
-				t.Errorf("%s is kept: %v", key, kept)
+			for key, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
+				if kept := c.Peek(key).Value != ""; kept != want {
+					t.Errorf("%s is kept: %v", key, kept)
+				}
 			}
-		}
-	})
+		})
 }

@@ -1,7 +1,8 @@
 // Package upstream sends HTTP requests to servers of others: platforms, identity providers, and hosts that users name.
 //
-// It is the only place that decides which servers may be contacted, which server receives a token, how large a response
-// may be, and which [dispatch.Kind] a failure has. It repeats a request that has an effect only if the server did certainly not process it.
+// It is the only place that decides which servers may be contacted, which server receives a token, how large a
+// response may be, and which [dispatch.Kind] a failure has. It repeats a request that has an effect only if the server
+// did certainly not process it.
 package upstream
 
 import (
@@ -35,8 +36,9 @@ type Config struct {
 	// Dial replaces how the default transport connects; addresses are not checked then. For tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Trace is called with each request before it is sent, to which it may add headers, and the name of the operation. It returns the context to
-	// send it with, and what is called with the header of the response, or the error. Optional.
+	// Trace is called with each request before it is sent, to which it may add headers, and the name of the operation.
+	// It returns the context to send it with, and what is called with the header of the response, or the error.
+	// Optional.
 	Trace func(ctx context.Context, op string, r *http.Request) (context.Context, func(*http.Response, error))
 
 	// Timeout bounds a call whose context has no deadline; default 30 s.
@@ -60,7 +62,8 @@ type Client struct {
 	trusted   network // for servers that the operator configured; other connections are guarded
 	untrusted network // for servers that users name: it shares no connections with the others, so all are guarded
 
-	trace func(context.Context, string, *http.Request) (context.Context, func(*http.Response, error)) // nil: nothing is traced
+	// nil: nothing is traced
+	trace func(context.Context, string, *http.Request) (context.Context, func(*http.Response, error))
 }
 
 // New returns a client.
@@ -110,9 +113,10 @@ type Call struct {
 	Origin string          // a URL of the server that the token is for
 	Header http.Header
 	Body   []byte
-	Effect bool  // the request may change something: a failure that does not tell whether it did is Uncertain
-	Blind  bool  // it cannot be found out later whether it did, so after a pause it is sent on a new connection
-	Limit  int64 // bytes of the response body; default, and maximum for an error response: see budget.AnswerBytes and AnswerError
+	Effect bool // the request may change something: a failure that does not tell whether it did is Uncertain
+	Blind  bool // it cannot be found out later whether it did, so after a pause it is sent on a new connection
+	// bytes of the response body; default, and maximum for an error response: see budget.AnswerBytes and AnswerError
+	Limit int64
 
 	Timeout time.Duration // if the context has no deadline; default Config.Timeout
 }
@@ -190,7 +194,8 @@ func (c *Client) bounded(ctx context.Context, timeout time.Duration) (context.Co
 func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	u, err := c.rules.parseConfigured(call.URL)
 	if err != nil {
-		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: call.Op, Text: "This address is not permitted: " + err.Error() + "."}
+		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: call.Op,
+			Text: "This address is not permitted: " + err.Error() + "."}
 	}
 	token := call.Token
 	if !SameOrigin(call.URL, call.Origin) {
@@ -246,9 +251,11 @@ var (
 	errSwitched = errors.New("HTTP 101")
 )
 
-// send sends one request of an operation. sent is false if it is certain that the server did not receive or process it. A response that
-// switches protocols is an error: its body would be the connection, and no deadline ends a read of that.
-func (c *Client) send(ctx context.Context, by exchange, op string, req *http.Request) (resp *http.Response, sent bool, err error) {
+// send sends one request of an operation. sent is false if it is certain that the server did not receive or process
+// it. A response that switches protocols is an error: its body would be the connection, and no deadline ends a read of
+// that.
+func (c *Client) send(ctx context.Context, by exchange, op string, req *http.Request) (
+	resp *http.Response, sent bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, fmt.Errorf("%w (%w)", errNotSent, context.Cause(ctx))
 	}
@@ -284,7 +291,8 @@ func (c *Client) send(ctx context.Context, by exchange, op string, req *http.Req
 // redirect returns the target of a redirect; nil if resp is none.
 func redirect(resp *http.Response, from *url.URL) *url.URL {
 	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		if next, err := from.Parse(resp.Header.Get("Location")); err == nil && resp.Header.Get("Location") != "" {
 			return next
 		}
@@ -314,11 +322,14 @@ func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) 
 		}
 		return a, err
 	case errors.Is(err, errTooLong):
-		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.BadUpstream), Op: call.Op, Text: "The server's response is too long.", Err: err}
+		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.BadUpstream), Op: call.Op,
+			Text: "The server's response is too long.", Err: err}
 	case errors.Is(err, errNoPlace):
-		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Busy), Op: call.Op, Text: "Too many large responses of the server are being read. Try again later.", Err: err}
+		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Busy), Op: call.Op,
+			Text: "Too many large responses of the server are being read. Try again later.", Err: err}
 	case err != nil:
-		return a, named(call.Server, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Unavailable), Op: call.Op, Text: textCutOff, Err: err})
+		return a, named(call.Server, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Unavailable), Op: call.Op,
+			Text: textCutOff, Err: err})
 	}
 	return a, nil
 }

@@ -88,10 +88,12 @@ func TestDo_KindsOfStatuses(t *testing.T) {
 	for _, c := range cases {
 		for _, effect := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d pause=%q effect=%t", c.status, c.pause, effect), func(t *testing.T) {
-				client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					return respond(r, c.status, `{"code":"X","message":"so it is"}`, "Retry-After", c.pause), nil
-				})})
-				a, err := client.Do(t.Context(), upstream.Call{Op: "test", Method: "POST", URL: "https://a.example/", Effect: effect})
+				client := upstream.New(upstream.Config{Transport: roundTrip(
+					func(r *http.Request) (*http.Response, error) {
+						return respond(r, c.status, `{"code":"X","message":"so it is"}`, "Retry-After", c.pause), nil
+					})})
+				a, err := client.Do(t.Context(), upstream.Call{Op: "test", Method: "POST", URL: "https://a.example/",
+					Effect: effect})
 				want := c.asked
 				if effect {
 					want = c.effect
@@ -123,9 +125,10 @@ func TestDo_RetryAfter(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.pause, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					return respond(r, 429, "", "Retry-After", c.pause, "Date", c.date), nil
-				})})
+				client := upstream.New(upstream.Config{Transport: roundTrip(
+					func(r *http.Request) (*http.Response, error) {
+						return respond(r, 429, "", "Retry-After", c.pause, "Date", c.date), nil
+					})})
 				_, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: "https://a.example/"})
 				if e := wantKind(t, err, dispatch.Busy); e.RetryAfter != c.want {
 					t.Errorf("got %v, want %v", e.RetryAfter, c.want)
@@ -254,7 +257,8 @@ func TestDo_SendsAnEffectOnce(t *testing.T) {
 	for name, client := range map[string]*upstream.Client{"own connections": keeping, "a transport": standard} {
 		for _, body := range []string{"", `{"a":1}`} {
 			posts.Store(0)
-			if _, err := client.Do(t.Context(), upstream.Call{Method: "POST", URL: s.URL + "/answered", Effect: true}); err != nil {
+			if _, err := client.Do(t.Context(), upstream.Call{Method: "POST", URL: s.URL + "/answered",
+				Effect: true}); err != nil {
 				t.Fatal(err)
 			}
 			_, err := client.Do(t.Context(), upstream.Call{Method: "POST", URL: s.URL, Body: []byte(body), Effect: true,
@@ -282,11 +286,13 @@ func TestDo_SendsATokenToItsOriginOnly(t *testing.T) {
 	}
 	for _, c := range cases {
 		var got *http.Request
-		client := upstream.New(upstream.Config{Development: true, UserAgent: "eodispatch/9", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			got = r
-			return respond(r, 200, ""), nil
-		})})
-		_, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: c.url, Token: canary, Origin: "https://api.example.org/openeo/1.2",
+		client := upstream.New(upstream.Config{Development: true, UserAgent: "eodispatch/9",
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				got = r
+				return respond(r, 200, ""), nil
+			})})
+		_, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: c.url, Token: canary,
+			Origin: "https://api.example.org/openeo/1.2",
 			Header: http.Header{"Authorization": {"Bearer other"}, "Cookie": {"a=b"}}})
 		if err != nil {
 			t.Fatal(err)
@@ -363,7 +369,8 @@ func TestDo_UnpacksGzipByAnyOfItsNames(t *testing.T) {
 		_ = z.Close()
 	})
 	for _, name := range []string{"gzip", "GZIP", "x-gzip", "X-Gzip"} {
-		if a, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL + "/" + name}); err != nil || string(a.Body) != "{}" {
+		if a, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL + "/" + name}); err != nil ||
+			string(a.Body) != "{}" {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 	}
@@ -416,11 +423,13 @@ func TestDo_Limits(t *testing.T) {
 			if c.path == "/slow" {
 				timeout = 100 * time.Millisecond
 			}
-			_, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL + c.path, Effect: c.effect, Limit: 1000, Timeout: timeout})
+			_, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL + c.path, Effect: c.effect,
+				Limit: 1000, Timeout: timeout})
 			wantKind(t, err, c.want)
 		})
 	}
-	if a, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL + "/fits", Limit: 1000}); err != nil || len(a.Body) != 1000 {
+	if a, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL + "/fits", Limit: 1000}); err != nil ||
+		len(a.Body) != 1000 {
 		t.Errorf("a body of the limit's length: got %v", err)
 	}
 }
@@ -480,7 +489,8 @@ func TestDo_RequiresHTTPS(t *testing.T) {
 	for raw, ok := range map[string]bool{
 		"https://a.example/": true, "http://10.0.0.5:8080/other": true, "https://idp.example.org/": true,
 		"http://a.example/": false, "http://10.0.0.5:9090/": false, "http://idp.example.org/": false,
-		"ftp://a.example/": false, "/relative": false, "https://u:p@a.example/": false, "https:///x": false, "\x7f": false, "": false,
+		"ftp://a.example/": false, "/relative": false, "https://u:p@a.example/": false, "https:///x": false,
+		"\x7f": false, "": false,
 	} {
 		_, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: raw})
 		if ok && err != nil {

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// maxRest is how long a connection of HTTP/1.1 may have been idle before a request with an effect is sent on it. Servers close
-	// idle connections without notice, the most impatient after 2 s, and then nobody knows whether a request on its way arrived.
+	// maxRest is how long a connection of HTTP/1.1 may have been idle before a request with an effect is sent on it.
+	// Servers close idle connections without notice, the most impatient after 2 s, and then nobody knows whether a
+	// request on its way arrived.
 	maxRest = 1500 * time.Millisecond
 	// idleTime is how long an idle connection of HTTP/2, or one that only reads, is kept.
 	idleTime = 90 * time.Second
@@ -27,8 +28,9 @@ const (
 	hastyFor = 10 * time.Minute
 )
 
-// connections sends requests with an effect on connections that it keeps. It repeats a request only if the server certainly did not process
-// it. An http.Transport over HTTP/2 also repeats one that the server reset with PROTOCOL_ERROR, which may have arrived.
+// connections sends requests with an effect on connections that it keeps. It repeats a request only if the server
+// certainly did not process it. An http.Transport over HTTP/2 also repeats one that the server reset with
+// PROTOCOL_ERROR, which may have arrived.
 type connections struct {
 	opener *http.Transport
 	hasty  sync.Map // when a server last closed an idle connection early, a time.Time by scheme and host
@@ -201,20 +203,24 @@ type resetError struct {
 
 func (resetError) Error() string { return "the stream was reset" }
 
-// closedByServer reports whether the error of an idle connection of HTTP/1.1 is that its server closed it. net/http does not export these errors.
+// closedByServer reports whether the error of an idle connection of HTTP/1.1 is that its server closed it. net/http
+// does not export these errors.
 func closedByServer(err error) bool {
-	return err.Error() == "http: server closed idle connection" || strings.HasPrefix(err.Error(), "readLoopPeekFailLocked: ")
+	return err.Error() == "http: server closed idle connection" ||
+		strings.HasPrefix(err.Error(), "readLoopPeekFailLocked: ")
 }
 
 const refusedStream = 7 // RFC 9113, section 7
 
-// unprocessed reports whether a server of HTTP/2 certainly did not process a request: it reset it as refused, or GOAWAY does not cover it.
+// unprocessed reports whether a server of HTTP/2 certainly did not process a request: it reset it as refused, or
+// GOAWAY does not cover it.
 func unprocessed(err error) bool {
 	if reset, ok := errors.AsType[resetError](err); ok {
 		return reset.Code == refusedStream
 	}
 	switch err.Error() { // net/http does not export these errors
-	case "http2: Transport received Server's graceful shutdown GOAWAY", "http2: client conn not usable", "http2: client conn could not be established":
+	case "http2: Transport received Server's graceful shutdown GOAWAY", "http2: client conn not usable",
+		"http2: client conn could not be established":
 		return true
 	}
 	return false

@@ -61,7 +61,8 @@ func (b *buffer) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// SetWriteDeadline does nothing: a write never waits. The pipe's own deadline, which TLS lets pass when it closes, would lose what is in the queue.
+// SetWriteDeadline does nothing: a write never waits. The pipe's own deadline, which TLS lets pass when it closes,
+// would lose what is in the queue.
 func (b *buffer) SetWriteDeadline(time.Time) error { return nil }
 
 func (b *buffer) SetDeadline(t time.Time) error { return b.SetReadDeadline(t) }
@@ -113,7 +114,8 @@ func (s single) Close() error   { return nil }
 // serveHTTP serves a connection by net/http over TLS, with the first of the protocols that the client knows.
 func serveHTTP(h http.HandlerFunc, protocols ...string) func(int, net.Conn) {
 	return func(_ int, c net.Conn) {
-		server := http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: protocols}}
+		server := http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate},
+			NextProtos: protocols}}
 		given := make(chan net.Conn, 1)
 		given <- c
 		close(given)
@@ -132,7 +134,8 @@ func TestConnections_Rest(t *testing.T) {
 		{"HTTP/1.1, short pause", "http/1.1", "", false, 1400 * time.Millisecond, 1},
 		{"HTTP/1.1, long pause", "http/1.1", "", false, 1600 * time.Millisecond, 2},
 		{"HTTP/1.1, the server keeps longer", "http/1.1", "max=100, timeout=60", true, 1400 * time.Millisecond, 1},
-		{"HTTP/1.1, the server keeps it for a second", "http/1.1", "timeout=1, max=100", false, 600 * time.Millisecond, 2},
+		{"HTTP/1.1, the server keeps it for a second", "http/1.1", "timeout=1, max=100", false,
+			600 * time.Millisecond, 2},
 		{"HTTP/1.1, the same, short pause", "http/1.1", "timeout=1", false, 400 * time.Millisecond, 1},
 		{"HTTP/1.1, the server keeps none", "http/1.1", "Timeout=0", false, 0, 2},
 		{"HTTP/2, long pause", "h2", "", false, time.Minute, 1},
@@ -150,7 +153,8 @@ func TestConnections_Rest(t *testing.T) {
 				}, c.protocol)}
 				client := p.client()
 				for range 2 {
-					_, err := client.Do(t.Context(), Call{Method: "POST", URL: "https://example.com/", Body: []byte("{}"), Effect: true, Blind: c.blind})
+					_, err := client.Do(t.Context(), Call{Method: "POST", URL: "https://example.com/",
+						Body: []byte("{}"), Effect: true, Blind: c.blind})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -177,7 +181,8 @@ func TestConnections_HastyServer(t *testing.T) {
 		var closes atomic.Bool
 		closes.Store(true)
 		p := &pipes{serve: func(_ int, c net.Conn) {
-			server := http.Server{TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}},
+			server := http.Server{TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate},
+				NextProtos: []string{"http/1.1"}},
 				ConnState: func(c net.Conn, state http.ConnState) {
 					if closes.Load() && state == http.StateIdle {
 						c.Close()
@@ -190,7 +195,8 @@ func TestConnections_HastyServer(t *testing.T) {
 		}}
 		client := p.client()
 		post := func() {
-			if _, err := client.Do(t.Context(), Call{Method: "POST", URL: "https://example.com/", Effect: true}); !dispatch.Is(err, dispatch.NotFound) {
+			if _, err := client.Do(t.Context(), Call{Method: "POST", URL: "https://example.com/",
+				Effect: true}); !dispatch.Is(err, dispatch.NotFound) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -244,7 +250,9 @@ func frames(c net.Conn, answer func(f *http2.Framer, stream uint32)) {
 
 // accepted answers 204.
 func accepted(f *http2.Framer, stream uint32) {
-	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte{0x89}, EndHeaders: true, EndStream: true}) // HPACK's index of 204
+	// HPACK's index of 204
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte{0x89}, EndHeaders: true,
+		EndStream: true})
 }
 
 // Over HTTP/2 a request is repeated only if the server said that it did not process it, and its connection was not new.
@@ -257,7 +265,9 @@ func TestConnections_RepeatOnlyWhatWasNotProcessed(t *testing.T) {
 		answer      func(f *http2.Framer, stream uint32, c net.Conn)
 		unprocessed bool
 	}{
-		{"GOAWAY before the stream was read", func(f *http2.Framer, _ uint32, _ net.Conn) { _ = f.WriteGoAway(0, http2.ErrCodeNo, nil) }, true},
+		{"GOAWAY before the stream was read", func(f *http2.Framer, _ uint32, _ net.Conn) {
+			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
+		}, true},
 		{"GOAWAY after it was read", func(f *http2.Framer, stream uint32, c net.Conn) {
 			_ = f.WriteGoAway(stream, http2.ErrCodeNo, nil)
 			c.Close()
@@ -286,7 +296,8 @@ func TestConnections_RepeatOnlyWhatWasNotProcessed(t *testing.T) {
 						}}
 						client := p.client()
 						post := func() error {
-							_, err := client.Do(t.Context(), Call{Method: "POST", URL: "https://example.com/", Body: []byte(body), Effect: true})
+							_, err := client.Do(t.Context(), Call{Method: "POST", URL: "https://example.com/",
+								Body: []byte(body), Effect: true})
 							return err
 						}
 						if kept {
@@ -302,7 +313,8 @@ func TestConnections_RepeatOnlyWhatWasNotProcessed(t *testing.T) {
 							t.Errorf("got %v after %d requests, want it to be repeated once", err, n)
 						case !repeated && n != strikes:
 							t.Errorf("%d requests, want %d", n, strikes)
-						case !repeated && c.unprocessed && !dispatch.Is(err, dispatch.Unavailable), !c.unprocessed && !dispatch.Is(err, dispatch.Uncertain):
+						case !repeated && c.unprocessed && !dispatch.Is(err, dispatch.Unavailable),
+							!c.unprocessed && !dispatch.Is(err, dispatch.Uncertain):
 							t.Errorf("got %v", err)
 						}
 						if err := post(); err != nil || p.opened.Load() != 2 {

@@ -17,12 +17,13 @@ type Delivery struct {
 	Body   []byte
 }
 
-// drained is how many bytes of a receiver's response are read, so that its connection can be used again. A longer one ends the connection.
+// drained is how many bytes of a receiver's response are read, so that its connection can be used again. A longer one
+// ends the connection.
 const drained = 4 << 10
 
-// Deliver posts a message to a public address with https, or to a host that the operator trusts, and returns the status of the response, 0 if
-// none arrived, and how long the receiver asks to wait. Redirects are not followed. The response's body is not used. A status of 300 or above
-// is an error.
+// Deliver posts a message to a public address with https, or to a host that the operator trusts, and returns the
+// status of the response, 0 if none arrived, and how long the receiver asks to wait. Redirects are not followed. The
+// response's body is not used. A status of 300 or above is an error.
 func (c *Client) Deliver(ctx context.Context, d Delivery) (status int, wait time.Duration, err error) {
 	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()

@@ -18,8 +18,8 @@ type Fetch struct {
 	Op         string
 	URL        string
 	AllowHosts []string // hosts with or without a port; empty: any public host
-	// TrustedHosts exempts hosts that the operator trusts from the rules for other hosts even if AllowHosts does not list them. For documents
-	// that the operator, and not a user, names.
+	// TrustedHosts exempts hosts that the operator trusts from the rules for other hosts even if AllowHosts does not
+	// list them. For documents that the operator, and not a user, names.
 	TrustedHosts bool
 	Limit        int64  // bytes; default 10 MiB
 	ETag         string // of the known version: the response may then be 304
@@ -81,9 +81,11 @@ func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 	case errors.Is(err, errTooLong):
 		return a, unusableURL(f.Op, fmt.Errorf("it is longer than %d bytes", limit))
 	case errors.Is(err, errNoPlace):
-		return a, &dispatch.Error{Kind: dispatch.Busy, Op: f.Op, Text: "Too many large documents are being read. Try again later.", Err: err}
+		return a, &dispatch.Error{Kind: dispatch.Busy, Op: f.Op,
+			Text: "Too many large documents are being read. Try again later.", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: "The server did not send the whole document in time.", Err: err}
+		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op,
+			Text: "The server did not send the whole document in time.", Err: err}
 	case err != nil:
 		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: textCutOff, Err: err}
 	}
@@ -94,7 +96,8 @@ func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 func fetchFailure(op string, err error, sent bool) error {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	switch {
-	case prohibited(err), ok && dns.IsNotFound: // one text for both, so that it does not disclose which internal names exist
+	// one text for both, so that it does not disclose which internal names exist
+	case prohibited(err), ok && dns.IsNotFound:
 		return unusableURL(op, errPrivate)
 	}
 	return failure(op, err, sent, false)

@@ -21,19 +21,29 @@ func TestFetch_Refuses(t *testing.T) {
 		return respond(r, 200, ""), nil
 	})})
 	for _, raw := range []string{
-		"", "/x", "x", "//host/x", "https:", "https:opaque", "https://", "http://a.example/x", "ftp://a.example/x", "file:///etc/passwd",
+		"", "/x", "x", "//host/x", "https:", "https:opaque", "https://", "http://a.example/x", "ftp://a.example/x",
+		"file:///etc/passwd",
 		"javascript:alert(1)", "gopher://a.example/", "data:application/json,{}",
 		"https://user@a.example/", "https://user:pw@a.example/", "https://a.example/#frag", "https://a.example/x#",
-		"https://a.example:8443/", "https://a.example:80/", "https://a.example:0/", "https://a.example:99999/", "https://a.example:x/",
-		"https://a.example./", "https://.a.example/", "https://a..example/", "https://-a.example/", "https://a_b.example/",
-		"https://аpple.example/", "https://bücher.example/", "https://a%2eexample/", "https://a%C3%BC.example/", "https://%31%32%37.0.0.1/",
-		"https://a.example\\@b.example/", "https://a.example/\\x", "https://a.exa\tmple/", "https://a.example/x\ny", "https://a.example/a b",
-		"https://a.example@127.0.0.1/", "https://2130706433/", "https://0x7f000001/", "https://127.1/", "https://0177.0.0.1/", "https://1.2.3.4.5/",
-		"https://127.0.0.1/", "https://0.0.0.0/", "https://10.1.2.3/", "https://172.16.0.1/", "https://172.31.255.255/", "https://192.168.1.1/",
-		"https://169.254.169.254/latest/meta-data", "https://100.64.0.1/", "https://192.0.0.1/", "https://192.0.2.1/", "https://198.18.0.1/",
+		"https://a.example:8443/", "https://a.example:80/", "https://a.example:0/", "https://a.example:99999/",
+		"https://a.example:x/",
+		"https://a.example./", "https://.a.example/", "https://a..example/", "https://-a.example/",
+		"https://a_b.example/",
+		"https://аpple.example/", "https://bücher.example/", "https://a%2eexample/", "https://a%C3%BC.example/",
+		"https://%31%32%37.0.0.1/",
+		"https://a.example\\@b.example/", "https://a.example/\\x", "https://a.exa\tmple/", "https://a.example/x\ny",
+		"https://a.example/a b",
+		"https://a.example@127.0.0.1/", "https://2130706433/", "https://0x7f000001/", "https://127.1/",
+		"https://0177.0.0.1/", "https://1.2.3.4.5/",
+		"https://127.0.0.1/", "https://0.0.0.0/", "https://10.1.2.3/", "https://172.16.0.1/",
+		"https://172.31.255.255/", "https://192.168.1.1/",
+		"https://169.254.169.254/latest/meta-data", "https://100.64.0.1/", "https://192.0.0.1/", "https://192.0.2.1/",
+		"https://198.18.0.1/",
 		"https://224.0.0.1/", "https://240.0.0.1/", "https://255.255.255.255/",
-		"https://[::]/", "https://[::1]/", "https://[fe80::1]/", "https://[fe80::1%25eth0]/", "https://[2606:4700::1%25eth0]/", "https://[fc00::1]/",
-		"https://[fd12::1]/", "https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/", "https://[2002:7f00:1::]/", "https://[64:ff9b::7f00:1]/",
+		"https://[::]/", "https://[::1]/", "https://[fe80::1]/", "https://[fe80::1%25eth0]/",
+		"https://[2606:4700::1%25eth0]/", "https://[fc00::1]/",
+		"https://[fd12::1]/", "https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/", "https://[2002:7f00:1::]/",
+		"https://[64:ff9b::7f00:1]/",
 		"https://[2001::1]/", "https://[2001:db8::1]/", "https://[ff02::1]/",
 	} {
 		e := wantKind(t, must(client.Fetch(t.Context(), upstream.Fetch{Op: "test", URL: raw})), dispatch.Invalid)
@@ -42,8 +52,10 @@ func TestFetch_Refuses(t *testing.T) {
 		}
 		wantKind(t, client.Allowed("test", raw, nil), dispatch.Invalid)
 	}
-	for _, raw := range []string{"https://other.example/", "https://x.allowed.example/", "https://allowed.example.evil.example/", "https://8.8.8.8/"} {
-		wantKind(t, must(client.Fetch(t.Context(), upstream.Fetch{URL: raw, AllowHosts: []string{"allowed.example"}})), dispatch.Invalid)
+	for _, raw := range []string{"https://other.example/", "https://x.allowed.example/",
+		"https://allowed.example.evil.example/", "https://8.8.8.8/"} {
+		wantKind(t, must(client.Fetch(t.Context(), upstream.Fetch{URL: raw, AllowHosts: []string{"allowed.example"}})),
+			dispatch.Invalid)
 	}
 }
 
@@ -56,19 +68,23 @@ func TestFetch_Allows(t *testing.T) {
 		}
 		return respond(r, 200, "{}"), nil
 	})})
-	for _, raw := range []string{"https://a.example/x.json", "https://A.Example:443/x", "https://8.8.8.8/", "https://[2606:4700::1111]/", "https://xn--bcher-kva.example/", "https://localhost/"} {
+	for _, raw := range []string{"https://a.example/x.json", "https://A.Example:443/x", "https://8.8.8.8/",
+		"https://[2606:4700::1111]/", "https://xn--bcher-kva.example/", "https://localhost/"} {
 		if _, err := client.Fetch(t.Context(), upstream.Fetch{URL: raw}); err != nil {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
-	if _, err := client.Fetch(t.Context(), upstream.Fetch{URL: "https://ALLOWED.example/x", AllowHosts: []string{"allowed.Example"}}); err != nil {
+	if _, err := client.Fetch(t.Context(), upstream.Fetch{URL: "https://ALLOWED.example/x",
+		AllowHosts: []string{"allowed.Example"}}); err != nil {
 		t.Error(err)
 	}
 }
 
 // A host that the operator trusts is not exempt for users' URLs unless it is also allowed.
 func TestFetch_OfTrustedHosts(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "{}")
+	}))
 	defer s.Close()
 	host := strings.TrimPrefix(s.URL, "http://")
 	client := upstream.New(upstream.Config{Trust: []string{s.URL}})
@@ -79,7 +95,8 @@ func TestFetch_OfTrustedHosts(t *testing.T) {
 	if _, err := client.Fetch(t.Context(), upstream.Fetch{URL: s.URL, AllowHosts: []string{host}}); err != nil {
 		t.Error("trusted and allowed:", err)
 	}
-	wantKind(t, must(upstream.New(upstream.Config{}).Fetch(t.Context(), upstream.Fetch{URL: s.URL, AllowHosts: []string{host}})), dispatch.Invalid)
+	wantKind(t, must(upstream.New(upstream.Config{}).Fetch(t.Context(),
+		upstream.Fetch{URL: s.URL, AllowHosts: []string{host}})), dispatch.Invalid)
 }
 
 func TestFetch_Redirects(t *testing.T) {
@@ -111,7 +128,8 @@ func TestFetch_Redirects(t *testing.T) {
 		"private": {false, 1}, "http": {false, 1}, "foreign": {false, 1},
 	} {
 		asked.Store(0)
-		a, err := client.Fetch(t.Context(), upstream.Fetch{URL: "https://a.example/" + path, AllowHosts: []string{"a.example", "b.example", "127.0.0.1"}})
+		a, err := client.Fetch(t.Context(), upstream.Fetch{URL: "https://a.example/" + path,
+			AllowHosts: []string{"a.example", "b.example", "127.0.0.1"}})
 		if want.ok && (err != nil || a.URL.Path != "/end") {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -147,7 +165,8 @@ func TestFetch_Limits(t *testing.T) {
 	})
 	slow := upstream.New(upstream.Config{Development: true, Timeout: 100 * time.Millisecond})
 	for path, want := range map[string]dispatch.Kind{
-		"/endless": dispatch.Invalid, "/slow": dispatch.Unavailable, "/cut": dispatch.Unavailable, "/down": dispatch.Unavailable, "/gone": dispatch.NotFound,
+		"/endless": dispatch.Invalid, "/slow": dispatch.Unavailable, "/cut": dispatch.Unavailable,
+		"/down": dispatch.Unavailable, "/gone": dispatch.NotFound,
 	} {
 		by := client
 		if path == "/slow" {
@@ -178,7 +197,8 @@ func TestFetch_NotModified(t *testing.T) {
 
 func FuzzAllowed(f *testing.F) {
 	client := upstream.New(upstream.Config{})
-	for _, seed := range []string{"https://a.example/x", "https://127.0.0.1", "https://[::1]:443/", "http://a", "https://a@b/"} {
+	for _, seed := range []string{"https://a.example/x", "https://127.0.0.1", "https://[::1]:443/", "http://a",
+		"https://a@b/"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -186,7 +206,8 @@ func FuzzAllowed(f *testing.F) {
 			return
 		}
 		u, err := url.Parse(raw)
-		if err != nil || u.Scheme != "https" || u.User != nil || u.Fragment != "" || (u.Port() != "" && u.Port() != "443") || u.Hostname() == "" {
+		if err != nil || u.Scheme != "https" || u.User != nil || u.Fragment != "" ||
+			(u.Port() != "" && u.Port() != "443") || u.Hostname() == "" {
 			t.Errorf("allowed %q", raw)
 		}
 	})

@@ -38,7 +38,8 @@ func (f Follower) Follow(ctx context.Context, href string) (*Answer, error) {
 // readAhead is how many documents a [Reader] reads at once.
 const readAhead = 4
 
-// Reader reads documents one after the other, while it already reads the next ones that are expected. One goroutine uses it.
+// Reader reads documents one after the other, while it already reads the next ones that are expected. One goroutine
+// uses it.
 type Reader struct {
 	f       Follower
 	ctx     context.Context
@@ -81,7 +82,9 @@ func (r *Reader) begin(href string) {
 	done := make(chan followed, 1)
 	r.begun[href] = done
 	r.reading.Go(func() {
-		a, err := recoverAsError(r.ctx, nil, func(ctx context.Context, _ *Answer) (*Answer, error) { return r.f.Follow(ctx, href) })
+		a, err := recoverAsError(r.ctx, nil, func(ctx context.Context, _ *Answer) (*Answer, error) {
+			return r.f.Follow(ctx, href)
+		})
 		done <- followed{a, err}
 	})
 }

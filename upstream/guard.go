@@ -70,8 +70,9 @@ func (r rules) parseConfigured(raw string) (*url.URL, error) {
 // hostName matches names of letters, digits and hyphens whose last label is not a number.
 var hostName = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z](?:[a-z0-9-]*[a-z0-9])?$`)
 
-// parseUntrusted checks a URL that a user, or a user's result, named. allow lists hosts with or without a port; empty: any. A
-// host that the operator trusts and allows, or trusts where all trusted hosts are exempt, need not be public or use https.
+// parseUntrusted checks a URL that a user, or a user's result, named. allow lists hosts with or without a port; empty:
+// any. A host that the operator trusts and allows, or trusts where all trusted hosts are exempt, need not be public or
+// use https.
 func (r rules) parseUntrusted(raw string, allow []string, trusted bool) (u *url.URL, exempt bool, err error) {
 	u, err = url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" {
@@ -137,11 +138,12 @@ func (r rules) dialer(exempt func(address string) bool) dialer {
 // forbids.
 func transport(dial dialer) *http.Transport {
 	return &http.Transport{
-		DialContext:            dial,
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    10 * time.Second,
-		IdleConnTimeout:        idleTime,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second}, // finds connections that died silently
+		DialContext:         dial,
+		ForceAttemptHTTP2:   true,
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     idleTime,
+		// finds connections that died silently
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 		MaxIdleConnsPerHost:    64,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true, // see unpacked

@@ -121,8 +121,9 @@ func TestClient_UsesNoProxy(t *testing.T) {
 func TestGuard_Trust(t *testing.T) {
 	r := newRules(Config{Trust: []string{"http://10.0.0.5:8080/api", "idp.example.org", "https://[fd00::5]:8443"}})
 	for address, want := range map[string]bool{
-		"10.0.0.5:8080": true, "10.0.0.5:443": false, "idp.example.org:443": true, "IDP.example.org:443": true, "idp.example.org:80": false,
-		"[fd00::5]:8443": true, "[fd00::5]:443": false, "nonsense": false,
+		"10.0.0.5:8080": true, "10.0.0.5:443": false, "idp.example.org:443": true, "IDP.example.org:443": true,
+		"idp.example.org:80": false,
+		"[fd00::5]:8443":     true, "[fd00::5]:443": false, "nonsense": false,
 	} {
 		if got := r.trustsAddress(address); got != want {
 			t.Errorf("%s: got %t, want %t", address, got, want)

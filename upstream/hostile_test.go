@@ -21,14 +21,16 @@ func TestDo_BoundsHostileResponses(t *testing.T) {
 	for name, reply := range simulator.HostileReplies() {
 		calls := map[string]func(context.Context, *upstream.Client) error{
 			"read": func(ctx context.Context, c *upstream.Client) error {
-				a, err := c.Do(ctx, upstream.Call{Method: http.MethodGet, URL: "http://hostile.example/x", Limit: limit})
+				a, err := c.Do(ctx, upstream.Call{Method: http.MethodGet, URL: "http://hostile.example/x",
+					Limit: limit})
 				if err == nil {
 					err = upstream.JSON(a, "test", &map[string]any{})
 				}
 				return err
 			},
 			"effect": func(ctx context.Context, c *upstream.Client) error {
-				a, err := c.Do(ctx, upstream.Call{Method: http.MethodPost, URL: "http://hostile.example/x", Limit: limit, Effect: true})
+				a, err := c.Do(ctx, upstream.Call{Method: http.MethodPost, URL: "http://hostile.example/x",
+					Limit: limit, Effect: true})
 				if err == nil {
 					err = upstream.JSON(a, "test", &map[string]any{})
 				}
@@ -73,7 +75,8 @@ func TestDo_BoundsHostileResponses(t *testing.T) {
 	}
 }
 
-// TestClient_RefusesAnotherProtocol: the body of a response that switches protocols is the connection, and no deadline ends a read of that.
+// TestClient_RefusesAnotherProtocol: the body of a response that switches protocols is the connection, and no deadline
+// ends a read of that.
 func TestClient_RefusesAnotherProtocol(t *testing.T) {
 	const url = "http://hostile.example/x"
 	for name, row := range map[string]struct {
@@ -103,7 +106,9 @@ func TestClient_RefusesAnotherProtocol(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := &simulator.Hostile{Answer: func(*http.Request) simulator.Reply { return simulator.HostileReplies()["another protocol"] }}
+				h := &simulator.Hostile{Answer: func(*http.Request) simulator.Reply {
+					return simulator.HostileReplies()["another protocol"]
+				}}
 				begin := time.Now()
 				err := row.ask(t.Context(), upstream.New(upstream.Config{Development: true, Dial: h.Dial}))
 				if dispatch.KindOf(err) != row.want || dispatch.TextFor(err) == "" {

@@ -37,7 +37,8 @@ func failure(op string, err error, sent, effect bool) error {
 	case prohibited(err):
 		e.Kind, e.Text = dispatch.Misconfigured, "The server's host resolves to a non-public address."
 	case errors.Is(err, errSwitched):
-		e.Kind, e.Text = uncertainIf(effect, dispatch.BadUpstream), "The server answers with another protocol than HTTP."
+		e.Kind, e.Text = uncertainIf(effect, dispatch.BadUpstream),
+			"The server answers with another protocol than HTTP."
 	case !sent:
 		e.Text = "The server cannot be reached."
 	case effect:
@@ -51,7 +52,8 @@ func failure(op string, err error, sent, effect bool) error {
 // named has a text of this package, not one of a server, name the server of a call; "" leaves it as it is.
 func named(server string, err error) error {
 	if e, ok := errors.AsType[*dispatch.Error](err); ok && server != "" {
-		e.Text = strings.NewReplacer("The server", "The "+server, "to the server", "to the "+server, "The connection", "The connection to the "+server).Replace(e.Text)
+		e.Text = strings.NewReplacer("The server", "The "+server, "to the server", "to the "+server, "The connection",
+			"The connection to the "+server).Replace(e.Text)
 	}
 	return err
 }
@@ -68,8 +70,10 @@ func beforeSending(err error) bool {
 // statusError returns the error that a response's status means, with the server's message.
 func statusError(op string, a *Answer, effect bool) error {
 	pause, asked := retryAfter(a.Header, time.Now())
-	e := &dispatch.Error{Kind: statusKind(a.Status, effect, asked), Op: op, Text: Text(Message(a)), RetryAfter: pause, Err: fmt.Errorf("HTTP %d", a.Status)}
-	e.Answered = a.Status == http.StatusInternalServerError // a proxy sends 500 for its own faults at most, not for those of the server behind it
+	e := &dispatch.Error{Kind: statusKind(a.Status, effect, asked), Op: op, Text: Text(Message(a)), RetryAfter: pause,
+		Err: fmt.Errorf("HTTP %d", a.Status)}
+	// a proxy sends 500 for its own faults at most, not for those of the server behind it
+	e.Answered = a.Status == http.StatusInternalServerError
 	if e.Text == "" {
 		e.Text = fmt.Sprintf("The server responded with HTTP status %d %s.", a.Status, http.StatusText(a.Status))
 	}
@@ -106,8 +110,8 @@ func statusKind(status int, effect, asked bool) dispatch.Kind {
 	return dispatch.BadUpstream // a redirect that must not be followed
 }
 
-// retryAfter returns the pause that a response asks for, at most one hour. asked is false if it asks for none. A date is
-// compared with the Date header of the response if there is one.
+// retryAfter returns the pause that a response asks for, at most one hour. asked is false if it asks for none. A date
+// is compared with the Date header of the response if there is one.
 func retryAfter(h http.Header, now time.Time) (pause time.Duration, asked bool) {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if s, err := strconv.ParseUint(v, 10, 64); err == nil {

@@ -35,9 +35,10 @@ func TestDo_NamesThePlatform(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://" + closed.Addr().String(): "The platform cdse cannot be reached.",
 		server.URL + "/silent":             "The platform cdse did not respond.",
-		server.URL + "/cut":                "The connection to the platform cdse was lost before the response was complete.",
-		server.URL + "/says":               "The server is full",
-		server.URL + "/":                   "The platform cdse responded with HTTP status 502 Bad Gateway.",
+		server.URL + "/cut": "The connection to the platform cdse was lost before the response was " +
+			"complete.",
+		server.URL + "/says": "The server is full",
+		server.URL + "/":     "The platform cdse responded with HTTP status 502 Bad Gateway.",
 	} {
 		_, err := c.Do(t.Context(), Call{Op: "test", Server: "platform cdse", Method: http.MethodGet, URL: url})
 		if err == nil || textOf(err) != want {

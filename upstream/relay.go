@@ -28,10 +28,11 @@ const stallAfter = time.Minute
 var relayed = map[int]bool{http.StatusOK: true, http.StatusPartialContent: true, http.StatusNotModified: true,
 	http.StatusPreconditionFailed: true, http.StatusRequestedRangeNotSatisfiable: true}
 
-// Relay asks for a file: with https, from a public host or from the platform itself, and through at most three redirects under the same rules. Users may
-// have made the link, so other hosts that the operator trusts have no exemption.
-// Answer.Stream is the file, or a range of it, as the server sends it, of any length; the caller closes it. It breaks off with Unavailable
-// when the server sends nothing for a minute. A link for GET may be signed for that method alone, so that a server which refuses HEAD is asked by GET.
+// Relay asks for a file: with https, from a public host or from the platform itself, and through at most three
+// redirects under the same rules. Users may have made the link, so other hosts that the operator trusts have no
+// exemption. Answer.Stream is the file, or a range of it, as the server sends it, of any length; the caller closes it.
+// It breaks off with Unavailable when the server sends nothing for a minute. A link for GET may be signed for that
+// method alone, so that a server which refuses HEAD is asked by GET.
 func (c *Client) Relay(ctx context.Context, r Relay) (*Answer, error) {
 	if !r.Head {
 		return c.relay(ctx, r, http.MethodGet)
@@ -63,7 +64,8 @@ func (c *Client) relay(ctx context.Context, r Relay, method string) (*Answer, er
 	}
 	late.Stop()
 	a := answer(resp)
-	a.Stream = &stream{Reader: &watched{resp.Body, late}, body: resp.Body, done: func() { late.Stop(); cancel() }, op: r.Op}
+	a.Stream = &stream{Reader: &watched{resp.Body, late}, body: resp.Body, done: func() { late.Stop(); cancel() },
+		op: r.Op}
 	return a, nil
 }
 
@@ -105,20 +107,25 @@ func (r Relay) request(method string, u *url.URL) *http.Request {
 	return &http.Request{Method: method, URL: u, Host: u.Host, Header: h, Body: http.NoBody}
 }
 
-// refusal returns the error for a status that is not passed on. Another server's refusal says nothing about the token, which it did not get.
+// refusal returns the error for a status that is not passed on. Another server's refusal says nothing about the token,
+// which it did not get.
 func (r Relay) refusal(err error, at *url.URL) error {
 	switch {
 	case err == nil: // another status of success
-		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: r.Op, Text: "The server of the file responded with something else."}
+		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: r.Op,
+			Text: "The server of the file responded with something else."}
 	case dispatch.Is(err, dispatch.SignInRequired) && !SameOrigin(at.String(), r.Origin):
-		return &dispatch.Error{Kind: dispatch.Forbidden, Op: r.Op, Text: "The server of the file refuses the link.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Forbidden, Op: r.Op, Text: "The server of the file refuses the link.",
+			Err: err}
 	}
 	return err
 }
 
-// badLink returns the error for a link that must not be followed. It is the platform's fault, and not that of the client.
+// badLink returns the error for a link that must not be followed. It is the platform's fault, and not that of the
+// client.
 func badLink(op string, why error) error {
-	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's link to the file cannot be followed: " + why.Error() + "."}
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
+		Text: "The platform's link to the file cannot be followed: " + why.Error() + "."}
 }
 
 // linkFailure returns the error for a file whose server did not respond.

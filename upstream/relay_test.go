@@ -44,13 +44,15 @@ func TestRelay_PassesOnFilesAndRanges(t *testing.T) {
 		{http.Header{"Range": {"bytes=2000-"}}, false, 416, "", ""},
 		{http.Header{"If-None-Match": {`"1"`}}, false, 304, "", ""},
 	} {
-		a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: s.URL + "/f.tif", Head: row.head, Header: row.header, Token: "secret", Origin: s.URL})
+		a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: s.URL + "/f.tif", Head: row.head,
+			Header: row.header, Token: "secret", Origin: s.URL})
 		if err != nil {
 			t.Errorf("%+v: %v", row, err)
 			continue
 		}
 		body, err := io.ReadAll(a.Stream)
-		if a.Stream.Close(); a.Status != row.status || err != nil || row.length != "" && (a.Header.Get("Content-Length") != row.length || string(body) != row.body) {
+		if a.Stream.Close(); a.Status != row.status || err != nil ||
+			row.length != "" && (a.Header.Get("Content-Length") != row.length || string(body) != row.body) {
 			t.Errorf("%+v: %d %v %s, %v", row, a.Status, a.Header, body, err)
 		}
 	}
@@ -67,7 +69,8 @@ func TestRelay_KeepsTheTokenAtThePlatform(t *testing.T) {
 		resp.Header.Set("Location", "https://files.example/signed")
 		return resp, nil
 	})})
-	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: "https://platform.example/f", Token: "secret", Origin: "https://platform.example/api"})
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: "https://platform.example/f", Token: "secret",
+		Origin: "https://platform.example/api"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +116,14 @@ func TestRelay_Refuses(t *testing.T) {
 	})
 	client := upstream.New(upstream.Config{Trust: []string{s.URL, other.URL}})
 	for at, kind := range map[string]dispatch.Kind{
-		s.URL + "/private": dispatch.BadUpstream, s.URL + "/other": dispatch.BadUpstream, other.URL: dispatch.BadUpstream, s.URL + "/loop": dispatch.BadUpstream, s.URL + "/gone": dispatch.NotFound, s.URL + "/token": dispatch.SignInRequired,
-		s.URL + "/empty": dispatch.BadUpstream, "https://10.0.0.1/f.tif": dispatch.BadUpstream, "ftp://a.example/f.tif": dispatch.BadUpstream,
+		s.URL + "/private": dispatch.BadUpstream, s.URL + "/other": dispatch.BadUpstream,
+		other.URL: dispatch.BadUpstream, s.URL + "/loop": dispatch.BadUpstream, s.URL + "/gone": dispatch.NotFound,
+		s.URL + "/token": dispatch.SignInRequired,
+		s.URL + "/empty": dispatch.BadUpstream, "https://10.0.0.1/f.tif": dispatch.BadUpstream,
+		"ftp://a.example/f.tif": dispatch.BadUpstream,
 	} {
-		if _, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: at, Token: "secret", Origin: s.URL}); !dispatch.Is(err, kind) {
+		if _, err := client.Relay(t.Context(), upstream.Relay{
+			Op: "test", URL: at, Token: "secret", Origin: s.URL}); !dispatch.Is(err, kind) {
 			t.Errorf("%s: %v, want %v", at, err, kind)
 		}
 	}

@@ -75,8 +75,8 @@ func TestShare_LargeResponsesWait(t *testing.T) {
 	})
 }
 
-// A request of a cache may outlive the operation that caused it. It keeps that operation's place until it ends, or takes
-// one of its own, and gives it back.
+// A request of a cache may outlive the operation that caused it. It keeps that operation's place until it ends, or
+// takes one of its own, and gives it back.
 func TestShare_RequestsThatOutliveTheirOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share, cache := upstream.NewShare(), upstream.NewCache(upstream.CacheConfig[string]{Fresh: time.Minute})

@@ -30,7 +30,8 @@ func JSON(a *Answer, op string, into any) error {
 	if err == nil {
 		return nil
 	}
-	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The server's response cannot be read: " + unexpected(a, err), Err: err}
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
+		Text: "The server's response cannot be read: " + unexpected(a, err), Err: err}
 }
 
 func unexpected(a *Answer, err error) string {

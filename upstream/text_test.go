@@ -77,7 +77,8 @@ func TestSaid(t *testing.T) {
 		{"text/html", "<h1>Bad Gateway</h1>", ""},
 		{"application/json", `null`, ""},
 	} {
-		if got := upstream.Message(&upstream.Answer{Header: http.Header{"Content-Type": {c.media}}, Body: []byte(c.body)}); got != c.want {
+		if got := upstream.Message(&upstream.Answer{Header: http.Header{"Content-Type": {c.media}},
+			Body: []byte(c.body)}); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
 		}
 	}

@@ -29,15 +29,17 @@ const (
 	farAtOnce = 8                     // requests
 )
 
-// BenchmarkPerformanceOfDistance measures what users wait for when platforms are far away, over TLS: each against what the distance allows, and
-// against a client without the broker that sends the same requests to the platform and keeps its connections.
+// BenchmarkPerformanceOfDistance measures what users wait for when platforms are far away, over TLS: each against what
+// the distance allows, and against a client without the broker that sends the same requests to the platform and keeps
+// its connections.
 func BenchmarkPerformanceOfDistance(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { w.Close() })
-	table := newTable(b, "SQLite, 8 requests at once", "measured", "of what the distance allows", "of a bare client", "aim")
+	table := newTable(b, "SQLite, 8 requests at once", "measured", "of what the distance allows",
+		"of a bare client", "aim")
 	for _, roundTrip := range []time.Duration{0, faraway} {
 		for _, label := range []dispatch.Label{dispatch.OpenEO, dispatch.OGCProcess} {
 			for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
@@ -49,7 +51,8 @@ func BenchmarkPerformanceOfDistance(b *testing.B) {
 					} else {
 						aim = ""
 					}
-					table(fmt.Sprintf("%v, %s, %s: %s", roundTrip, label, protocol, what), broker.Round(time.Millisecond/10).String(), ratio,
+					table(fmt.Sprintf("%v, %s, %s: %s", roundTrip, label, protocol, what),
+						broker.Round(time.Millisecond/10).String(), ratio,
 						fmt.Sprintf("%.2f of %v", float64(broker)/float64(bare), bare.Round(time.Millisecond/10)), aim)
 				})
 				d.stop(b)
@@ -72,7 +75,8 @@ type distance struct {
 	live      func(simulator.Life)
 }
 
-func newDistance(b *testing.B, w *simulator.World, label dispatch.Label, protocol string, roundTrip time.Duration) *distance {
+func newDistance(b *testing.B, w *simulator.World, label dispatch.Label, protocol string,
+	roundTrip time.Duration) *distance {
 	r, adapter := newRaceAt(b, label, farAtOnce)
 	at, client, authority := far(b, r, protocol, roundTrip)
 	d := &distance{race: r, bare: client, roundTrip: roundTrip, steps: 2}
@@ -84,15 +88,19 @@ func newDistance(b *testing.B, w *simulator.World, label dispatch.Label, protoco
 		d.live = p.SetLife
 	}
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": adapter, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": farAtOnce}}})
-	r.programs = []*executable.Program{startProgram(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), "SSL_CERT_FILE="+authority)...)}
+		{"name": "p", "protocol": adapter, "endpoint": r.url, "access": "open",
+			"limits": map[string]any{"jobs": 1_000_000, "requests": farAtOnce}}})
+	r.programs = []*executable.Program{startProgram(b, append(benchmarked(w),
+		"EODISPATCH_PLATFORMS="+string(platforms), "SSL_CERT_FILE="+authority)...)}
 	r.client = fast{signedIn(b, w, r.programs[0].Address)}
 	r.warm(b)
 	return d
 }
 
-// far serves a handler over TLS at a distance. It returns its URL, a client that trusts it, and a file with its certificate.
-func far(b *testing.B, h http.Handler, protocol string, roundTrip time.Duration) (at string, client *http.Client, authority string) {
+// far serves a handler over TLS at a distance. It returns its URL, a client that trusts it, and a file with its
+// certificate.
+func far(b *testing.B, h http.Handler, protocol string, roundTrip time.Duration) (
+	at string, client *http.Client, authority string) {
 	b.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.EnableHTTP2 = protocol == "HTTP/2"
@@ -104,7 +112,8 @@ func far(b *testing.B, h http.Handler, protocol string, roundTrip time.Duration)
 	}
 	b.Cleanup(func() { l.Close() })
 	authority = filepath.Join(b.TempDir(), "authority.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		b.Fatal(err)
 	}
 	client = s.Client()
@@ -147,7 +156,8 @@ func (d *distance) bound(n int) time.Duration {
 	return time.Duration(n*d.steps) * d.roundTrip / farAtOnce
 }
 
-// statuses reports how long a listing of 1,000 jobs takes, by which visits read their statuses. No user waits for it: what users see is read before.
+// statuses reports how long a listing of 1,000 jobs takes, by which visits read their statuses. No user waits for it:
+// what users see is read before.
 func (d *distance) statuses(b *testing.B, report func(string, time.Duration, time.Duration, time.Duration, string)) {
 	client := upstream.New(upstream.Config{Development: true, Transport: d.bare.Transport})
 	var lister dispatch.Lister = openeo.New(openeo.Config{Name: "p", Endpoint: d.url, Client: client})
@@ -186,7 +196,8 @@ func (d *distance) statuses(b *testing.B, report func(string, time.Duration, tim
 			}
 		}))
 	}
-	report(fmt.Sprintf("a listing of 1,000 jobs, %d pages, median of 5", pages), median(ours), median(bare), time.Duration(pages)*d.roundTrip, "1.1")
+	report(fmt.Sprintf("a listing of 1,000 jobs, %d pages, median of 5", pages), median(ours), median(bare),
+		time.Duration(pages)*d.roundTrip, "1.1")
 }
 
 // api returns the base URL of the platform's API.
@@ -209,7 +220,9 @@ func (d *distance) results(b *testing.B, report func(string, time.Duration, time
 	<-time.After(100 * time.Millisecond) // it runs for a millisecond
 	var broker, bare []time.Duration
 	for range 10 {
-		broker = append(broker, took(func() { d.client.must(b, http.MethodGet, fmt.Sprintf("/unit_jobs/%d/results", j.ID), nil, nil) }))
+		broker = append(broker, took(func() {
+			d.client.must(b, http.MethodGet, fmt.Sprintf("/unit_jobs/%d/results", j.ID), nil, nil)
+		}))
 		bare = append(bare, took(func() { d.get(b, path, nil) }))
 	}
 	report("results, median of 10", median(broker), median(bare), d.roundTrip, "1.3")
@@ -238,7 +251,8 @@ func (d *distance) submit(b *testing.B, steps int) string {
 		return header.Get("Location")[strings.LastIndex(header.Get("Location"), "/")+1:]
 	}
 	jobs := d.api() + "/jobs"
-	id := d.send(b, jobs, `{"process": {"process_graph": {"add": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`).Get("OpenEO-Identifier")
+	const graph = `{"add": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}`
+	id := d.send(b, jobs, `{"process": {"process_graph": `+graph+`}}`).Get("OpenEO-Identifier")
 	if steps == 2 {
 		d.send(b, jobs+"/"+id+"/results", "")
 	}
@@ -283,21 +297,27 @@ func (d *distance) do(b *testing.B, request *http.Request, into any) http.Header
 	return response.Header
 }
 
-// exchange returns how much longer the first job of a user takes, for which a token is exchanged at a provider that is far away, than the
-// second one. The platform is near.
+// exchange returns how much longer the first job of a user takes, for which a token is exchanged at a provider that is
+// far away, than the second one. The platform is near.
 func exchange(b *testing.B, protocol string) time.Duration {
 	idp := &simulator.IdP{}
 	at, _, authority := far(b, idp, protocol, faraway)
 	idp.URL = at
-	platform := httptest.NewServer(&simulator.OpenEO{Issuer: idp.Issuer(simulator.PlatformRealm), Check: idp.Check(simulator.PlatformRealm)})
+	platform := httptest.NewServer(&simulator.OpenEO{Issuer: idp.Issuer(simulator.PlatformRealm),
+		Check: idp.Check(simulator.PlatformRealm)})
 	b.Cleanup(platform.Close)
-	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+idp.Issuer(simulator.BrokerRealm), "SSL_CERT_FILE="+authority,
-		"EODISPATCH_IDENTITY_CLIENT_ID=eodispatch-api", "EODISPATCH_IDENTITY_CLIENT_SECRET=eodispatch-api-secret", "EODISPATCH_IDENTITY_SESSION_GRANTS=false",
-		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q,
-			"exchange": {"driver": "keycloak-broker", "alias": %q}}]`, platform.URL, idp.Issuer(simulator.PlatformRealm), simulator.PlatformAlias))
-	body, _ := json.Marshal(map[string]any{"title": "far", "label": dispatch.OpenEO, "format": "json", // cannot fail: only strings
-		"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}, "spatial_extent": json.RawMessage(demoArea)},
-		"service":    map[string]any{"endpoint": platform.URL, "application": "ndvi_composite"}})
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true",
+		"EODISPATCH_IDENTITY_ISSUER="+idp.Issuer(simulator.BrokerRealm), "SSL_CERT_FILE="+authority,
+		"EODISPATCH_IDENTITY_CLIENT_ID=eodispatch-api", "EODISPATCH_IDENTITY_CLIENT_SECRET=eodispatch-api-secret",
+		"EODISPATCH_IDENTITY_SESSION_GRANTS=false",
+		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user",
+			"issuer": %q, "exchange": {"driver": "keycloak-broker", "alias": %q}}]`, platform.URL,
+			idp.Issuer(simulator.PlatformRealm), simulator.PlatformAlias))
+	// cannot fail: only strings
+	body, _ := json.Marshal(map[string]any{"title": "far", "label": dispatch.OpenEO, "format": "json",
+		"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"},
+			"spatial_extent": json.RawMessage(demoArea)},
+		"service": map[string]any{"endpoint": platform.URL, "application": "ndvi_composite"}})
 	var more []time.Duration
 	for i := range 21 {
 		user := fmt.Sprintf("user-%d", i)

@@ -27,11 +27,14 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
+// server serves a handler, and counts the requests that a client cannot know about.
+type server func(t *testing.T, h http.Handler, struck *atomic.Int64) *httptest.Server
+
 // closing is a server in front of a platform that ends connections when it is worst for a client that keeps them.
 type closing struct {
 	name  string
-	start func(t *testing.T, h http.Handler, struck *atomic.Int64) *httptest.Server // counts the requests that a client cannot know about
-	pause time.Duration                                                             // between tasks
+	start server
+	pause time.Duration // between tasks
 }
 
 // seldom is how many requests such a server answers until it strikes.
@@ -40,8 +43,10 @@ const seldom = 100
 var closings = []closing{
 	{name: "closes right after an answer", start: closeOn(http.StateIdle, 1, 16)},
 	{name: "closes while a request arrives", start: closeOn(http.StateActive, seldom, math.MaxInt)},
-	{name: "keeps connections for a second, and says so", pause: time.Second, start: closeIdle(time.Second, "timeout=1", false)},
-	{name: "announces the end after each 100th answer", start: func(_ *testing.T, h http.Handler, _ *atomic.Int64) *httptest.Server {
+	{name: "keeps connections for a second, and says so", pause: time.Second,
+		start: closeIdle(time.Second, "timeout=1", false)},
+	{name: "announces the end after each 100th answer", start: func(_ *testing.T, h http.Handler, _ *atomic.Int64,
+	) *httptest.Server {
 		var answers atomic.Int64
 		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if answers.Add(1)%seldom == 0 {
@@ -50,32 +55,40 @@ var closings = []closing{
 			h.ServeHTTP(w, r)
 		}))
 	}},
-	{name: "resets connections that are idle for 2 s", pause: 2 * time.Second, start: closeIdle(2*time.Second, "", true)},
+	{name: "resets connections that are idle for 2 s", pause: 2 * time.Second,
+		start: closeIdle(2*time.Second, "", true)},
 	{name: "HTTP2, GOAWAY before a stream is read", start: frameServer(func(f *frames, stream uint32, _ func()) {
 		f.WriteGoAway(stream-2, http2.ErrCodeNo, nil)
 		f.end = true
 	}, false)},
-	{name: "HTTP2, GOAWAY after a stream is answered", start: frameServer(func(f *frames, stream uint32, answer func()) {
-		f.WriteGoAway(stream, http2.ErrCodeNo, nil)
-		answer()
-		f.end = true
-	}, false)},
-	{name: "HTTP2, GOAWAY for a stream that is never answered", start: frameServer(func(f *frames, stream uint32, _ func()) {
-		f.WriteGoAway(stream, http2.ErrCodeNo, nil)
-		f.end = true
-	}, true)},
-	{name: "HTTP2, refuses streams", start: frameServer(func(f *frames, stream uint32, _ func()) { f.WriteRSTStream(stream, http2.ErrCodeRefusedStream) }, false)},
-	{name: "HTTP2, resets a stream that is processed", start: frameServer(func(f *frames, stream uint32, answer func()) {
-		f.mute = true
-		answer()
-		f.mute = false
-		f.WriteRSTStream(stream, http2.ErrCodeProtocol)
-	}, true)},
+	{name: "HTTP2, GOAWAY after a stream is answered",
+		start: frameServer(func(f *frames, stream uint32, answer func()) {
+			f.WriteGoAway(stream, http2.ErrCodeNo, nil)
+			answer()
+			f.end = true
+		}, false)},
+	{name: "HTTP2, GOAWAY for a stream that is never answered",
+		start: frameServer(func(f *frames, stream uint32, _ func()) {
+			f.WriteGoAway(stream, http2.ErrCodeNo, nil)
+			f.end = true
+		}, true)},
+	{name: "HTTP2, refuses streams",
+		start: frameServer(func(f *frames, stream uint32, _ func()) {
+			f.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
+		}, false)},
+	{name: "HTTP2, resets a stream that is processed",
+		start: frameServer(func(f *frames, stream uint32, answer func()) {
+			f.mute = true
+			answer()
+			f.mute = false
+			f.WriteRSTStream(stream, http2.ErrCodeProtocol)
+		}, true)},
 	{name: "HTTP2, falls silent", start: frameServer(func(f *frames, _ uint32, _ func()) { f.mute = true }, true)},
 }
 
-// closeOn closes each nth connection that reaches a state. Only the first times can surprise a client that learns from it.
-func closeOn(state http.ConnState, nth, surprises int64) func(*testing.T, http.Handler, *atomic.Int64) *httptest.Server {
+// closeOn closes each nth connection that reaches a state. Only the first times can surprise a client that learns from
+// it.
+func closeOn(state http.ConnState, nth, surprises int64) server {
 	return func(_ *testing.T, h http.Handler, struck *atomic.Int64) *httptest.Server {
 		var reached atomic.Int64
 		s := httptest.NewUnstartedServer(h)
@@ -96,7 +109,7 @@ func closeOn(state http.ConnState, nth, surprises int64) func(*testing.T, http.H
 }
 
 // closeIdle closes, or resets, connections that have been idle for a while. A busy machine may lose requests to that.
-func closeIdle(after time.Duration, says string, reset bool) func(*testing.T, http.Handler, *atomic.Int64) *httptest.Server {
+func closeIdle(after time.Duration, says string, reset bool) server {
 	return func(_ *testing.T, h http.Handler, struck *atomic.Int64) *httptest.Server {
 		var idle sync.Map // timers by connection
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -132,13 +145,14 @@ type frames struct {
 	mute, end bool // it writes nothing any more; it closes
 }
 
-// frameServer serves HTTP/2, and does something else at each hundredth request that is not the first of its connection, unless it only reads.
-func frameServer(strike func(f *frames, stream uint32, answer func()), strikes bool) func(*testing.T, http.Handler, *atomic.Int64) *httptest.Server {
+// frameServer serves HTTP/2, and does something else at each hundredth request that is not the first of its
+// connection, unless it only reads.
+func frameServer(strike func(f *frames, stream uint32, answer func()), strikes bool) server {
 	return func(_ *testing.T, h http.Handler, struck *atomic.Int64) *httptest.Server {
 		var requests atomic.Int64
 		s := httptest.NewUnstartedServer(h)
 		s.EnableHTTP2 = true
-		s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
+		speak := func(_ *http.Server, c *tls.Conn, _ http.Handler) {
 			serveFrames(c, h, func(f *frames, r *http.Request, stream uint32, answer func()) {
 				if f.mute && r.Method == http.MethodPost {
 					struck.Add(1)
@@ -153,7 +167,8 @@ func frameServer(strike func(f *frames, stream uint32, answer func()), strikes b
 				}
 				strike(f, stream, answer)
 			})
-		}}
+		}
+		s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": speak}
 		s.StartTLS()
 		return s
 	}
@@ -234,15 +249,17 @@ func (f *frames) answer(h http.Handler, r *http.Request, stream uint32) {
 	}
 }
 
-// TestClosing_NothingTwiceNothingLost submits jobs to platforms behind servers that end connections at the worst moments. What the broker
-// could not know about is at most what they struck, and the platform ran each job once. With -full these are 2,000 jobs each.
+// TestClosing_NothingTwiceNothingLost submits jobs to platforms behind servers that end connections at the worst
+// moments. What the broker could not know about is at most what they struck, and the platform ran each job once. With
+// -full these are 2,000 jobs each.
 func TestClosing_NothingTwiceNothingLost(t *testing.T) {
 	for _, c := range closings {
 		for _, ogc := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, %s", c.name, map[bool]string{false: "openEO", true: "OGC"}[ogc]), func(t *testing.T) {
-				t.Parallel()
-				c.play(t, ogc)
-			})
+			t.Run(fmt.Sprintf("%s, %s", c.name, map[bool]string{false: "openEO", true: "OGC"}[ogc]),
+				func(t *testing.T) {
+					t.Parallel()
+					c.play(t, ogc)
+				})
 		}
 	}
 }
@@ -296,17 +313,20 @@ func (c closing) play(t *testing.T, ogc bool) {
 	p.stop(t)
 	sum, doubts, busy := s.oracle.Sum(), 0, 0
 	for _, doubt := range regexp.MustCompile(`"error":"[^"]*: uncertain: [^"]*"`).FindAllString(p.Log.String(), -1) {
-		if doubts++; strings.Contains(doubt, "context deadline exceeded") { // on a busy machine, or because the server is silent
+		// on a busy machine, or because the server is silent
+		if doubts++; strings.Contains(doubt, "context deadline exceeded") {
 			busy++
 		}
 		t.Log(doubt)
 	}
-	t.Logf("%d jobs, %d requests struck, %d in doubt, of which %d got no answer in time, %d unknown; at the platform %+v",
+	t.Logf("%d jobs, %d requests struck, %d in doubt, of which %d got no answer in time, %d unknown; there %+v",
 		tasks*values, struck.Load(), doubts, busy, unknown, sum)
 	if int64(doubts-busy) > struck.Load() || unknown > doubts || !ogc && unknown > 0 {
-		t.Errorf("%d requests are in doubt and %d jobs unknown, of %d that the server struck", doubts-busy, unknown, struck.Load())
+		t.Errorf("%d requests are in doubt and %d jobs unknown, of %d that the server struck", doubts-busy, unknown,
+			struck.Load())
 	}
-	if sum.Runs < finished || sum.Runs > finished+unknown || !ogc && (sum.Creates != tasks*values || sum.Starts != tasks*values) {
+	if sum.Runs < finished || sum.Runs > finished+unknown ||
+		!ogc && (sum.Creates != tasks*values || sum.Starts != tasks*values) {
 		t.Errorf("%d jobs finish, and the platform has %+v", finished, sum)
 	}
 }
