@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // annotationsText is the inverse of decoded.
@@ -25,45 +24,82 @@ func annotate(stored string, c dispatch.AnnotationChange) (dispatch.Annotations,
 	return c.Apply(a)
 }
 
-// AnnotateJob changes the annotations of a job of its owner.
-func (s *Store) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID, c dispatch.AnnotationChange) error {
+// AnnotateJob changes the annotations of a job of its owner. The version of the job changes, so that a visit that has
+// read it before does not undo the change.
+func (s *Store) AnnotateJob(
+	ctx context.Context, u dispatch.UserID, id dispatch.JobID, c dispatch.AnnotationChange,
+) error {
 	return s.in(ctx, s.write, "AnnotateJob", func(q tx, now int64) error {
-		is, err := q.TouchJob(ctx, now, id, u)
+		var task, created int64
+		var stored string
+		err := q.QueryRowContext(ctx, `
+			UPDATE jobs
+			SET version = version + 1, updated = $3
+			WHERE id = $1 AND owner = $2 AND NOT hidden
+			RETURNING task, created, annotations`,
+			id, u, now).
+			Scan(number(&task), number(&created), &stored)
 		if err != nil {
 			return err
 		}
-		a, err := annotate(is.Annotations, c)
+		a, err := annotate(stored, c)
 		if err != nil {
 			return err
 		}
-		if err := q.AnnotateJob(ctx, annotationsText(a), id); err != nil || is.Task != 0 {
+		_, err = q.ExecContext(ctx, `
+			UPDATE jobs
+			SET annotations = $2
+			WHERE id = $1`,
+			id, annotationsText(a))
+		if err != nil || task != 0 {
 			return err
 		}
-		if err := q.DeleteJobLabels(ctx, id); err != nil {
+		_, err = q.ExecContext(ctx, `
+			DELETE FROM job_labels
+			WHERE job = $1`, id)
+		if err != nil {
 			return err
 		}
-		return insertJobLabels(ctx, q, id, u, a.Labels, is.Created)
+		return insertJobLabels(ctx, q, id, u, a.Labels, created)
 	})
 }
 
 // AnnotateTask changes the annotations of a task of its owner.
-func (s *Store) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.AnnotationChange) error {
+func (s *Store) AnnotateTask(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.AnnotationChange,
+) error {
 	return s.in(ctx, s.write, "AnnotateTask", func(q tx, now int64) error {
-		is, err := q.TouchTask(ctx, now, id, u)
+		var created int64
+		var stored string
+		err := q.QueryRowContext(ctx, `
+			UPDATE tasks
+			SET edited = $3
+			WHERE id = $1 AND owner = $2 AND NOT hidden
+			RETURNING created, annotations`,
+			id, u, now).
+			Scan(number(&created), &stored)
 		if err != nil {
 			return err
 		}
-		a, err := annotate(is.Annotations, c)
+		a, err := annotate(stored, c)
 		if err != nil {
 			return err
 		}
-		if err := q.AnnotateTask(ctx, annotationsText(a), id); err != nil {
+		_, err = q.ExecContext(ctx, `
+			UPDATE tasks
+			SET annotations = $2
+			WHERE id = $1`,
+			id, annotationsText(a))
+		if err != nil {
 			return err
 		}
-		if err := q.DeleteTaskLabels(ctx, int64(id)); err != nil {
+		_, err = q.ExecContext(ctx, `
+			DELETE FROM task_labels
+			WHERE task = CAST($1 AS BIGINT)`, id)
+		if err != nil {
 			return err
 		}
-		return insertTaskLabels(ctx, q, id, u, a.Labels, is.Created)
+		return insertTaskLabels(ctx, q, id, u, a.Labels, created)
 	})
 }
 
@@ -80,18 +116,30 @@ func (a *acceptance) insertLabels(ctx context.Context, q tx) error {
 	return nil
 }
 
-func insertJobLabels(ctx context.Context, q tx, id dispatch.JobID, u dispatch.UserID, labels map[string]string, created int64) error {
+func insertJobLabels(
+	ctx context.Context, q querier, id dispatch.JobID, u dispatch.UserID, labels map[string]string, created int64,
+) error {
 	for name, value := range labels {
-		if err := q.InsertJobLabel(ctx, query.InsertJobLabelParams{Job: id, Owner: u, Name: name, Value: value, Created: created}); err != nil {
+		_, err := q.ExecContext(ctx, `
+			INSERT INTO job_labels (job, owner, name, value, created)
+			VALUES ($1, $2, $3, $4, $5)`,
+			id, u, name, value, created)
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func insertTaskLabels(ctx context.Context, q tx, id dispatch.TaskID, u dispatch.UserID, labels map[string]string, created int64) error {
+func insertTaskLabels(
+	ctx context.Context, q querier, id dispatch.TaskID, u dispatch.UserID, labels map[string]string, created int64,
+) error {
 	for name, value := range labels {
-		if err := q.InsertTaskLabel(ctx, query.InsertTaskLabelParams{Task: id, Owner: u, Name: name, Value: value, Created: created}); err != nil {
+		_, err := q.ExecContext(ctx, `
+			INSERT INTO task_labels (task, owner, name, value, created)
+			VALUES ($1, $2, $3, $4, $5)`,
+			id, u, name, value, created)
+		if err != nil {
 			return err
 		}
 	}

@@ -7,11 +7,10 @@ import (
 	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// budgets are the tasks with a budget of jobs that are about to be submitted or were saved. Their rows are locked, as by all other changes of a
-// task, before their jobs are written.
+// budgets are the tasks with a budget of jobs that are about to be submitted or were saved. Their rows are locked, as
+// by all other changes of a task, before their jobs are written.
 type budgets struct {
 	q   tx
 	now int64
@@ -19,12 +18,11 @@ type budgets struct {
 }
 
 type budgeted struct {
-	query.LockBudgetRow
-	budget dispatch.Budget
-	room   int
-	why    dispatch.Attention // of there being no room
-	more   bool               // a job was kept back
-	stops  bool               // a change of the task that is under way keeps all back
+	taskPause
+	room  int
+	why   dispatch.Attention // of there being no room
+	more  bool               // a job was kept back
+	stops bool               // a change of the task that is under way keeps all back
 }
 
 // lockBudgets locks the tasks with a budget of the jobs that count. A job without one costs no statement.
@@ -38,7 +36,7 @@ func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, coun
 	b := budgets{q, now, map[dispatch.TaskID]*budgeted{}}
 	slices.Sort(ids) // in one order, so that two processes do not deadlock
 	for _, id := range slices.Compact(ids) {
-		row, err := q.LockBudget(ctx, id)
+		row, err := lockPause(ctx, q, id)
 		if errors.Is(err, sql.ErrNoRows) { // purged
 			continue
 		}
@@ -49,7 +47,7 @@ func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, coun
 		if err != nil {
 			return b, err
 		}
-		b.of[id] = &budgeted{LockBudgetRow: row, budget: dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}, stops: open != nil && open.Stops}
+		b.of[id] = &budgeted{taskPause: row, stops: open != nil && open.Stops}
 	}
 	return b, nil
 }
@@ -88,7 +86,8 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 	return admitted, nil
 }
 
-// pause pauses the tasks of which jobs were kept back, and returns the jobs whose intents were stored, as they are then.
+// pause pauses the tasks of which jobs were kept back, and returns the jobs whose intents were stored, as they are
+// then.
 func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.Job, err error) {
 	for _, id := range b.tasks() {
 		t := b.of[id]
@@ -117,11 +116,12 @@ func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.J
 	return kept, nil
 }
 
-// resume resumes the tasks that waited for the costs of their first runs, if these are known by now, and returns the accounts of the tasks.
+// resume resumes the tasks that waited for the costs of their first runs, if these are known by now, and returns the
+// accounts of the tasks.
 func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err error) {
 	for _, id := range b.tasks() {
 		t := b.of[id]
-		if !t.Paused || t.PausedFor != dispatch.CostsAwaited {
+		if !t.paused || t.pausedFor != dispatch.CostsAwaited {
 			continue
 		}
 		room, why, err := roomOf(ctx, b.q, id, t.budget)
@@ -130,9 +130,9 @@ func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err e
 			return nil, err
 		case room > 0:
 			err = b.goOn(ctx, id, t)
-			accounts = append(accounts, t.Account)
+			accounts = append(accounts, t.account)
 		case why != dispatch.CostsAwaited:
-			err = b.q.MarkTask(ctx, query.MarkTaskParams{Paused: true, PausedFor: why, Now: b.now, ID: id})
+			err = setPaused(ctx, b.q, id, true, why, b.now)
 		}
 		if err != nil {
 			return nil, err
@@ -143,19 +143,19 @@ func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err e
 
 // goOn resumes a task that a budget paused. Of a task on trial only the first jobs go on.
 func (b budgets) goOn(ctx context.Context, id dispatch.TaskID, t *budgeted) error {
-	mark := query.MarkTaskParams{Now: b.now, ID: id}
-	if t.Trial > 0 {
-		mark.Paused, mark.PausedFor = true, dispatch.Trial
+	pausedFor := dispatch.None
+	if t.trial > 0 {
+		pausedFor = dispatch.Trial
 	}
-	if err := b.q.MarkTask(ctx, mark); err != nil {
+	if err := setPaused(ctx, b.q, id, t.trial > 0, pausedFor, b.now); err != nil {
 		return err
 	}
 	c, err := changeOfAll(ctx, b.q, id, changeResume)
 	if err != nil {
 		return err
 	}
-	if t.Trial > 0 {
-		c.Last = min(c.Last, t.Trial)
+	if t.trial > 0 {
+		c.Last = min(c.Last, t.trial)
 	}
 	_, err = c.begin(ctx, b.q, b.now)
 	return err
@@ -176,68 +176,28 @@ func roomOf(ctx context.Context, q tx, id dispatch.TaskID, b dispatch.Budget) (i
 		n, why := dispatch.Budget{}.Room(dispatch.Spending{})
 		return n, why, nil
 	}
-	s, err := spending(ctx, q.Queries, id)
+	s, err := spending(ctx, q, id)
 	n, why := b.Room(s)
 	return n, why, err
 }
 
-// showSpending fills in what a task with a budget has spent.
-func showSpending(ctx context.Context, q *query.Queries, r *dispatch.TaskRecord) error {
-	if r.Budget == (dispatch.Budget{}) {
-		return nil
-	}
-	s, err := spending(ctx, q, r.ID)
-	r.Spending = &s
-	return err
-}
-
-// spending returns what the runs of a task cost.
-func spending(ctx context.Context, q *query.Queries, id dispatch.TaskID) (s dispatch.Spending, err error) {
-	costs, err := q.SumTaskCosts(ctx, int64(id))
-	if err != nil {
-		return s, err
-	}
-	for _, c := range costs {
-		s.Charges = append(s.Charges, dispatch.Charge{Unit: c.Unit, Costs: rounded(c.Costs), Runs: int(c.Runs)})
-	}
-	open, err := q.SumOpenRuns(ctx, int64(id))
-	if err != nil {
-		return s, err
-	}
-	s.Running, s.Reported, s.RunningCosts, s.Unmetered = int(open.Running), int(open.Reported), rounded(open.Costs), int(open.Unmetered)
-	counts, err := q.CountTask(ctx, int64(id))
-	for _, c := range counts {
-		if c.Status == dispatch.Finished || c.Status == dispatch.Failed {
-			s.Ended += int(c.N)
-		}
-	}
-	if err == nil && s.Unpriced() {
-		s.Earlier, err = earlier(ctx, q, id)
-	}
-	return s, err
-}
-
-// earlier returns what the latest finished runs of the service of a task cost.
-func earlier(ctx context.Context, q *query.Queries, id dispatch.TaskID) (dispatch.Charge, error) {
-	of, err := q.GetTaskService(ctx, int64(id))
-	if err != nil {
-		return dispatch.Charge{}, missing(err) // all its jobs were purged
-	}
-	runs, err := finishedRuns(ctx, q, of.Owner, of.Account, of.ServiceHash, dispatch.EstimatedFrom)
-	return dispatch.SumRuns(runs), err
-}
-
-// setBudget replaces the budget of a task, unless replacement is nil, and returns Conflict if a paused task has no room for another job. One whose first
-// costs are awaited is paused for that again when a job is about to be submitted, and then goes on by itself.
+// setBudget replaces the budget of a task, unless replacement is nil, and returns Conflict if a paused task has no
+// room for another job. One whose first costs are awaited is paused for that again when a job is about to be
+// submitted, and then goes on by itself.
 func setBudget(ctx context.Context, q tx, id dispatch.TaskID, replacement *dispatch.Budget) error {
-	row, err := q.LockBudget(ctx, id)
-	if err != nil || replacement == nil && (row.Budget == 0 || !row.Paused) {
+	row, err := lockPause(ctx, q, id)
+	if err != nil || replacement == nil && (row.budget.Amount == 0 || !row.paused) {
 		return err
 	}
-	b := dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}
+	b := row.budget
 	if replacement != nil {
 		b = b.Replaced(*replacement)
-		if err := q.SetBudget(ctx, b.Amount, b.Unit, id); err != nil {
+		_, err := q.ExecContext(ctx, `
+			UPDATE tasks
+			SET budget = $2, budget_unit = $3
+			WHERE id = $1`,
+			id, b.Amount, b.Unit)
+		if err != nil {
 			return err
 		}
 	}

@@ -8,41 +8,50 @@ import (
 	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // storeDocuments stores the documents of accepted jobs: one for the task, or one for each job.
 func (a *acceptance) storeDocuments(ctx context.Context, q tx) error {
 	if a.task != nil {
-		return storeDocument(ctx, q, query.DefineParams{Task: a.id, Owner: a.task.Owner}, a.task.Document)
+		return storeDocument(ctx, q, a.id, 0, a.task.Owner, a.task.Document)
 	}
 	for i, j := range a.jobs {
-		if err := storeDocument(ctx, q, query.DefineParams{Job: a.first + dispatch.JobID(i), Owner: j.Owner}, j.Document); err != nil {
+		if err := storeDocument(ctx, q, 0, a.first+dispatch.JobID(i), j.Owner, j.Document); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// storeDocument stores a document unless it is already stored. An unused document may be purged meanwhile; then the reference to it
-// fails, and the transaction is run again.
-func storeDocument(ctx context.Context, q tx, of query.DefineParams, d *dispatch.Document) error {
+// storeDocument stores a document of a task or a job unless it is already stored. An unused document may be purged
+// meanwhile; then the reference to it fails, and the transaction is run again.
+func storeDocument(
+	ctx context.Context, q querier, task dispatch.TaskID, job dispatch.JobID, u dispatch.UserID, d *dispatch.Document,
+) error {
 	if d == nil {
 		return nil
 	}
-	var err error
-	if of.Service, err = encode(d.Service); err != nil {
+	service, err := encode(d.Service)
+	if err != nil {
 		return err
 	}
-	of.Platform, of.Document = d.Platform, d.Hash()
-	kept, err := q.HasDocument(ctx, of.Document)
+	kept, err := value[bool](ctx, q, `
+		SELECT EXISTS (SELECT 1 FROM documents WHERE hash = $1)`, d.Hash())
 	if err == nil && !kept { // large bodies are sent only if they are missing
-		err = q.KeepDocument(ctx, of.Document, storableText(string(d.Body)))
+		_, err = q.ExecContext(ctx, `
+			INSERT INTO documents (hash, body)
+			VALUES ($1, $2)
+			ON CONFLICT (hash) DO NOTHING`,
+			d.Hash(), storableText(string(d.Body)))
 	}
 	if err != nil {
 		return err
 	}
-	return q.Define(ctx, of)
+	_, err = q.ExecContext(ctx, `
+		INSERT INTO definitions (task, job, owner, platform, service, document)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
+		task, job, u, d.Platform, service, d.Hash())
+	return err
 }
 
 // Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
@@ -50,7 +59,7 @@ func (s *Store) Document(ctx context.Context, u dispatch.UserID, id dispatch.Job
 	if _, err := s.Record(ctx, u, id); err != nil {
 		return nil, err
 	}
-	body, err := s.queries(s.read).GetDocument(ctx, id, u)
+	body, err := definition(ctx, s.on(s.read), id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -59,92 +68,156 @@ func (s *Store) Document(ctx context.Context, u dispatch.UserID, id dispatch.Job
 
 // Definition returns the document that defined a job's service when the job was accepted.
 func (s *Store) Definition(ctx context.Context, id dispatch.JobID) ([]byte, error) {
-	body, err := s.queries(s.look).GetSentProcess(ctx, id)
+	body, err := definition(ctx, s.on(s.look), id)
 	return []byte(body), fail("Definition", err)
 }
 
-// Origins returns the origins of all documents that define the services of waiting jobs.
-func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
-	rows, err := s.queries(s.read).ListOrigins(ctx)
-	if err != nil {
-		return nil, fail("Origins", err)
-	}
-	origins := make([]dispatch.Origin, len(rows))
-	for i, row := range rows {
-		origins[i].Platform = row.Platform
-		if err := json.Unmarshal([]byte(row.Service), &origins[i].Service); err != nil {
-			return nil, fail("Origins", err)
-		}
-	}
-	return origins, nil
+func definition(ctx context.Context, q querier, id dispatch.JobID) (string, error) {
+	return value[string](ctx, q, `
+		SELECT documents.body
+		FROM jobs
+			JOIN definitions ON definitions.task = jobs.task
+				AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
+			JOIN documents ON documents.hash = definitions.document
+		WHERE jobs.id = $1`, id)
 }
 
-// hashesAtOnce is how many definitions one transaction of SetDocumentHash changes, so that other writes do not wait for a popular service.
+// Origins returns the origins of all documents that define the services of waiting jobs. Waiting jobs have status
+// created. Only they are read, by an index that has no others: definitions of ended jobs are many. Those of further
+// homes are read for each task with several homes.
+func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
+	origins, err := list(ctx, s.on(s.read), func(r row) (o dispatch.Origin, err error) {
+		var service string
+		if err := r.Scan(&o.Platform, &service); err != nil {
+			return o, err
+		}
+		return o, json.Unmarshal([]byte(service), &o.Service)
+	}, `
+		SELECT d.platform, d.service
+		FROM jobs j
+			JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+		WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
+		UNION
+		SELECT h.platform, h.service
+		FROM tasks
+			JOIN task_homes h ON h.task = tasks.id
+		WHERE tasks.spread > 1 AND h.document <> ''
+			AND EXISTS (
+				SELECT 1 FROM jobs k
+				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')`)
+	return origins, fail("Origins", err)
+}
+
+// hashesAtOnce is how many definitions one transaction of SetDocumentHash changes, so that other writes do not wait
+// for a popular service.
 const hashesAtOnce = 100
 
 // SetDocumentHash stores the current hash of the document of an origin. It returns the owners of the jobs concerned.
-func (s *Store) SetDocumentHash(ctx context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
+func (s *Store) SetDocumentHash(
+	ctx context.Context, o dispatch.Origin, hash string,
+) (owners []dispatch.UserID, err error) {
 	service, err := encode(o.Service)
 	if err != nil {
 		return nil, fail("SetDocumentHash", err)
 	}
 	ctx = allow(ctx, listWithin)
-	outdated, err := s.queries(s.read).ListOutdated(ctx, o.Platform, service, hash)
+	definitions, err := s.outdatedDefinitions(ctx, o.Platform, service, hash)
 	if err != nil {
 		return nil, fail("SetDocumentHash", err)
 	}
-	for some := range slices.Chunk(outdated, hashesAtOnce) {
-		told, err := s.setDocumentHash(ctx, some, hash)
-		if err != nil {
-			return owners, err
-		}
-		owners = append(owners, told...)
+	if owners, err = s.setHashes(ctx, definitions, hash); err != nil {
+		return owners, err
 	}
-	homes, err := s.queries(s.read).ListOutdatedHomes(ctx, o.Platform, service, hash)
+	homes, err := s.outdatedHomes(ctx, o.Platform, service, hash)
 	if err != nil {
 		return owners, fail("SetDocumentHash", err)
 	}
-	for some := range slices.Chunk(homes, hashesAtOnce) {
-		told, err := s.setHomesHash(ctx, some, hash)
+	more, err := s.setHashes(ctx, homes, hash)
+	return append(owners, more...), err
+}
+
+// outdated is a definition, of a task or of a job, or a further home of a task, of which is not known that the
+// document of its origin has a hash.
+type outdated struct {
+	task    dispatch.TaskID
+	job     dispatch.JobID
+	account dispatch.Account // of the home; "": it is a definition
+}
+
+// outdatedDefinitions returns those of waiting jobs, as in Origins.
+func (s *Store) outdatedDefinitions(ctx context.Context, platform, service, hash string) ([]outdated, error) {
+	return list(ctx, s.on(s.read), func(r row) (d outdated, err error) {
+		err = r.Scan(number(&d.task), number(&d.job))
+		return d, err
+	}, `
+		SELECT DISTINCT d.task, d.job
+		FROM jobs j
+			JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+		WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created' AND d.platform = $1 AND d.service = $2
+			AND d.told <> CASE WHEN d.document = $3 THEN '' ELSE $3 END
+		ORDER BY d.task, d.job`,
+		platform, service, hash)
+}
+
+// outdatedHomes returns those of tasks with waiting jobs. CROSS keeps SQLite from reading all homes.
+func (s *Store) outdatedHomes(ctx context.Context, platform, service, hash string) ([]outdated, error) {
+	return list(ctx, s.on(s.read), func(r row) (h outdated, err error) {
+		err = r.Scan(number(&h.task), text(&h.account))
+		return h, err
+	}, `
+		SELECT h.task, h.account
+		FROM tasks
+			CROSS JOIN task_homes h
+		WHERE tasks.spread > 1 AND h.task = tasks.id AND h.document <> '' AND h.platform = $1 AND h.service = $2
+			AND h.told <> CASE WHEN h.document = $3 THEN '' ELSE $3 END
+			AND EXISTS (
+				SELECT 1 FROM jobs k
+				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')
+		ORDER BY tasks.id, h.account`,
+		platform, service, hash)
+}
+
+// setHashes stores the hash of what is outdated, some in each transaction, and returns the owners of what was still so.
+func (s *Store) setHashes(ctx context.Context, all []outdated, hash string) (owners []dispatch.UserID, err error) {
+	for chunk := range slices.Chunk(all, hashesAtOnce) {
+		var changed []dispatch.UserID
+		err := s.in(ctx, s.write, "SetDocumentHash", func(q tx, _ int64) error {
+			changed = nil
+			for _, d := range chunk {
+				owner, err := d.setHash(ctx, q, hash)
+				if missing(err) != nil {
+					return err
+				}
+				if err == nil {
+					changed = append(changed, owner)
+				}
+			}
+			return nil
+		})
 		if err != nil {
 			return owners, err
 		}
-		owners = append(owners, told...)
+		owners = append(owners, changed...)
 	}
 	return owners, nil
 }
 
-// setHomesHash does the same for further homes of tasks.
-func (s *Store) setHomesHash(ctx context.Context, homes []query.ListOutdatedHomesRow, hash string) (owners []dispatch.UserID, err error) {
-	err = s.in(ctx, s.write, "SetDocumentHash", func(q tx, _ int64) error {
-		owners = nil
-		for _, h := range homes {
-			rows, err := q.SetHomeDocumentHash(ctx, hash, int64(h.Task), h.Account)
-			if err != nil {
-				return err
-			}
-			if rows > 0 {
-				owners = append(owners, h.Owner)
-			}
-		}
-		return nil
-	})
-	return owners, err
-}
-
-func (s *Store) setDocumentHash(ctx context.Context, of []query.ListOutdatedRow, hash string) (owners []dispatch.UserID, err error) {
-	err = s.in(ctx, s.write, "SetDocumentHash", func(q tx, _ int64) error {
-		owners = nil
-		for _, d := range of {
-			told, err := q.SetDocumentHash(ctx, hash, int64(d.Task), int64(d.Job))
-			if err != nil {
-				return err
-			}
-			owners = append(owners, told...)
-		}
-		return nil
-	})
-	return owners, err
+// setHash returns the owner; sql.ErrNoRows if the hash was stored meanwhile.
+func (d outdated) setHash(ctx context.Context, q querier, hash string) (dispatch.UserID, error) {
+	if d.account != "" {
+		return value[dispatch.UserID](ctx, q, `
+			UPDATE task_homes
+			SET told = CASE WHEN document = $3 THEN '' ELSE $3 END
+			WHERE task = CAST($1 AS BIGINT) AND account = $2 AND told <> CASE WHEN document = $3 THEN '' ELSE $3 END
+			RETURNING (SELECT owner FROM tasks WHERE tasks.id = task_homes.task)`,
+			d.task, d.account, hash)
+	}
+	return value[dispatch.UserID](ctx, q, `
+		UPDATE definitions
+		SET told = CASE WHEN document = $3 THEN '' ELSE $3 END
+		WHERE task = CAST($1 AS BIGINT) AND job = CAST($2 AS BIGINT) AND told <> CASE WHEN document = $3 THEN '' ELSE $3 END
+		RETURNING owner`,
+		d.task, d.job, hash)
 }
 
 // redefined sets the attention ServiceChanged on a waiting job that has no other attention.

@@ -3,16 +3,15 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
+	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// part is what one range of an index holds of a filtered list: the jobs of one account, if the list has several, and of one status.
+// part is what one range of an index holds of a filtered list: the jobs of one account, if the list has several, and
+// of one status.
 type part struct {
 	account dispatch.Account
 	status  dispatch.Status
@@ -33,34 +32,46 @@ func placed(p dispatch.Page, created, id int64) position {
 	return position{-created, -id}
 }
 
-// oldestFirst runs the queries of lists that are ordered newest first in the opposite order, in which their indexes are read as well.
-type oldestFirst struct{ query.DBTX }
+// direction is the order of a list by creation. Indexes are read in both.
+type direction struct{ compare, order string }
 
-func (o oldestFirst) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
-	return o.DBTX.QueryContext(ctx, reversed.Replace(q), args...)
-}
-
-// reversed replaces the order of such a query, and what selects the entries behind a place.
-var reversed = newRewriting("created <= CAST(", "created >= CAST(", "created < CAST(", "created > CAST(", "id < CAST(", "id > CAST(",
-	"l.job < CAST(", "l.job > CAST(", "l.task < CAST(", "l.task > CAST(",
-	"created DESC", "created", "id DESC", "id", "l.job DESC", "l.job", "l.task DESC", "l.task")
-
-// rewriting replaces parts of generated queries. It keeps each result, because to make it takes as long as many a query runs.
-type rewriting struct {
-	replacer *strings.Replacer
-	made     sync.Map // of texts by texts
-}
-
-func newRewriting(oldnew ...string) *rewriting {
-	return &rewriting{replacer: strings.NewReplacer(oldnew...)}
-}
-
-func (r *rewriting) Replace(q string) string {
-	made, known := r.made.Load(q)
-	if !known {
-		made, _ = r.made.LoadOrStore(q, r.replacer.Replace(q))
+func directionOf(p dispatch.Page) direction {
+	if p.Oldest {
+		return direction{">", ""}
 	}
-	return made.(string)
+	return direction{"<", " DESC"}
+}
+
+// follows returns the condition that an entry, whose place two columns hold, comes after the place at which a page
+// begins.
+func (d direction) follows(w *where, p dispatch.Page, created, id string) {
+	at, before := beginOf(p)
+	a, b := w.arg(at), w.arg(before)
+	w.and(created + " " + d.compare + "= " + a)
+	w.and("(" + created + " " + d.compare + " " + a + " OR " + id + " " + d.compare + " " + b + ")")
+}
+
+// by returns the order by columns.
+func (d direction) by(columns ...string) string { return strings.Join(columns, d.order+", ") + d.order }
+
+// beginOf returns where a page begins of a list that is ordered by creation.
+func beginOf(p dispatch.Page) (created, id int64) {
+	switch {
+	case p.After != (dispatch.Place{}):
+		return micros(p.After.Created), p.After.ID
+	case p.Oldest:
+		return math.MinInt64, math.MinInt64
+	default:
+		return math.MaxInt64, math.MaxInt64
+	}
+}
+
+// most returns the LIMIT of a query.
+func most(limit int) int64 {
+	if limit == 0 {
+		return math.MaxInt64
+	}
+	return int64(limit)
 }
 
 // parts reads the first n jobs of a list that consists of several parts.
@@ -72,7 +83,8 @@ type parts struct {
 	position  func(*dispatch.Record) position
 }
 
-// read reads no requests of other jobs: where there are several parts, it first reads how many of each belong to the page.
+// read reads no requests of other jobs: where there are several parts, it first reads how many of each belong to the
+// page.
 func (l parts) read() (all []dispatch.Record, err error) {
 	shares, err := l.shares()
 	if err != nil {
@@ -138,119 +150,271 @@ func statuses(filter []dispatch.Status) []dispatch.Status {
 	return slices.Compact(slices.Sorted(slices.Values(filter)))
 }
 
-// listRecords reads a page of an owner's jobs. Jobs with a label are found by that, jobs that changed since a time by when they changed, others by the
-// other filters.
-func listRecords(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page, now int64) ([]dispatch.Record, error) {
-	created, before := beginOf(p)
-	if p.Oldest {
-		q.DBTX = oldestFirst{q.DBTX}
-		q.Queries = query.New(q.DBTX)
+// jobList is a query of jobs with their requests.
+type jobList struct {
+	page  dispatch.Page
+	from  string // tables; the last one is jobs
+	where where
+	order string
+	n     int64 // at most; 0: from limits them
+
+	// ofTask: the jobs are those of a task. They have values in place of requests, which are left out if they are too
+	// long, and what holds their accounts is not read.
+	ofTask bool
+}
+
+// recordRow is a row of a jobList.
+type recordRow struct {
+	jobRow
+
+	pruned       bool
+	body, notice string
+	size, hold   int64
+	why          dispatch.Attention
+	changed      bool // the document of the service
+}
+
+// read returns what record makes of each job. Of bodies longer than page.Most bytes, unless that is 0, only the first
+// characters are read, so that a page has a bounded size. A definition is not looked for by EXISTS: PostgreSQL would
+// read all definitions for a large page.
+func (l jobList) read(
+	ctx context.Context, q querier, record func(*recordRow) (dispatch.Record, error),
+) ([]dispatch.Record, error) {
+	var r recordRow
+	columns, to := listedColumns, r.listed()
+	if l.page.Most == 0 {
+		columns, to = jobColumns, r.whole()
 	}
-	record := func(row *query.ListRecordsRow) (dispatch.Record, error) { return listedOf(row, p.Most, now) }
+	statement := `
+		SELECT ` + columns + `, jobs.pruned, ` + l.body() + `, octet_length(requests.body)`
+	to = append(to, &r.pruned, &r.body, number(&r.size))
+	if !l.ofTask {
+		statement += `,
+			accounts.hold, accounts.hold_attention, accounts.hold_notice,
+			COALESCE((
+				SELECT definitions.told <> '' FROM definitions
+				WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE)`
+		to = append(to, number(&r.hold), text(&r.why), &r.notice, &r.changed)
+	}
+	statement += `
+		FROM ` + l.from + `
+			JOIN requests ON requests.job = jobs.id`
+	if !l.ofTask {
+		statement += `
+			JOIN accounts ON accounts.id = jobs.account`
+	}
+	if len(l.where.conditions) > 0 {
+		statement += `
+		WHERE ` + l.where.String()
+	}
+	statement += `
+		ORDER BY ` + l.order
+	if l.n > 0 {
+		statement += `
+		LIMIT CAST(` + l.where.arg(l.n) + ` AS BIGINT)`
+	}
+	return list(ctx, q, func(from row) (dispatch.Record, error) {
+		if err := from.Scan(to...); err != nil {
+			return dispatch.Record{}, err
+		}
+		return record(&r)
+	}, statement, l.where.args...)
+}
+
+// body is the expression for as much of a request as the page has.
+func (l *jobList) body() string {
+	if l.page.Most == 0 {
+		return "requests.body"
+	}
+	n, rest := l.where.arg(l.page.Most), "''"
+	if l.page.Most > 0 && !l.ofTask {
+		rest = "substr(requests.body, 1, " + n + ")"
+	}
+	return "CASE WHEN octet_length(requests.body) <= " + n + " THEN requests.body ELSE " + rest + " END"
+}
+
+// listRecords reads a page of an owner's jobs. Jobs with a label are found by that, jobs that changed since a time by
+// when they changed, others by the other filters.
+func listRecords(
+	ctx context.Context, q querier, u dispatch.UserID, p dispatch.Page, now int64,
+) ([]dispatch.Record, error) {
+	d := directionOf(p)
+	l := jobList{page: p, from: "jobs", order: d.by("jobs.created", "jobs.id"), n: most(p.Limit)}
+	record := func(r *recordRow) (dispatch.Record, error) { return r.record(p.Most, now) }
+	w := &l.where
 	switch {
 	case p.Label != (dispatch.LabelMatch{}):
-		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListLabeledRecordsRow, error) {
-			return q.ListLabeledRecords(ctx, query.ListLabeledRecordsParams{Owner: u, Name: p.Label.Key, Value: p.Label.Value, Created: created, Before: before,
-				Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
-		}, func(row *query.ListLabeledRecordsRow) (dispatch.Record, error) {
-			return record((*query.ListRecordsRow)(row))
-		})
+		l.from, l.order = "job_labels l JOIN jobs ON jobs.id = l.job", d.by("l.created", "l.job")
+		w.and("l.owner = " + w.arg(u) + " AND l.name = " + w.arg(p.Label.Key) + " AND l.value = " + w.arg(p.Label.Value))
+		d.follows(w, p, "l.created", "l.job")
+		w.and("NOT jobs.hidden AND jobs.updated > " + w.arg(micros(p.Since)))
+		filter(w, "jobs", p)
 	case !p.Since.IsZero():
-		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListChangedRecordsRow, error) {
-			return q.ListChangedRecords(ctx, query.ListChangedRecordsParams{Owner: u, Since: micros(p.Since), Created: created, Before: before,
-				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most),
-				N: most(p.Limit)})
-		}, func(row *query.ListChangedRecordsRow) (dispatch.Record, error) {
-			return record((*query.ListRecordsRow)(row))
-		})
+		var found where
+		found.and("j.owner = " + found.arg(u) + " AND j.task = 0 AND NOT j.hidden AND j.updated > " + found.arg(micros(p.Since)))
+		d.follows(&found, p, "+j.created", "j.id")
+		filter(&found, "j", p)
+		l.changed(found, d.by("+j.created", "j.id"))
 	case len(p.Statuses)+len(p.Accounts) == 0:
-		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListRecordsRow, error) {
-			return q.ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before, Most: int64(p.Most), N: most(p.Limit)})
-		}, record)
+		w.and("jobs.owner = " + w.arg(u) + " AND jobs.task = 0 AND NOT jobs.hidden")
+		d.follows(w, p, "jobs.created", "jobs.id")
+	default:
+		return listParts(ctx, q, u, p, record)
 	}
+	return l.read(ctx, q, record)
+}
+
+// changed has the list find by when they changed the first jobs, named j, that meet conditions, and only then their
+// requests. The plus before a column in the conditions and the order keeps databases from reading all jobs in that
+// order instead.
+func (l *jobList) changed(found where, order string) {
+	l.from = `(
+			SELECT j.id FROM jobs j
+			WHERE ` + found.String() + `
+			ORDER BY ` + order + `
+			LIMIT CAST(` + found.arg(l.n) + ` AS BIGINT)) AS changed
+			JOIN jobs ON jobs.id = changed.id`
+	l.where, l.n = where{args: found.args}, 0
+}
+
+// filter adds the filters of a page. They are expressions, so that databases do not take them to an index: another
+// condition leads to fewer jobs.
+func filter(w *where, jobs string, p dispatch.Page) {
+	in(w, jobs+".status || ''", p.Statuses)
+	in(w, jobs+".account || ''", p.Accounts)
+}
+
+// listParts reads a page of an owner's jobs with some statuses at some accounts.
+func listParts(
+	ctx context.Context, q querier, u dispatch.UserID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
+) ([]dispatch.Record, error) {
+	d := directionOf(p)
 	accounts, err := usedAccounts(ctx, q, u, p.Accounts)
 	if err != nil {
 		return nil, err
 	}
-	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position { return placed(p, micros(r.Created), int64(r.ID)) }}
+	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position {
+		return placed(p, micros(r.Created), int64(r.ID))
+	}}
 	for _, a := range accounts {
 		for _, status := range statuses(p.Statuses) {
 			l.of = append(l.of, part{a, status})
 		}
 	}
-	l.positions = func(of part, n int64) ([]position, error) {
-		places, err := q.ListPlacesOf(ctx, query.ListPlacesOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before, N: n})
-		return rowsAs(places, func(r query.ListPlacesOfRow) position { return placed(p, r.Created, int64(r.ID)) }), err
+	conditions := func(each part) (w where) {
+		w.and("jobs.owner = " + w.arg(u) + " AND jobs.account = " + w.arg(each.account))
+		w.and("jobs.status = CAST(" + w.arg(each.status) + " AS TEXT) AND jobs.task = 0 AND NOT jobs.hidden")
+		d.follows(&w, p, "jobs.created", "jobs.id")
+		return w
 	}
-	l.records = func(of part, n int64) ([]dispatch.Record, error) {
-		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListRecordsOfRow, error) {
-			return q.ListRecordsOf(ctx, query.ListRecordsOfParams{Owner: u, Account: of.account, Status: string(of.status), Created: created, Before: before,
-				Most: int64(p.Most), N: n})
-		}, func(row *query.ListRecordsOfRow) (dispatch.Record, error) {
-			return record((*query.ListRecordsRow)(row))
-		})
+	order := d.by("jobs.created", "jobs.id")
+	l.positions = func(each part, n int64) ([]position, error) {
+		w := conditions(each)
+		return list(ctx, q, func(r row) (at position, err error) {
+			var created, id int64
+			err = r.Scan(number(&created), number(&id))
+			return placed(p, created, id), err
+		}, `
+			SELECT jobs.created, jobs.id
+			FROM jobs
+			WHERE `+w.String()+`
+			ORDER BY `+order+`
+			LIMIT CAST(`+w.arg(n)+` AS BIGINT)`, w.args...)
+	}
+	l.records = func(each part, n int64) ([]dispatch.Record, error) {
+		return jobList{page: p, from: "jobs", where: conditions(each), order: order, n: n}.read(ctx, q, record)
 	}
 	return l.read()
 }
 
 // usedAccounts returns the accounts that a filter selects and at which the owner has any jobs.
-func usedAccounts(ctx context.Context, q tx, u dispatch.UserID, filter []dispatch.Account) (used []dispatch.Account, err error) {
-	rows, err := q.ListUsage(ctx, u)
-	for _, r := range rows {
-		if len(filter) == 0 || slices.Contains(filter, r.Account) {
-			used = append(used, r.Account)
+func usedAccounts(
+	ctx context.Context, q querier, u dispatch.UserID, filter []dispatch.Account,
+) (used []dispatch.Account, err error) {
+	all, err := usageOf(ctx, q, u)
+	for _, at := range all {
+		if len(filter) == 0 || slices.Contains(filter, at.account) {
+			used = append(used, at.account)
 		}
 	}
 	return used, err
 }
 
 // listTaskJobs reads a page by number or, if only changes or the jobs of some accounts are wanted, by when the jobs
-// changed.
-func listTaskJobs(ctx context.Context, q tx, t dispatch.Task, p dispatch.Page, record func(*query.ListTaskJobsRow) (dispatch.Record, error)) ([]dispatch.Record, error) {
-	id := int64(t.ID)
+// changed. Requests are joined to a page of them: PostgreSQL, which expects a third of a task, would read the
+// requests of all jobs.
+func listTaskJobs(
+	ctx context.Context, q querier, t dispatch.TaskID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
+) ([]dispatch.Record, error) {
+	l := jobList{page: p, from: "jobs", order: "jobs.number", n: most(p.Limit), ofTask: true}
+	w := &l.where
 	switch {
 	case !p.Since.IsZero(), len(p.Accounts) > 0:
-		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListChangedJobsRow, error) {
-			return q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
-				Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most),
-				N: most(p.Limit)})
-		}, func(row *query.ListChangedJobsRow) (dispatch.Record, error) {
-			return record((*query.ListTaskJobsRow)(row))
-		})
+		var found where
+		found.and("j.task = CAST(" + found.arg(t) + " AS BIGINT) AND j.task <> 0 AND NOT j.hidden")
+		found.and("j.updated > " + found.arg(micros(p.Since)) + " AND +j.number > " + found.arg(p.After.ID))
+		filter(&found, "j", p)
+		l.changed(found, "+j.number")
 	case len(p.Statuses) == 0:
-		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsRow, error) {
-			return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID,
-				Most: int64(p.Most), N: most(p.Limit)})
-		}, record)
+		w.and("jobs.task = CAST(" + w.arg(t) + " AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden")
+		w.and("jobs.number > " + w.arg(p.After.ID))
+	default:
+		return listPartsOfTask(ctx, q, t, p, record)
 	}
+	return l.read(ctx, q, record)
+}
+
+// listPartsOfTask reads a page of a task's jobs with some statuses.
+func listPartsOfTask(
+	ctx context.Context, q querier, t dispatch.TaskID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
+) ([]dispatch.Record, error) {
 	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position { return position{first: int64(r.Number)} }}
 	for _, status := range statuses(p.Statuses) {
 		l.of = append(l.of, part{status: status})
 	}
-	l.positions = func(of part, n int64) ([]position, error) {
-		numbers, err := q.ListNumbersOf(ctx, query.ListNumbersOfParams{Task: id, Status: string(of.status),
-			After: p.After.ID, N: n})
-		return rowsAs(numbers, func(number int) position { return position{first: int64(number)} }), err
+	conditions := func(each part) (w where) {
+		w.and("jobs.task = CAST(" + w.arg(t) + " AS BIGINT) AND jobs.status = CAST(" + w.arg(each.status) + " AS TEXT)")
+		w.and("jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > " + w.arg(p.After.ID))
+		return w
 	}
-	l.records = func(of part, n int64) ([]dispatch.Record, error) {
-		return collect(ctx, q, notOf(p), func(q *query.Queries) ([]query.ListTaskJobsOfRow, error) {
-			return q.ListTaskJobsOf(ctx, query.ListTaskJobsOfParams{Task: id, Status: string(of.status),
-				After: p.After.ID, Most: int64(p.Most), N: n})
-		}, func(row *query.ListTaskJobsOfRow) (dispatch.Record, error) {
-			return record((*query.ListTaskJobsRow)(row))
-		})
+	l.positions = func(each part, n int64) ([]position, error) {
+		w := conditions(each)
+		return list(ctx, q, func(r row) (at position, err error) {
+			err = r.Scan(number(&at.first))
+			return at, err
+		}, `
+			SELECT jobs.number
+			FROM jobs
+			WHERE `+w.String()+`
+			ORDER BY jobs.number
+			LIMIT CAST(`+w.arg(n)+` AS BIGINT)`, w.args...)
+	}
+	l.records = func(each part, n int64) ([]dispatch.Record, error) {
+		l := jobList{page: p, from: "jobs", where: conditions(each), order: "jobs.number", n: n, ofTask: true}
+		return l.read(ctx, q, record)
 	}
 	return l.read()
 }
 
-// rowsAs converts the rows of one query into those of another.
-func rowsAs[A, B any](rows []A, as func(A) B) []B {
-	if rows == nil {
-		return nil
+// record returns a job of a page of no task. most is the number of bytes of a request that the page reads.
+func (r *recordRow) record(most int, now int64) (dispatch.Record, error) {
+	j, err := r.shown(now)
+	if err != nil {
+		return dispatch.Record{}, err
 	}
-	converted := make([]B, len(rows))
-	for i, r := range rows {
-		converted[i] = as(r)
+	if most != 0 && r.size > int64(most) {
+		return dispatch.Record{Job: j, Request: dispatch.ParseRequestHead(r.body), Read: at(now), Size: int(r.size), Cut: true}, nil
 	}
-	return converted
+	record := dispatch.Record{Job: j, Pruned: r.pruned, Read: at(now)}
+	if most != 0 {
+		record.Size = int(r.size)
+	}
+	record.Request, err = requestOf(j, r.body, "", "")
+	return record, err
+}
+
+// shown returns the job with what its account and the document of its service show on it.
+func (r *recordRow) shown(now int64) (dispatch.Job, error) {
+	j, err := r.decoded()
+	return redefined(showHold(j, r.hold, r.why, r.notice, now), r.changed), err
 }

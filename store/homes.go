@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // The values of tasks.spread that are no number of a move.
@@ -29,92 +28,185 @@ func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
 		if h.Unused != "" {
 			continue
 		}
-		home := query.InsertHomeParams{Task: a.id, Account: h.Account, Number: int64(i), Platform: h.Account.Platform(), Base: h.Base, ServiceHash: h.Hash}
+		service, document := "", ""
 		if h.Document != "" && h.Account != a.task.Account { // that of the task's own account is stored with its document
-			service, err := encode(h.Service)
-			if err != nil {
+			var err error
+			if service, err = encode(h.Service); err != nil {
 				return err
 			}
-			home.Service, home.Document = service, h.Document
+			document = h.Document
 		}
-		if err := q.InsertHome(ctx, home); err != nil {
+		_, err := q.ExecContext(ctx, `
+			INSERT INTO task_homes (task, account, number, platform, base, service_hash, service, document)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			a.id, h.Account, i, h.Account.Platform(), h.Base, h.Hash, service, document)
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wakeTask wakes the account of a task, which was locked, or the accounts of all its homes. The jobs of a task with several homes are spread again from
-// now on.
-func wakeTask(ctx context.Context, q tx, id dispatch.TaskID, is query.LockTaskRow, now int64) error {
-	if is.Spread == notSpread {
-		return q.Wake(ctx, is.Account, now)
+// wakeTask wakes the account of a task, which was locked, or the accounts of all its homes. The jobs of a task with
+// several homes are spread again from now on.
+func wakeTask(ctx context.Context, q querier, id dispatch.TaskID, a dispatch.Account, spread, now int64) error {
+	if spread == notSpread {
+		return wake(ctx, q, a, now)
 	}
-	if _, err := q.SetSpread(ctx, max(now, is.Spread+1), id, is.Spread); err != nil {
+	if _, err := setSpread(ctx, q, id, spread, max(now, spread+1)); err != nil {
 		return err
 	}
-	accounts, err := q.ListHomes(ctx, int64(id))
+	accounts, err := list(ctx, q, single[dispatch.Account], `
+		SELECT account
+		FROM task_homes
+		WHERE task = CAST($1 AS BIGINT)`, id)
 	slices.Sort(accounts) // in one order, so that two processes do not deadlock
 	for _, a := range accounts {
-		err = errors.Join(err, q.Wake(ctx, a, now))
+		err = errors.Join(err, wake(ctx, q, a, now))
 	}
 	return err
 }
 
-// holdOf returns the hold of a task's account or, if it has several homes, the one that ends first.
-func holdOf(ctx context.Context, q *query.Queries, t dispatch.TaskRecord, hold int64, why dispatch.Attention) (int64, dispatch.Attention, error) {
-	if len(t.Request.Homes) == 0 || hold == 0 {
-		return hold, why, nil
+// setSpread replaces tasks.spread, and reports whether it was as it was seen. It also locks the task.
+func setSpread(ctx context.Context, q querier, id dispatch.TaskID, seen, spread int64) (bool, error) {
+	n, err := exec(ctx, q, `
+		UPDATE tasks
+		SET spread = $3
+		WHERE id = $1 AND spread = CAST($2 AS BIGINT)`,
+		id, seen, spread)
+	return n > 0, err
+}
+
+// holdsOf returns the holds of tasks' accounts or, for those with several homes, the one that ends first.
+func holdsOf(ctx context.Context, q querier, rows []taskRow, tasks []dispatch.TaskRecord) ([]hold, error) {
+	holds := make([]hold, len(rows))
+	var spread []dispatch.TaskID
+	for i, t := range tasks {
+		holds[i] = rows[i].hold
+		if len(t.Request.Homes) > 0 && holds[i].until > 0 {
+			spread = append(spread, t.ID)
+		}
 	}
-	row, err := q.GetFirstHold(ctx, int64(t.ID))
-	return row.Hold, dispatch.Attention(row.HoldAttention), err
+	first := map[dispatch.TaskID]hold{}
+	err := inChunks(spread, func(ids []dispatch.TaskID) error {
+		var w where
+		in(&w, "h.task", ids)
+		_, err := list(ctx, q, func(r row) (h hold, err error) {
+			var id dispatch.TaskID
+			err = r.Scan(number(&id), number(&h.until), text(&h.why))
+			if _, known := first[id]; !known {
+				first[id] = h
+			}
+			return h, err
+		}, `
+			SELECT h.task, COALESCE(a.hold, 0), COALESCE(a.hold_attention, '')
+			FROM task_homes h
+				LEFT JOIN accounts a ON a.id = h.account
+			WHERE `+w.String()+`
+			ORDER BY h.task, 2, h.number`,
+			w.args...)
+		return err
+	})
+	for i, t := range tasks {
+		if h, found := first[t.ID]; found {
+			holds[i] = h
+		}
+	}
+	return holds, err
 }
 
 // SpreadTasks returns the tasks with several homes that have jobs which have not ended.
 func (s *Store) SpreadTasks(ctx context.Context) (tasks []dispatch.SpreadTask, err error) {
-	var ended []query.ListSpreadRow
+	var ended []dispatch.SpreadTask
 	err = s.readOnly(ctx, s.look, "SpreadTasks", func(q tx, now int64) error {
 		tasks, ended = nil, nil
-		rows, err := q.ListSpread(ctx)
-		for _, r := range rows {
-			if !r.Live {
-				ended = append(ended, r)
+		homes, err := listSpread(ctx, q, now)
+		for _, h := range homes {
+			if !h.live {
+				ended = append(ended, h.task)
 				continue
 			}
-			if n := len(tasks); n == 0 || tasks[n-1].ID != r.ID {
-				tasks = append(tasks, dispatch.SpreadTask{ID: r.ID, Owner: r.Owner, Seen: r.Spread})
+			if n := len(tasks); n == 0 || tasks[n-1].ID != h.task.ID {
+				tasks = append(tasks, h.task)
 			}
 			t := &tasks[len(tasks)-1]
-			t.Homes = append(t.Homes, loadOf(r, now))
+			t.Homes = append(t.Homes, h.load)
 		}
 		return err
 	})
-	for _, r := range ended {
+	for _, t := range ended {
 		if err == nil {
-			_, err = s.queries(s.write).SetSpread(ctx, spreadEnded, r.ID, r.Spread)
+			_, err = setSpread(ctx, s.on(s.write), t.ID, t.Seen, spreadEnded)
 			err = fail("SpreadTasks", err)
 		}
 	}
 	return tasks, err
 }
 
-func loadOf(r query.ListSpreadRow, now int64) dispatch.HomeLoad {
-	l := dispatch.HomeLoad{Home: dispatch.Home{Account: r.Account, Base: r.Base, Hash: r.ServiceHash}, Held: int(r.Held), Waiting: int(r.Waiting), Retrying: int(r.Retrying), Failing: r.Failures >= dispatch.FailuresInRow}
-	switch {
-	case r.Operator:
-		l.Why = dispatch.HeldByOperator
-	case r.Hold > now:
-		l.Why = dispatch.Attention(r.HoldAttention)
-	case r.Restored != 0:
-		l.Why = dispatch.Unreachable
-	}
-	return l
+// spreadHome is a home of a task that spreads its jobs.
+type spreadHome struct {
+	task dispatch.SpreadTask // without Homes
+	load dispatch.HomeLoad
+	live bool // jobs of the task have not ended
 }
 
-// pauseSpread pauses the tasks with several homes, of which a job that waits at one may have been moved to another since, and may run there.
-// It returns those whose jobs are yet to be paused, see finishChange.
+// listSpread returns the homes of tasks that spread their jobs and whose jobs had not all ended when that was last
+// looked at. failures are those since the service last finished a job of the owner there; three are enough to know.
+func listSpread(ctx context.Context, q querier, now int64) ([]spreadHome, error) {
+	return list(ctx, q, func(r row) (h spreadHome, err error) {
+		var held hold
+		var restored, failures int64
+		var operator bool
+		err = r.Scan(number(&h.task.ID), text(&h.task.Owner), number(&h.task.Seen), text(&h.load.Account), &h.load.Base,
+			number(&h.load.Hash), number(&held.until), text(&held.why), number(&restored), &operator, number(&h.load.Held),
+			number(&h.load.Waiting), number(&h.load.Retrying), number(&failures), &h.live)
+		h.load.Failing = failures >= dispatch.FailuresInRow
+		switch {
+		case operator:
+			h.load.Why = dispatch.HeldByOperator
+		case held.until > now:
+			h.load.Why = held.why
+		case restored != 0:
+			h.load.Why = dispatch.Unreachable
+		}
+		return h, err
+	}, `
+		SELECT tasks.id, tasks.owner, tasks.spread, h.account, h.base, h.service_hash,
+			COALESCE(a.hold, 0), COALESCE(a.hold_attention, ''), COALESCE(a.restored, 0),
+			EXISTS (SELECT 1 FROM operator_holds o WHERE o.scope = h.account OR o.scope = h.platform),
+			CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = h.account), 0) AS BIGINT),
+			CAST(COALESCE((
+				SELECT SUM(l.waiting) FROM line_counts l
+				WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0) AS BIGINT),
+			(SELECT count(*) FROM jobs j
+				WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden
+					AND j.account = h.account AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0
+					AND j.strays = '' AND j.meter_due = 0),
+			(SELECT count(*) FROM (
+				SELECT 1 FROM jobs f
+				WHERE f.task = tasks.id AND f.task <> 0 AND f.status = 'failed' AND NOT f.hidden AND f.account = h.account
+					AND f.moved > COALESCE((
+						SELECT g.moved FROM jobs g
+						WHERE g.owner = tasks.owner AND g.account = h.account AND g.service_hash = h.service_hash
+							AND g.status = 'finished'
+						ORDER BY g.moved DESC LIMIT 1), 0)
+				LIMIT 3) AS few),
+			EXISTS (SELECT 1 FROM jobs k WHERE k.owner = tasks.owner AND k.task = tasks.id AND k.phase <> 'ended')
+		FROM tasks
+			JOIN task_homes h ON h.task = tasks.id
+			LEFT JOIN accounts a ON a.id = h.account
+		WHERE tasks.spread > 1
+		ORDER BY tasks.id, h.number`)
+}
+
+// pauseSpread pauses the tasks with several homes, of which a job that waits at one may have been moved to another
+// since, and may run there. It returns those whose jobs are yet to be paused, see finishChange.
 func pauseSpread(ctx context.Context, q tx, now int64) (changing []dispatch.TaskID, err error) {
-	ids, err := q.ListSpreadTasks(ctx)
+	ids, err := list(ctx, q, single[dispatch.TaskID], `
+		SELECT id
+		FROM tasks
+		WHERE spread > 1 AND NOT paused
+		ORDER BY id`)
 	for _, id := range ids {
 		more, failed := pauseTask(ctx, q, id, dispatch.None, now)
 		if err = errors.Join(err, failed); more {
@@ -130,7 +222,10 @@ var errNothingMoved = errors.New("nothing was moved")
 // MoveJobs moves jobs that wait to another account. Those who move jobs of a task do so one after the other.
 func (s *Store) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota) (n int, seen int64, err error) {
 	ctx = allow(ctx, listWithin)
-	owner, err := s.queries(s.look).GetTaskOwner(ctx, m.Task)
+	owner, err := value[dispatch.UserID](ctx, s.on(s.look), `
+		SELECT owner
+		FROM tasks
+		WHERE id = $1`, m.Task)
 	if err != nil {
 		return 0, m.Seen, fail("MoveJobs", err)
 	}
@@ -141,23 +236,22 @@ func (s *Store) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...disp
 	defer end()
 	err = s.in(ctx, s.write, "MoveJobs", func(q tx, now int64) error {
 		n, seen = 0, max(now, m.Seen+1)
-		if rows, err := q.SetSpread(ctx, seen, m.Task, m.Seen); err != nil {
+		if unchanged, err := setSpread(ctx, q, m.Task, m.Seen, seen); err != nil {
 			return err
-		} else if rows == 0 {
+		} else if !unchanged {
 			return errNothingMoved
 		}
 		if err := s.admit(ctx, q, owner, m.N, 0, within, now); err != nil {
 			return err
 		}
-		rows, err := q.MoveToHome(ctx, query.MoveToHomeParams{NewAccount: m.To.Account, Base: m.To.Base, ServiceHash: m.To.Hash, Now: now, Account: m.From.Account,
-			Line: lineOf(dispatch.Line{Owner: owner, Task: m.Task}), Retrying: m.Retrying, N: int64(m.N), Skip: int64(m.Skip)})
+		rows, err := moveJobs(ctx, q, owner, m, now)
 		if err != nil {
 			return err
 		}
 		if n = int(rows); n == 0 {
 			return errNothingMoved
 		}
-		return q.Wake(ctx, m.To.Account, now)
+		return wake(ctx, q, m.To.Account, now)
 	})
 	if errors.Is(err, errNothingMoved) {
 		return 0, m.Seen, nil
@@ -166,4 +260,24 @@ func (s *Store) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...disp
 		return 0, m.Seen, err
 	}
 	return n, seen, nil
+}
+
+// moveJobs moves jobs, see dispatch.Job.MovedTo, and returns their number. The conditions stand twice: another
+// transaction may change a job after it was chosen.
+func moveJobs(ctx context.Context, q querier, owner dispatch.UserID, m dispatch.JobMove, now int64) (int64, error) {
+	return exec(ctx, q, `
+		UPDATE jobs
+		SET account = $1, base = $2, service_hash = $3, turn = turn + 1, tries = 0, past = '', seen = '', spent = 0, unit = '',
+			attention = '', notice = '', updated = $4, version = version + 1, due = CASE WHEN due > $4 THEN $4 ELSE due END
+		WHERE jobs.account = $5 AND jobs.phase = 'waiting' AND jobs.desired = 'run' AND NOT jobs.hidden AND NOT jobs.paused
+			AND jobs.begun = 0 AND jobs.strays = '' AND jobs.meter_due = 0
+			AND jobs.id IN (
+				SELECT j.id FROM jobs j
+				WHERE j.account = $5 AND j.line = $6 AND j.phase = 'waiting' AND j.due < 253370764800000000
+					AND j.desired = 'run' AND NOT j.hidden AND NOT j.paused AND j.begun = 0 AND j.strays = ''
+					AND j.meter_due = 0 AND (j.attention = 'retrying') = CAST($7 AS BOOLEAN)
+				ORDER BY j.due, j.id LIMIT CAST($8 AS BIGINT) OFFSET CAST($9 AS BIGINT))
+			AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = $5 AND a.restored <> 0)`,
+		m.To.Account, m.To.Base, m.To.Hash, now, m.From.Account, lineOf(dispatch.Line{Owner: owner, Task: m.Task}), m.Retrying,
+		m.N, m.Skip)
 }

@@ -6,14 +6,24 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// LabelCharges returns what an owner's runs cost in each month, by the value that a label of their jobs had when the costs were reported.
-func (s *Store) LabelCharges(ctx context.Context, u dispatch.UserID, label string, n int) ([]dispatch.AccountCharge, error) {
-	rows, err := s.queries(s.read).ListLabelCosts(ctx, u, label, int64(n))
-	charges := make([]dispatch.AccountCharge, len(rows))
-	for i, r := range rows {
-		charges[i] = dispatch.AccountCharge{Account: r.Account,
-			Charge: dispatch.Charge{Month: r.Month, Unit: r.Unit, Costs: rounded(r.Costs), Runs: int(r.Runs), Label: &r.Value}}
-	}
+// LabelCharges returns what an owner's runs cost in each month, by the value that a label of their jobs had when the
+// costs were reported.
+func (s *Store) LabelCharges(
+	ctx context.Context, u dispatch.UserID, label string, n int,
+) ([]dispatch.AccountCharge, error) {
+	charges, err := list(ctx, s.on(s.read), func(r row) (c dispatch.AccountCharge, err error) {
+		c.Label = new(string)
+		err = r.Scan(text(&c.Account), &c.Month, &c.Unit, c.Label, &c.Costs, number(&c.Runs))
+		c.Costs = rounded(c.Costs)
+		return c, err
+	}, `
+		SELECT account, month, unit, value, SUM(costs), CAST(SUM(runs) AS BIGINT)
+		FROM label_costs
+		WHERE owner = $1 AND name = $2
+		GROUP BY month, account, unit, value
+		ORDER BY month DESC, SUM(costs) DESC, account, unit, value
+		LIMIT CAST($3 AS BIGINT)`,
+		u, label, n)
 	return charges, fail("LabelCharges", err)
 }
 

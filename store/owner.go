@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +25,27 @@ func (s *Store) Record(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 
 // RecordIncludingHidden returns a job of its owner even if the job is hidden.
 func (s *Store) RecordIncludingHidden(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
-	row, err := s.queries(s.read).GetRecord(ctx, id, u)
+	var r recordRow
+	var shared, dimension string
+	err := s.on(s.read).QueryRowContext(ctx, `
+		SELECT `+jobColumns+`, jobs.pruned, requests.body, COALESCE(tasks.request, ''), COALESCE(tasks.dimension, ''),
+			accounts.hold, accounts.hold_attention, accounts.hold_notice,
+			CASE WHEN tasks.spread > 0 AND jobs.account <> tasks.account
+				THEN EXISTS (
+					SELECT 1 FROM task_homes h
+					WHERE h.task = jobs.task AND h.account = jobs.account AND h.told <> '')
+				ELSE EXISTS (
+					SELECT 1 FROM definitions
+					WHERE definitions.task = jobs.task AND definitions.told <> ''
+						AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END)
+				END
+		FROM jobs
+			JOIN requests ON requests.job = jobs.id
+			JOIN accounts ON accounts.id = jobs.account
+			LEFT JOIN tasks ON tasks.id = jobs.task
+		WHERE jobs.id = $1 AND jobs.owner = $2`,
+		id, u).
+		Scan(append(r.whole(), &r.pruned, &r.body, &shared, &dimension, number(&r.hold), text(&r.why), &r.notice, &r.changed)...)
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}
@@ -34,21 +53,16 @@ func (s *Store) RecordIncludingHidden(ctx context.Context, u dispatch.UserID, id
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}
-	r, err := recordOf(row, now)
-	return r, fail("Record", err)
-}
-
-func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
-	j, err := jobOf(row.Job)
+	j, err := r.shown(now)
 	if err != nil {
-		return dispatch.Record{}, err
+		return dispatch.Record{}, fail("Record", err)
 	}
-	request, err := requestOf(j, row.Body, row.Shared, row.Dimension)
-	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
-	return dispatch.Record{Job: j, Request: request, Pruned: row.Job.Pruned, Read: at(now)}, err
+	request, err := requestOf(j, r.body, shared, dimension)
+	return dispatch.Record{Job: j, Request: request, Pruned: r.pruned, Read: at(now)}, fail("Record", err)
 }
 
-// showHold sets the attention of the account on a job that was not started and is not paused, if the account currently submits nothing.
+// showHold sets the attention of the account on a job that was not started and is not paused, if the account
+// currently submits nothing.
 func showHold(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now int64) dispatch.Job {
 	if j.Phase.Inert() && hold > now && j.Attention != dispatch.Paused {
 		j.Attention, j.Notice = why, notice
@@ -72,45 +86,6 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page)
 	return records, nil
 }
 
-// listedOf returns a job of a page. most is the number of bytes of a request that the page reads.
-func listedOf(row *query.ListRecordsRow, most int, now int64) (dispatch.Record, error) {
-	if most == 0 || row.Size <= int64(most) {
-		r, err := recordOf(query.GetRecordRow{Job: row.Job, Body: row.Body, Hold: row.Hold,
-			HoldAttention: row.HoldAttention, HoldNotice: row.HoldNotice, Changed: row.Changed}, now)
-		if most != 0 {
-			r.Size = int(row.Size)
-		}
-		return r, err
-	}
-	j, err := jobOf(row.Job)
-	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
-	return dispatch.Record{Job: j, Request: dispatch.ParseRequestHead(row.Body), Read: at(now), Size: int(row.Size), Cut: true}, err
-}
-
-// from returns where a list ordered newest first continues after a place.
-func from(p dispatch.Place) (created, before int64) {
-	if p == (dispatch.Place{}) {
-		return math.MaxInt64, math.MaxInt64
-	}
-	return micros(p.Created), p.ID
-}
-
-// beginOf returns where a page begins of a list that is ordered by creation.
-func beginOf(p dispatch.Page) (created, id int64) {
-	if p.Oldest && p.After == (dispatch.Place{}) {
-		return math.MinInt64, math.MinInt64
-	}
-	return from(p.After)
-}
-
-// most returns the LIMIT of a query.
-func most(limit int) int64 {
-	if limit == 0 {
-		return math.MaxInt64
-	}
-	return int64(limit)
-}
-
 // joinList joins texts in the form in which queries take a list.
 func joinList[T ~string](texts []T) string {
 	var b strings.Builder
@@ -122,7 +97,12 @@ func joinList[T ~string](texts []T) string {
 
 // Result returns the STAC Collection stored with a job; nil if there is none.
 func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID) ([]byte, error) {
-	body, err := s.queries(s.read).GetResult(ctx, id, u)
+	body, err := value[string](ctx, s.on(s.read), `
+		SELECT COALESCE(results.body, '')
+		FROM jobs
+			LEFT JOIN results ON results.job = jobs.id
+		WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden`,
+		id, u)
 	if err != nil || body == "" {
 		return nil, fail("Result", err)
 	}
@@ -130,46 +110,66 @@ func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 }
 
 // Cancel stores that the owner no longer wants the job, and wakes its account.
-func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job, err error) {
+func (s *Store) Cancel(
+	ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool,
+) (j dispatch.Job, err error) {
 	err = s.in(ctx, s.write, "Cancel", func(q tx, now int64) error {
-		row, err := cancelJob(ctx, q, u, id, now)
+		j, err = cancelJob(ctx, q, u, id, now)
 		canceled := err == nil
 		if errors.Is(err, sql.ErrNoRows) { // canceled already, ended, or not found
-			row, err = q.GetOwned(ctx, id, u)
+			j, err = scanJob(q.QueryRowContext(ctx, `
+				SELECT `+jobColumns+`
+				FROM jobs
+				WHERE id = $1 AND owner = $2 AND NOT hidden`,
+				id, u))
 		}
 		if err == nil && hide {
-			row, err = q.HideJob(ctx, id, u)
+			j, err = hideJob(ctx, q, u, id)
 		}
-		if err != nil {
+		if err != nil || !canceled {
 			return err
 		}
-		if j, err = jobOf(row); err != nil || !canceled {
-			return err
-		}
-		return q.Wake(ctx, j.Account, now)
+		return wake(ctx, q, j.Account, now)
 	})
 	return j, err
 }
 
-// cancelJob cancels a job of its owner; sql.ErrNoRows if there is nothing to cancel.
-func cancelJob(ctx context.Context, q tx, u dispatch.UserID, id dispatch.JobID, now int64) (query.Job, error) {
-	return q.CancelJob(ctx, query.CancelJobParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, ID: id, Owner: u})
+// cancelJob cancels a job of its owner; sql.ErrNoRows if there is nothing to cancel. A job in doubt is due now as
+// well, but not before its send deadline plus a margin.
+func cancelJob(ctx context.Context, q querier, u dispatch.UserID, id dispatch.JobID, now int64) (dispatch.Job, error) {
+	return scanJob(q.QueryRowContext(ctx, `
+		UPDATE jobs
+		SET desired = 'canceled', version = version + 1,
+			due = CASE
+				WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST($3 AS BIGINT) <= $4 THEN $4
+				WHEN send_by + CAST($3 AS BIGINT) < due THEN send_by + CAST($3 AS BIGINT)
+				ELSE due END,
+			status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
+			turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
+			moved = CASE WHEN phase = 'waiting' THEN $4 ELSE moved END,
+			updated = CASE WHEN phase = 'waiting' THEN $4 ELSE updated END,
+			attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END,
+			notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
+			phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
+		WHERE id = $1 AND owner = $2 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+		RETURNING `+jobColumns,
+		id, u, dispatch.SettleMargin.Microseconds(), now))
 }
 
-// MarkAwaited makes the owner's statuses that are older than fresh due now, and plans the others for when they will be. Repeated
-// reads are at least gap apart.
-func (s *Store) MarkAwaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (woken []dispatch.Account, err error) {
+// MarkAwaited makes the owner's statuses that are older than fresh due now, and plans the others for when they will be.
+// Repeated reads are at least gap apart.
+func (s *Store) MarkAwaited(
+	ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration,
+) (woken []dispatch.Account, err error) {
 	if live, err := s.anyLive(ctx, u); err != nil || !live {
 		return nil, err
 	}
 	err = s.in(ctx, s.write, "MarkAwaited", func(q tx, now int64) error {
-		p := query.AwaitAllParams{Now: now, Gap: gap.Microseconds(), Owner: u, Stale: now - fresh.Microseconds(), Fresh: max(fresh, gap).Microseconds(),
-			Alone: scope.Alone, Tasks: scope.Tasks, Task: int64(scope.Task)}
-		rows, err := awaited(ctx, q, scope.Job, p)
+		jobs, err := markAwaited(ctx, q, u, scope, fresh, gap, now)
 		if err != nil {
 			return err
 		}
-		woken, err = wakeToRead(ctx, q, rows, now)
+		woken, err = wakeToRead(ctx, q, jobs, now)
 		return err
 	})
 	return woken, err
@@ -177,42 +177,97 @@ func (s *Store) MarkAwaited(ctx context.Context, u dispatch.UserID, scope dispat
 
 // anyLive reports whether a job of the owner has not ended. It spares readers of ended jobs the wait for a writer.
 func (s *Store) anyLive(ctx context.Context, u dispatch.UserID) (bool, error) {
-	rows, err := s.queries(s.read).ListUsage(ctx, u)
-	return slices.ContainsFunc(rows, func(r query.ListUsageRow) bool { return r.Live > 0 }), fail("MarkAwaited", err)
+	all, err := usageOf(ctx, s.on(s.read), u)
+	return slices.ContainsFunc(all, func(at accountUsage) bool { return at.live > 0 }), fail("MarkAwaited", err)
 }
 
-func awaited(ctx context.Context, q tx, id dispatch.JobID, p query.AwaitAllParams) (rows []query.AwaitAllRow, err error) {
-	if id == 0 {
-		return q.AwaitAll(ctx, p)
+// awaitedJob is a job whose status its owner waits for.
+type awaitedJob struct {
+	account dispatch.Account
+	awaited bool
+	due     int64
+}
+
+// markAwaited marks the jobs of a scope whose status is to be read. A fresh status becomes due when it will be stale. A
+// status with a time in the future is stale: the clock was set back.
+func markAwaited(
+	ctx context.Context, q querier, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration, now int64,
+) ([]awaitedJob, error) {
+	w := where{args: []any{u, now, now - fresh.Microseconds(), gap.Microseconds(), max(fresh, gap).Microseconds()}}
+	if scope.Job != 0 {
+		w.and("id = " + w.arg(scope.Job))
+	} else {
+		w.and(inScope(&w, scope))
 	}
-	one, err := q.AwaitJob(ctx, query.AwaitJobParams{Now: p.Now, Gap: p.Gap, ID: id, Owner: p.Owner, Stale: p.Stale, Fresh: p.Fresh})
-	for _, r := range one {
-		rows = append(rows, query.AwaitAllRow(r))
+	return list(ctx, q, func(r row) (j awaitedJob, err error) {
+		err = r.Scan(text(&j.account), &j.awaited, number(&j.due))
+		return j, err
+	}, `
+		UPDATE jobs
+		SET awaited = checked < $3 OR checked > $2,
+			due = CASE
+				WHEN checked > $2 THEN $2
+				WHEN checked >= $3 THEN checked + CAST($5 AS BIGINT)
+				WHEN due <= $2 THEN due
+				WHEN checked + CAST($4 AS BIGINT) <= $2 THEN $2
+				WHEN checked + CAST($4 AS BIGINT) < due THEN checked + CAST($4 AS BIGINT)
+				ELSE due END
+		WHERE owner = $1 AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
+			AND (checked < $3 OR checked > $2 OR looks = 0 AND due > checked + CAST($5 AS BIGINT)) AND `+w.String()+`
+		RETURNING account, awaited, due`,
+		w.args...)
+}
+
+// inScope is the condition that a job is in a scope.
+func inScope(w *where, scope dispatch.Scope) string {
+	var either []string
+	if scope.Job != 0 {
+		either = append(either, "id = "+w.arg(scope.Job))
 	}
-	return rows, err
+	if scope.Alone {
+		either = append(either, "task = 0")
+	}
+	switch {
+	case scope.Tasks:
+		either = append(either, "task <> 0")
+	case scope.Task != 0:
+		either = append(either, "task <> 0 AND task = CAST("+w.arg(scope.Task)+" AS BIGINT)")
+	}
+	if len(either) == 0 {
+		return "FALSE"
+	}
+	return "(" + strings.Join(either, " OR ") + ")"
 }
 
 // turnSoon: an account whose booked send time comes within this time is not woken.
 const turnSoon = time.Minute
 
-// wakeToRead wakes the accounts of awaited jobs, plans visits for those that become due later, and returns the accounts that it
-// woke.
-func wakeToRead(ctx context.Context, q tx, rows []query.AwaitAllRow, now int64) (woken []dispatch.Account, err error) {
+// wakeToRead wakes the accounts of awaited jobs, plans visits for those that become due later, and returns the
+// accounts that it woke.
+func wakeToRead(
+	ctx context.Context, q querier, jobs []awaitedJob, now int64,
+) (woken []dispatch.Account, err error) {
 	due := map[dispatch.Account]int64{} // 0: due now
-	for _, r := range rows {
-		if r.Awaited {
-			r.Due = 0
+	for _, j := range jobs {
+		if j.awaited {
+			j.due = 0
 		}
-		if first, known := due[r.Account]; !known || r.Due < first {
-			due[r.Account] = r.Due
+		if first, known := due[j.account]; !known || j.due < first {
+			due[j.account] = j.due
 		}
 	}
 	for _, a := range slices.Sorted(maps.Keys(due)) {
 		if due[a] > 0 {
-			err = errors.Join(err, q.PlanVisit(ctx, due[a], a, now))
+			err = errors.Join(err, planVisit(ctx, q, a, due[a], now))
 			continue
 		}
-		n, failed := q.WakeToRead(ctx, now, a, now+turnSoon.Microseconds())
+		// An account with a booked status read whose visit is planned for that time at the latest, and soon, is
+		// skipped.
+		n, failed := exec(ctx, q, `
+			UPDATE accounts
+			SET wakes = wakes + 1, due = CASE WHEN due BETWEEN 1 AND $2 THEN due ELSE $2 END
+			WHERE id = $1 AND NOT (lease_until <= $2 AND reading_slot > $2 AND due BETWEEN 1 AND reading_slot AND due <= $3)`,
+			a, now, now+turnSoon.Microseconds())
 		if err = errors.Join(err, failed); n > 0 {
 			woken = append(woken, a)
 		}
@@ -220,55 +275,127 @@ func wakeToRead(ctx context.Context, q tx, rows []query.AwaitAllRow, now int64) 
 	return woken, err
 }
 
+// planVisit has an account visited at a time at the latest. A running visit reads the agenda again.
+func planVisit(ctx context.Context, q querier, a dispatch.Account, due, now int64) error {
+	_, err := q.ExecContext(ctx, `
+		UPDATE accounts
+		SET wakes = wakes + 1, due = CASE WHEN due BETWEEN 1 AND $2 THEN due ELSE $2 END
+		WHERE id = $1 AND (lease_until > $3 OR NOT due BETWEEN 1 AND $2)`,
+		a, due, now)
+	return err
+}
+
 // AnyAwaited reports whether a newer status is being read for any started job.
 func (s *Store) AnyAwaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
-	n, err := s.queries(s.read).CountAwaited(ctx, query.CountAwaitedParams{Owner: u, ID: scope.Job, Alone: scope.Alone, Tasks: scope.Tasks, Task: int64(scope.Task)})
+	w := where{args: []any{u}}
+	n, err := value[int](ctx, s.on(s.read), `
+		SELECT count(*)
+		FROM jobs
+		WHERE owner = $1 AND NOT hidden AND phase = 'started' AND awaited AND `+inScope(&w, scope),
+		w.args...)
 	return n > 0, fail("AnyAwaited", err)
 }
 
 // FinishedRuns returns the owner's latest finished jobs of a service at an account.
-func (s *Store) FinishedRuns(ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) ([]dispatch.FinishedRun, error) {
-	runs, err := finishedRuns(ctx, s.queries(s.read), u, a, service, n)
+func (s *Store) FinishedRuns(
+	ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int,
+) ([]dispatch.FinishedRun, error) {
+	runs, err := finishedRuns(ctx, s.on(s.read), u, a, service, n)
 	return runs, fail("FinishedRuns", err)
 }
 
-func finishedRuns(ctx context.Context, q *query.Queries, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) ([]dispatch.FinishedRun, error) {
-	rows, err := q.ListFinishedRuns(ctx, query.ListFinishedRunsParams{Owner: u, Account: a, Service: service, N: int64(n)})
-	var runs []dispatch.FinishedRun
-	for _, r := range rows {
-		runs = append(runs, dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration), Task: r.Task, SendBy: at(r.SendBy), Ended: at(r.Moved)})
-	}
-	return runs, err
+// runColumns are the columns of a dispatch.FinishedRun.
+const runColumns = "jobs.costs, jobs.unit, jobs.duration, jobs.task, jobs.send_by, jobs.moved"
+
+func scanRun(r row) (run dispatch.FinishedRun, err error) {
+	err = r.Scan(placesOf(&run)...)
+	return run, err
+}
+
+// placesOf returns where runColumns are scanned to.
+func placesOf(r *dispatch.FinishedRun) []any {
+	return []any{&r.Costs, &r.Unit, duration(&r.Duration), number(&r.Task), instant(&r.SendBy), instant(&r.Ended)}
+}
+
+func finishedRuns(
+	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int,
+) ([]dispatch.FinishedRun, error) {
+	return list(ctx, q, scanRun, `
+		SELECT `+runColumns+`
+		FROM jobs
+		WHERE owner = $1 AND account = $2 AND service_hash = $3 AND status = 'finished'
+		ORDER BY moved DESC
+		LIMIT CAST($4 AS BIGINT)`,
+		u, a, service, n)
 }
 
 // FinishedRunsOfTask returns the latest finished jobs of a task.
 func (s *Store) FinishedRunsOfTask(ctx context.Context, id dispatch.TaskID, n int) ([]dispatch.FinishedRun, error) {
-	rows, err := s.queries(s.read).ListRunsOfTask(ctx, int64(id), int64(n))
-	var runs []dispatch.FinishedRun
-	for _, r := range rows {
-		runs = append(runs, dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration), Task: r.Task, SendBy: at(r.SendBy), Ended: at(r.Moved)})
-	}
+	runs, err := list(ctx, s.on(s.read), scanRun, `
+		SELECT `+runColumns+`
+		FROM jobs
+		WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND status = 'finished' AND NOT hidden
+		ORDER BY moved DESC, id DESC
+		LIMIT CAST($2 AS BIGINT)`,
+		id, n)
 	return runs, fail("FinishedRunsOfTask", err)
 }
 
-// FinishedRequests returns the owner's latest finished jobs of a service at an account, with their requests.
-func (s *Store) FinishedRequests(ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun, err error) {
-	rows, err := s.queries(s.read).ListFinishedRequests(ctx, query.ListFinishedRequestsParams{Owner: u, Account: a, Service: service, Most: dispatch.PartMost, N: int64(n)})
-	for _, r := range rows {
-		runs = append(runs, dispatch.FinishedRun{Costs: r.Costs, Unit: r.Unit, Duration: span(r.Duration), Task: r.Task, SendBy: at(r.SendBy), Ended: at(r.Moved),
-			Body: json.RawMessage(r.Body)})
-	}
+// FinishedRequests returns the owner's latest finished jobs of a service at an account, with their requests unless
+// these are too long.
+func (s *Store) FinishedRequests(
+	ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int,
+) ([]dispatch.FinishedRun, error) {
+	runs, err := list(ctx, s.on(s.read), func(r row) (run dispatch.FinishedRun, err error) {
+		var body string
+		err = r.Scan(append(placesOf(&run), &body)...)
+		run.Body = json.RawMessage(body)
+		return run, err
+	}, `
+		SELECT `+runColumns+`, CASE WHEN octet_length(requests.body) <= $4 THEN requests.body ELSE '' END
+		FROM jobs
+			JOIN requests ON requests.job = jobs.id
+		WHERE jobs.owner = $1 AND jobs.account = $2 AND jobs.service_hash = $3 AND jobs.status = 'finished'
+		ORDER BY jobs.moved DESC
+		LIMIT CAST($5 AS BIGINT)`,
+		u, a, service, dispatch.PartMost, n)
 	return runs, fail("FinishedRequests", err)
 }
 
 // Underway returns when the jobs of a task that are at their platform were submitted.
 func (s *Store) Underway(ctx context.Context, id dispatch.TaskID) ([]time.Time, error) {
-	rows, err := s.queries(s.read).ListUnderway(ctx, int64(id))
-	var all []time.Time
-	for _, sendBy := range rows {
-		all = append(all, at(sendBy))
-	}
+	all, err := list(ctx, s.on(s.read), func(r row) (sent time.Time, err error) {
+		err = r.Scan(instant(&sent))
+		return sent, err
+	}, `
+		SELECT send_by
+		FROM jobs
+		WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND status IN ('submitted', 'queued', 'running')`,
+		id)
 	return all, fail("Underway", err)
+}
+
+// accountUsage counts the jobs of an owner at an account.
+type accountUsage struct {
+	account    dispatch.Account
+	live, jobs int
+	costs      float64
+	priced     int // jobs whose costs are known
+}
+
+// usageOf returns the accounts at which an owner has any jobs.
+func usageOf(ctx context.Context, q querier, u dispatch.UserID) ([]accountUsage, error) {
+	return list(ctx, q, func(r row) (at accountUsage, err error) {
+		err = r.Scan(text(&at.account), number(&at.live), number(&at.jobs), &at.costs, number(&at.priced))
+		return at, err
+	}, `
+		SELECT account, CAST(SUM(waiting + held) AS BIGINT), CAST(SUM(jobs) AS BIGINT), SUM(costs),
+			CAST(SUM(priced) AS BIGINT)
+		FROM owner_counts
+		WHERE owner = $1
+		GROUP BY account HAVING SUM(jobs) > 0
+		ORDER BY account`,
+		u)
 }
 
 // Usage counts the owner's jobs at each account.
@@ -277,23 +404,22 @@ func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (
 	if err != nil {
 		return nil, fail("Usage", err)
 	}
-	q := s.queries(s.read)
-	rows, err := q.ListUsage(ctx, u)
-	usage := make([]dispatch.Usage, len(rows))
-	for i, r := range rows {
-		usage[i] = dispatch.Usage{Account: r.Account, Live: int(r.Live), Jobs: int(r.Jobs)}
-		if r.Priced > 0 {
-			costs := rounded(r.Costs)
+	all, err := usageOf(ctx, s.on(s.read), u)
+	usage := make([]dispatch.Usage, len(all))
+	for i, counted := range all {
+		usage[i] = dispatch.Usage{Account: counted.account, Live: counted.live, Jobs: counted.jobs}
+		if counted.priced > 0 {
+			costs := rounded(counted.costs)
 			usage[i].Costs = &costs
 		}
 		if err == nil {
-			var has query.CountOwnedRow
-			has, err = q.CountOwned(ctx, owned(u, r.Account, now-d.Microseconds()))
-			usage[i].Lately = int(has.Lately)
+			var lately query.CountOwnedRow
+			lately, err = s.queries(s.read).CountOwned(ctx, owned(u, counted.account, now-d.Microseconds()))
+			usage[i].Lately = int(lately.Lately)
 		}
 	}
 	if err == nil {
-		usage, err = withLedger(ctx, q, usage, u)
+		usage, err = withLedger(ctx, s.queries(s.read), usage, u)
 	}
 	if err == nil {
 		usage, err = s.withSyncRuns(ctx, usage, u, now, now-d.Microseconds())

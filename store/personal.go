@@ -87,7 +87,7 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 }
 
 func (s *Store) exportRows(ctx context.Context, table, text, owner string, yield func(Owned) error) error {
-	rows, err := s.read.QueryContext(ctx, text, owner)
+	rows, err := s.on(s.read).QueryContext(ctx, text, owner)
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,9 @@ import (
 	"database/sql"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,148 +14,262 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// plans says which index each query uses: what SQLite's plan contains, and the name of the index on PostgreSQL, a regular expression; none for small
-// tables, which PostgreSQL may read as a whole. For
-// awaitAll, countAwaited and countTimeDependent PostgreSQL rates two indexes as about equal; both have unfinished jobs only and begin with the owner.
-// Likewise for jobs of one line.
-var plans = map[string]struct{ lite, postgres string }{
-	"awaitAll":             {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_(started|open)"},
-	"countAwaited":         {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_(started|open)"},
-	"countOwned":           {"SEARCH d USING COVERING INDEX jobs_owner (owner=? AND created>? AND created<?)", "jobs_owner"},
-	"countBytes":           {"SEARCH b USING INDEX jobs_open (owner=? AND task>?)", "jobs_open"},
-	"countShared":          {"jobs USING INDEX jobs_open (owner=? AND task=?)", "jobs_open"},
-	"listRecords":          {"jobs USING INDEX jobs_single (owner=? AND created<?)", "jobs_single"},
-	"duePlatforms":         {"SEARCH c USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform"},
-	"dequeue":              {"SEARCH a USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform"},
-	"nextFree":             {"accounts USING INDEX accounts_due (due>?)", "accounts_due"},
-	"listRecordsOf":        {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created<?)", "jobs_filtered"},
-	"listPlacesOf":         {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created<?)", "Index Only Scan Backward using jobs_filtered"},
-	"listChangedRecords":   {"SEARCH j USING INDEX jobs_updated (owner=? AND updated>?)", "jobs_updated"},
-	"listLabeledRecords":   {"SEARCH l USING COVERING INDEX job_labels_found (owner=? AND name=? AND value=? AND created<?)", "job_labels_found"},
-	"listLabeledTasks":     {"SEARCH l USING COVERING INDEX task_labels_found (owner=? AND name=? AND value=? AND created<?)", "task_labels_found"},
-	"listTaskJobsOf":       {"jobs USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "jobs_task_status"},
-	"listNumbersOf":        {"jobs USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "Index Only Scan using jobs_task_status"},
-	"listAttentions":       {"INDEX jobs_attention (task=? AND attention>?)", "jobs_attention"},
-	"listTasks":            {"tasks USING INDEX tasks_owner (owner=? AND created<?)", "tasks_owner"},
-	"countTasks":           {"SEARCH c USING INDEX sqlite_autoindex_task_counts_1 (task=?)", "task_counts_pkey"},
-	"listTaskJobs":         {"jobs USING INDEX jobs_number (task=? AND number>?)", "jobs_number"},
-	"listChangedJobs":      {"SEARCH j USING INDEX jobs_changed (task=? AND updated>?)", "jobs_changed"},
-	"listFinished":         {"jobs USING INDEX jobs_finished (task=? AND moved>?)", "jobs_finished"},
-	"listLines":            {"SEARCH d USING INDEX jobs_queue (account=? AND phase=? AND line>?)", "jobs_next"},
-	"listWaiting":          {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND (due,id)>(?,?) AND due<?)", "jobs_(line|next)"},
-	"listReady":            {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|next)"},
-	"purgeJobs":            {"SEARCH j USING INDEX jobs_hidden (moved<?)", "jobs_hidden"},
-	"listEmptyTasks":       {"tasks USING INDEX tasks_hidden (id>?)", ""},
-	"listEmptyLines":       {"line_counts USING INDEX sqlite_autoindex_line_counts_1 ((account,owner,task)>(?,?,?))", "line_counts_pkey"},
-	"listEmptyStatuses":    {"task_counts USING INDEX sqlite_autoindex_task_counts_1 ((task,status)>(?,?))", "task_counts_pkey"},
-	"purgeKeys":            {"SEARCH k USING INDEX keys_created (created<?)", ""},
-	"purgeTokens":          {"SEARCH t USING INDEX tokens_by_end (expires<?)", ""},
-	"purgeSessions":        {"SEARCH s USING INDEX sessions_by_end (ends<?)", ""},
-	"purgeSyncRuns":        {"SEARCH r USING INDEX sync_runs_created (created<?)", ""},
-	"purgePeriodCounts":    {"SEARCH c USING INDEX period_counts_by_period (period<?)", "period_counts_by_period"},
-	"reviseTask":           {"SEARCH j USING INDEX jobs_changed (task=?)", "jobs_changed"},
-	"getTask":              {"SEARCH j USING INDEX jobs_stopped (task=?)", "(?s)jobs_changed.*jobs_finished.*jobs_stopped"},
-	"sumTask":              {"task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?", "task_counts_pkey"},
-	"countTimeDependent":   {"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|open)"},
-	"countHeld":            {"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey"},
-	"countOwner":           {"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey"},
-	"countWaitingBefore":   {"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|next)"},
-	"refHolder":            {"jobs USING INDEX jobs_refs (account=? AND ref_id=?)", "jobs_refs"},
-	"listOrigins":          {"j USING INDEX jobs_line", ""},
-	"listOutdated":         {"j USING INDEX jobs_line", ""},
-	"listRunning":          {"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step"},
-	"getAgenda":            {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},
-	"listUnmetered":        {"jobs USING INDEX jobs_meter (account=? AND meter_due>? AND meter_due<?)", "jobs_meter"},
-	"listToRemove":         {"jobs USING INDEX jobs_removal (account=? AND removal_due>? AND removal_due<?)", "jobs_removal"},
-	"listMonth":            {"ledger USING INDEX sqlite_autoindex_ledger_1 (owner=? AND account=? AND month=?)", ""},
-	"claimDeliveries":      {"SEARCH e USING INDEX sqlite_autoindex_deliveries_1 (hook=? AND job=? AND epoch<?)", ""},
-	"oldestDelivery":       {"SCAN d USING INDEX deliveries_waiting", ""},
-	"countPausedHooks":     {"hooks USING INDEX hooks_held (hold>?)", ""},
-	"listFinishedRuns":     {"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs"},
-	"listFinishedRequests": {"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs"},
-	"listRunsOfTask":       {"jobs USING INDEX jobs_finished (task=?)", "jobs_finished"},
-	"listSpread":           {"SEARCH j USING INDEX jobs_attention (task=? AND attention=?)", ""},
-	"moveToHome":           {"SEARCH j USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", ""},
-	"listUnderway":         {"jobs USING INDEX jobs_task_status (task=? AND status=?)", "jobs_task_status"},
-	"getTaskService":       {"jobs USING INDEX jobs_number (task=?)", "jobs_number"},
-	"listUnprepared":       {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},
+// plan says which index statements use that match a regular expression: what SQLite's plan contains, and the name of
+// the index on PostgreSQL, a regular expression; none for small tables, which PostgreSQL may read as a whole. Some
+// sort what they read: changes, which are found by when they happened, and what returns each of several once.
+type plan struct {
+	text           string
+	lite, postgres string
+	sorts          bool
 }
 
-// backwards says which index each query of a list uses that begins with the oldest element, as plans does.
-var backwards = map[string]struct{ lite, postgres string }{
-	"listRecords":        {"jobs USING INDEX jobs_single (owner=? AND created>?)", "jobs_single"},
-	"listRecordsOf":      {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created>?)", "jobs_filtered"},
-	"listPlacesOf":       {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created>?)", "Index Only Scan using jobs_filtered"},
-	"listChangedRecords": {"SEARCH j USING INDEX jobs_updated (owner=? AND updated>?)", "jobs_updated"},
-	"listLabeledRecords": {"SEARCH l USING COVERING INDEX job_labels_found (owner=? AND name=? AND value=? AND created>?)", "job_labels_found"},
-	"listLabeledTasks":   {"SEARCH l USING COVERING INDEX task_labels_found (owner=? AND name=? AND value=? AND created>?)", "task_labels_found"},
-	"listTasks":          {"tasks USING INDEX tasks_owner (owner=? AND created>?)", "tasks_owner"},
+// plans has the plans of the recorded statements that must not walk all that a user or an account ever had. For
+// statuses that owners wait for PostgreSQL rates two indexes as about equal; both have unfinished jobs only and begin
+// with the owner. Likewise for jobs of one line.
+var plans = []plan{
+	{`^UPDATE jobs SET awaited .* AND \(task`,
+		"jobs USING INDEX jobs_started (owner=? AND phase=?", "jobs_(started|open)", false},
+	{`AND phase = 'started' AND awaited AND \(task`,
+		"jobs USING INDEX jobs_started (owner=? AND phase=?", "jobs_(started|open)", false},
+	{`jobs d WHERE d\.owner`,
+		"SEARCH d USING COVERING INDEX jobs_owner (owner=? AND created>? AND created<?)", "jobs_owner", false},
+	{`hop \(task\)`,
+		"SEARCH b USING INDEX jobs_open (owner=? AND task>?)", "jobs_open", false},
+	{`tasks\.sent END`,
+		"jobs USING INDEX jobs_open (owner=? AND task=?)", "jobs_open", false},
+	{`FROM jobs JOIN requests .* WHERE jobs\.owner = \S+ AND jobs\.task = 0 .* jobs\.created <=`,
+		"jobs USING INDEX jobs_single (owner=? AND created<?)", "jobs_single", false},
+	{`FROM jobs JOIN requests .* WHERE jobs\.owner = \S+ AND jobs\.task = 0 .* jobs\.created >=`,
+		"jobs USING INDEX jobs_single (owner=? AND created>?)", "jobs_single", false},
+	{`FROM jobs JOIN requests .* jobs\.account = \S+ AND jobs\.status = .* jobs\.created <=`,
+		"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created<?)", "jobs_filtered", false},
+	{`FROM jobs JOIN requests .* jobs\.account = \S+ AND jobs\.status = .* jobs\.created >=`,
+		"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created>?)", "jobs_filtered", false},
+	{`^SELECT jobs\.created, jobs\.id FROM jobs .* jobs\.created <=`,
+		"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created<?)", "Index Only Scan Backward using jobs_filtered", false},
+	{`^SELECT jobs\.created, jobs\.id FROM jobs .* jobs\.created >=`,
+		"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created>?)", "Index Only Scan using jobs_filtered", false},
+	{`WHERE j\.owner = .* \+j\.created <=`,
+		"SEARCH j USING INDEX jobs_updated (owner=? AND updated>?)", "jobs_updated", true},
+	{`WHERE j\.owner = .* \+j\.created >=`,
+		"SEARCH j USING INDEX jobs_updated (owner=? AND updated>?)", "jobs_updated", true},
+	{`FROM job_labels l .* l\.created <=`,
+		"SEARCH l USING COVERING INDEX job_labels_found (owner=? AND name=? AND value=? AND created<?)", "job_labels_found", false},
+	{`FROM job_labels l .* l\.created >=`,
+		"SEARCH l USING COVERING INDEX job_labels_found (owner=? AND name=? AND value=? AND created>?)", "job_labels_found", false},
+	{`FROM task_labels l .* l\.created <=`,
+		"SEARCH l USING COVERING INDEX task_labels_found (owner=? AND name=? AND value=? AND created<?)", "task_labels_found", false},
+	{`FROM task_labels l .* l\.created >=`,
+		"SEARCH l USING COVERING INDEX task_labels_found (owner=? AND name=? AND value=? AND created>?)", "task_labels_found", false},
+	{`FROM tasks JOIN accounts .* WHERE tasks\.owner = .* tasks\.created <=`,
+		"tasks USING INDEX tasks_owner (owner=? AND created<?)", "tasks_owner", false},
+	{`FROM tasks JOIN accounts .* WHERE tasks\.owner = .* tasks\.created >=`,
+		"tasks USING INDEX tasks_owner (owner=? AND created>?)", "tasks_owner", false},
+	{`FROM tasks JOIN task_counts c`,
+		"SEARCH c USING INDEX sqlite_autoindex_task_counts_1 (task=?)", "task_counts_pkey", false},
+	{`FROM jobs JOIN requests .* WHERE jobs\.task = \S+ AS BIGINT\) AND jobs\.task <> 0 AND NOT jobs\.hidden AND jobs\.number`,
+		"jobs USING INDEX jobs_number (task=? AND number>?)", "jobs_number", false},
+	{`FROM jobs JOIN requests .* WHERE jobs\.task = \S+ AS BIGINT\) AND jobs\.status = CAST`,
+		"jobs USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "jobs_task_status", false},
+	{`^SELECT jobs\.number FROM jobs`,
+		"jobs USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "Index Only Scan using jobs_task_status", false},
+	{`AND \+j\.number >`,
+		"SEARCH j USING INDEX jobs_changed (task=? AND updated>?)", "jobs_changed", true},
+	{`ORDER BY jobs\.moved, jobs\.id`,
+		"jobs USING INDEX jobs_finished (task=? AND moved>?)", "jobs_finished", false},
+	{`^SELECT DISTINCT jobs\.task, jobs\.attention`,
+		"INDEX jobs_attention (task=? AND attention>?)", "jobs_attention", false},
+	{`hop \(platform\)`,
+		"SEARCH c USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform", true},
+	{`WITH free AS`,
+		"SEARCH a USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform", false},
+	{`SELECT due FROM accounts WHERE due > .* ORDER BY due, id LIMIT 1`,
+		"accounts USING INDEX accounts_due (due>?)", "accounts_due", false},
+	{`hop \(head\)`,
+		"SEARCH d USING INDEX jobs_queue (account=? AND phase=? AND line>?)", "jobs_next", false},
+	{`\(due, id\) >= `,
+		"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND (due,id)>(?,?) AND due<?)", "jobs_(line|next)", false},
+	{`AND line = \S+ AND phase = 'waiting' AND due < 253370764800000000 AND due <=`,
+		"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|next)", false},
+	{`DELETE FROM jobs WHERE id IN`,
+		"SEARCH j USING INDEX jobs_hidden (moved<?)", "jobs_hidden", false},
+	{`FROM tasks WHERE hidden AND (?:tasks\.)?id >`,
+		"tasks USING INDEX tasks_hidden (id>?)", "", false},
+	{`FROM line_counts WHERE \(account, owner, task\) >`,
+		"line_counts USING INDEX sqlite_autoindex_line_counts_1 ((account,owner,task)>(?,?,?))", "line_counts_pkey", false},
+	{`FROM task_counts WHERE \(task, status\) >`,
+		"task_counts USING INDEX sqlite_autoindex_task_counts_1 ((task,status)>(?,?))", "task_counts_pkey", false},
+	{`DELETE FROM keys WHERE \(owner`,
+		"SEARCH k USING INDEX keys_created (created<?)", "", false},
+	{`DELETE FROM tokens WHERE name IN`,
+		"SEARCH t USING INDEX tokens_by_end (expires<?)", "", false},
+	{`DELETE FROM sessions WHERE id IN \( SELECT s\.id FROM sessions s WHERE s\.ends`,
+		"SEARCH s USING INDEX sessions_by_end (ends<?)", "", false},
+	{`DELETE FROM sync_runs WHERE id IN`,
+		"SEARCH r USING INDEX sync_runs_created (created<?)", "", false},
+	{`DELETE FROM period_counts WHERE \(`,
+		"SEARCH c USING INDEX period_counts_by_period (period<?)", "period_counts_by_period", false},
+	{`accounts\.wakes, tasks\.edited`,
+		"SEARCH j USING INDEX jobs_changed (task=?)", "jobs_changed", false},
+	{`tasks\.dimension, .* WHERE tasks\.id = `,
+		"SEARCH j USING INDEX jobs_stopped (task=?)", "(?s)jobs_changed.*jobs_finished.*jobs_stopped", false},
+	{`COALESCE\(SUM\(second\), 0\) .* FROM task_counts`,
+		"task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?", "task_counts_pkey", false},
+	{`looks = 0 AND \(tries > 0`,
+		"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|open)", false},
+	{`SUM\(held\).* FROM account_counts WHERE account = `,
+		"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey", false},
+	{`FROM line_counts WHERE account = \S+ AND owner = \S+$`,
+		"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey", false},
+	{`\(due, id\) < `,
+		"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|next)", false},
+	{`max\(id\) FROM jobs WHERE account = .* ref_id`,
+		"jobs USING INDEX jobs_refs (account=? AND ref_id=?)", "jobs_refs", false},
+	{`SELECT d\.platform, d\.service FROM jobs`,
+		"j USING INDEX jobs_line", "", true},
+	{`SELECT DISTINCT d\.task, d\.job`,
+		"j USING INDEX jobs_line", "", false},
+	{`step = 'learn' ORDER BY due, id`,
+		"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step", false},
+	{`COALESCE\(p\.prompt_starts`,
+		"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared", false},
+	{`meter_due <= \S+ ORDER BY meter_due`,
+		"jobs USING INDEX jobs_meter (account=? AND meter_due>? AND meter_due<?)", "jobs_meter", false},
+	{`removal_due <= \S+ ORDER BY removal_due`,
+		"jobs USING INDEX jobs_removal (account=? AND removal_due>? AND removal_due<?)", "jobs_removal", false},
+	{`FROM ledger .* AND month = `,
+		"ledger USING INDEX sqlite_autoindex_ledger_1 (owner=? AND account=? AND month=?)", "", false},
+	{`UPDATE deliveries SET due = .* tries = tries \+ 1`,
+		"SEARCH e USING INDEX sqlite_autoindex_deliveries_1 (hook=? AND job=? AND epoch<?)", "", false},
+	{`SELECT d\.queued FROM deliveries d`,
+		"SCAN d USING INDEX deliveries_waiting", "", false},
+	{`FROM hooks WHERE hold > 0`,
+		"hooks USING INDEX hooks_held (hold>?)", "", false},
+	{`service_hash = \S+ AND status = 'finished' ORDER BY moved`,
+		"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs", false},
+	{`jobs\.service_hash = \S+ .* ORDER BY jobs\.moved DESC`,
+		"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs", false},
+	{`status = 'finished' AND NOT hidden ORDER BY moved DESC, id DESC`,
+		"jobs USING INDEX jobs_finished (task=?)", "jobs_finished", false},
+	{`SELECT tasks\.id, tasks\.owner, tasks\.spread`,
+		"SEARCH j USING INDEX jobs_attention (task=? AND attention=?)", "", false},
+	{`UPDATE jobs SET account = `,
+		"SEARCH j USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "", false},
+	{`SELECT send_by FROM jobs`,
+		"jobs USING INDEX jobs_task_status (task=? AND status=?)", "jobs_task_status", false},
+	{`SELECT tasks\.id, jobs\.owner, jobs\.account, jobs\.service_hash`,
+		"SEARCH j USING INDEX jobs_number (task=?)", "jobs_number", false},
+	{`attention = 'application_unreachable' AND due <= `,
+		"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared", false},
+	{`^SELECT id, task, number, status FROM jobs WHERE id IN`,
+		"SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)", "jobs_pkey", false},
+	{`AND budgeted AND .* GROUP BY task`,
+		"SEARCH jobs USING INDEX jobs_budgeted (task=?)", "", false},
+	{`FROM task_costs WHERE .* GROUP BY task, unit`,
+		"SEARCH task_costs USING INDEX sqlite_autoindex_task_costs_1 (task=?)", "", false},
 }
 
-// sorts lists the queries that sort what they read: those of changes, which are found by when they happened, that of platforms, and that of origins, which
-// returns each once.
-var sorts = map[string]bool{"listChangedJobs": true, "listChangedRecords": true, "duePlatforms": true, "listOrigins": true}
+// each calls f with each recorded statement of the plan, in one form of white space.
+func (p plan) each(t *testing.T, f func(text string)) {
+	t.Helper()
+	matches := regexp.MustCompile(p.text)
+	known := map[string]bool{}
+	for _, s := range recordStatements(t) {
+		if text := oneLine(s.text); !known[text] && matches.MatchString(text) {
+			known[text] = true
+			f(text)
+		}
+	}
+	if len(known) == 0 {
+		t.Errorf("no recorded statement matches %s", p.text)
+	}
+}
 
-// small removes the scans of tables that are small in any broker, which PostgreSQL prefers to an index.
-var small = strings.NewReplacer("Seq Scan on platforms", "", "Seq Scan on operator_holds", "", "Seq Scan on task_changes", "")
-
-// SQLite chooses an index without counting rows. The queries of each read of a user must not walk all that the user ever had.
+// SQLite chooses an index without counting rows. The queries of each read of a user must not walk all that the user
+// ever had.
 func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
+	s := openLite(t)
+	for _, want := range plans {
+		want.each(t, func(text string) {
+			found := planOf(t, s, text)
+			if !strings.Contains(found, want.lite) || strings.Contains(found, "TEMP B-TREE FOR ORDER BY") != want.sorts {
+				t.Errorf("%s: want %s in\n%s\nof %s", want.text, want.lite, found, text)
+			}
+		})
+	}
+}
+
+func openLite(t *testing.T) *Store {
+	t.Helper()
 	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	for name, want := range plans {
-		if plan := planOf(t, s, queryNamed(t, name)); !strings.Contains(plan, want.lite) || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") != sorts[name] {
-			t.Errorf("%s: want %s in\n%s", name, want.lite, plan)
-		}
-	}
-	for name, want := range backwards {
-		if plan := planOf(t, s, reversed.Replace(queryNamed(t, name))); !strings.Contains(plan, want.lite) || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") != sorts[name] {
-			t.Errorf("%s, oldest first: want %s in\n%s", name, want.lite, plan)
-		}
-	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
-// PostgreSQL chooses by its statistics. It must use the same indexes, and read no table as a whole, for a statement that is prepared for any
-// arguments, as those of pooled connections are. The connection of the store sees to that: the arguments, NULL, would give other plans.
+// PostgreSQL chooses by its statistics. It must use the same indexes, and read no table as a whole, for a statement
+// that is prepared for any arguments, as those of pooled connections are. The connection of the store sees to that:
+// the arguments, NULL, would give other plans.
 func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
 	url, c := eagerServer(t)
 	postgres.Exec(t, url, newRows)
-	for _, name := range []string{"getAgenda", "listLines", "listReady", "listDue", "getRequest"} { // of visits. They must not read all jobs of a new table either
-		if plan := genericPlanOf(t, c, name+"New", queryNamed(t, name)); strings.Contains(plan, "Seq Scan on jobs") || name == "listLines" && !strings.Contains(plan, "jobs_next") {
-			t.Errorf("%s of a new table reads all jobs, or all that wait:\n%s", name, plan)
+	for i, s := range recordStatements(t) { // statements of visits must not read all jobs of a new table either
+		if !slices.Contains([]string{"Agenda", "Ready", "Request"}, s.op) {
+			continue
+		}
+		found := genericPlanOf(t, c, fmt.Sprintf("fresh%d", i), s.text)
+		if strings.Contains(found, "Seq Scan on jobs") || strings.Contains(s.text, "hop (head)") && !strings.Contains(found, "jobs_next") {
+			t.Errorf("a statement of %s reads all jobs of a new table, or all that wait:\n%s\n%s", s.op, s.text, found)
 		}
 	}
 	postgres.Exec(t, url, "TRUNCATE jobs CASCADE;"+fmt.Sprintf(manyRows, *planRows, 1000))
-	for name, want := range plans {
-		if want.postgres != "" {
-			checkPlan(t, name, genericPlanOf(t, c, name, queryNamed(t, name)), want.postgres)
+	eachPostgres(t, c, func(want plan, text, found string) {
+		if !regexp.MustCompile(`\b` + want.postgres + `\b`).MatchString(found) {
+			t.Errorf("%s: want %s in\n%s", text, want.postgres, found)
 		}
-	}
-	for name, want := range backwards {
-		checkPlan(t, name+", oldest first", genericPlanOf(t, c, name+"Oldest", reversed.Replace(queryNamed(t, name))), want.postgres)
-	}
+		// Nor is it compiled or run by several processes, which takes longer than to read a page.
+		for _, wrong := range []string{"Seq Scan on", "JIT:", "Workers Planned"} {
+			if strings.Contains(small.Replace(found), wrong) {
+				t.Errorf("%s: %s in\n%s", text, wrong, found)
+			}
+		}
+	})
 }
 
-// TestPlan_PostgreSQLReadsLargeTasks: with tasks of thousands of jobs, of which PostgreSQL expects that a third has changed, it reads no others for
-// their changes.
+// TestPlan_PostgreSQLReadsLargeTasks: with tasks of thousands of jobs, of which PostgreSQL expects that a third has
+// changed, it reads no others for their changes.
 func TestPlan_PostgreSQLReadsLargeTasks(t *testing.T) {
 	url, c := eagerServer(t)
 	postgres.Exec(t, url, fmt.Sprintf(manyRows, 100_000, 10))
-	for name, want := range plans {
+	eachPostgres(t, c, func(_ plan, text, found string) {
+		if strings.Contains(found, "Seq Scan on jobs") || strings.Contains(found, "Seq Scan on requests") {
+			t.Errorf("%s reads all jobs or all requests:\n%s", text, found)
+		}
+	})
+}
+
+// eachPostgres calls f with each statement that has a plan on PostgreSQL, and with the plan.
+func eachPostgres(t *testing.T, c *sql.Conn, f func(want plan, text, found string)) {
+	t.Helper()
+	n := 0
+	for _, want := range plans {
 		if want.postgres == "" {
 			continue
 		}
-		if plan := genericPlanOf(t, c, name, queryNamed(t, name)); strings.Contains(plan, "Seq Scan on jobs") || strings.Contains(plan, "Seq Scan on requests") {
-			t.Errorf("%s reads all jobs or all requests:\n%s", name, plan)
-		}
+		want.each(t, func(text string) {
+			n++
+			f(want, text, genericPlanOf(t, c, fmt.Sprintf("planned%d", n), text))
+		})
 	}
 }
 
-// eagerServer returns a new database, and a connection of its store to it, on which PostgreSQL compiles statements and runs them in parallel if the
-// store does not keep it from that.
+// small removes the scans of tables that are small in any broker, which PostgreSQL prefers to an index.
+var small = strings.NewReplacer("Seq Scan on platforms", "", "Seq Scan on operator_holds", "", "Seq Scan on task_changes", "")
+
+// eagerServer returns a new database, and a connection of its store to it, on which PostgreSQL compiles statements
+// and runs them in parallel if the store does not keep it from that.
 func eagerServer(t *testing.T) (url string, c *sql.Conn) {
 	t.Helper()
 	url = postgres.Database(t)
@@ -174,24 +288,11 @@ func eagerServer(t *testing.T) (url string, c *sql.Conn) {
 	return url, c
 }
 
-// checkPlan checks that a plan of PostgreSQL uses an index, reads no table as a whole, and is neither compiled nor run by several processes, which takes
-// longer than to read a page.
-func checkPlan(t *testing.T, query, plan, index string) {
-	t.Helper()
-	if !regexp.MustCompile(`\b` + index + `\b`).MatchString(plan) {
-		t.Errorf("%s: want %s in\n%s", query, index, plan)
-	}
-	for _, wrong := range []string{"Seq Scan on", "JIT:", "Workers Planned"} {
-		if strings.Contains(small.Replace(plan), wrong) {
-			t.Errorf("%s: %s in\n%s", query, wrong, plan)
-		}
-	}
-}
-
 // planRows is the number of jobs for which PostgreSQL plans. With 1,100,000 that takes minutes.
 var planRows = flag.Int("rows", 30_000, "number of jobs in the tests of PostgreSQL's plans")
 
-// seemsExpensive makes PostgreSQL compile statements and run them in parallel wherever it may, as it does by itself for lists of millions.
+// seemsExpensive makes PostgreSQL compile statements and run them in parallel wherever it may, as it does by itself
+// for lists of millions.
 const seemsExpensive = `SET jit_above_cost = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
 	SET min_parallel_index_scan_size = 0`
 
@@ -200,7 +301,8 @@ const newRows = `
 INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, due, awaited, created, updated, moved, counted)
 	SELECT n, 1, n, 'user', 'p/user', '', 'run', 'waiting', 'created', n, FALSE, n, n, n, TRUE FROM generate_series(1, 1000) AS n;`
 
-// manyRows fills a database with jobs, of 20 users, of which nine of ten have ended; two thirds of them are those of so many tasks.
+// manyRows fills a database with jobs, of 20 users, of which nine of ten have ended; two thirds of them are those of
+// so many tasks.
 const manyRows = `
 INSERT INTO accounts (id) SELECT 'p/' || n FROM generate_series(0, 4999) AS n;
 INSERT INTO accounts (id, due) SELECT 'p' || n %% 10 || '/' || n, n FROM generate_series(1, 10000) AS n;
@@ -265,28 +367,13 @@ func linesOf(t *testing.T, c *sql.Conn, query string) string {
 	return lines.String()
 }
 
-// queryNamed returns the text of a generated query.
-func queryNamed(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile("query/query.sql.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, query, found := strings.Cut(string(text), "const "+name+" = `")
-	if !found {
-		t.Fatalf("there is no query %s", name)
-	}
-	query, _, _ = strings.Cut(query, "`")
-	return query
-}
-
 var numbered = regexp.MustCompile(`\$(\d+)`)
 
 // planOf returns SQLite's plan of a query, for any arguments.
 func planOf(t *testing.T, s *Store, query string) string {
 	t.Helper()
 	names := map[string]bool{}
-	var args []any
+	args := make([]any, strings.Count(query, "?"))
 	for _, m := range numbered.FindAllString(query, -1) {
 		if !names[m] {
 			names[m], args = true, append(args, 1)

@@ -9,9 +9,15 @@ import (
 )
 
 // AddRunTimes adds run times of a service, and returns all that are stored.
-func (s *Store) AddRunTimes(ctx context.Context, platform string, of dispatch.ServiceHash, seen ...dispatch.RunTime) (all dispatch.RunTimes, err error) {
+func (s *Store) AddRunTimes(
+	ctx context.Context, platform string, service dispatch.ServiceHash, seen ...dispatch.RunTime,
+) (all dispatch.RunTimes, err error) {
 	if len(seen) == 0 {
-		text, err := s.queries(s.look).GetRunTimes(ctx, platform, of)
+		text, err := value[string](ctx, s.on(s.look), `
+			SELECT spans
+			FROM run_times
+			WHERE platform = $1 AND service = $2`,
+			platform, service)
 		if err = missing(err); err != nil || text == "" {
 			return nil, fail("AddRunTimes", err)
 		}
@@ -19,7 +25,13 @@ func (s *Store) AddRunTimes(ctx context.Context, platform string, of dispatch.Se
 		return all, fail("AddRunTimes", err)
 	}
 	err = s.inVisit(ctx, "AddRunTimes", 1, func(q tx, now int64) error {
-		text, err := q.LockRunTimes(ctx, platform, of, now)
+		// Locks the run times of the service: other additions come before or after.
+		text, err := value[string](ctx, q, `
+			INSERT INTO run_times (platform, service, spans, updated)
+			VALUES ($1, $2, '[]', $3)
+			ON CONFLICT (platform, service) DO UPDATE SET updated = excluded.updated
+			RETURNING spans`,
+			platform, service, now)
 		if err != nil {
 			return err
 		}
@@ -27,7 +39,12 @@ func (s *Store) AddRunTimes(ctx context.Context, platform string, of dispatch.Se
 			return err
 		}
 		all = all.Add(seen...)
-		return q.WriteRunTimes(ctx, textOfRunTimes(all), platform, of)
+		_, err = q.ExecContext(ctx, `
+			UPDATE run_times
+			SET spans = $3
+			WHERE platform = $1 AND service = $2`,
+			platform, service, textOfRunTimes(all))
+		return err
 	})
 	return all, err
 }

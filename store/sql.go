@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,15 +130,44 @@ func (w *where) arg(v any) string {
 func (w *where) and(condition string) { w.conditions = append(w.conditions, condition) }
 
 // in adds the condition that a column has one of some values. No values: it may have any.
-func in[T any](w *where, column string, values []T) {
-	if len(values) == 0 {
-		return
+func in[T ~string | ~int64](w *where, column string, values []T) {
+	if len(values) > 0 {
+		w.and(column + " IN " + among(w, values))
+	}
+}
+
+// among returns a list of values as an operand of IN. They are cast because SQLite takes a list of one value for an
+// equation, and plans a statement anew at each execution that compares a bare parameter with a column in the
+// condition of an index.
+func among[T ~string | ~int64](w *where, values []T) string {
+	kind := "BIGINT"
+	if reflect.TypeFor[T]().Kind() == reflect.String {
+		kind = "TEXT"
 	}
 	parameters := make([]string, len(values))
 	for i, v := range values {
-		parameters[i] = w.arg(v)
+		parameters[i] = "CAST(" + w.arg(v) + " AS " + kind + ")"
 	}
-	w.and(column + " IN (" + strings.Join(parameters, ", ") + ")")
+	return "(" + strings.Join(parameters, ", ") + ")"
+}
+
+// inChunks calls f with values, a hundred at most. The last chunk may repeat its last value: its length is a power of
+// ten, so that there are few statements.
+func inChunks[T any](values []T, f func(chunk []T) error) error {
+	for chunk := range slices.Chunk(values, 100) {
+		n := 1
+		for n < len(chunk) {
+			n *= 10
+		}
+		chunk = slices.Clone(chunk)
+		for len(chunk) < n {
+			chunk = append(chunk, chunk[len(chunk)-1])
+		}
+		if err := f(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *where) String() string { return strings.Join(w.conditions, " AND ") }

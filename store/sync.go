@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // BeginSyncRun stores a synchronous run if its owner may have one more.
@@ -37,15 +36,22 @@ func (s *Store) beginSyncRun(ctx context.Context, r *dispatch.SyncRun, request s
 			return err
 		}
 		r.ID, r.Created = dispatch.JobID(id), at(now)
-		return q.BeginSyncRun(ctx, query.BeginSyncRunParams{ID: r.ID, Owner: r.Owner, Account: r.Account, Request: request, Status: r.Status,
-			Lapses: now + lapse.Microseconds(), Created: now})
+		_, err = q.ExecContext(ctx, `
+			INSERT INTO sync_runs (id, owner, account, request, status, lapses, created)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			r.ID, r.Owner, r.Account, request, r.Status, now+lapse.Microseconds(), now)
+		return err
 	})
 }
 
 // RenewSyncRun extends the time until a run counts as abandoned.
 func (s *Store) RenewSyncRun(ctx context.Context, id dispatch.JobID, lapse time.Duration) error {
 	return s.in(ctx, s.write, "RenewSyncRun", func(q tx, now int64) error {
-		rows, err := q.RenewSyncRun(ctx, now+lapse.Microseconds(), id)
+		rows, err := exec(ctx, q, `
+			UPDATE sync_runs
+			SET lapses = $2
+			WHERE id = $1 AND ended = 0`,
+			id, now+lapse.Microseconds())
 		return changed("RenewSyncRun", rows, err)
 	})
 }
@@ -53,43 +59,80 @@ func (s *Store) RenewSyncRun(ctx context.Context, id dispatch.JobID, lapse time.
 // EndSyncRun stores how a run ended.
 func (s *Store) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
 	return s.in(ctx, s.write, "EndSyncRun", func(q tx, now int64) error {
-		return q.EndSyncRun(ctx, query.EndSyncRunParams{ID: r.ID, Status: r.Status, RefBase: storableText(r.Ref.Base), RefID: storableText(r.Ref.ID),
-			Failure: storableText(r.Failure), Now: now})
+		_, err := q.ExecContext(ctx, `
+			UPDATE sync_runs
+			SET status = $2, ref_base = $3, ref_id = $4, failure = $5, ended = $6
+			WHERE id = $1 AND ended = 0`,
+			r.ID, r.Status, storableText(r.Ref.Base), storableText(r.Ref.ID), storableText(r.Failure), now)
+		return err
 	})
 }
 
-// SyncRuns returns the owner's synchronous runs, newest first.
+// SyncRuns returns the owner's synchronous runs, newest first. A run whose process was lost counts as ended when it
+// lapsed.
 func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.SyncRun, error) {
 	now, err := s.now(ctx, s.read)
 	if err != nil {
 		return nil, fail("SyncRuns", err)
 	}
-	created, before := from(p.After)
-	rows, err := s.queries(s.read).ListSyncRuns(ctx, query.ListSyncRunsParams{Now: now, Owner: u, Created: created, Before: before,
-		Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), N: most(p.Limit)})
-	runs := make([]dispatch.SyncRun, len(rows))
-	for i, row := range rows {
-		runs[i] = dispatch.SyncRun{ID: row.ID, Owner: row.Owner, Account: row.Account, Status: dispatch.Status(row.Status),
-			Ref: dispatch.Ref{Base: row.RefBase, ID: row.RefID}, Failure: row.Failure, Created: at(row.Created), Ended: at(row.Ended)}
-		if err == nil {
-			err = json.Unmarshal([]byte(row.Request), &runs[i].Request)
-		}
-	}
+	w := where{args: []any{u, now}}
+	newest := directionOf(dispatch.Page{})
+	newest.follows(&w, p, "created", "id")
+	mine := w.String()
+	w.conditions = nil
+	w.and("CASE WHEN ended = 0 THEN created ELSE ended END > " + w.arg(micros(p.Since)))
+	in(&w, "status", p.Statuses)
+	in(&w, "account", p.Accounts)
+	runs, err := list(ctx, s.on(s.read), scanSyncRun, `
+		SELECT id, owner, account, status, ref_base, ref_id, failure, created, ended, request
+		FROM (
+			SELECT id, owner, account, request, ref_base, ref_id, failure, created,
+				CASE WHEN ended = 0 AND lapses <= $2 THEN 'unknown' ELSE status END AS status,
+				CASE WHEN ended = 0 AND lapses <= $2 THEN lapses ELSE ended END AS ended
+			FROM sync_runs
+			WHERE owner = $1 AND `+mine+`) AS runs
+		WHERE `+w.String()+`
+		ORDER BY `+newest.by("created", "id")+`
+		LIMIT CAST(`+w.arg(most(p.Limit))+` AS BIGINT)`,
+		w.args...)
 	return runs, fail("SyncRuns", err)
 }
 
+func scanSyncRun(r row) (run dispatch.SyncRun, err error) {
+	var request string
+	err = r.Scan(number(&run.ID), text(&run.Owner), text(&run.Account), text(&run.Status), &run.Ref.Base, &run.Ref.ID,
+		&run.Failure, instant(&run.Created), instant(&run.Ended), &request)
+	if err != nil {
+		return run, err
+	}
+	return run, json.Unmarshal([]byte(request), &run.Request)
+}
+
 // withSyncRuns adds an owner's synchronous runs to the usage of each account.
-func (s *Store) withSyncRuns(ctx context.Context, usage []dispatch.Usage, u dispatch.UserID, now, since int64) ([]dispatch.Usage, error) {
-	rows, err := s.queries(s.read).ListSyncUsage(ctx, now, since, u)
-	for _, r := range rows {
+func (s *Store) withSyncRuns(
+	ctx context.Context, usage []dispatch.Usage, u dispatch.UserID, now, since int64,
+) ([]dispatch.Usage, error) {
+	runs, err := list(ctx, s.on(s.read), func(r row) (use dispatch.Usage, err error) {
+		err = r.Scan(text(&use.Account), number(&use.Live), number(&use.Lately), number(&use.Jobs))
+		return use, err
+	}, `
+		SELECT account, SUM(CASE WHEN ended = 0 AND lapses > $2 THEN 1 ELSE 0 END),
+			SUM(CASE WHEN created > $3 THEN 1 ELSE 0 END), count(*)
+		FROM sync_runs
+		WHERE owner = $1
+		GROUP BY account
+		ORDER BY account`,
+		u, now, since)
+	for _, r := range runs {
 		i := slices.IndexFunc(usage, func(use dispatch.Usage) bool { return use.Account == r.Account })
 		if i < 0 {
 			i, usage = len(usage), append(usage, dispatch.Usage{Account: r.Account})
 		}
-		usage[i].Live += int(r.Live)
-		usage[i].Lately += int(r.Lately)
-		usage[i].Jobs += int(r.Runs)
+		usage[i].Live += r.Live
+		usage[i].Lately += r.Lately
+		usage[i].Jobs += r.Jobs
 	}
-	slices.SortFunc(usage, func(a, b dispatch.Usage) int { return cmp.Compare(a.Account, b.Account) }) // databases differ in their collation
+	// Databases differ in their collation.
+	slices.SortFunc(usage, func(a, b dispatch.Usage) int { return cmp.Compare(a.Account, b.Account) })
 	return usage, err
 }

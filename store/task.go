@@ -1,8 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"slices"
 	"time"
@@ -11,14 +11,16 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Tasks returns the owner's tasks, by creation. The database does not know their statuses, which are derived: tasks of other
-// statuses than the wanted ones are skipped here.
-func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (records []dispatch.TaskRecord, err error) {
+// Tasks returns the owner's tasks, by creation. The database does not know their statuses, which are derived: tasks
+// of other statuses than the wanted ones are skipped here.
+func (s *Store) Tasks(
+	ctx context.Context, u dispatch.UserID, p dispatch.Page,
+) (records []dispatch.TaskRecord, err error) {
 	ctx = allow(ctx, listWithin)
-	q := s.queries(s.read) // not a transaction, which takes longer than to find that there are none
+	q := s.on(s.read) // not a transaction, which takes longer than to find that there are none
 	for {
-		some, err := s.someTasks(ctx, q, u, p)
-		for _, t := range some {
+		page, err := s.anyTasks(ctx, q, u, p)
+		for _, t := range page {
 			if len(p.Statuses) == 0 || slices.Contains(p.Statuses, t.Counts.Status()) {
 				records = append(records, t)
 			}
@@ -26,31 +28,26 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (
 		if full := p.Limit > 0 && len(records) >= p.Limit; full {
 			records = records[:p.Limit]
 		}
-		if err != nil || p.Limit == 0 || len(some) < p.Limit || len(records) == p.Limit {
+		if err != nil || p.Limit == 0 || len(page) < p.Limit || len(records) == p.Limit {
 			return records, fail("Tasks", err)
 		}
-		last := some[len(some)-1]
-		p.After = last.Place()
+		p.After = page[len(page)-1].Place()
 	}
 }
 
-// someTasks returns a page of tasks of any status.
-func (s *Store) someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
-	created, before := beginOf(p)
-	all := query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: joinList(p.Accounts), Since: micros(p.Since), Most: int64(p.Most), N: most(p.Limit)}
-	lists := q
-	if p.Oldest {
-		lists = query.New(oldestFirst{s.traced(s.adapt(s.read, s.read))})
-	}
-	rows, err := listTasks(ctx, lists, all, p.Label)
+// anyTasks returns a page of tasks of any status.
+func (s *Store) anyTasks(
+	ctx context.Context, q querier, u dispatch.UserID, p dispatch.Page,
+) ([]dispatch.TaskRecord, error) {
+	rows, err := listTasks(ctx, q, u, p)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	first, last := rows[len(rows)-1].Created, rows[0].Created
+	first, last := micros(rows[len(rows)-1].Created), micros(rows[0].Created)
 	if p.Oldest {
 		first, last = last, first
 	}
-	counts, err := q.CountTasks(ctx, u, first, last)
+	counts, err := countTasks(ctx, q, u, first, last)
 	if err != nil {
 		return nil, err
 	}
@@ -59,49 +56,197 @@ func (s *Store) someTasks(ctx context.Context, q *query.Queries, u dispatch.User
 		return nil, err
 	}
 	now := int64(0)
-	if slices.ContainsFunc(rows, func(r query.ListTasksRow) bool { return r.Hold > 0 }) {
+	if slices.ContainsFunc(rows, func(r taskRow) bool { return r.hold.until > 0 }) {
 		if now, err = s.now(ctx, s.read); err != nil {
 			return nil, err
 		}
 	}
-	of := map[dispatch.TaskID][]query.CountTaskRow{}
-	for _, c := range counts {
-		of[c.Task] = append(of[c.Task], query.CountTaskRow(c))
-	}
 	records := make([]dispatch.TaskRecord, len(rows))
-	for i, row := range rows {
-		if records[i], err = taskOf(query.GetTaskRow(row), p.Most, of[row.ID]); err != nil {
-			return nil, err
-		}
-		if row.Hold, row.HoldAttention, err = holdOf(ctx, q, records[i], row.Hold, row.HoldAttention); err != nil {
-			return nil, err
-		}
-		showAttention(&records[i], attentions[row.ID], row.Hold, row.HoldAttention, now)
-		if err := showSpending(ctx, q, &records[i]); err != nil {
+	for i := range rows {
+		if records[i], err = rows[i].record(p.Most, counts[rows[i].ID]); err != nil {
 			return nil, err
 		}
 	}
-	return records, nil
+	holds, err := holdsOf(ctx, q, rows, records)
+	if err != nil {
+		return nil, err
+	}
+	for i := range records {
+		showAttention(&records[i], attentions[records[i].ID], holds[i], now)
+	}
+	return records, showSpending(ctx, q, records)
+}
+
+// taskRow is a row of a task.
+type taskRow struct {
+	dispatch.TaskRecord
+
+	annotations, request             string
+	size, updated, finished, stopped int64
+	trying                           bool // jobs of a trial have not ended
+	changed                          bool // the document of the service
+	hold                             hold // of the account
+}
+
+// hold is for how long an account submits nothing, and why.
+type hold struct {
+	until  int64
+	why    dispatch.Attention
+	notice string
+}
+
+// taskColumns are the columns of a task, with those of its account, without its request.
+const taskColumns = `
+		tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created, tasks.edited, tasks.paused,
+		tasks.paused_for, tasks.annotations, tasks.budget, tasks.budget_unit, tasks.trial,
+		tasks.trial > 0 AND EXISTS (
+			SELECT 1 FROM jobs k
+			WHERE k.task = tasks.id AND k.task <> 0 AND k.number <= tasks.trial AND k.phase <> 'ended' AND NOT k.hidden),
+		octet_length(tasks.request),
+		COALESCE((
+			SELECT j.updated FROM jobs j
+			WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden
+			ORDER BY j.updated DESC LIMIT 1), 0),
+		COALESCE((
+			SELECT j.moved FROM jobs j
+			WHERE j.task = tasks.id AND j.task <> 0 AND j.status = 'finished' AND NOT j.hidden
+			ORDER BY j.moved DESC LIMIT 1), 0),
+		COALESCE((
+			SELECT j.moved FROM jobs j
+			WHERE j.task = tasks.id AND j.task <> 0 AND j.status IN ('failed', 'canceled') AND NOT j.hidden
+			ORDER BY j.moved DESC LIMIT 1), 0),
+		COALESCE((
+			SELECT definitions.told <> '' FROM definitions
+			WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
+			OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE),
+		accounts.hold, accounts.hold_attention`
+
+// columns returns where taskColumns are scanned to.
+func (r *taskRow) columns() []any {
+	t := &r.Task
+	return []any{number(&t.ID), text(&t.Owner), text(&t.Account), &t.Dimension, &t.Hidden, instant(&t.Created),
+		instant(&t.Edited), &t.Paused, text(&t.PausedFor), &r.annotations, &t.Budget.Amount, &t.Budget.Unit, number(&t.Trial),
+		&r.trying, number(&r.size), number(&r.updated), number(&r.finished), number(&r.stopped), &r.changed,
+		number(&r.hold.until), text(&r.hold.why)}
+}
+
+// selectTasks reads tasks from tables, as much of their requests as a page has.
+func selectTasks(
+	ctx context.Context, q querier, most int, from string, w where, more string,
+) ([]taskRow, error) {
+	request := "tasks.request"
+	if most != 0 {
+		n, rest := w.arg(most), "''"
+		if most > 0 {
+			rest = "substr(tasks.request, 1, " + n + ")"
+		}
+		request = "CASE WHEN octet_length(tasks.request) <= " + n + " THEN tasks.request ELSE " + rest + " END"
+	}
+	var r taskRow
+	to := append(r.columns(), &r.request)
+	return list(ctx, q, func(from row) (taskRow, error) {
+		err := from.Scan(to...)
+		return r, err
+	}, `
+		SELECT `+taskColumns+`, `+request+`
+		FROM `+from+`
+			JOIN accounts ON accounts.id = tasks.account
+		WHERE `+w.String()+more,
+		w.args...)
 }
 
 // listTasks reads a page of tasks, or of those that have a label.
-func listTasks(ctx context.Context, q *query.Queries, p query.ListTasksParams, l dispatch.LabelMatch) ([]query.ListTasksRow, error) {
-	if l == (dispatch.LabelMatch{}) {
-		return q.ListTasks(ctx, p)
+func listTasks(ctx context.Context, q querier, u dispatch.UserID, p dispatch.Page) ([]taskRow, error) {
+	var w where
+	d, from, created, id := directionOf(p), "tasks", "tasks.created", "tasks.id"
+	if p.Label != (dispatch.LabelMatch{}) {
+		from, created, id = "task_labels l JOIN tasks ON tasks.id = l.task", "l.created", "l.task"
+		w.and("l.owner = " + w.arg(u) + " AND l.name = " + w.arg(p.Label.Key) + " AND l.value = " + w.arg(p.Label.Value))
+	} else {
+		w.and("tasks.owner = " + w.arg(u))
 	}
-	rows, err := q.ListLabeledTasks(ctx, query.ListLabeledTasksParams{Owner: p.Owner, Name: l.Key, Value: l.Value, Created: p.Created, Before: p.Before,
-		OfAccounts: p.OfAccounts, Since: p.Since, Most: p.Most, N: p.N})
-	return rowsAs(rows, func(r query.ListLabeledTasksRow) query.ListTasksRow { return query.ListTasksRow(r) }), err
+	w.and("NOT tasks.hidden")
+	d.follows(&w, p, created, id)
+	if len(p.Accounts) > 0 {
+		// PostgreSQL would read all homes for EXISTS in an alternative.
+		accounts := among(&w, p.Accounts)
+		w.and(`EXISTS (
+				SELECT 1 FROM task_homes h
+				WHERE h.task = tasks.id AND h.account IN ` + accounts + `
+				UNION ALL
+				SELECT 1 WHERE tasks.account IN ` + accounts + ")")
+	}
+	if !p.Since.IsZero() {
+		since := w.arg(micros(p.Since))
+		w.and(`EXISTS (
+				SELECT 1 FROM jobs
+				WHERE jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > ` + since + `
+				UNION ALL
+				SELECT 1 WHERE tasks.edited > ` + since + ")")
+	}
+	return selectTasks(ctx, q, p.Most, from, w, `
+		ORDER BY `+d.by(created, id)+`
+		LIMIT CAST(`+w.arg(most(p.Limit))+` AS BIGINT)`)
 }
 
-// attentionsOf returns the attentions of the jobs of an owner's tasks that were created between two times.
-func attentionsOf(ctx context.Context, q *query.Queries, u dispatch.UserID, first, last int64) (map[dispatch.TaskID][]dispatch.Attention, error) {
-	rows, err := q.ListAttentions(ctx, u, first, last)
-	of := map[dispatch.TaskID][]dispatch.Attention{}
-	for _, r := range rows {
-		of[r.Task] = append(of[r.Task], r.Attention)
-	}
-	return of, err
+// attentionsOf returns the attentions of the jobs of an owner's tasks that were created between two times. The
+// condition is given twice: the first form permits jobs_attention, and for the second SQLite, which has not counted
+// its rows, takes it rather than the index of all jobs of a task.
+func attentionsOf(
+	ctx context.Context, q querier, u dispatch.UserID, first, last int64,
+) (map[dispatch.TaskID][]dispatch.Attention, error) {
+	all := map[dispatch.TaskID][]dispatch.Attention{}
+	_, err := list(ctx, q, func(r row) (a dispatch.Attention, err error) {
+		var id dispatch.TaskID
+		err = r.Scan(number(&id), text(&a))
+		all[id] = append(all[id], a)
+		return a, err
+	}, `
+		SELECT DISTINCT jobs.task, jobs.attention
+		FROM tasks
+			JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > '' AND NOT jobs.hidden
+		WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= $2 AND tasks.created <= $3`,
+		u, first, last)
+	return all, err
+}
+
+// taskCount is how many jobs of a task have a status, and the sum of their progress in millionths of a percent.
+type taskCount struct {
+	status   dispatch.Status
+	n        int
+	progress int64
+}
+
+// countTasks counts the jobs of an owner's tasks that were created between two times.
+func countTasks(
+	ctx context.Context, q querier, u dispatch.UserID, first, last int64,
+) (map[dispatch.TaskID][]taskCount, error) {
+	all := map[dispatch.TaskID][]taskCount{}
+	_, err := list(ctx, q, func(r row) (c taskCount, err error) {
+		var id dispatch.TaskID
+		err = r.Scan(number(&id), text(&c.status), number(&c.n), number(&c.progress))
+		all[id] = append(all[id], c)
+		return c, err
+	}, `
+		SELECT c.task, c.status, CAST(SUM(c.jobs) AS BIGINT), CAST(SUM(c.progress) AS BIGINT)
+		FROM tasks
+			JOIN task_counts c ON c.task = tasks.id
+		WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= $2 AND tasks.created <= $3
+		GROUP BY c.task, c.status HAVING SUM(c.jobs) <> 0`,
+		u, first, last)
+	return all, err
+}
+
+func countJobsOf(ctx context.Context, q querier, id dispatch.TaskID) ([]taskCount, error) {
+	return list(ctx, q, func(r row) (c taskCount, err error) {
+		err = r.Scan(text(&c.status), number(&c.n), number(&c.progress))
+		return c, err
+	}, `
+		SELECT status, CAST(SUM(jobs) AS BIGINT), CAST(SUM(progress) AS BIGINT)
+		FROM task_counts
+		WHERE task = CAST($1 AS BIGINT)
+		GROUP BY status HAVING SUM(jobs) <> 0`,
+		id)
 }
 
 // Task returns a task of its owner.
@@ -113,41 +258,62 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 	return r, err
 }
 
-func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, now int64) (dispatch.TaskRecord, error) {
-	row, err := q.GetTask(ctx, 0, id, u)
+func readTask(
+	ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, now int64,
+) (dispatch.TaskRecord, error) {
+	row, err := getTask(ctx, q, u, id, 0)
 	if err != nil {
 		return dispatch.TaskRecord{}, err
 	}
-	counts, err := q.CountTask(ctx, int64(id))
+	counts, err := countJobsOf(ctx, q, id)
 	if err != nil {
 		return dispatch.TaskRecord{}, err
 	}
-	r, err := taskOf(row, 0, counts)
+	r, err := row.record(0, counts)
 	if err != nil {
 		return r, err
 	}
-	if err := showSpending(ctx, q.Queries, &r); err != nil {
+	records := []dispatch.TaskRecord{r}
+	if err := showSpending(ctx, q, records); err != nil {
 		return r, err
 	}
-	attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
+	attentions, err := attentionsOf(ctx, q, u, micros(r.Created), micros(r.Created))
 	if err != nil {
 		return r, err
 	}
-	row.Hold, row.HoldAttention, err = holdOf(ctx, q.Queries, r, row.Hold, row.HoldAttention)
-	showAttention(&r, attentions[id], row.Hold, row.HoldAttention, now)
-	return r, err
-}
-
-// showAttention sets the attention of a task of which some jobs have the given ones. That of its account counts if the account submits nothing
-// at present, and jobs of the task wait for that.
-func showAttention(r *dispatch.TaskRecord, of []dispatch.Attention, hold int64, why dispatch.Attention, now int64) {
-	if hold > now && !r.Paused && r.Counts[dispatch.Accepted] > 0 {
-		of = append(of, why)
+	holds, err := holdsOf(ctx, q, []taskRow{row}, records)
+	if err != nil {
+		return r, err
 	}
-	r.Attention = r.Attend(of...)
+	showAttention(&records[0], attentions[id], holds[0], now)
+	return records[0], nil
 }
 
-// TaskRevision returns a task's revision. Apart from the started jobs, it reads a few rows, however many jobs the task has.
+// getTask reads a task of its owner, with most bytes of its request.
+func getTask(ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, most int) (taskRow, error) {
+	var w where
+	w.and("tasks.id = " + w.arg(id) + " AND tasks.owner = " + w.arg(u) + " AND NOT tasks.hidden")
+	rows, err := selectTasks(ctx, q, most, "tasks", w, "")
+	if err == nil && len(rows) == 0 {
+		err = sql.ErrNoRows
+	}
+	if err != nil {
+		return taskRow{}, err
+	}
+	return rows[0], nil
+}
+
+// showAttention sets the attention of a task of which some jobs have the given ones. That of its account counts if
+// the account submits nothing at present, and jobs of the task wait for that.
+func showAttention(r *dispatch.TaskRecord, jobs []dispatch.Attention, h hold, now int64) {
+	if h.until > now && !r.Paused && r.Counts[dispatch.Accepted] > 0 {
+		jobs = append(jobs, h.why)
+	}
+	r.Attention = r.Attend(jobs...)
+}
+
+// TaskRevision returns a task's revision. Apart from the started jobs, it reads a few rows, however many jobs the
+// task has.
 func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (r dispatch.TaskRevision, err error) {
 	err = s.in(ctx, s.read, "TaskRevision", func(q tx, now int64) error {
 		r, err = revise(ctx, q, u, id, late, now)
@@ -156,25 +322,62 @@ func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 	return r, err
 }
 
-func revise(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, late time.Duration, now int64) (r dispatch.TaskRevision, err error) {
-	row, err := q.ReviseTask(ctx, id, u)
+func revise(
+	ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, late time.Duration, now int64,
+) (r dispatch.TaskRevision, err error) {
+	var h hold
+	err = q.QueryRowContext(ctx, `
+		SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes, tasks.edited,
+			COALESCE((
+				SELECT j.updated FROM jobs j
+				WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden
+				ORDER BY j.updated DESC LIMIT 1), 0),
+			EXISTS (
+				SELECT 1 FROM definitions
+				WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> ''),
+			CAST(CASE WHEN tasks.spread = 0 THEN 0 ELSE COALESCE((
+				SELECT SUM(CAST(1 AS BIGINT) << CAST(h.number AS INTEGER)) FROM task_homes h
+				WHERE h.task = tasks.id AND h.told <> ''), 0) END AS BIGINT)
+		FROM tasks
+			JOIN accounts ON accounts.id = tasks.account
+		WHERE tasks.id = $1 AND tasks.owner = $2 AND NOT tasks.hidden`,
+		id, u).
+		Scan(number(&h.until), text(&h.why), &h.notice, number(&r.Wakes), number(&r.Revision.Edited),
+			number(&r.Revision.Updated), &r.Revision.ServiceChanged, number(&r.Revision.HomesChanged))
 	if err != nil {
 		return r, err
 	}
-	sums, err := q.SumTask(ctx, int64(id))
+	sums, err := sumTask(ctx, q, id)
 	if err != nil {
 		return r, err
 	}
-	dependent, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
-	r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(dependent), Revision: dispatch.Revision{Jobs: int(sums.N),
-		Updated: row.Updated, Sums: [2]int64{sums.First, sums.Second}, Edited: row.Edited, ServiceChanged: row.Changed, HomesChanged: row.HomesChanged}}
-	if row.Hold > now {
-		r.Why, r.Notice = row.HoldAttention, row.HoldNotice
+	r.Hold, r.Jobs, r.Sums = h.until, int(sums.n), [2]int64{sums.first, sums.second}
+	if h.until > now {
+		r.Why, r.Notice = h.why, h.notice
 	}
-	if row.Changed || row.HomesChanged != 0 || row.Hold > now {
-		r.Epochs = sums.Epochs
+	if r.ServiceChanged || r.HomesChanged != 0 || h.until > now {
+		r.Epochs = sums.epochs
 	}
+	r.TimeDependent, err = value[int](ctx, q, `
+		SELECT count(*)
+		FROM jobs
+		WHERE owner = $1 AND NOT hidden AND phase = 'started' AND task = CAST($2 AS BIGINT) AND task <> 0 AND looks = 0
+			AND (tries > 0 OR awaited AND due <= $3)`, // see dispatch.Record.TimeDependent
+		u, id, now-late.Microseconds())
 	return r, err
+}
+
+// taskSums are the number of a task's jobs and the sums of dispatch.SumUpdated and of dispatch.Job.Epoch.
+type taskSums struct{ n, first, second, epochs int64 }
+
+func sumTask(ctx context.Context, q querier, id dispatch.TaskID) (sums taskSums, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT CAST(COALESCE(SUM(jobs), 0) AS BIGINT), CAST(COALESCE(SUM(first), 0) AS BIGINT),
+			CAST(COALESCE(SUM(second), 0) AS BIGINT), CAST(COALESCE(SUM(epochs), 0) AS BIGINT)
+		FROM task_counts
+		WHERE task = CAST($1 AS BIGINT)`, id).
+		Scan(number(&sums.n), number(&sums.first), number(&sums.second), number(&sums.epochs))
+	return sums, err
 }
 
 // TaskChanges returns a task, its revision, and the jobs that changed after a time.
@@ -192,42 +395,40 @@ func (s *Store) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.
 	return c, err
 }
 
-func countsOf(rows []query.CountTaskRow) dispatch.Counts {
+func countsOf(all []taskCount) dispatch.Counts {
 	counts := dispatch.Counts{}
-	for _, c := range rows {
-		counts[c.Status] = int(c.N)
+	for _, c := range all {
+		counts[c.status] = c.n
 	}
 	return counts
 }
 
-// taskOf returns a task of a page. most is the number of bytes of a request that the page reads.
-func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
-	r := dispatch.TaskRecord{Counts: countsOf(counts), Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
-		Dimension: row.Dimension, Created: at(row.Created), Edited: at(row.Edited), Paused: row.Paused, PausedFor: row.PausedFor, Hidden: row.Hidden,
-		Budget: dispatch.Budget{Amount: row.Budget, Unit: row.BudgetUnit}, Trial: int(row.Trial)}}
-	if r.PausedFor == dispatch.Trial && !row.Trying {
-		r.PausedFor = dispatch.TrialEnded
+// record returns a task of a page. most is the number of bytes of a request that the page reads.
+func (r *taskRow) record(most int, counts []taskCount) (t dispatch.TaskRecord, err error) {
+	t = r.TaskRecord
+	t.Counts = countsOf(counts)
+	if t.PausedFor == dispatch.Trial && !r.trying {
+		t.PausedFor = dispatch.TrialEnded
 	}
-	if row.Changed {
-		r.Attention = dispatch.ServiceChanged
+	if r.changed {
+		t.Attention = dispatch.ServiceChanged
 	}
-	var err error
-	if r.Annotations, err = decoded[dispatch.Annotations](row.Annotations); err != nil {
-		return r, err
+	if t.Annotations, err = decoded[dispatch.Annotations](r.annotations); err != nil {
+		return t, err
 	}
 	live := int64(0)
 	for _, c := range counts {
-		if !c.Status.Final() {
-			live += c.Progress
+		if !c.status.Final() {
+			live += c.progress
 		}
 	}
-	r.Progress, r.Updated = r.Counts.Progress(float64(live)/1e6), at(max(row.Created, row.Edited, row.Updated))
-	r.Ended = r.Counts.End(at(max(row.Finished, row.Stopped)))
-	if most != 0 && row.Size > int64(most) {
-		r.Request = dispatch.ParseRequestHead(row.Request)
-		return r, nil
+	t.Progress, t.Updated = t.Counts.Progress(float64(live)/1e6), at(max(micros(t.Created), micros(t.Edited), r.updated))
+	t.Ended = t.Counts.End(at(max(r.finished, r.stopped)))
+	if most != 0 && r.size > int64(most) {
+		t.Request = dispatch.ParseRequestHead(r.request)
+		return t, nil
 	}
-	return r, json.Unmarshal([]byte(row.Request), &r.Request)
+	return t, json.Unmarshal([]byte(r.request), &t.Request)
 }
 
 // TaskJobs returns a task's jobs, ordered by number.
@@ -239,12 +440,14 @@ func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 	return records, err
 }
 
-func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, now int64) ([]dispatch.Record, error) {
-	task, err := q.GetTask(ctx, int64(p.Most), id, u)
+func readTaskJobs(
+	ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, now int64,
+) ([]dispatch.Record, error) {
+	row, err := getTask(ctx, q, u, id, p.Most)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := taskOf(task, p.Most, nil)
+	shared, err := row.record(p.Most, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -252,8 +455,8 @@ func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.Task
 	if err != nil {
 		return nil, err
 	}
-	records, err := listTaskJobs(ctx, q, shared.Task, p, func(row *query.ListTaskJobsRow) (dispatch.Record, error) {
-		return jobOfTask(&shared, row, p.Most, now)
+	records, err := listTaskJobs(ctx, q, id, p, func(r *recordRow) (dispatch.Record, error) {
+		return r.jobOfTask(&shared, p.Most, now)
 	})
 	if err != nil {
 		return nil, err
@@ -261,73 +464,108 @@ func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.Task
 	return records, showAccounts(ctx, q, records, changed, now)
 }
 
-// showAccounts sets on jobs that were not started what holds their accounts, and that the document of the service has changed. changed is what changedAt
-// returns.
-func showAccounts(ctx context.Context, q tx, records []dispatch.Record, changed []dispatch.Account, now int64) (err error) {
-	holds := map[dispatch.Account]query.GetHoldRow{}
+// showAccounts sets on jobs that were not started what holds their accounts, and that the document of the service has
+// changed. changed is what changedAt returns.
+func showAccounts(
+	ctx context.Context, q querier, records []dispatch.Record, changed []dispatch.Account, now int64,
+) (err error) {
+	holds := map[dispatch.Account]hold{}
 	for i := range records {
 		j := &records[i].Job
 		if !j.Phase.Inert() {
 			continue
 		}
-		hold, known := holds[j.Account]
+		h, known := holds[j.Account]
 		if !known {
-			if hold, err = q.GetHold(ctx, j.Account); err != nil {
+			if h, err = getHold(ctx, q, j.Account); err != nil {
 				return err
 			}
-			holds[j.Account] = hold
+			holds[j.Account] = h
 		}
-		*j = redefined(showHold(*j, hold.Hold, hold.HoldAttention, hold.HoldNotice, now), slices.Contains(changed, j.Account))
+		*j = redefined(showHold(*j, h.until, h.why, h.notice, now), slices.Contains(changed, j.Account))
 	}
 	return nil
 }
 
+// getHold returns the hold of an account.
+func getHold(ctx context.Context, q querier, a dispatch.Account) (h hold, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT hold, hold_attention, hold_notice
+		FROM accounts
+		WHERE id = $1`, a).
+		Scan(number(&h.until), text(&h.why), &h.notice)
+	return h, err
+}
+
 // changedAt returns the accounts of a task where the document of its service has changed.
-func changedAt(ctx context.Context, q tx, t dispatch.TaskRecord) ([]dispatch.Account, error) {
+func changedAt(ctx context.Context, q querier, t dispatch.TaskRecord) ([]dispatch.Account, error) {
 	switch {
 	case t.Attention != dispatch.ServiceChanged:
 		return nil, nil
 	case len(t.Request.Homes) == 0:
 		return []dispatch.Account{t.Account}, nil
 	}
-	return q.ListChangedHomes(ctx, int64(t.ID))
+	return list(ctx, q, single[dispatch.Account], `
+		SELECT h.account
+		FROM task_homes h
+		WHERE h.task = CAST($1 AS BIGINT) AND h.told <> ''
+		UNION ALL
+		SELECT tasks.account
+		FROM tasks
+			JOIN definitions d ON d.task = tasks.id AND d.job = 0
+		WHERE tasks.id = CAST($1 AS BIGINT) AND d.told <> ''`,
+		t.ID)
 }
 
 // jobOfTask returns a job of a task, without what its account shows on it.
-func jobOfTask(t *dispatch.TaskRecord, row *query.ListTaskJobsRow, most int, now int64) (dispatch.Record, error) {
-	j, err := jobOf(row.Job)
+func (r *recordRow) jobOfTask(t *dispatch.TaskRecord, most int, now int64) (dispatch.Record, error) {
+	j, err := r.decoded()
 	if err != nil {
 		return dispatch.Record{}, err
 	}
-	if most != 0 {
-		r := dispatch.Record{Job: j, Request: t.RequestHeadFor(j), Pruned: row.Job.Pruned, Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
-		if !r.Cut {
-			r.Value = json.RawMessage(row.Body)
-		}
-		return r, nil
+	record := dispatch.Record{Job: j, Pruned: r.pruned, Read: at(now)}
+	if most == 0 {
+		record.Request, err = t.RequestFor(j, json.RawMessage(r.body))
+		return record, err
 	}
-	r, err := t.RequestFor(j, json.RawMessage(row.Body))
-	return dispatch.Record{Job: j, Request: r, Pruned: row.Job.Pruned, Read: at(now)}, err
+	record.Request, record.Size, record.Cut = t.RequestHeadFor(j), int(r.size), r.size > int64(most)
+	if !record.Cut {
+		record.Value = json.RawMessage(r.body)
+	}
+	return record, nil
 }
 
 // FinishedJobs returns finished jobs of a task in the order in which they finished.
-func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (records []dispatch.Record, err error) {
+func (s *Store) FinishedJobs(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int,
+) (records []dispatch.Record, err error) {
 	err = s.in(allow(ctx, listWithin), s.read, "FinishedJobs", func(q tx, now int64) error {
-		row, err := q.GetTask(ctx, dispatch.PartMost, id, u)
+		shared, err := getTask(ctx, q, u, id, dispatch.PartMost)
 		if err != nil {
 			return err
 		}
-		task, err := taskOf(row, dispatch.PartMost, nil)
+		task, err := shared.record(dispatch.PartMost, nil)
 		if err != nil {
 			return err
 		}
-		finished := func(q *query.Queries) ([]query.ListFinishedRow, error) {
-			return q.ListFinished(ctx, query.ListFinishedParams{Task: int64(id), Moved: micros(after.At), After: int64(after.Job), N: int64(n)})
-		}
-		records, err = collect(ctx, q, ofWholeJobs, finished, func(row *query.ListFinishedRow) (dispatch.Record, error) {
-			j, err := jobOf(row.Job)
-			return dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}, err
-		})
+		var r recordRow
+		to := append(r.whole(), &r.body)
+		records, err = list(ctx, q, func(from row) (dispatch.Record, error) {
+			if err := from.Scan(to...); err != nil {
+				return dispatch.Record{}, err
+			}
+			j, err := r.decoded()
+			return dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(r.body), Size: len(r.body),
+				Read: at(now)}, err
+		}, `
+			SELECT `+jobColumns+`, requests.body
+			FROM jobs
+				JOIN requests ON requests.job = jobs.id
+			WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
+				AND jobs.moved >= $2 AND (jobs.moved > $2 OR jobs.id > $3)
+			ORDER BY jobs.moved, jobs.id
+			LIMIT CAST($4 AS BIGINT)`,
+			id, micros(after.At), after.Job, n)
 		return err
 	})
 	return records, err
@@ -343,11 +581,16 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 }
 
 // endTask cancels all jobs of a task. If they are hidden, the task is hidden first.
-func (s *Store) endTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, action string) (dispatch.Account, error) {
+func (s *Store) endTask(
+	ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, action string,
+) (dispatch.Account, error) {
 	a, _, err := s.changeTask(ctx, op, u, id, func(q tx, now int64) (c *taskChange, err error) {
-		err = q.MarkTask(ctx, query.MarkTaskParams{Now: now, ID: id})
+		err = setPaused(ctx, q, id, false, dispatch.None, now)
 		if err == nil && action != changeCancel {
-			err = q.HideTask(ctx, id)
+			_, err = q.ExecContext(ctx, `
+				UPDATE tasks
+				SET hidden = TRUE
+				WHERE id = $1`, id)
 		}
 		if err != nil {
 			return nil, err
@@ -358,7 +601,9 @@ func (s *Store) endTask(ctx context.Context, op string, u dispatch.UserID, id di
 }
 
 // CancelJobs cancels the chosen jobs of a task.
-func (s *Store) CancelJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (a dispatch.Account, n int, err error) {
+func (s *Store) CancelJobs(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice,
+) (a dispatch.Account, n int, err error) {
 	return s.changeTask(ctx, "CancelJobs", u, id, func(q tx, now int64) (*taskChange, error) {
 		change, err := changeOfAll(ctx, q, id, changeCancelSome)
 		if err != nil {
@@ -368,51 +613,60 @@ func (s *Store) CancelJobs(ctx context.Context, u dispatch.UserID, id dispatch.T
 		if c.Jobs == nil && (c.Statuses == nil || len(c.Statuses) > 0) { // the query takes no statuses for any
 			return change, nil
 		}
-		jobs, err := chosen(ctx, q, u, id, c)
-		numbers := make([]int64, len(jobs))
-		for i, j := range jobs {
-			numbers[i] = int64(j.Number)
+		jobs, err := chosen(ctx, q, id, c)
+		numbers := make([]int64, 0, len(jobs))
+		for _, j := range jobs {
+			if c.Statuses == nil || slices.Contains(c.Statuses, j.Status) {
+				numbers = append(numbers, int64(j.Number))
+			}
 		}
 		return change.only(numbers), err
 	})
 }
 
-// chosen returns the chosen jobs of a task, by id.
-func chosen(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (jobs []dispatch.Job, err error) {
+// chosen returns the jobs that a choice of a task, which is locked, names: their numbers and statuses.
+func chosen(
+	ctx context.Context, q querier, id dispatch.TaskID, c dispatch.Choice,
+) (map[dispatch.JobID]dispatch.Job, error) {
+	jobs := map[dispatch.JobID]dispatch.Job{}
+	err := inChunks(c.Jobs, func(ids []dispatch.JobID) error {
+		var w where
+		in(&w, "id", ids)
+		_, err := list(ctx, q, func(r row) (j dispatch.Job, err error) {
+			err = r.Scan(number(&j.ID), number(&j.Task), number(&j.Number), text(&j.Status))
+			if j.Task == id {
+				jobs[j.ID] = j
+			}
+			return j, err
+		}, `
+			SELECT id, task, number, status
+			FROM jobs
+			WHERE `+w.String()+` AND NOT hidden`,
+			w.args...)
+		return err
+	})
 	for i, job := range c.Jobs {
-		row, err := q.GetOwned(ctx, job, u)
-		if missing(err) != nil {
-			return nil, err
-		}
-		if err != nil || row.Task != id {
-			return nil, c.NoSuchJob(i)
-		}
-		j, err := jobOf(row)
-		if err != nil {
-			return nil, err
-		}
-		if c.Contains(j) {
-			jobs = append(jobs, j)
+		if _, found := jobs[job]; err == nil && !found {
+			err = c.NoSuchJob(i)
 		}
 	}
-	slices.SortFunc(jobs, func(a, b dispatch.Job) int { return cmp.Compare(a.ID, b.ID) })
-	return jobs, nil
+	return jobs, err
 }
 
 // PauseTask keeps the waiting jobs of a task from being submitted.
 func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
 	a, _, err := s.changeTask(ctx, "PauseTask", u, id, func(q tx, now int64) (*taskChange, error) {
-		counts, err := q.CountTask(ctx, int64(id))
+		counts, err := countJobsOf(ctx, q, id)
 		if err == nil {
 			err = countsOf(counts).Pausable("store.PauseTask")
 		}
 		if err != nil {
 			return nil, err
 		}
-		switch is, err := q.LockBudget(ctx, id); {
+		switch task, err := lockPause(ctx, q, id); {
 		case err != nil:
 			return nil, err
-		case is.Paused && is.PausedFor != dispatch.Trial:
+		case task.paused && task.pausedFor != dispatch.Trial:
 			return &taskChange{}, nil
 		}
 		return markPaused(ctx, q, id, dispatch.None, now)
@@ -420,12 +674,46 @@ func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	return a, err
 }
 
-// markPaused pauses a task for its owner, or for the reason that its attention shows, and returns the change of its jobs.
+// markPaused pauses a task for its owner, or for the reason that its attention shows, and returns the change of its
+// jobs.
 func markPaused(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) (*taskChange, error) {
-	if err := q.MarkTask(ctx, query.MarkTaskParams{Paused: true, PausedFor: why, Now: now, ID: id}); err != nil {
+	if err := setPaused(ctx, q, id, true, why, now); err != nil {
 		return nil, err
 	}
 	return changeOfAll(ctx, q, id, changePause)
+}
+
+// setPaused stores that a task is paused, and why, or that it is not. Nothing changes if it is so already. The end of
+// a pause ends a trial.
+func setPaused(
+	ctx context.Context, q querier, id dispatch.TaskID, paused bool, why dispatch.Attention, now int64,
+) error {
+	_, err := q.ExecContext(ctx, `
+		UPDATE tasks
+		SET paused = $2, paused_for = $3, trial = CASE WHEN $2 THEN trial ELSE 0 END, edited = $4
+		WHERE id = $1 AND (paused <> $2 OR paused_for <> $3)`,
+		id, paused, why, now)
+	return err
+}
+
+// taskPause is whether and why a task is paused, with what decides on that.
+type taskPause struct {
+	account   dispatch.Account
+	paused    bool
+	pausedFor dispatch.Attention
+	budget    dispatch.Budget
+	trial     int64
+}
+
+// lockPause locks a task, also one that its owner has deleted: its other changes come before or after, not in between.
+func lockPause(ctx context.Context, q querier, id dispatch.TaskID) (t taskPause, err error) {
+	err = q.QueryRowContext(ctx, `
+		UPDATE tasks
+		SET hidden = hidden
+		WHERE id = $1
+		RETURNING account, paused, paused_for, budget, budget_unit, trial`, id).
+		Scan(text(&t.account), &t.paused, text(&t.pausedFor), &t.budget.Amount, &t.budget.Unit, number(&t.trial))
+	return t, err
 }
 
 // pauseTask pauses a task in the transaction of another change, see begin.
@@ -443,7 +731,7 @@ func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		if err := setBudget(ctx, q, id, budget); err != nil {
 			return nil, err
 		}
-		if err := q.MarkTask(ctx, query.MarkTaskParams{Now: now, ID: id}); err != nil {
+		if err := setPaused(ctx, q, id, false, dispatch.None, now); err != nil {
 			return nil, err
 		}
 		return changeOfAll(ctx, q, id, changeResume)
@@ -459,28 +747,32 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	}
 	defer end()
 	return s.changeTask(ctx, "RetryTask", u, id, func(q tx, now int64) (*taskChange, error) {
-		if _, err := chosen(ctx, q, u, id, c); err != nil {
+		named, err := chosen(ctx, q, id, c)
+		if err != nil {
 			return nil, err
 		}
-		rows, err := q.ListFailedNumbers(ctx, int64(id))
-		if err == nil && len(rows) == 0 {
+		change := &taskChange{TaskChange: query.TaskChange{Task: int64(id), Action: changeRetry}}
+		failed, err := listFailed(ctx, q, id)
+		if err == nil && len(failed) == 0 {
 			err = refusePruned(ctx, q, id)
 		}
 		if err != nil {
 			return nil, err
 		}
-		change := &taskChange{TaskChange: query.TaskChange{Task: int64(id), Action: changeRetry}}
 		var numbers []int64
-		for _, r := range rows {
-			if c.Contains(dispatch.Job{ID: r.ID, Status: dispatch.Failed}) {
-				numbers = append(numbers, int64(r.Number))
-				change.Jobs, change.Bytes = change.Jobs+1, change.Bytes+r.Bytes
+		if c.Statuses != nil && !slices.Contains(c.Statuses, dispatch.Failed) {
+			failed = nil
+		}
+		for _, j := range failed {
+			if _, picked := named[j.id]; picked || c.Jobs == nil {
+				numbers = append(numbers, j.number)
+				change.Jobs, change.Bytes = change.Jobs+1, change.Bytes+j.bytes
 			}
 		}
 		if len(numbers) == 0 {
 			return nil, s.admit(ctx, q, u, 0, 0, within, now)
 		}
-		shared, err := q.CountShared(ctx, id)
+		shared, err := sharedBytes(ctx, q, id)
 		if err != nil {
 			return nil, err
 		}
@@ -488,9 +780,43 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	})
 }
 
+// failedJob is a failed job of a task that can be retried.
+type failedJob struct {
+	id            dispatch.JobID
+	number, bytes int64
+}
+
+func listFailed(ctx context.Context, q querier, id dispatch.TaskID) ([]failedJob, error) {
+	return list(ctx, q, func(r row) (j failedJob, err error) {
+		err = r.Scan(number(&j.id), number(&j.number), number(&j.bytes))
+		return j, err
+	}, `
+		SELECT id, number, bytes
+		FROM jobs
+		WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed'
+			AND desired = 'run' AND NOT pruned
+		ORDER BY number`,
+		id)
+}
+
+// sharedBytes returns the bytes of a task's shared request, with a process that was sent with it; 0 if those of its
+// owner already contain them, because one of the jobs has not ended.
+func sharedBytes(ctx context.Context, q querier, id dispatch.TaskID) (int64, error) {
+	return value[int64](ctx, q, `
+		SELECT CASE
+			WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = tasks.owner AND jobs.task = tasks.id AND jobs.phase <> 'ended')
+			THEN 0
+			ELSE octet_length(tasks.request) + tasks.sent END
+		FROM tasks
+		WHERE tasks.id = $1`, id)
+}
+
 // refusePruned returns Conflict for a task whose failed jobs cannot run again, because their parameters were deleted.
-func refusePruned(ctx context.Context, q tx, id dispatch.TaskID) error {
-	pruned, err := q.HasPrunedFailure(ctx, int64(id))
+func refusePruned(ctx context.Context, q querier, id dispatch.TaskID) error {
+	pruned, err := value[bool](ctx, q, `
+		SELECT EXISTS (
+			SELECT 1 FROM jobs
+			WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND status = 'failed' AND pruned)`, id)
 	if err != nil || !pruned {
 		return err
 	}

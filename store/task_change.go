@@ -169,7 +169,7 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 			case !c.ended():
 				return c.keep(ctx, q, now)
 			}
-			return wakeTask(ctx, q, id, is, now)
+			return wakeTask(ctx, q, id, is.Account, is.Spread, now)
 		})
 		if err == nil && before != nil {
 			if _, err = s.finishChange(ctx, id); err == nil {
@@ -300,7 +300,7 @@ func continueChange(ctx context.Context, q tx, id dispatch.TaskID, length, now i
 
 // endChange ends the change of a task, and wakes its accounts, which may have passed over its jobs meanwhile.
 func endChange(ctx context.Context, q tx, id dispatch.TaskID, is query.LockAnyTaskRow, now int64) error {
-	return errors.Join(q.EndTaskChange(ctx, int64(id)), wakeTask(ctx, q, id, query.LockTaskRow{Account: is.Account, Spread: is.Spread}, now))
+	return errors.Join(q.EndTaskChange(ctx, int64(id)), wakeTask(ctx, q, id, is.Account, is.Spread, now))
 }
 
 // atOnce returns how many jobs a transaction of a change may write at most: n, or what ChangeInRanges has set.

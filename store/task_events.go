@@ -9,15 +9,21 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// AddTaskEvents adds the deliveries about tasks whose jobs have ended since it was last called, of n tasks at most, and reports whether there may be
-// more. On PostgreSQL the jobs of a task end in transactions that do not see one another, so none of them can find out which one passed a share. So each
-// leaves a mark. The process that takes the marks of a task counts its jobs afterwards, and so sees all whose marks it took. The task's row, locked
-// meanwhile, records what was notified: a share once, and the end once for each time that the task ends.
+// AddTaskEvents adds the deliveries about tasks whose jobs have ended since it was last called, of n tasks at most,
+// and reports whether there may be more. On PostgreSQL the jobs of a task end in transactions that do not see one
+// another, so none of them can find out which one passed a share. So each leaves a mark. The process that takes the
+// marks of a task counts its jobs afterwards, and so sees all whose marks it took. The task's row, locked meanwhile,
+// records what was notified: a share once, and the end once for each time that the task ends. Tasks that a change
+// under way stops come after it, as if it had changed all jobs at once.
 func (s *Store) AddTaskEvents(ctx context.Context, n int) (more bool, err error) {
-	tasks, err := s.queries(s.read).ListMarkedTasks(ctx, int64(n))
+	tasks, err := list(ctx, s.on(s.read), single[dispatch.TaskID], `
+		SELECT DISTINCT task
+		FROM task_marks
+		WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = task_marks.task AND s.stops)
+		ORDER BY task
+		LIMIT CAST($1 AS BIGINT)`, n)
 	for _, id := range tasks {
 		if err == nil {
 			err = s.in(ctx, s.write, "AddTaskEvents", func(q tx, now int64) error { return addTaskEvents(ctx, q, id, now) })
@@ -26,13 +32,34 @@ func (s *Store) AddTaskEvents(ctx context.Context, n int) (more bool, err error)
 	return len(tasks) == n, fail("AddTaskEvents", err)
 }
 
-func addTaskEvents(ctx context.Context, q tx, task, now int64) error {
-	told, err := q.LockTold(ctx, dispatch.TaskID(task))
+// notified is what was sent to hooks about a task.
+type notified struct {
+	share, ends int64
+	endedAs     string
+	pausedFor   dispatch.Attention
+	trial       int64
+}
+
+// lockNotified locks a task.
+func lockNotified(ctx context.Context, q querier, id dispatch.TaskID) (n notified, err error) {
+	err = q.QueryRowContext(ctx, `
+		UPDATE tasks
+		SET ends = ends
+		WHERE id = $1 AND NOT hidden
+		RETURNING told_share, ends, ended_as, paused_for, trial`, id).
+		Scan(number(&n.share), number(&n.ends), &n.endedAs, text(&n.pausedFor), number(&n.trial))
+	return n, err
+}
+
+func addTaskEvents(ctx context.Context, q querier, task dispatch.TaskID, now int64) error {
+	sent, err := lockNotified(ctx, q, task)
 	gone := errors.Is(err, sql.ErrNoRows)
 	if err = missing(err); err != nil {
 		return err
 	}
-	taken, err := q.TakeMarks(ctx, task)
+	taken, err := exec(ctx, q, `
+		DELETE FROM task_marks
+		WHERE task = CAST($1 AS BIGINT)`, task)
 	if err != nil || taken == 0 || gone {
 		return err
 	}
@@ -40,62 +67,93 @@ func addTaskEvents(ctx context.Context, q tx, task, now int64) error {
 	if err != nil || p.jobs == 0 {
 		return err
 	}
-	since := max(told.ToldShare, p.before)
-	ended := p.ended == p.jobs && p.state != told.EndedAs
+	since := max(sent.share, p.before)
+	ended := p.ended == p.jobs && p.state != sent.endedAs
 	if ended {
-		told.Ends, told.EndedAs = told.Ends+1, p.state
+		sent.ends, sent.endedAs = sent.ends+1, p.state
 	}
-	tried, err := trialEnded(ctx, q, task, told)
+	tried, err := trialEnded(ctx, q, task, sent)
 	if err != nil {
 		return err
 	}
-	hooks, err := q.ListTaskHooks(ctx, task)
+	hooks, err := listTaskHooks(ctx, q, task)
 	for _, h := range hooks {
-		for _, of := range splitStatuses(h.Statuses) {
-			epoch, happened := p.event(of, since, ended)
+		for _, status := range splitStatuses(h.statuses) {
+			epoch, happened := p.event(status, since, ended)
 			switch {
-			case of == dispatch.NeedsOwner:
-				of, epoch, happened = dispatch.Needs(dispatch.TrialEnded), tried, tried > 0
-			case of == dispatch.TaskRunning && ended:
-				epoch, happened = afterShares, told.Ends == 1 && p.status == dispatch.Finished // it was not looked at meanwhile; nothing if it was
+			case status == dispatch.NeedsOwner:
+				status, epoch, happened = dispatch.Needs(dispatch.TrialEnded), tried, tried > 0
+			case status == dispatch.TaskRunning && ended: // it was not looked at meanwhile; nothing if it was
+				epoch, happened = afterShares, sent.ends == 1 && p.status == dispatch.Finished
 			case epoch == 0:
-				epoch = afterShares + told.Ends
+				epoch = afterShares + sent.ends
 			}
 			due := now
-			if h.Kind == string(dispatch.OGCSubscriber) && of != dispatch.TaskRunning {
+			if h.kind == string(dispatch.OGCSubscriber) && status != dispatch.TaskRunning {
 				due-- // see ClaimDeliveries
 			}
 			if happened && err == nil {
-				err = q.AddTaskDelivery(ctx, query.AddTaskDeliveryParams{Hook: h.ID, Subject: dispatch.JobID(-task), Epoch: int(epoch), Status: of, Task: dispatch.TaskID(task), Now: now, Due: due})
+				_, err = q.ExecContext(ctx, `
+					INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+					VALUES ($1, $2, $3, $4, $5, 0, $6, $6, $7)
+					ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
+					h.id, -task, epoch, status, task, now, due)
 			}
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return q.WriteTold(ctx, query.WriteToldParams{ToldShare: max(told.ToldShare, 100*p.ended/p.jobs), Ends: told.Ends, EndedAs: told.EndedAs, ID: dispatch.TaskID(task)})
+	_, err = q.ExecContext(ctx, `
+		UPDATE tasks
+		SET told_share = $2, ends = $3, ended_as = $4
+		WHERE id = $1`,
+		task, max(sent.share, 100*p.ended/p.jobs), sent.ends, sent.endedAs)
+	return err
 }
 
-// trialEnded returns the epoch of the event that the trial of a task has ended, and 0 if the task is not on trial or jobs of the trial still run. The
-// epoch grows if some of these jobs are retried.
-func trialEnded(ctx context.Context, q tx, task int64, told query.LockToldRow) (epoch int64, err error) {
-	if told.PausedFor != dispatch.Trial {
+// taskHook is a hook that is notified of a task.
+type taskHook struct{ id, kind, statuses string }
+
+func listTaskHooks(ctx context.Context, q querier, task dispatch.TaskID) ([]taskHook, error) {
+	return list(ctx, q, func(r row) (h taskHook, err error) {
+		err = r.Scan(&h.id, &h.kind, &h.statuses)
+		return h, err
+	}, `
+		SELECT h.id, h.kind, h.statuses
+		FROM tasks t
+			JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
+		WHERE t.id = $1 AND NOT t.hidden AND NOT h.gone`, task)
+}
+
+// trialEnded returns the epoch of the event that the trial of a task has ended, and 0 if the task is not on trial or
+// jobs of the trial still run. The epoch, the sum of dispatch.Job.Epoch, grows if some of these jobs are retried.
+func trialEnded(ctx context.Context, q querier, task dispatch.TaskID, sent notified) (epoch int64, err error) {
+	if sent.pausedFor != dispatch.Trial {
 		return 0, nil
 	}
-	trial, err := q.CountTrial(ctx, task, told.Trial)
-	if err != nil || trial.Running > 0 {
-		return 0, err
+	var running int
+	err = q.QueryRowContext(ctx, `
+		SELECT CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END), 0) AS BIGINT),
+			CAST(COALESCE(SUM(turn), 0) AS BIGINT)
+		FROM jobs
+		WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND number <= $2`,
+		task, sent.trial).
+		Scan(number(&running), number(&epoch))
+	if running > 0 {
+		epoch = 0
 	}
-	return trial.Epochs, nil
+	return epoch, err
 }
 
 // afterShares is the epoch of what happens after all shares have passed, and before the task has ended once.
 const afterShares = 100
 
-// event reports whether an event of a hook has happened and was not notified yet. since is the share that was notified last, ended whether the task
-// has just ended. The epoch is 0 for what happens once for each time that the task ends.
-func (p taskProgress) event(of dispatch.Status, since int64, ended bool) (epoch int64, happened bool) {
-	switch of {
+// event reports whether an event of a hook has happened and was not notified yet. since is the share that was
+// notified last, ended whether the task has just ended. The epoch is 0 for what happens once for each time that the
+// task ends.
+func (p taskProgress) event(status dispatch.Status, since int64, ended bool) (epoch int64, happened bool) {
+	switch status {
 	case dispatch.TaskEnded:
 		return 0, ended
 	case dispatch.TaskFinished:
@@ -105,7 +163,7 @@ func (p taskProgress) event(of dispatch.Status, since int64, ended bool) (epoch 
 	case dispatch.TaskRunning:
 		return 0, p.ended > 0 && p.ended < p.jobs
 	}
-	epoch = shareOf(of)
+	epoch = shareOf(status)
 	return epoch, epoch > since && 100*p.ended >= epoch*p.jobs
 }
 
@@ -117,26 +175,30 @@ type taskProgress struct {
 	state       string          // differs after each retry and after each deletion of a job
 }
 
-// progressOf counts the jobs of a task after marks of it were taken. Those that ended since have left other marks, which are counted last: so before
-// may be too small, which repeats nothing that told_share knows, and is never too large, which would lose a share.
-func progressOf(ctx context.Context, q tx, task, taken int64) (p taskProgress, err error) {
-	counts, err := q.CountTask(ctx, task)
+// progressOf counts the jobs of a task after marks of it were taken. Those that ended since have left other marks,
+// which are counted last: so before may be too small, which repeats nothing that told_share knows, and is never too
+// large, which would lose a share.
+func progressOf(ctx context.Context, q querier, task dispatch.TaskID, taken int64) (p taskProgress, err error) {
+	counts, err := countJobsOf(ctx, q, task)
 	if err != nil {
 		return p, err
 	}
 	for _, c := range counts {
-		p.jobs += c.N
-		if c.Status.Final() {
-			p.ended += c.N
+		p.jobs += int64(c.n)
+		if c.status.Final() {
+			p.ended += int64(c.n)
 		}
 	}
 	p.status = countsOf(counts).AsOneJob()
-	sums, err := q.SumTask(ctx, task)
+	sums, err := sumTask(ctx, q, task)
 	if err != nil {
 		return p, err
 	}
-	p.state = fmt.Sprint(sums.N, "/", sums.Epochs)
-	left, err := q.CountMarks(ctx, task)
+	p.state = fmt.Sprint(sums.n, "/", sums.epochs)
+	left, err := value[int64](ctx, q, `
+		SELECT count(*)
+		FROM task_marks
+		WHERE task = CAST($1 AS BIGINT)`, task)
 	if p.jobs > 0 {
 		p.before = max(0, 100*(p.ended-taken-left)/p.jobs)
 	}
@@ -144,8 +206,8 @@ func progressOf(ctx context.Context, q tx, task, taken int64) (p taskProgress, e
 }
 
 // shareOf returns the percent of an event that is about a share, and 0 for any other.
-func shareOf(of dispatch.Status) int64 {
-	share, _ := strings.CutPrefix(string(of), dispatch.SharePrefix)
+func shareOf(status dispatch.Status) int64 {
+	share, _ := strings.CutPrefix(string(status), dispatch.SharePrefix)
 	percent, err := strconv.ParseInt(share, 10, 64)
 	if err != nil {
 		return 0

@@ -76,7 +76,7 @@ func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
 		if _, err := s.MarkAwaited(t.Context(), job[0].Owner, dispatch.Scope{Alone: true}, 0, 0); err != nil {
 			t.Fatal(err)
 		}
-		if slices.Contains(told, "AwaitAll") != writes {
+		if slices.Contains(told, "UPDATE jobs") != writes {
 			t.Errorf("with a live job %v: %v", writes, told)
 		}
 		job = drafts(1)
@@ -93,7 +93,7 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 		s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
 			mu.Lock()
 			defer mu.Unlock()
-			if strings.Contains(name, "Home") || strings.Contains(name, "Spread") || strings.Contains(name, "FirstHold") {
+			if strings.Contains(name, "task_homes") {
 				about = append(about, name)
 			}
 			return ctx, func(error) {}

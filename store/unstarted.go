@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// CreateUnstarted stores an unstarted job or task if its owner may have one more job. Its id comes from the sequence of jobs, or of tasks.
+// CreateUnstarted stores an unstarted job or task if its owner may have one more job. Its id comes from the sequence
+// of jobs, or of tasks.
 func (s *Store) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, task bool, life time.Duration, within ...dispatch.Quota) error {
 	if err := storableUnstarted(n); err != nil {
 		return err
@@ -33,16 +33,29 @@ func (s *Store) createUnstarted(ctx context.Context, n *dispatch.Unstarted, task
 		if err := s.admit(ctx, q, n.Owner, 1, int64(len(n.Body)), submittedLater(within), now); err != nil {
 			return err
 		}
-		switch used, err := q.IDInUse(ctx, id.Job, int64(id.Task)); { // by a job or a task, from which no constraint keeps it apart
+		switch used, err := idInUse(ctx, q, id); { // no constraint keeps it apart from them
 		case err != nil:
 			return err
 		case used:
 			return errDuplicateID
 		}
 		n.ID, n.Created, n.Updated, n.Expires, n.Version = id, at(now), at(now), at(now+life.Microseconds()), 1
-		return q.CreateUnstarted(ctx, query.CreateUnstartedParams{Job: id.Job, Task: id.Task, Owner: n.Owner, Account: n.Account, Title: n.Title, Body: string(n.Body),
-			Now: now, Expires: now + life.Microseconds()})
+		_, err := q.ExecContext(ctx, `
+			INSERT INTO unstarted (job, task, owner, account, title, body, created, updated, expires)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)`,
+			id.Job, id.Task, n.Owner, n.Account, n.Title, string(n.Body), now, now+life.Microseconds())
+		return err
 	})
+}
+
+// idInUse reports whether a job or a task has an id.
+func idInUse(ctx context.Context, q querier, id dispatch.UnstartedID) (bool, error) {
+	return value[bool](ctx, q, `
+		SELECT EXISTS (
+			SELECT 1 FROM jobs WHERE jobs.id = $1
+			UNION ALL
+			SELECT 1 FROM tasks WHERE tasks.id = $2)`,
+		id.Job, id.Task)
 }
 
 func (s *Store) takeUnstarted(ctx context.Context, task bool) (id dispatch.UnstartedID, err error) {
@@ -61,7 +74,8 @@ func storableUnstarted(n *dispatch.Unstarted) error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Unstarted", Text: "A text is not valid UTF-8, or holds a NUL character."}
 }
 
-// submittedLater returns the quotas without their limits on the jobs that are submitted in a day. They apply when a job is started.
+// submittedLater returns the quotas without their limits on the jobs that are submitted in a day. They apply when a
+// job is started.
 func submittedLater(within []dispatch.Quota) (later []dispatch.Quota) {
 	for _, q := range within {
 		q.Daily = 0
@@ -71,25 +85,61 @@ func submittedLater(within []dispatch.Quota) (later []dispatch.Quota) {
 }
 
 // Unstarted returns an unstarted job to its owner.
-func (s *Store) Unstarted(ctx context.Context, u dispatch.UserID, id dispatch.UnstartedID) (n dispatch.Unstarted, err error) {
+func (s *Store) Unstarted(
+	ctx context.Context, u dispatch.UserID, id dispatch.UnstartedID,
+) (n dispatch.Unstarted, err error) {
 	err = s.readOnly(ctx, s.read, "Unstarted", func(q tx, now int64) error {
-		row, err := q.GetUnstarted(ctx, query.GetUnstartedParams{Job: id.Job, Task: int64(id.Task), Owner: u, Now: now})
-		n = unstartedOf(row)
+		n, err = getUnstarted(ctx, q, u, id, now)
 		return err
 	})
 	return n, err
 }
 
-// UnstartedJobs returns the owner's unstarted jobs and tasks, newest first.
-func (s *Store) UnstartedJobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) (all []dispatch.Unstarted, err error) {
-	created, before := from(p.After)
+// unstartedColumns are the columns of an unstarted job without its body, which may be large.
+const unstartedColumns = "job, task, owner, account, title, created, updated, expires, version"
+
+// unstartedPlaces returns where unstartedColumns are scanned to.
+func unstartedPlaces(n *dispatch.Unstarted) []any {
+	return []any{number(&n.ID.Job), number(&n.ID.Task), text(&n.Owner), text(&n.Account), &n.Title, instant(&n.Created),
+		instant(&n.Updated), instant(&n.Expires), number(&n.Version)}
+}
+
+func getUnstarted(
+	ctx context.Context, q querier, u dispatch.UserID, id dispatch.UnstartedID, now int64,
+) (n dispatch.Unstarted, err error) {
+	var body string
+	err = q.QueryRowContext(ctx, `
+		SELECT `+unstartedColumns+`, body
+		FROM unstarted
+		WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4`,
+		id.Job, id.Task, u, now).
+		Scan(append(unstartedPlaces(&n), &body)...)
+	n.Body = []byte(body)
+	return n, err
+}
+
+// UnstartedJobs returns the owner's unstarted jobs and tasks, newest first. See dispatch.UnstartedID.Number for the
+// order.
+func (s *Store) UnstartedJobs(
+	ctx context.Context, u dispatch.UserID, p dispatch.Page,
+) (all []dispatch.Unstarted, err error) {
+	const id = "2 * (job + task) + CASE WHEN task = 0 THEN 0 ELSE 1 END"
+	newest := directionOf(dispatch.Page{})
 	err = s.readOnly(allow(ctx, listWithin), s.read, "UnstartedJobs", func(q tx, now int64) error {
-		rows, err := q.ListUnstarted(ctx, query.ListUnstartedParams{Owner: u, Now: now, Created: created, Before: before,
-			OfAccounts: joinList(p.Accounts), N: most(p.Limit)})
-		for _, row := range rows {
-			all = append(all, dispatch.Unstarted{ID: dispatch.UnstartedID{Job: row.Job, Task: row.Task}, Owner: row.Owner, Account: row.Account, Title: row.Title,
-				Created: at(row.Created), Updated: at(row.Updated), Expires: at(row.Expires), Version: row.Version})
-		}
+		var w where
+		w.and("owner = " + w.arg(u) + " AND expires > " + w.arg(now))
+		newest.follows(&w, p, "created", id)
+		in(&w, "account", p.Accounts)
+		all, err = list(ctx, q, func(r row) (n dispatch.Unstarted, err error) {
+			err = r.Scan(unstartedPlaces(&n)...)
+			return n, err
+		}, `
+			SELECT `+unstartedColumns+`
+			FROM unstarted
+			WHERE `+w.String()+`
+			ORDER BY `+newest.by("created", id)+`
+			LIMIT CAST(`+w.arg(most(p.Limit))+` AS BIGINT)`,
+			w.args...)
 		return err
 	})
 	return all, err
@@ -106,21 +156,28 @@ func (s *Store) ChangeUnstarted(ctx context.Context, n *dispatch.Unstarted, with
 	}
 	defer end()
 	return s.in(ctx, s.write, "ChangeUnstarted", func(q tx, now int64) error {
-		was, err := q.GetUnstarted(ctx, query.GetUnstartedParams{Job: n.ID.Job, Task: int64(n.ID.Task), Owner: n.Owner, Now: now})
+		stored, err := getUnstarted(ctx, q, n.Owner, n.ID, now)
 		if err != nil {
 			return err
 		}
-		if more := int64(len(n.Body) - len(was.Body)); more > 0 {
+		if more := int64(len(n.Body) - len(stored.Body)); more > 0 {
 			if err := s.admit(ctx, q, n.Owner, 0, more, submittedLater(within), now); err != nil {
 				return err
 			}
 		}
-		row, err := q.ChangeUnstarted(ctx, query.ChangeUnstartedParams{Title: n.Title, Body: string(n.Body), Now: now, Job: n.ID.Job, Task: int64(n.ID.Task), Owner: n.Owner, Version: n.Version})
+		changed := *n
+		err = q.QueryRowContext(ctx, `
+			UPDATE unstarted
+			SET title = $6, body = $7, updated = $4, version = version + 1
+			WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4 AND version = $5
+			RETURNING `+unstartedColumns,
+			n.ID.Job, n.ID.Task, n.Owner, now, n.Version, n.Title, string(n.Body)).
+			Scan(unstartedPlaces(&changed)...)
 		if errors.Is(err, sql.ErrNoRows) {
 			return conflict("ChangeUnstarted")
 		}
 		if err == nil {
-			*n = unstartedOf(row)
+			*n = changed
 		}
 		return err
 	})
@@ -129,7 +186,10 @@ func (s *Store) ChangeUnstarted(ctx context.Context, n *dispatch.Unstarted, with
 // DeleteUnstarted deletes an unstarted job.
 func (s *Store) DeleteUnstarted(ctx context.Context, u dispatch.UserID, id dispatch.UnstartedID) error {
 	return s.in(ctx, s.write, "DeleteUnstarted", func(q tx, now int64) error {
-		n, err := q.DeleteUnstarted(ctx, query.DeleteUnstartedParams{Job: id.Job, Task: int64(id.Task), Owner: u, Now: now})
+		n, err := exec(ctx, q, `
+			DELETE FROM unstarted
+			WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4`,
+			id.Job, id.Task, u, now)
 		if err == nil && n == 0 {
 			err = sql.ErrNoRows
 		}
@@ -137,7 +197,8 @@ func (s *Store) DeleteUnstarted(ctx context.Context, u dispatch.UserID, id dispa
 	})
 }
 
-// Start stores the job or the task of an unstarted job, which it deletes. The deletion comes first: it serializes requests that start the same one.
+// Start stores the job or the task of an unstarted job, which it deletes. The deletion comes first: it serializes
+// requests that start the same one.
 func (s *Store) Start(ctx context.Context, n dispatch.Unstarted, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) error {
 	if err := acceptable(dispatch.Key{}, t, jobs); err != nil {
 		return err
@@ -161,9 +222,10 @@ func (s *Store) Start(ctx context.Context, n dispatch.Unstarted, t *dispatch.Tas
 	return err
 }
 
-// skipIDsUnless does what SkipIDs does, unless the duplicate id is that of the unstarted job, which cannot get another one: then it returns Conflict.
+// skipIDsUnless does what SkipIDs does, unless the duplicate id is that of the unstarted job, which cannot get
+// another one: then it returns Conflict.
 func (s *Store) skipIDsUnless(ctx context.Context, id dispatch.UnstartedID) error {
-	used, err := s.queries(s.write).IDInUse(ctx, id.Job, int64(id.Task))
+	used, err := idInUse(ctx, s.on(s.write), id)
 	if err != nil {
 		return fail("Start", err)
 	}
@@ -197,18 +259,16 @@ func (s *Store) start(ctx context.Context, a acceptance, n dispatch.Unstarted, w
 	return err
 }
 
-func deleteStarted(ctx context.Context, q tx, n dispatch.Unstarted, now int64) error {
-	rows, err := q.StartUnstarted(ctx, query.StartUnstartedParams{Job: n.ID.Job, Task: int64(n.ID.Task), Owner: n.Owner, Now: now, Version: n.Version})
-	if err != nil || rows > 0 {
+func deleteStarted(ctx context.Context, q querier, n dispatch.Unstarted, now int64) error {
+	deleted, err := exec(ctx, q, `
+		DELETE FROM unstarted
+		WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4 AND version = $5`,
+		n.ID.Job, n.ID.Task, n.Owner, now, n.Version)
+	if err != nil || deleted > 0 {
 		return err
 	}
-	if _, err := q.GetUnstarted(ctx, query.GetUnstartedParams{Job: n.ID.Job, Task: int64(n.ID.Task), Owner: n.Owner, Now: now}); err != nil {
+	if _, err := getUnstarted(ctx, q, n.Owner, n.ID, now); err != nil {
 		return err
 	}
 	return conflict("Start")
-}
-
-func unstartedOf(r query.Unstarted) dispatch.Unstarted {
-	return dispatch.Unstarted{ID: dispatch.UnstartedID{Job: r.Job, Task: r.Task}, Owner: r.Owner, Account: r.Account, Title: r.Title, Body: []byte(r.Body),
-		Created: at(r.Created), Updated: at(r.Updated), Expires: at(r.Expires), Version: r.Version}
 }

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// showSpending fills in what the tasks with a budget have spent. It reads that of all of them together.
+func showSpending(ctx context.Context, q querier, tasks []dispatch.TaskRecord) error {
+	var ids []dispatch.TaskID
+	for _, t := range tasks {
+		if t.Budget != (dispatch.Budget{}) {
+			ids = append(ids, t.ID)
+		}
+	}
+	all := spendings{}
+	if err := all.read(ctx, q, ids); err != nil {
+		return err
+	}
+	for i, t := range tasks {
+		if s := all[t.ID]; s != nil {
+			s.Ended = t.Counts[dispatch.Finished] + t.Counts[dispatch.Failed]
+			tasks[i].Spending = s
+		}
+	}
+	return nil
+}
+
+// spending returns what the runs of a task cost.
+func spending(ctx context.Context, q querier, id dispatch.TaskID) (dispatch.Spending, error) {
+	all := spendings{}
+	if err := all.read(ctx, q, []dispatch.TaskID{id}); err != nil {
+		return dispatch.Spending{}, err
+	}
+	counts, err := countJobsOf(ctx, q, id)
+	for _, c := range counts {
+		if c.status == dispatch.Finished || c.status == dispatch.Failed {
+			all[id].Ended += c.n
+		}
+	}
+	return *all[id], err
+}
+
+// spendings is what the runs of tasks cost, without how many jobs have ended.
+type spendings map[dispatch.TaskID]*dispatch.Spending
+
+// read adds tasks.
+func (all spendings) read(ctx context.Context, q querier, ids []dispatch.TaskID) error {
+	for _, id := range ids {
+		all[id] = &dispatch.Spending{}
+	}
+	return inChunks(ids, func(ids []dispatch.TaskID) error {
+		return errors.Join(all.charges(ctx, q, ids), all.openRuns(ctx, q, ids), all.earlier(ctx, q, ids))
+	})
+}
+
+// charges adds what is booked.
+func (all spendings) charges(ctx context.Context, q querier, ids []dispatch.TaskID) error {
+	var w where
+	in(&w, "task", ids)
+	_, err := list(ctx, q, func(r row) (id dispatch.TaskID, err error) {
+		var c dispatch.Charge
+		err = r.Scan(number(&id), &c.Unit, &c.Costs, number(&c.Runs))
+		c.Costs = rounded(c.Costs)
+		if s := all[id]; err == nil {
+			s.Charges = append(s.Charges, c)
+		}
+		return id, err
+	}, `
+		SELECT task, unit, SUM(costs), CAST(SUM(runs) AS BIGINT)
+		FROM task_costs
+		WHERE `+w.String()+`
+		GROUP BY task, unit
+		ORDER BY task, unit`,
+		w.args...)
+	return err
+}
+
+// openRuns adds the runs of tasks with a budget whose costs are not known yet, see [dispatch.Spending]. The entries
+// of unmetered are counted in its text; see the type unmetered. In the text of an id each quotation mark follows a
+// backslash.
+func (all spendings) openRuns(ctx context.Context, q querier, ids []dispatch.TaskID) error {
+	var w where
+	in(&w, "task", ids)
+	_, err := list(ctx, q, func(r row) (id dispatch.TaskID, err error) {
+		var s dispatch.Spending
+		err = r.Scan(number(&id), number(&s.Running), number(&s.Reported), &s.RunningCosts, number(&s.Unmetered))
+		if to := all[id]; err == nil {
+			to.Running, to.Reported, to.RunningCosts, to.Unmetered = s.Running, s.Reported, rounded(s.RunningCosts), s.Unmetered
+		}
+		return id, err
+	}, `
+		SELECT task, SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' THEN 1 ELSE 0 END),
+			SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs IS NOT NULL THEN 1 ELSE 0 END),
+			CAST(SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs BETWEEN 0 AND 1e12 THEN costs ELSE 0 END)
+				AS DOUBLE PRECISION),
+			CAST(SUM((length(unmetered) - length(replace(unmetered, '"ended":', ''))) / 8
+				- (length(unmetered) - length(replace(unmetered, '"priced":true', ''))) / 13) AS BIGINT)
+		FROM jobs
+		WHERE `+w.String()+` AND task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)
+		GROUP BY task`,
+		w.args...)
+	return err
+}
+
+// earlier adds what the latest finished runs of the services of tasks cost of which no run is priced.
+func (all spendings) earlier(ctx context.Context, q querier, ids []dispatch.TaskID) error {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id dispatch.TaskID) bool { return !all[id].Unpriced() })
+	services, err := servicesOf(ctx, q, ids)
+	if err != nil {
+		return err
+	}
+	costs := map[service]dispatch.Charge{}
+	for id, run := range services {
+		if _, known := costs[run]; !known {
+			runs, err := finishedRuns(ctx, q, run.owner, run.account, run.hash, dispatch.EstimatedFrom)
+			if err != nil {
+				return err
+			}
+			costs[run] = dispatch.SumRuns(runs)
+		}
+		all[id].Earlier = costs[run]
+	}
+	return nil
+}
+
+// service is what all jobs of a task run, and for whom.
+type service struct {
+	owner   dispatch.UserID
+	account dispatch.Account
+	hash    dispatch.ServiceHash
+}
+
+// servicesOf returns the services of tasks that have any jobs.
+func servicesOf(ctx context.Context, q querier, ids []dispatch.TaskID) (map[dispatch.TaskID]service, error) {
+	services := map[dispatch.TaskID]service{}
+	return services, inChunks(ids, func(ids []dispatch.TaskID) error {
+		var w where
+		in(&w, "tasks.id", ids)
+		_, err := list(ctx, q, func(r row) (id dispatch.TaskID, err error) {
+			var run service
+			err = r.Scan(number(&id), text(&run.owner), text(&run.account), number(&run.hash))
+			services[id] = run
+			return id, err
+		}, `
+			SELECT tasks.id, jobs.owner, jobs.account, jobs.service_hash
+			FROM tasks
+				JOIN jobs ON jobs.id = (
+					SELECT j.id FROM jobs j
+					WHERE j.task = tasks.id AND j.task <> 0
+					ORDER BY j.number LIMIT 1)
+			WHERE `+w.String(),
+			w.args...)
+		return err
+	})
+}
