@@ -92,8 +92,9 @@ func (f *Facade) readFile(r *request) (*answer, error) {
 }
 
 // active matches the media types that a browser runs, or applies to a page, from the page's own origin: with nosniff,
-// nothing else is taken for a script or a style sheet.
-var active = regexp.MustCompile(`(?i)(java|ecma|j|live)script|css|wasm|manifest|appcache`)
+// nothing else is taken for a script or a style sheet. Types of messages have headers in the body, and browsers have set
+// cookies of this service by them.
+var active = regexp.MustCompile(`(?i)(java|ecma|j|live)script|css|wasm|manifest|appcache|multipart/[^b]|message/`)
 
 // inertType returns the media type of a file as it is passed on. A file whose type is active, or not known, gets that
 // of any bytes.
