@@ -1,6 +1,9 @@
 package store_test
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
@@ -12,5 +15,26 @@ func TestCursorKey_IsSharedByAllProcesses(t *testing.T) {
 	first, second, other := open(t, dsn, nil).CursorKey(), open(t, dsn, nil).CursorKey(), open(t, "sqlite::memory:", &clock{now: start}).CursorKey()
 	if first != second || len(first.Reveal()) < 20 || first == other {
 		t.Errorf("keys of %d, %d and %d characters", len(first.Reveal()), len(second.Reveal()), len(other.Reveal()))
+	}
+}
+
+// TestSchema_TablesAreTheSameOnBothDatabases, with their comments: each is changed in two files.
+func TestSchema_TablesAreTheSameOnBothDatabases(t *testing.T) {
+	tables := func(database string) []string {
+		text, err := os.ReadFile("schema/" + database + "/00001_schema.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		statement := regexp.MustCompile(`(?s)CREATE TABLE .*?\n\);`)
+		return statement.FindAllString(strings.ReplaceAll(string(text), "DEFAULT pg_backend_pid()", "DEFAULT 0"), -1)
+	}
+	lite, server := tables("sqlite"), tables("postgres")
+	if len(lite) < 10 || len(lite) != len(server) {
+		t.Fatalf("%d tables on SQLite, %d on PostgreSQL", len(lite), len(server))
+	}
+	for i := range lite {
+		if lite[i] != server[i] {
+			t.Errorf("on SQLite\n%s\nand on PostgreSQL\n%s", lite[i], server[i])
+		}
 	}
 }

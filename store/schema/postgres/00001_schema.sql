@@ -601,7 +601,6 @@ CREATE TABLE hooks (
 	ran      BIGINT NOT NULL DEFAULT 0, -- when the last round ended
 	created  BIGINT NOT NULL
 );
-CREATE INDEX hooks_of_owner ON hooks (owner, created);
 -- ListHooks, ListTaskHooks, AddHook, and the triggers that add deliveries
 CREATE INDEX hooks_of_job ON hooks (owner, job, task, created);
 -- CountPausedHooks
