@@ -548,8 +548,7 @@ func (r *request) hintBoxes(f found, name string, areas []json.RawMessage) {
 		r.hint("%s takes a box: the one around the area is sent, which is %.0f %% larger.", name, more)
 	default:
 		r.hint("%s takes boxes: in place of %d of %d areas the boxes around them are sent, so that %.0f %% more is "+
-			"processed and neighbours may overlap. The cells of grids such as 20x20km are boxes.",
-			name, changed, len(areas), more)
+			"processed and neighbours may overlap.", name, changed, len(areas), more)
 	}
 }
 
