@@ -30,6 +30,9 @@ func FormatName(text string) string {
 	return text
 }
 
+// IsUsualFormat reports whether a format is one of those that requests commonly name, by its name or as a media type.
+func IsUsualFormat(text string) bool { return slices.Contains(usualFormats, FormatName(text)) }
+
 // UsualFormat returns which of the given formats results have if a request names none: the one that requests name most, or else the first; "" if
 // none are given.
 func UsualFormat(names []string) string {

@@ -68,15 +68,27 @@ func nameOf(media string) string {
 	return upstream.Text(media)
 }
 
-// checkFormat refuses a format that the process does not offer. A process that names no media types may offer any. So may one that names JSON
-// alone: its document can link files of any format, as those of Application Packages do, and clients that know four formats ask for theirs.
-func (d *description) checkFormat(r dispatch.Request) error {
+// checkFormat refuses a format that the process does not offer, and returns a warning if it permits one that is not
+// used. A process that names no media types may offer any. So may one that names JSON alone: its document can link files
+// of any format, as those of Application Packages do. Clients of the APEx Dispatch API know four formats and have to name
+// one, which that service does not use: where the process offers none of the four, each of them is permitted.
+func (d *description) checkFormat(r dispatch.Request) (warning string, err error) {
 	all := d.media()
-	if r.Format == "" || offered(r.Format, all) != "" || choosesOutputs(r) || !slices.ContainsFunc(all, func(m string) bool { return dispatch.FormatName(m) != "json" }) {
-		return nil
+	another := func(m string) bool { return dispatch.FormatName(m) != "json" }
+	switch {
+	case r.Format == "", offered(r.Format, all) != "", choosesOutputs(r), !slices.ContainsFunc(all, another):
+		return "", nil
+	case d.leavesUnused(r.Format):
+		return upstream.Text("The process offers other formats (" + strings.Join(all, ", ") +
+			"), so that the format of the request is not used."), nil
 	}
-	return dispatch.InvalidBody("ogcapi.format", upstream.Text(fmt.Sprintf(
+	return "", dispatch.InvalidBody("ogcapi.format", upstream.Text(fmt.Sprintf(
 		"The process does not offer the output format %q. It offers: %s.", r.Format, strings.Join(all, ", "))), "format")
+}
+
+// leavesUnused reports whether a format is one of the usual ones, of which the process offers none.
+func (d *description) leavesUnused(format string) bool {
+	return dispatch.IsUsualFormat(format) && !slices.ContainsFunc(d.media(), dispatch.IsUsualFormat)
 }
 
 // choosesOutputs reports whether the options of a request choose the outputs, in place of its format.

@@ -37,6 +37,10 @@ func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 		{`{"a":{"schema":{"contentMediaType":"application/json"}}}`, "gtiff", "", ""},
 		{`{"a":{"schema":{"oneOf":[{"contentMediaType":"application/json"},{"contentMediaType":"text/csv"}]}}}`, "gtiff", "", "It offers: application/json, text/csv."},
 		{`7`, "gtiff", "", ""},
+		// clients that know four formats, and have to name one, ask for one of theirs
+		{`{"a":{"schema":{"contentMediaType":"text/xml"}},"b":{"schema":{"contentMediaType":"image/png"}}}`, "gtiff", "", ""},
+		{`{"a":{"schema":{"contentMediaType":"text/xml"}}}`, "json", "", ""},
+		{`{"a":{"schema":{"contentMediaType":"text/xml"}}}`, "zarr", "", "It offers: text/xml."},
 	} {
 		description := offersThree
 		if c.outputs != "" {
@@ -57,6 +61,20 @@ func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 			case c.refused != "" && (e == nil || e.Kind != dispatch.Invalid || !strings.Contains(e.Text, c.refused) || len(e.Faults) != 1 || e.Faults[0].Loc[1] != "format"):
 				t.Errorf("%s of %s: %v", c.format, description, err)
 			}
+		}
+	}
+}
+
+// A job that names a format which is not used says so.
+func TestCheck_WarnsOfAnUnusedFormat(t *testing.T) {
+	unused := "The process offers other formats (image/png, text/xml), so that the format of the request is not used."
+	for format, want := range map[string]string{"gtiff": unused, "text/xml": "", "png": "", "": ""} {
+		s := serve(t, map[string][]reply{"GET /processes/p": {ok(`{"id":"p","inputs":{},"outputs":{
+			"a":{"schema":{"contentMediaType":"text/xml"}},"b":{"schema":{"contentMediaType":"image/png"}}}}`)}})
+		r := s.submission().Request
+		r.Format, r.Parameters = format, json.RawMessage("{}")
+		if warning, err := s.platform().Check(t.Context(), token, r, nil); err != nil || warning != want {
+			t.Errorf("%q: %q, %v", format, warning, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package ogcapi
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	params "github.com/eodispatch/eodispatch/parameters"
@@ -37,16 +38,16 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	if err != nil || !r.Checked() {
 		return "", err
 	}
-	if err := d.checkFormat(r); err != nil {
+	if warning, err = d.checkFormat(r); err != nil {
 		return "", err
 	}
 	if d.set == nil {
-		return "", d.checkMode()
+		return warning, d.checkMode()
 	}
 	if err := d.set.Check(ctx, r, dim); err != nil {
 		return "", err
 	}
-	return d.set.Unchecked(r, dim), d.checkMode()
+	return strings.TrimSpace(warning + " " + d.set.Unchecked(r, dim)), d.checkMode()
 }
 
 // describeInputs reads the inputs of a description. The set is nil if the description has no inputs that can be read.

@@ -101,10 +101,13 @@ func isGeoJSON(kind string) bool {
 }
 
 // selectOutputs requests the format for the outputs that offer a choice, and a reference where bytes would otherwise be encoded
-// in JSON. By version 1.0 outputs that are not named are not returned, so it names all; nil: there is no choice. format "" leaves the
-// media type of each output to the process, whose default is the first.
+// in JSON. By version 1.0 outputs that are not named are not returned, so it names all; nil: there is no choice. format
+// "" leaves the media type of each output to the process, whose default is the first; so does one that is not used.
 func selectOutputs(format string, d *description) map[string]any {
 	outputs, chosen := map[string]any{}, false
+	if d.leavesUnused(format) {
+		format = ""
+	}
 	for name, output := range d.outputs {
 		wish := map[string]any{}
 		media := offered(format, output.media)
