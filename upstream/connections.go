@@ -26,6 +26,9 @@ const (
 	idleTime = 90 * time.Second
 	// hastyFor is how long no connection of HTTP/1.1 is kept to a server that closed one earlier than that.
 	hastyFor = 10 * time.Minute
+	// mostKept is how many connections are open at most besides those that serve a request. Users name servers, and each can have
+	// many names.
+	mostKept = 500
 )
 
 // connections sends requests with an effect on connections that it keeps. It repeats a request only if the server
@@ -127,10 +130,36 @@ func (cs *connections) dial(r *http.Request) (*connection, error) {
 	if err := c.Reserve(); err != nil {
 		return nil, err
 	}
+	for _, other := range cs.keep(r.URL, c) {
+		other.Close()
+	}
+	return c, nil
+}
+
+// keep adds a connection to those that are open. If they are more than mostKept, it takes out those that serve no request,
+// and returns them.
+func (cs *connections) keep(u *url.URL, c *connection) (idle []*connection) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	cs.open[serverOf(r.URL)] = append(cs.open[serverOf(r.URL)], c)
-	return c, nil
+	n := 0
+	for _, all := range cs.open {
+		n += len(all)
+	}
+	if n >= mostKept {
+		for server, all := range cs.open {
+			left := slices.DeleteFunc(slices.Clone(all), func(o *connection) bool { return o.InFlight() == 0 })
+			for _, o := range all {
+				if !slices.Contains(left, o) {
+					idle = append(idle, o)
+				}
+			}
+			if cs.open[server] = left; len(left) == 0 {
+				delete(cs.open, server)
+			}
+		}
+	}
+	cs.open[serverOf(u)] = append(cs.open[serverOf(u)], c)
+	return idle
 }
 
 // note notes that a connection has become idle, or that its server has closed it meanwhile. The lock may be held.
@@ -141,6 +170,7 @@ func (cs *connections) note(u *url.URL, c *connection) {
 		c.closing.Reset(time.Duration(c.rest.Load()))
 	case err != nil && !c.multiplexed && c.idle() < time.Duration(c.rest.Load()) && closedByServer(err):
 		cs.hasty.Store(serverOf(u), now)
+		time.AfterFunc(hastyFor, func() { cs.hasty.CompareAndDelete(serverOf(u), now) })
 	}
 }
 

@@ -217,6 +217,71 @@ func TestConnections_HastyServer(t *testing.T) {
 	})
 }
 
+// TestConnections_OfManyServers checks that what is kept of servers is bounded, since users name them: connections, also
+// while they rest, and which servers closed one early.
+func TestConnections_OfManyServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open, most atomic.Int32
+		var hasty atomic.Bool
+		p := &pipes{serve: func(_ int, c net.Conn) {
+			n := open.Add(1)
+			most.Store(max(most.Load(), n))
+			defer open.Add(-1)
+			given := make(chan net.Conn, 1)
+			given <- c
+			close(given)
+			ended := make(chan struct{})
+			server := http.Server{ConnState: func(c net.Conn, state http.ConnState) {
+				switch {
+				case state == http.StateIdle && hasty.Load():
+					c.Close()
+				case state == http.StateClosed:
+					close(ended)
+				}
+			}}
+			_ = server.Serve(single{c, given})
+			<-ended
+		}}
+		cs := &connections{opener: transport(p.dial), open: map[string][]*connection{}}
+		post := func(host string) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+".example/", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := cs.send(r, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			synctest.Wait()
+		}
+		for i := range 2 * mostKept {
+			post(fmt.Sprint("kept", i))
+		}
+		if n := most.Load(); n > mostKept+1 {
+			t.Errorf("%d connections at once", n)
+		}
+		before := p.opened.Load()
+		if post(fmt.Sprint("kept", 2*mostKept-1)); p.opened.Load() != before {
+			t.Error("the last connection was not kept")
+		}
+		hasty.Store(true)
+		for i := range 10 {
+			post(fmt.Sprint("hasty", i))
+		}
+		time.Sleep(hastyFor + time.Second)
+		synctest.Wait()
+		cs.hasty.Range(func(server, _ any) bool {
+			t.Errorf("%s is still known", server)
+			return true
+		})
+		if open.Load() != 0 || len(cs.open) != 0 {
+			t.Errorf("%d connections, of %d servers", open.Load(), len(cs.open))
+		}
+	})
+}
+
 // frames reads the requests of one connection of HTTP/2, and calls answer for each, which writes what it likes.
 func frames(c net.Conn, answer func(f *http2.Framer, stream uint32)) {
 	secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})

@@ -145,6 +145,7 @@ func transport(dial dialer) *http.Transport {
 		// finds connections that died silently
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 		MaxIdleConnsPerHost:    64,
+		MaxIdleConns:           mostKept,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true, // see unpacked
 	}
