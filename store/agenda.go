@@ -181,7 +181,8 @@ func (l accountReader) withoutFreed(ctx context.Context, held int64) (int, error
 	freed, err := value[int64](ctx, l.q, `
 		SELECT count(*)
 		FROM jobs
-		WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND phase = 'started' AND status <> 'running' AND moved <= $2`,
+		WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND phase = 'started' AND status <> 'running'
+			AND moved <= $2`,
 		l.account, l.stalled)
 	return int(held - freed), err
 }

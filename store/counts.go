@@ -14,12 +14,6 @@ import (
 // period is the length in microseconds of the periods of the table period_counts; its triggers and queries contain it too.
 const period = 300_000_000
 
-// owned returns the parameters that count an owner's jobs at an account, or at all, and those created since a time, at most a
-// dispatch.Day ago.
-func owned(u dispatch.UserID, a dispatch.Account, since int64) query.CountOwnedParams {
-	return query.CountOwnedParams{Owner: u, Account: string(a), Since: since, Period: since / period, Until: (since/period + 1) * period}
-}
-
 // oldestPeriod returns the period from which on quotas of a day read what is counted by period.
 func oldestPeriod(now int64) int64 { return (now-dispatch.Day.Microseconds())/period - 1 }
 

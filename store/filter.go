@@ -144,8 +144,8 @@ func (l parts) shares() ([]int64, error) {
 // statuses returns the statuses that a filter selects.
 func statuses(filter []dispatch.Status) []dispatch.Status {
 	if len(filter) == 0 {
-		return []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Finished, dispatch.Canceled,
-			dispatch.Failed, dispatch.Unknown}
+		return []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running,
+			dispatch.Finished, dispatch.Canceled, dispatch.Failed, dispatch.Unknown}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(filter)))
 }
@@ -251,7 +251,8 @@ func listRecords(
 		filter(w, "jobs", p)
 	case !p.Since.IsZero():
 		var found where
-		found.and("j.owner = " + found.arg(u) + " AND j.task = 0 AND NOT j.hidden AND j.updated > " + found.arg(micros(p.Since)))
+		found.and("j.owner = " + found.arg(u) + " AND j.task = 0 AND NOT j.hidden")
+		found.and("j.updated > " + found.arg(micros(p.Since)))
 		d.follows(&found, p, "+j.created", "j.id")
 		filter(&found, "j", p)
 		l.changed(found, d.by("+j.created", "j.id"))
@@ -403,7 +404,8 @@ func (r *recordRow) record(most int, now int64) (dispatch.Record, error) {
 		return dispatch.Record{}, err
 	}
 	if most != 0 && r.size > int64(most) {
-		return dispatch.Record{Job: j, Request: dispatch.ParseRequestHead(r.body), Read: at(now), Size: int(r.size), Cut: true}, nil
+		return dispatch.Record{Job: j, Request: dispatch.ParseRequestHead(r.body), Read: at(now), Size: int(r.size),
+			Cut: true}, nil
 	}
 	record := dispatch.Record{Job: j, Pruned: r.pruned, Read: at(now)}
 	if most != 0 {

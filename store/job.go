@@ -12,16 +12,16 @@ import (
 
 // listedColumns are the columns of a job as lists have it, see [dispatch.Job.Listed]. jobRow.listed has their order.
 const listedColumns = `
-		jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.names, jobs.desired, jobs.annotations, jobs.retries,
-		jobs.retried, jobs.phase, jobs.ref_id, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.unit, jobs.spent,
-		jobs.duration, jobs.metered, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited,
-		jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.versions`
+		jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.names, jobs.desired, jobs.annotations,
+		jobs.retries, jobs.retried, jobs.phase, jobs.ref_id, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.unit,
+		jobs.spent, jobs.duration, jobs.metered, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks,
+		jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.versions`
 
 // jobColumns are all columns of a job that scanJob reads. jobRow.whole has their order.
 const jobColumns = listedColumns + `,
-		jobs.base, jobs.service_hash, jobs.hidden, jobs.paused, jobs.budgeted, jobs.max_duration, jobs.turn, jobs.attempt,
-		jobs.nonces, jobs.send_by, jobs.begun, jobs.intent_lease, jobs.ref_base, jobs.strays, jobs.past, jobs.unmetered,
-		jobs.removal_due, jobs.removal, jobs.deadline, jobs.refused, jobs.unmoved, jobs.traceparent`
+		jobs.base, jobs.service_hash, jobs.hidden, jobs.paused, jobs.budgeted, jobs.max_duration, jobs.turn,
+		jobs.attempt, jobs.nonces, jobs.send_by, jobs.begun, jobs.intent_lease, jobs.ref_base, jobs.strays, jobs.past,
+		jobs.unmetered, jobs.removal_due, jobs.removal, jobs.deadline, jobs.refused, jobs.unmoved, jobs.traceparent`
 
 // jobRow is a row of a job: what is stored as such is scanned straight into the job.
 type jobRow struct {
@@ -37,11 +37,10 @@ func (r *jobRow) listed() []any {
 	j := &r.Job
 	return []any{
 		number(&j.ID), number(&j.Task), number(&j.Number), text(&j.Owner), text(&j.Account), &r.names, text(&j.Desired),
-		&r.annotations, number(&j.Retries),
-		number(&j.Retried), text(&j.Phase), &j.Ref.ID, text(&j.Status), text(&j.Seen), &j.Progress, &j.Costs, &j.Unit, &j.Spent,
-		duration(&j.Duration), &r.metered, text(&j.Attention), &j.Notice, &j.Failure, instant(&j.Due), number(&j.Looks),
-		number(&j.Tries), &j.Awaited,
-		instant(&j.Created), instant(&j.Updated), instant(&j.Checked), instant(&j.Moved), number(&j.Version), &r.versions,
+		&r.annotations, number(&j.Retries), number(&j.Retried), text(&j.Phase), &j.Ref.ID, text(&j.Status), text(&j.Seen),
+		&j.Progress, &j.Costs, &j.Unit, &j.Spent, duration(&j.Duration), &r.metered, text(&j.Attention), &j.Notice,
+		&j.Failure, instant(&j.Due), number(&j.Looks), number(&j.Tries), &j.Awaited, instant(&j.Created),
+		instant(&j.Updated), instant(&j.Checked), instant(&j.Moved), number(&j.Version), &r.versions,
 	}
 }
 
@@ -50,10 +49,9 @@ func (r *jobRow) whole() []any {
 	j := &r.Job
 	return append(r.listed(),
 		&j.Base, number(&j.Service), &j.Hidden, &j.Paused, &j.Budgeted, duration(&j.MaxDuration), number(&j.Epoch),
-		number(&j.Attempt),
-		text(&j.Nonces), instant(&j.SendBy), number(&j.Begun), number(&j.IntentLease), &j.Ref.Base, &r.orphans, &r.past,
-		&r.unmetered,
-		number(&r.removalDue), &r.removal, instant(&j.Deadline), instant(&j.Refused), duration(&j.Unmoved), &j.Traceparent)
+		number(&j.Attempt), text(&j.Nonces), instant(&j.SendBy), number(&j.Begun), number(&j.IntentLease), &j.Ref.Base,
+		&r.orphans, &r.past, &r.unmetered, number(&r.removalDue), &r.removal, instant(&j.Deadline), instant(&j.Refused),
+		duration(&j.Unmoved), &j.Traceparent)
 }
 
 // decoded returns the job of a row that was scanned. What it holds of an earlier row is replaced.

@@ -4,22 +4,35 @@ import (
 	"context"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // ledgerRows is how many rows Usage reads at most: those of some years.
 const ledgerRows = 1000
 
 // withLedger adds what an owner's runs cost to the usage of each account.
-func withLedger(ctx context.Context, q *query.Queries, usage []dispatch.Usage, u dispatch.UserID) ([]dispatch.Usage, error) {
-	rows, err := q.ListLedger(ctx, u, ledgerRows)
-	for _, r := range rows {
-		usage = dispatch.AddCharge(usage, r.Account, dispatch.Charge{Month: r.Month, Unit: r.Unit, Costs: rounded(r.Costs), Runs: int(r.Runs)})
+func withLedger(
+	ctx context.Context, q querier, usage []dispatch.Usage, u dispatch.UserID,
+) ([]dispatch.Usage, error) {
+	charges, err := list(ctx, q, func(r row) (c dispatch.AccountCharge, err error) {
+		err = r.Scan(text(&c.Account), &c.Month, &c.Unit, &c.Costs, number(&c.Runs))
+		c.Costs = rounded(c.Costs)
+		return c, err
+	}, `
+		SELECT account, month, unit, SUM(costs), CAST(SUM(runs) AS BIGINT)
+		FROM ledger
+		WHERE owner = $1
+		GROUP BY account, month, unit
+		ORDER BY month DESC, account, unit
+		LIMIT CAST($2 AS BIGINT)`,
+		u, ledgerRows)
+	for _, c := range charges {
+		usage = dispatch.AddCharge(usage, c.Account, c.Charge)
 	}
 	return usage, err
 }
 
-// highestCharge returns what an owner's runs at an account cost in the month of now, in the unit in which they cost most.
+// highestCharge returns what an owner's runs at an account cost in the month of now, in the unit in which they cost
+// most.
 func highestCharge(
 	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, now int64,
 ) (dispatch.Charge, error) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // Record returns a job of its owner.
@@ -413,13 +412,11 @@ func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (
 			usage[i].Costs = &costs
 		}
 		if err == nil {
-			var lately query.CountOwnedRow
-			lately, err = s.queries(s.read).CountOwned(ctx, owned(u, counted.account, now-d.Microseconds()))
-			usage[i].Lately = int(lately.Lately)
+			_, usage[i].Lately, err = countOwned(ctx, s.on(s.read), u, counted.account, now-d.Microseconds())
 		}
 	}
 	if err == nil {
-		usage, err = withLedger(ctx, s.queries(s.read), usage, u)
+		usage, err = withLedger(ctx, s.on(s.read), usage, u)
 	}
 	if err == nil {
 		usage, err = s.withSyncRuns(ctx, usage, u, now, now-d.Microseconds())

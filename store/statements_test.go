@@ -152,7 +152,7 @@ var elsewhere = map[string]string{
 	"SELECT least(":                        "PostgreSQL's settings",
 	"SELECT CAST(extract(epoch FROM clock": "PostgreSQL's clock",
 	"FOR UPDATE SKIP LOCKED":               "a lock of PostgreSQL, at the end of queries that are recorded without it",
-	"INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE": "one row, after a change of the schema",
+	"INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE": "one row, after a migration",
 	"SELECT c.relname, a.attname FROM pg_class":                                       "PostgreSQL's catalogue",
 	"WITH unmerged AS (":                  "PostgreSQL alone has shards; see counts_test.go",
 	"SELECT COALESCE(max(version_id), 0)": "the table of goose, which has a row for each version",
@@ -208,8 +208,9 @@ func TestStatements_AreAllRecorded(t *testing.T) {
 }
 
 var (
-	looksLikeSQL = regexp.MustCompile(`(?:^|\s)(?:SELECT|FROM|WHERE|JOIN|EXISTS|UPDATE|INSERT|DELETE|CASE|AND|OR|SET|VALUES|LIMIT)\s`)
-	formatted    = regexp.MustCompile(`%(?:\[\d+\])?[sd]`)
+	looksLikeSQL = regexp.MustCompile(`(?:^|\s)(?:SELECT|FROM|WHERE|JOIN|EXISTS|UPDATE|INSERT|DELETE|CASE|AND|OR|SET|` +
+		`VALUES|LIMIT)\s`)
+	formatted = regexp.MustCompile(`%(?:\[\d+\])?[sd]`)
 )
 
 // TestStatements_CastWhatIsComparedWithIndexes: an index whose condition compares a column with a constant lets
@@ -240,7 +241,8 @@ var comment = regexp.MustCompile(`(?m)^--.*$`)
 
 // tableOf returns the table that an alias stands for in a statement.
 func tableOf(text, alias string) string {
-	if m := regexp.MustCompile(`(?:FROM|JOIN|UPDATE|INTO) (\w+)(?: AS)? ` + alias + `\b`).FindStringSubmatch(text); m != nil {
+	named := regexp.MustCompile(`(?:FROM|JOIN|UPDATE|INTO) (\w+)(?: AS)? ` + alias + `\b`)
+	if m := named.FindStringSubmatch(text); m != nil {
 		return m[1]
 	}
 	return alias

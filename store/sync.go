@@ -11,21 +11,30 @@ import (
 )
 
 // BeginSyncRun stores a synchronous run if its owner may have one more.
-func (s *Store) BeginSyncRun(ctx context.Context, r *dispatch.SyncRun, lapse time.Duration, within ...dispatch.Quota) error {
+func (s *Store) BeginSyncRun(
+	ctx context.Context, r *dispatch.SyncRun, lapse time.Duration, within ...dispatch.Quota,
+) error {
 	request, err := encode(r.Request)
 	if err != nil || !storable(request) || !storable(string(r.Owner)) || !storable(string(r.Account)) {
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.BeginSyncRun", Text: "A text is not valid UTF-8, or holds a NUL character.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.BeginSyncRun", Err: err,
+			Text: "A text is not valid UTF-8, or holds a NUL character."}
 	}
 	return s.withNewIDs(ctx, func() error { return s.beginSyncRun(ctx, r, request, lapse, within) })
 }
 
-func (s *Store) beginSyncRun(ctx context.Context, r *dispatch.SyncRun, request string, lapse time.Duration, within []dispatch.Quota) error {
+func (s *Store) beginSyncRun(
+	ctx context.Context, r *dispatch.SyncRun, request string, lapse time.Duration, within []dispatch.Quota,
+) error {
 	id, err := s.take(ctx, "job", 1)
 	if err != nil {
 		return fail("BeginSyncRun", err)
 	}
 	return s.in(ctx, s.write, "BeginSyncRun", func(q tx, now int64) error {
-		notice, err := q.GetOperatorNotice(ctx, string(r.Account), r.Account.Platform())
+		notice, err := value[string](ctx, q, `
+			SELECT COALESCE(max(notice), '')
+			FROM operator_holds
+			WHERE scope = $1 OR scope = $2`,
+			r.Account, r.Account.Platform())
 		if err == nil {
 			err = dispatch.RefuseHeld(notice)
 		}

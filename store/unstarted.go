@@ -11,7 +11,9 @@ import (
 
 // CreateUnstarted stores an unstarted job or task if its owner may have one more job. Its id comes from the sequence
 // of jobs, or of tasks.
-func (s *Store) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, task bool, life time.Duration, within ...dispatch.Quota) error {
+func (s *Store) CreateUnstarted(
+	ctx context.Context, n *dispatch.Unstarted, task bool, life time.Duration, within ...dispatch.Quota,
+) error {
 	if err := storableUnstarted(n); err != nil {
 		return err
 	}
@@ -24,7 +26,9 @@ func (s *Store) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, task
 	return fail("CreateUnstarted", err)
 }
 
-func (s *Store) createUnstarted(ctx context.Context, n *dispatch.Unstarted, task bool, life time.Duration, within []dispatch.Quota) error {
+func (s *Store) createUnstarted(
+	ctx context.Context, n *dispatch.Unstarted, task bool, life time.Duration, within []dispatch.Quota,
+) error {
 	id, err := s.takeUnstarted(ctx, task)
 	if err != nil {
 		return err
@@ -71,7 +75,8 @@ func storableUnstarted(n *dispatch.Unstarted) error {
 	if storable(string(n.Owner)) && storable(string(n.Account)) && storable(n.Title) && storable(string(n.Body)) {
 		return nil
 	}
-	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Unstarted", Text: "A text is not valid UTF-8, or holds a NUL character."}
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Unstarted",
+		Text: "A text is not valid UTF-8, or holds a NUL character."}
 }
 
 // submittedLater returns the quotas without their limits on the jobs that are submitted in a day. They apply when a
@@ -199,7 +204,9 @@ func (s *Store) DeleteUnstarted(ctx context.Context, u dispatch.UserID, id dispa
 
 // Start stores the job or the task of an unstarted job, which it deletes. The deletion comes first: it serializes
 // requests that start the same one.
-func (s *Store) Start(ctx context.Context, n dispatch.Unstarted, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) error {
+func (s *Store) Start(
+	ctx context.Context, n dispatch.Unstarted, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota,
+) error {
 	if err := acceptable(dispatch.Key{}, t, jobs); err != nil {
 		return err
 	}
@@ -230,8 +237,9 @@ func (s *Store) skipIDsUnless(ctx context.Context, id dispatch.UnstartedID) erro
 		return fail("Start", err)
 	}
 	if used {
-		return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Start", Text: "The id of this job was given to another one, because the database " +
-			"was set back to an earlier state. Create the job again."}
+		return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Start",
+			Text: "The id of this job was given to another one, because the database was set back to an earlier state. " +
+				"Create the job again."}
 	}
 	return s.SkipIDs(ctx)
 }
