@@ -169,8 +169,8 @@ func checksOf(settings *config.Config) ([]check, error) {
 		return nil, err
 	}
 	checks := []check{{
-		name: "database", ask: withoutUnproven(func(ctx context.Context) error { return askDatabase(ctx, settings) }),
-		advice: "check that the server is running and that `database` names a user who may create tables",
+		name: "database", ask: func(ctx context.Context) (string, error) { return askDatabase(ctx, settings) },
+		advice: "stop it, or look for them in the log of its start",
 	}}
 	for _, p := range providers {
 		checks = append(checks, check{name: "identity provider " + p.Issuer, ask: withoutUnproven(verifiers[p.Issuer].Probe),
@@ -265,13 +265,14 @@ func furtherExchanges(settings *config.Config, tokens *identity.Tokens) (checks 
 
 // askDatabase opens the database, which also migrates it, and tries the vault's keys. An SQLite file that a broker has open
 // counts as working.
-func askDatabase(ctx context.Context, settings *config.Config) error {
+func askDatabase(ctx context.Context, settings *config.Config) (unproven string, err error) {
+	const advice = "check that the server is running and that `database` names a user who may create tables"
 	s, err := openDatabase(ctx, settings)
 	switch {
 	case dispatch.Is(err, dispatch.Conflict):
-		return nil
+		return "the keys of the vault, because a broker uses the file", nil
 	case err != nil:
-		return err
+		return "", withAdvice{err, advice}
 	}
 	defer s.Close()
 	ring, err := keyring(settings)
@@ -279,13 +280,13 @@ func askDatabase(ctx context.Context, settings *config.Config) error {
 		err = identity.Readable(ctx, s, ring)
 	}
 	if silent := s.Ping(ctx); silent != nil {
-		return silent
+		return "", withAdvice{silent, advice}
 	}
 	if err != nil {
-		return withAdvice{err, "put the keys with which the database was encrypted back into " +
+		return "", withAdvice{err, "put the keys with which the database was encrypted back into " +
 			"`vault.keys` (EODISPATCH_VAULT_KEYS)"}
 	}
-	return nil
+	return "", nil
 }
 
 // askPlatform probes a platform with the token of its shared account. With access "user" no token is available here, so the

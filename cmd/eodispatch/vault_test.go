@@ -140,6 +140,11 @@ func closedVault(t *testing.T, environ []string) {
 			t.Fatalf("it does not say %s:\n%s", text, p.Log)
 		}
 	}
+	if slices.ContainsFunc(environ, func(e string) bool { return strings.HasPrefix(e, "EODISPATCH_DATABASE=sqlite:") }) {
+		if _, printed := try(t, environ, "doctor"); !strings.Contains(printed, "not checked: the keys of the vault") {
+			t.Errorf("doctor says of keys that it cannot try:\n%s", printed)
+		}
+	}
 	p.Stop(t)
 	for what, said := range map[string]string{"the log": strings.ReplaceAll(p.Log.String(), `\"`, `"`), "doctor": doctorSays(t, environ)} {
 		if !strings.Contains(said, `the vault's key "second"`) || !strings.Contains(said, "into vault.keys") {
