@@ -267,8 +267,8 @@ func (s *Store) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...disp
 func moveJobs(ctx context.Context, q querier, owner dispatch.UserID, m dispatch.JobMove, now int64) (int64, error) {
 	return exec(ctx, q, `
 		UPDATE jobs
-		SET account = $1, base = $2, service_hash = $3, turn = turn + 1, tries = 0, past = '', seen = '', spent = 0, unit = '',
-			attention = '', notice = '', updated = $4, version = version + 1, due = CASE WHEN due > $4 THEN $4 ELSE due END
+		SET account = $1, base = $2, service_hash = $3, turn = turn + 1, tries = 0, past = '', seen = '', spent = 0,
+			unit = '', attention = '', notice = '', updated = $4, version = version + 1, due = CASE WHEN due > $4 THEN $4 ELSE due END
 		WHERE jobs.account = $5 AND jobs.phase = 'waiting' AND jobs.desired = 'run' AND NOT jobs.hidden AND NOT jobs.paused
 			AND jobs.begun = 0 AND jobs.strays = '' AND jobs.meter_due = 0
 			AND jobs.id IN (
@@ -278,6 +278,6 @@ func moveJobs(ctx context.Context, q querier, owner dispatch.UserID, m dispatch.
 					AND j.meter_due = 0 AND (j.attention = 'retrying') = CAST($7 AS BOOLEAN)
 				ORDER BY j.due, j.id LIMIT CAST($8 AS BIGINT) OFFSET CAST($9 AS BIGINT))
 			AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = $5 AND a.restored <> 0)`,
-		m.To.Account, m.To.Base, m.To.Hash, now, m.From.Account, lineOf(dispatch.Line{Owner: owner, Task: m.Task}), m.Retrying,
-		m.N, m.Skip)
+		m.To.Account, m.To.Base, m.To.Hash, now, m.From.Account, lineOf(dispatch.Line{Owner: owner, Task: m.Task}),
+		m.Retrying, m.N, m.Skip)
 }

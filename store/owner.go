@@ -23,7 +23,9 @@ func (s *Store) Record(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 }
 
 // RecordIncludingHidden returns a job of its owner even if the job is hidden.
-func (s *Store) RecordIncludingHidden(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+func (s *Store) RecordIncludingHidden(
+	ctx context.Context, u dispatch.UserID, id dispatch.JobID,
+) (dispatch.Record, error) {
 	var r recordRow
 	var shared, dimension string
 	err := s.on(s.read).QueryRowContext(ctx, `
@@ -44,7 +46,8 @@ func (s *Store) RecordIncludingHidden(ctx context.Context, u dispatch.UserID, id
 			LEFT JOIN tasks ON tasks.id = jobs.task
 		WHERE jobs.id = $1 AND jobs.owner = $2`,
 		id, u).
-		Scan(append(r.whole(), &r.pruned, &r.body, &shared, &dimension, number(&r.hold), text(&r.why), &r.notice, &r.changed)...)
+		Scan(append(r.whole(), &r.pruned, &r.body, &shared, &dimension, number(&r.hold), text(&r.why), &r.notice,
+			&r.changed)...)
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}

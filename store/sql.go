@@ -136,33 +136,28 @@ func in[T ~string | ~int64](w *where, column string, values []T) {
 	}
 }
 
-// among returns a list of values as an operand of IN. They are cast because SQLite takes a list of one value for an
-// equation, and plans a statement anew at each execution that compares a bare parameter with a column in the
-// condition of an index.
+// among returns a list of values as an operand of IN. It repeats the last value up to a power of ten, so that there are few
+// statements, which are kept prepared. The values are cast because SQLite takes a list of one value for an equation, and
+// plans a statement anew at each execution that compares a bare parameter with a column in the condition of an index.
 func among[T ~string | ~int64](w *where, values []T) string {
 	kind := "BIGINT"
 	if reflect.TypeFor[T]().Kind() == reflect.String {
 		kind = "TEXT"
 	}
-	parameters := make([]string, len(values))
-	for i, v := range values {
-		parameters[i] = "CAST(" + w.arg(v) + " AS " + kind + ")"
+	n := 1
+	for n < len(values) {
+		n *= 10
+	}
+	parameters := make([]string, n)
+	for i := range parameters {
+		parameters[i] = "CAST(" + w.arg(values[min(i, len(values)-1)]) + " AS " + kind + ")"
 	}
 	return "(" + strings.Join(parameters, ", ") + ")"
 }
 
-// inChunks calls f with values, a hundred at most. The last chunk may repeat its last value: its length is a power of
-// ten, so that there are few statements.
+// inChunks calls f with values, a hundred at most.
 func inChunks[T any](values []T, f func(chunk []T) error) error {
 	for chunk := range slices.Chunk(values, 100) {
-		n := 1
-		for n < len(chunk) {
-			n *= 10
-		}
-		chunk = slices.Clone(chunk)
-		for len(chunk) < n {
-			chunk = append(chunk, chunk[len(chunk)-1])
-		}
 		if err := f(chunk); err != nil {
 			return err
 		}

@@ -204,7 +204,8 @@ func attentionsOf(
 	}, `
 		SELECT DISTINCT jobs.task, jobs.attention
 		FROM tasks
-			JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > '' AND NOT jobs.hidden
+			JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > ''
+				AND NOT jobs.hidden
 		WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= $2 AND tasks.created <= $3`,
 		u, first, last)
 	return all, err
