@@ -35,6 +35,17 @@ func (t storeTest) acceptLimited(n int, b dispatch.Budget, trial int) (dispatch.
 // intendAll commits the intents of those jobs that wait and are due, and returns the numbers of those that may be sent.
 func (t storeTest) intendAll(l dispatch.Lease, jobs []dispatch.Draft) (numbers []int) {
 	t.Helper()
+	for _, j := range t.intendDue(l, jobs) {
+		t.equal(j, t.load(j.ID))
+		numbers = append(numbers, j.Number)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// intendDue is intendAll while others may change the jobs that it returns.
+func (t storeTest) intendDue(l dispatch.Lease, jobs []dispatch.Draft) []dispatch.Job {
+	t.Helper()
 	var waiting []dispatch.Job
 	for _, d := range jobs {
 		if j := t.load(d.ID); j.Phase == dispatch.Waiting && !j.Due.After(t.look().Now) {
@@ -43,12 +54,7 @@ func (t storeTest) intendAll(l dispatch.Lease, jobs []dispatch.Draft) (numbers [
 	}
 	kept, err := t.s.Intend(t.Context(), l, limits, waiting)
 	t.must(err)
-	for _, j := range kept {
-		t.equal(j, t.load(j.ID))
-		numbers = append(numbers, j.Number)
-	}
-	slices.Sort(numbers)
-	return numbers
+	return kept
 }
 
 // shows checks what is shown of a task: whether it is paused, why, and its budget.
@@ -231,7 +237,7 @@ func (t storeTest) parallelBudgets() {
 		})
 	}
 	visit := func() {
-		t.intendAll(l, jobs)
+		t.intendDue(l, jobs)
 		for _, d := range jobs {
 			if j := t.load(d.ID); j.Phase == dispatch.Creating {
 				j.Phase, j.Status, j.Unit, j.Costs = dispatch.Ended, dispatch.Finished, "credits", amountOf(1)
