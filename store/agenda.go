@@ -40,7 +40,6 @@ type firstDue struct{ wait, start, cancel, settle, learn, unprepared, meter, rem
 // has statistics on new rows, it would read all of them for that.
 func (l accountReader) overview(ctx context.Context, g *dispatch.Agenda) (next firstDue, held int64, err error) {
 	*g = dispatch.Agenda{Now: at(l.now)}
-	var starts, lag int64
 	err = l.q.QueryRowContext(ctx, `
 		SELECT a.wakes, a.hold, a.hold_attention, a.restored, COALESCE(p.prompt_starts, 0), COALESCE(p.start_lag, 0),
 			COALESCE((SELECT max(h.notice) FROM operator_holds h WHERE h.scope = a.id OR h.scope = $2), ''),
@@ -66,10 +65,9 @@ func (l accountReader) overview(ctx context.Context, g *dispatch.Agenda) (next f
 			LEFT JOIN platforms p ON p.name = $2
 		WHERE a.id = $1`,
 		l.account, l.account.Platform()).
-		Scan(number(&g.Wakes), instant(&g.Hold), text(&g.Why), number(&g.Restored), number(&starts), number(&lag),
-			&g.Operator, number(&held), number(&g.Active), number(&next.wait), number(&next.start), number(&next.cancel),
-			number(&next.settle), number(&next.learn), number(&next.unprepared), number(&next.meter), number(&next.remove))
-	g.Starts = promptness(starts, lag)
+		Scan(number(&g.Wakes), instant(&g.Hold), text(&g.Why), number(&g.Restored), number(&g.Starts.Starts),
+			duration(&g.Starts.Lag), &g.Operator, number(&held), number(&g.Active), number(&next.wait), number(&next.start),
+			number(&next.cancel), number(&next.settle), number(&next.learn), number(&next.unprepared), number(&next.meter), number(&next.remove))
 	g.NextWaiting, g.NextStart, g.NextPoll, g.Next = ever(next.wait), at(next.start), at(next.learn), at(next.cancel)
 	g.NextUnprepared, g.NextMeter, g.NextRemove = at(next.unprepared), at(next.meter), at(next.remove)
 	if settle := at(next.settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {

@@ -73,7 +73,9 @@ func showHold(j dispatch.Job, hold int64, why dispatch.Attention, notice string,
 }
 
 // Records returns the owner's jobs that belong to no task, by creation.
-func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) (records []dispatch.Record, err error) {
+func (s *Store) Records(
+	ctx context.Context, u dispatch.UserID, p dispatch.Page,
+) (records []dispatch.Record, err error) {
 	read := s.readOnly
 	if len(p.Statuses)+len(p.Accounts) > 0 { // several statements, between which a job must not leave one part of the list for another
 		read = s.inSnapshot

@@ -39,10 +39,6 @@ func (s *Store) NoteStarts(ctx context.Context, platform string, seen dispatch.S
 	})
 }
 
-func promptness(starts, lag int64) dispatch.Promptness {
-	return dispatch.Promptness{Starts: int(starts), Lag: span(lag)}
-}
-
 // AccountInfo returns the state of accounts as the given user sees it.
 func (s *Store) AccountInfo(
 	ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration,

@@ -178,7 +178,7 @@ func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.traced(s
 // tx is a transaction: the generated queries, and plain SQL for what sqlc cannot express.
 type tx struct {
 	*query.Queries
-	query.DBTX
+	querier
 	parameter func(n int) string // placeholder of the nth parameter
 	// updateJobs writes jobs whose versions are unchanged, with true only those that are wanted, and returns them as
 	// they are now.
