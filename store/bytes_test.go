@@ -6,16 +6,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// heldBytes returns the size in bytes of the requests of ann's unfinished jobs.
-func heldBytes(t *testing.T, s dispatch.Store) int64 {
-	t.Helper()
-	infos, err := s.AccountInfo(t.Context(), "ann", []dispatch.Account{""}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return infos[0].Bytes
-}
-
 // BenchmarkCountOwned accepts a job of a user with 100,000 jobs, without a quota and with different quotas.
 func BenchmarkCountOwned(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
