@@ -160,6 +160,27 @@ func TestPostgres_PollsBehindAPooler(t *testing.T) {
 	}
 }
 
+// TestPostgres_PreparesNothing: a pooler in transaction mode, which loses prepared statements, passes notifications on.
+func TestPostgres_PreparesNothing(t *testing.T) {
+	t.Parallel()
+	server := postgres.NewServer(t)
+	var log lines
+	p := engine.NewPostgres(postgres.NewPooler(t, server), slog.New(slog.NewTextHandler(&log, nil)))
+	_, heard := process(t, server.URL)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { p.Run(ctx, func(engine.Notification) {}) })
+	for i := range 3 {
+		p.Notify(engine.Notification{Saved: []dispatch.JobID{dispatch.JobID(i + 1)}})
+		collect(t, heard, nil, []dispatch.JobID{dispatch.JobID(i + 1)}, nil)
+	}
+	if text := log.String(); strings.Contains(text, "lost the connection") {
+		t.Errorf("logged %s", text)
+	}
+}
+
 // TestPostgres_ReconnectsToASilentServer: the connections forward nothing any more, and are not closed. New ones are opened.
 func TestPostgres_ReconnectsToASilentServer(t *testing.T) {
 	t.Parallel()

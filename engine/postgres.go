@@ -247,6 +247,7 @@ func (p *Postgres) useConnection(ctx context.Context, f func(context.Context, *p
 		name := "eodispatch " + host + " hints"
 		pool.ConnConfig.RuntimeParams["application_name"] = name[:min(len(name), 63)] // as store does
 	}
+	pool.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler loses prepared statements
 	c, err := pgx.ConnectConfig(ctx, pool.ConnConfig)
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func (x *exchange) share(ctx context.Context, t SharedToken) {
 		return
 	}
 	if err := x.tokens.Put(ctx, t); err != nil {
-		x.gate.log.WarnContext(ctx, "sharing a token with other processes failed", "error", err)
+		x.gate.log.Log(ctx, dispatch.LogLevel(err), "sharing a token with other processes failed", "error", err)
 	}
 }
 

@@ -498,7 +498,7 @@ func (s *subjects) share(ctx context.Context, user dispatch.UserID, own subject)
 	}
 	t := SharedToken{Name: sharedName(user), Owner: user, Token: own.token, Expires: own.expires, Longest: true}
 	if err := s.shared.Put(ctx, t); err != nil {
-		s.log.WarnContext(ctx, "sharing a user's token with other processes failed", "error", err)
+		s.log.Log(ctx, dispatch.LogLevel(err), "sharing a user's token with other processes failed", "error", err)
 	}
 }
 
@@ -562,7 +562,8 @@ func (s *subjects) drop(ctx context.Context, user dispatch.UserID, token dispatc
 		return
 	}
 	if err := s.shared.Erase(ctx, sharedName(user), expires); err != nil {
-		s.log.WarnContext(ctx, "erasing a user's token that the identity provider refused failed", "error", err)
+		s.log.Log(ctx, dispatch.LogLevel(err), "erasing a user's token that the identity provider refused failed",
+			"error", err)
 	}
 }
 

@@ -88,7 +88,9 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	if err != nil {
 		return nil, err
 	}
-	if err := identity.Readable(ctx, kept, access.ring); err != nil {
+	if err := identity.Readable(ctx, kept, access.ring); dispatch.DatabaseError(err) != nil {
+		log.Warn("whether the keys of the vault open everything is not known", "error", err)
+	} else if err != nil {
 		log.Error("the keys of the vault do not open everything; permissions and hooks that need others are not used",
 			"error", err)
 	}
