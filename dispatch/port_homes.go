@@ -65,7 +65,8 @@ type JobMove struct {
 	Retrying bool // only jobs with the attention Retrying, or only others
 }
 
-// movable reports whether nothing of a job can be at a platform, and nothing is still to be read at its present one. The query MoveToHome (store/query.sql) implements the same rule.
+// movable reports whether nothing of a job can be at a platform, and nothing is still to be read at its present one. Moves
+// (store/homes.go) choose jobs by the same rule.
 func (j Job) movable() bool {
 	return j.Phase == Waiting && j.Desired == WantRun && !j.Hidden && !j.Paused && j.Begun == 0 && len(j.Orphans) == 0 && len(j.Unmetered) == 0
 }

@@ -220,7 +220,9 @@ func pauseSpread(ctx context.Context, q tx, now int64) (changing []dispatch.Task
 var errNothingMoved = errors.New("nothing was moved")
 
 // MoveJobs moves jobs that wait to another account. Those who move jobs of a task do so one after the other.
-func (s *Store) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota) (n int, seen int64, err error) {
+func (s *Store) MoveJobs(
+	ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota,
+) (n int, seen int64, err error) {
 	ctx = allow(ctx, listWithin)
 	owner, err := value[dispatch.UserID](ctx, s.on(s.look), `
 		SELECT owner

@@ -77,7 +77,8 @@ func (s *Store) Records(
 	ctx context.Context, u dispatch.UserID, p dispatch.Page,
 ) (records []dispatch.Record, err error) {
 	read := s.readOnly
-	if len(p.Statuses)+len(p.Accounts) > 0 { // several statements, between which a job must not leave one part of the list for another
+	if len(p.Statuses)+len(p.Accounts) > 0 {
+		// Several statements, between which a job must not leave one part of the list for another.
 		read = s.inSnapshot
 	}
 	err = read(allow(ctx, listWithin), s.read, "Records", func(q tx, now int64) error {

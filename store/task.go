@@ -315,7 +315,9 @@ func showAttention(r *dispatch.TaskRecord, jobs []dispatch.Attention, h hold, no
 
 // TaskRevision returns a task's revision. Apart from the started jobs, it reads a few rows, however many jobs the
 // task has.
-func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (r dispatch.TaskRevision, err error) {
+func (s *Store) TaskRevision(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration,
+) (r dispatch.TaskRevision, err error) {
 	err = s.in(ctx, s.read, "TaskRevision", func(q tx, now int64) error {
 		r, err = revise(ctx, q, u, id, late, now)
 		return err
@@ -382,7 +384,9 @@ func sumTask(ctx context.Context, q querier, id dispatch.TaskID) (sums taskSums,
 }
 
 // TaskChanges returns a task, its revision, and the jobs that changed after a time.
-func (s *Store) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, late time.Duration) (c dispatch.TaskChanges, err error) {
+func (s *Store) TaskChanges(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, late time.Duration,
+) (c dispatch.TaskChanges, err error) {
 	err = s.inSnapshot(ctx, s.read, "TaskChanges", func(q tx, now int64) error {
 		if c.Revision, err = revise(ctx, q, u, id, late, now); err != nil {
 			return err
@@ -433,7 +437,9 @@ func (r *taskRow) record(most int, counts []taskCount) (t dispatch.TaskRecord, e
 }
 
 // TaskJobs returns a task's jobs, ordered by number.
-func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
+func (s *Store) TaskJobs(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page,
+) (records []dispatch.Record, err error) {
 	err = s.inSnapshot(allow(ctx, listWithin), s.read, "TaskJobs", func(q tx, now int64) error {
 		records, err = readTaskJobs(ctx, q, u, id, p, now)
 		return err
@@ -573,7 +579,9 @@ func (s *Store) FinishedJobs(
 }
 
 // CancelTask cancels all jobs of a task, and with hide hides them and the task.
-func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account, error) {
+func (s *Store) CancelTask(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool,
+) (dispatch.Account, error) {
 	action := changeCancel
 	if hide {
 		action = changeDelete
@@ -718,7 +726,9 @@ func lockPause(ctx context.Context, q querier, id dispatch.TaskID) (t taskPause,
 }
 
 // pauseTask pauses a task in the transaction of another change, see begin.
-func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) (more bool, err error) {
+func pauseTask(
+	ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64,
+) (more bool, err error) {
 	c, err := markPaused(ctx, q, id, why, now)
 	if err != nil {
 		return false, err
@@ -727,7 +737,9 @@ func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Atten
 }
 
 // ResumeTask undoes PauseTask, and ends a trial.
-func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.Account, error) {
+func (s *Store) ResumeTask(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget,
+) (dispatch.Account, error) {
 	a, _, err := s.changeTask(ctx, "ResumeTask", u, id, func(q tx, now int64) (*taskChange, error) {
 		if err := setBudget(ctx, q, id, budget); err != nil {
 			return nil, err
@@ -741,7 +753,9 @@ func (s *Store) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 }
 
 // RetryTask resets the chosen failed jobs of a task to waiting.
-func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
+func (s *Store) RetryTask(
+	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice, within ...dispatch.Quota,
+) (a dispatch.Account, n int, err error) {
 	end, err := s.lockCount(allow(ctx, listWithin), "RetryTask", u, within)
 	if err != nil {
 		return "", 0, err
