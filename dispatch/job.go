@@ -61,7 +61,7 @@ const (
 func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 
 // HoldsSlot reports whether a job in phase p occupies one of its account's slots: from the intent to create until it has ended. The counts of
-// held jobs (store/counts_triggers.go, Correct… in store/query.sql) and the store in memory (test/conformance/memagenda.go) implement the same
+// held jobs (store/counts.go) and the store in memory (test/conformance/memagenda.go) implement the same
 // rule, and test/conformance/slots.go compares them. Limits.free decides whether a further job may begin.
 func (p Phase) HoldsSlot() bool { return p != Waiting && p != Ended }
 

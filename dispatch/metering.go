@@ -55,7 +55,7 @@ func (u Unmetered) next(now time.Time) (Unmetered, bool) {
 // HighestCosts is the largest amount that is booked for a run. A platform that reports more reports nonsense.
 const HighestCosts = 1e12
 
-// Bookable returns the costs that are booked: 0 for none, and for nonsense. The triggers of store/ledger.go contain the same rule.
+// Bookable returns the costs that are booked: 0 for none, and for nonsense.
 func Bookable(costs *float64) float64 {
 	if costs == nil || !(*costs >= 0 && *costs <= HighestCosts) {
 		return 0

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // Accept implements dispatch.Store. It reserves the ids before its transaction, so a failed one leaves a gap.
@@ -17,22 +16,18 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
 	}
-	if s.remote && t == nil && len(jobs) == 1 && jobs[0].Bytes() <= togetherBytes {
-		return s.acceptOne(ctx, k, jobs, within)
-	}
-	return s.acceptAll(ctx, acceptance{keys: []dispatch.Key{k}, task: t, jobs: jobs}, within)
-}
-
-func (s *Store) acceptAll(ctx context.Context, a acceptance, within []dispatch.Quota) (r dispatch.KeyTarget, err error) {
+	a := acceptance{key: k, task: t, jobs: jobs}
 	ctx = allow(ctx, callWithin+time.Duration(len(a.jobs))*perJob)
 	if err := a.measure(); err != nil {
 		return r, fail("Accept", err)
 	}
-	end, err := s.lockCount(ctx, "Accept", a.jobs[0].Owner, within)
-	if err != nil {
-		return r, err
+	if len(jobs) > rowsAtOnce { // smaller ones are counted one after the other in batches
+		end, err := s.lockCount(ctx, "Accept", a.jobs[0].Owner, within)
+		if err != nil {
+			return r, err
+		}
+		defer end()
 	}
-	defer end()
 	err = s.withNewIDs(ctx, func() error {
 		r, err = s.accept(ctx, a, within)
 		return err
@@ -44,8 +39,8 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 	if err := s.number(ctx, &a); err != nil {
 		return r, fail("Accept", err)
 	}
-	err = s.inClient(ctx, "Accept", len(a.jobs), func(q tx, now int64) error {
-		if r, err = s.useKeys(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
+	err = s.inAcceptance(ctx, a.jobs[0].Owner, len(a.jobs), func(q tx, now int64) error {
+		if r, err = s.useKey(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}
 		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {
@@ -61,19 +56,17 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 
 // acceptance holds what Accept stores, and under which ids. The caller's task and drafts change only after the commit.
 type acceptance struct {
-	keys  []dispatch.Key // of the task, or of each job
+	key   dispatch.Key
 	task  *dispatch.Task
 	jobs  []dispatch.Draft
 	id    dispatch.TaskID
 	first dispatch.JobID
 	now   int64
-	hold  query.WakeToAcceptRow // of the account
+	hold  hold // of the account
 
 	shared string // the task's request, encoded
 	sent   int64  // bytes of the process that was sent with the task's request
 	bytes  int64  // of all requests
-
-	counted bool // the jobs are counted by count, and not by the triggers
 }
 
 // measure encodes what the jobs share and counts the bytes of all requests.
@@ -82,7 +75,7 @@ func (a *acceptance) measure() (err error) {
 		a.shared, err = encode(a.task.Request)
 		a.sent = a.task.Document.Sent()
 	}
-	a.bytes, a.counted = int64(len(a.shared))+a.sent, a.alike()
+	a.bytes = int64(len(a.shared)) + a.sent
 	for _, j := range a.jobs {
 		a.bytes += j.Bytes()
 	}
@@ -124,28 +117,24 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 	return err
 }
 
-// useKeys stores what the idempotency keys stand for, or returns what a key that is in use already stands for; errAlone if there are several keys, since
-// those before it would stand for jobs that are not stored.
-func (s *Store) useKeys(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
-	owner := a.jobs[0].Owner
-	for i, k := range a.keys {
-		if k == (dispatch.Key{}) {
-			continue
-		}
-		used, err := q.UseKey(ctx, query.UseKeyParams{Owner: owner, Name: k.Text, Fingerprint: k.Fingerprint,
-			Task: a.id, Job: a.first + dispatch.JobID(i), Now: now, Expired: now - s.keyLife.Microseconds()})
-		if err != nil {
-			return r, err
-		}
-		switch {
-		case used == 1:
-		case len(a.keys) > 1:
-			return r, errAlone
-		default:
-			return s.usedKey(ctx, q, owner, k, now)
-		}
+// useKey stores what an idempotency key stands for, or returns what a key that is in use already stands for. A
+// concurrent second use of a key waits until the first commits.
+func (s *Store) useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
+	if a.key == (dispatch.Key{}) {
+		return r, nil
 	}
-	return r, nil
+	owner := a.jobs[0].Owner
+	used, err := exec(ctx, q, `
+		INSERT INTO keys (owner, name, fingerprint, task, job, created)
+		VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (owner, name) DO UPDATE SET fingerprint = excluded.fingerprint, task = excluded.task,
+			job = excluded.job, created = excluded.created
+		WHERE keys.created <= $7`,
+		owner, a.key.Text, a.key.Fingerprint, a.id, a.first, now, now-s.keyLife.Microseconds())
+	if err != nil || used == 1 {
+		return r, err
+	}
+	return s.usedKey(ctx, q, owner, a.key, now)
 }
 
 // FindKey returns what was accepted when a key was first used.
@@ -161,96 +150,125 @@ func (s *Store) FindKey(ctx context.Context, u dispatch.UserID, k dispatch.Key) 
 }
 
 // usedKey returns what a key stands for.
-func (s *Store) usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, now int64) (r dispatch.KeyTarget, err error) {
-	is, err := q.GetKey(ctx, owner, k.Text, now-s.keyLife.Microseconds())
+func (s *Store) usedKey(ctx context.Context, q querier, owner dispatch.UserID, k dispatch.Key, now int64,
+) (r dispatch.KeyTarget, err error) {
+	var fingerprint string
+	err = q.QueryRowContext(ctx, `
+		SELECT fingerprint, task, job FROM keys WHERE owner = $1 AND name = $2 AND created > $3`,
+		owner, k.Text, now-s.keyLife.Microseconds()).Scan(&fingerprint, &r.Task, &r.Job)
+	switch {
+	case err != nil:
+	case fingerprint != k.Fingerprint:
+		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Accept", Text: "The key was used for another request."}
+	case r.Task != 0:
+		r.Job = 0
+	}
 	if err != nil {
-		return r, err
+		return dispatch.KeyTarget{}, err
 	}
-	if is.Fingerprint != k.Fingerprint {
-		return r, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Accept", Text: "The key was used for another request."}
-	}
-	if is.Task != 0 {
-		return dispatch.KeyTarget{Task: is.Task}, nil
-	}
-	return dispatch.KeyTarget{Job: is.Job}, nil
+	return r, nil
 }
 
-func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
+func (a *acceptance) insert(ctx context.Context, q tx, now int64) (err error) {
 	a.now = now
 	if a.task != nil {
-		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: a.id, Owner: a.task.Owner, Account: a.task.Account,
-			Request: a.shared, Dimension: a.task.Dimension, Created: now, Sent: a.sent, Annotations: annotationsText(a.task.Annotations),
-			Paused: a.task.Paused, PausedFor: a.task.PausedFor, Budget: a.task.Budget.Amount, BudgetUnit: a.task.Budget.Unit, Trial: int64(a.task.Trial), Spread: a.spread()}); err != nil {
+		if err := insertTask(ctx, q, *a.task, a.id, a.shared, a.sent, a.spread(), now); err != nil {
 			return err
 		}
 		if err := a.insertHomes(ctx, q); err != nil {
 			return err
 		}
 	}
-	if err := a.storeDocuments(ctx, q); err != nil {
-		return err
-	}
-	if err := a.insertJobs(ctx, q); err != nil {
-		return err
-	}
-	if err := a.insertRequests(ctx, q); err != nil {
-		return err
-	}
-	if err := a.count(ctx, q); err != nil {
-		return err
-	}
-	if err := a.insertHooks(ctx, q); err != nil {
-		return err
-	}
-	if err := a.insertLabels(ctx, q); err != nil {
-		return err
-	}
-	var err error
-	a.hold, err = q.WakeToAccept(ctx, a.jobs[0].Account, now)
-	return err
-}
-
-func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
-	columns := []string{"id", "task", "number", "owner", "account", "base", "service_hash", "desired", "phase", "status", "awaited", "max_duration", "bytes", "counted", "due", "created", "updated", "moved"}
-	extended := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Retries > 0 || !j.Annotations.Empty() })
-	if extended {
-		columns = append(columns, "retries", "annotations")
-	}
-	traced := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Traceparent != "" })
-	if traced {
-		columns = append(columns, "traceparent")
-	}
-	limited := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Budgeted || j.Paused })
-	if limited {
-		columns = append(columns, "budgeted", "paused", "attention")
-	}
-	named := slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool { return j.Names != nil })
-	if named {
-		columns = append(columns, "names")
-	}
-	b := newBulk(q, "jobs", columns...)
-	defer b.close()
-	for i, j := range a.jobs {
-		row := []any{a.first + dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
-			j.Bytes(), a.counted, a.dueOf(j.Job), a.now, a.now, a.now}
-		if extended {
-			row = append(row, j.Retries, annotationsText(j.Annotations))
-		}
-		if traced {
-			row = append(row, j.Traceparent)
-		}
-		if limited {
-			row = append(row, j.Budgeted, j.Paused, j.Attention)
-		}
-		if named {
-			row = append(row, namesText(j.Names))
-		}
-		if err := b.add(ctx, row...); err != nil {
+	for _, insert := range []func(context.Context, tx) error{
+		a.storeDocuments, a.insertJobs, a.insertHooks, a.insertLabels,
+	} {
+		if err := insert(ctx, q); err != nil {
 			return err
 		}
 	}
-	return b.flush(ctx)
+	a.hold, err = wakeToAccept(ctx, q, a.jobs[0].Account, now)
+	return err
 }
+
+func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.TaskID, shared string, sent, spread, created int64) error {
+	_, err := q.ExecContext(ctx, `
+		INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations,
+			paused, paused_for, budget, budget_unit, trial, spread)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		id, t.Owner, t.Account, shared, t.Dimension, created, sent, annotationsText(t.Annotations),
+		t.Paused, t.PausedFor, t.Budget.Amount, t.Budget.Unit, int64(t.Trial), spread)
+	return err
+}
+
+// insertJobs inserts the jobs with their requests, and counts them.
+func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
+	var all []dispatch.Draft
+	for i, j := range a.jobs {
+		j.ID, j.Task = a.first+dispatch.JobID(i), a.id
+		j.Due, j.Created, j.Updated, j.Moved = at(a.dueOf(j.Job)), at(a.now), at(a.now), at(a.now)
+		all = append(all, j)
+	}
+	return insertJobs(ctx, q, all)
+}
+
+// insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their defaults.
+func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
+	columns := []column{
+		{"id", func(j dispatch.Job) any { return int64(j.ID) }},
+		{"task", func(j dispatch.Job) any { return int64(j.Task) }},
+		{"number", func(j dispatch.Job) any { return int64(j.Number) }},
+		{"owner", func(j dispatch.Job) any { return string(j.Owner) }},
+		{"created", func(j dispatch.Job) any { return micros(j.Created) }},
+		{"max_duration", func(j dispatch.Job) any { return j.MaxDuration.Microseconds() }},
+	}
+	for _, c := range slices.Concat([]column{
+		{"names", func(j dispatch.Job) any { return namesText(j.Names) }},
+		{"retries", func(j dispatch.Job) any { return int64(j.Retries) }},
+		{"budgeted", func(j dispatch.Job) any { return j.Budgeted }},
+		{"traceparent", func(j dispatch.Job) any { return j.Traceparent }},
+	}, submitted, shown, reported[1:]) {
+		if slices.Contains(required, c.name) || slices.ContainsFunc(jobs, func(j dispatch.Draft) bool { return c.of(j.Job) != c.of(dispatch.Job{}) }) {
+			columns = append(columns, c)
+		}
+	}
+	names := []string{"bytes"}
+	for _, c := range columns {
+		names = append(names, c.name)
+	}
+	rows, bodies := newBulk(q, "jobs", names...), newBulk(q, "requests", "job", "body")
+	defer rows.close()
+	defer bodies.close()
+	var e effects
+	for _, j := range jobs {
+		values := []any{j.Bytes()}
+		for _, c := range columns {
+			values = append(values, c.of(j.Job))
+		}
+		if err := rows.add(ctx, values...); err != nil {
+			return err
+		}
+		e.change(stored{}, stored{Job: j.Job, bytes: j.Bytes()})
+	}
+	if err := rows.flush(ctx); err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if err := bodies.add(ctx, int64(j.ID), storableText(string(j.Body))); err != nil {
+			return err
+		}
+	}
+	if err := bodies.flush(ctx); err != nil {
+		return err
+	}
+	follow, err := e.statements(ctx, q)
+	if err != nil {
+		return err
+	}
+	return q.runAll(ctx, follow)
+}
+
+// required are the columns without a default.
+var required = []string{"account", "base", "desired", "phase", "status", "awaited", "due", "updated", "moved"}
 
 // dueOf returns when a new job is due.
 func (a *acceptance) dueOf(j dispatch.Job) int64 {
@@ -258,17 +276,6 @@ func (a *acceptance) dueOf(j dispatch.Job) int64 {
 		return micros(dispatch.Never)
 	}
 	return a.now
-}
-
-func (a *acceptance) insertRequests(ctx context.Context, q tx) error {
-	b := newBulk(q, "requests", "job", "body")
-	defer b.close()
-	for i, j := range a.jobs {
-		if err := b.add(ctx, a.first+dispatch.JobID(i), string(j.Body)); err != nil {
-			return err
-		}
-	}
-	return b.flush(ctx)
 }
 
 // insertHooks stores the hooks of the task, or of the jobs.
@@ -287,12 +294,20 @@ func (a *acceptance) insertHooks(ctx context.Context, q tx) error {
 		}
 	}
 	for _, h := range all {
-		if err := q.InsertHook(ctx, query.InsertHookParams{ID: h.ID, Owner: h.Owner, Kind: string(h.Kind), Job: h.Job, Task: h.Task, Url: h.URL,
-			Statuses: joinStatuses(h.Statuses), Key: h.Key, Sealed: h.Text, Now: a.now}); err != nil {
+		if err := insertHook(ctx, q, h, a.now); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// insertHook stores the hook of one job or task.
+func insertHook(ctx context.Context, q querier, h dispatch.Hook, now int64) error {
+	_, err := q.ExecContext(ctx, `
+		INSERT INTO hooks (id, owner, kind, job, task, url, statuses, key, sealed, created)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		h.ID, h.Owner, string(h.Kind), h.Job, h.Task, h.URL, joinStatuses(h.Statuses), h.Key, h.Text, now)
+	return err
 }
 
 // fillIn sets ids and times in the caller's task and drafts, and why their account submits nothing.
@@ -305,6 +320,6 @@ func (a *acceptance) fillIn() {
 		j := &a.jobs[i].Job
 		j.ID, j.Task, j.Version = a.first+dispatch.JobID(i), a.id, 1
 		j.Due, j.Created, j.Updated, j.Moved = at(a.dueOf(*j)), now, now, now
-		*j = showHold(*j, a.hold.Hold, a.hold.HoldAttention, a.hold.HoldNotice, a.now)
+		*j = showHold(*j, a.hold.until, a.hold.why, a.hold.notice, a.now)
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -30,28 +31,13 @@ func (s *Store) AnnotateJob(
 	ctx context.Context, u dispatch.UserID, id dispatch.JobID, c dispatch.AnnotationChange,
 ) error {
 	return s.in(ctx, s.write, "AnnotateJob", func(q tx, now int64) error {
-		var task, created int64
-		var stored string
-		err := q.QueryRowContext(ctx, `
-			UPDATE jobs
-			SET version = version + 1, updated = $3
-			WHERE id = $1 AND owner = $2 AND NOT hidden
-			RETURNING task, created, annotations`,
-			id, u, now).
-			Scan(number(&task), number(&created), &stored)
-		if err != nil {
-			return err
-		}
-		a, err := annotate(stored, c)
-		if err != nil {
-			return err
-		}
-		_, err = q.ExecContext(ctx, `
-			UPDATE jobs
-			SET annotations = $2
-			WHERE id = $1`,
-			id, annotationsText(a))
-		if err != nil || task != 0 {
+		var refused error
+		j, err := changeOwnJob(ctx, q, u, id, func(j dispatch.Job) dispatch.Job {
+			j.Annotations, refused = c.Apply(j.Annotations)
+			j.Updated, j.Version = at(now), j.Version+1 // so that a visit that has read it does not undo the change
+			return j
+		})
+		if err = errors.Join(refused, err); err != nil || j.Task != 0 {
 			return err
 		}
 		_, err = q.ExecContext(ctx, `
@@ -60,7 +46,7 @@ func (s *Store) AnnotateJob(
 		if err != nil {
 			return err
 		}
-		return insertJobLabels(ctx, q, id, u, a.Labels, created)
+		return insertJobLabels(ctx, q, id, u, j.Annotations.Labels, micros(j.Created))
 	})
 }
 

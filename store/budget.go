@@ -18,7 +18,7 @@ type budgets struct {
 }
 
 type budgeted struct {
-	taskPause
+	lockedTask
 	room  int
 	why   dispatch.Attention // of there being no room
 	more  bool               // a job was kept back
@@ -36,7 +36,7 @@ func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, coun
 	b := budgets{q, now, map[dispatch.TaskID]*budgeted{}}
 	slices.Sort(ids) // in one order, so that two processes do not deadlock
 	for _, id := range slices.Compact(ids) {
-		row, err := lockPause(ctx, q, id)
+		t, err := lockTask(ctx, q, id)
 		if errors.Is(err, sql.ErrNoRows) { // purged
 			continue
 		}
@@ -47,7 +47,7 @@ func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, coun
 		if err != nil {
 			return b, err
 		}
-		b.of[id] = &budgeted{taskPause: row, stops: open != nil && open.Stops}
+		b.of[id] = &budgeted{lockedTask: t, stops: open != nil && open.stops}
 	}
 	return b, nil
 }
@@ -132,7 +132,7 @@ func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err e
 			err = b.goOn(ctx, id, t)
 			accounts = append(accounts, t.account)
 		case why != dispatch.CostsAwaited:
-			err = setPaused(ctx, b.q, id, true, why, b.now)
+			err = markTask(ctx, b.q, id, true, why, b.now)
 		}
 		if err != nil {
 			return nil, err
@@ -143,11 +143,11 @@ func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err e
 
 // goOn resumes a task that a budget paused. Of a task on trial only the first jobs go on.
 func (b budgets) goOn(ctx context.Context, id dispatch.TaskID, t *budgeted) error {
-	pausedFor := dispatch.None
+	why := dispatch.None
 	if t.trial > 0 {
-		pausedFor = dispatch.Trial
+		why = dispatch.Trial
 	}
-	if err := setPaused(ctx, b.q, id, t.trial > 0, pausedFor, b.now); err != nil {
+	if err := markTask(ctx, b.q, id, t.trial > 0, why, b.now); err != nil {
 		return err
 	}
 	c, err := changeOfAll(ctx, b.q, id, changeResume)
@@ -155,7 +155,7 @@ func (b budgets) goOn(ctx context.Context, id dispatch.TaskID, t *budgeted) erro
 		return err
 	}
 	if t.trial > 0 {
-		c.Last = min(c.Last, t.trial)
+		c.last = min(c.last, t.trial)
 	}
 	_, err = c.begin(ctx, b.q, b.now)
 	return err
@@ -185,18 +185,14 @@ func roomOf(ctx context.Context, q tx, id dispatch.TaskID, b dispatch.Budget) (i
 // room for another job. One whose first costs are awaited is paused for that again when a job is about to be
 // submitted, and then goes on by itself.
 func setBudget(ctx context.Context, q tx, id dispatch.TaskID, replacement *dispatch.Budget) error {
-	row, err := lockPause(ctx, q, id)
-	if err != nil || replacement == nil && (row.budget.Amount == 0 || !row.paused) {
+	t, err := lockTask(ctx, q, id)
+	if err != nil || replacement == nil && (t.budget.Amount == 0 || !t.paused) {
 		return err
 	}
-	b := row.budget
+	b := t.budget
 	if replacement != nil {
 		b = b.Replaced(*replacement)
-		_, err := q.ExecContext(ctx, `
-			UPDATE tasks
-			SET budget = $2, budget_unit = $3
-			WHERE id = $1`,
-			id, b.Amount, b.Unit)
+		_, err := q.ExecContext(ctx, "UPDATE tasks SET budget = $1, budget_unit = $2 WHERE id = $3", b.Amount, b.Unit, id)
 		if err != nil {
 			return err
 		}

@@ -3,15 +3,11 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// period is the length in microseconds of the periods of the table period_counts; its triggers and queries contain it too.
+// period is the length in microseconds of the periods of the table period_counts.
 const period = 300_000_000
 
 // oldestPeriod returns the period from which on quotas of a day read what is counted by period.
@@ -21,30 +17,6 @@ func oldestPeriod(now int64) int64 { return (now-dispatch.Day.Microseconds())/pe
 // clock was ahead for some days.
 func purgedPeriod(now int64) int64 { return oldestPeriod(now - 7*dispatch.Day.Microseconds()) }
 
-// alike reports whether the jobs are those of a new task, which count counts at once: SQLite's triggers count job by job.
-func (a *acceptance) alike() bool {
-	first := a.jobs[0].Job
-	return a.task != nil && !slices.ContainsFunc(a.jobs, func(j dispatch.Draft) bool {
-		return j.Phase != dispatch.Waiting || j.Paused || j.Owner != first.Owner || j.Status != first.Status
-	})
-}
-
-// count counts the new jobs unless the triggers did.
-func (a *acceptance) count(ctx context.Context, q tx) error {
-	if !a.counted {
-		return nil
-	}
-	j, n := a.jobs[0].Job, int64(len(a.jobs))
-	bytes := a.bytes - int64(len(a.shared)) - a.sent
-	sums := dispatch.SumUpdated([2]int64{}, a.now)
-	return errors.Join(
-		q.CountTaskAccepted(ctx, query.CountTaskAcceptedParams{Task: a.id, Status: j.Status, N: n, First: n * sums[0], Second: n * sums[1]}),
-		q.CountPeriodAccepted(ctx, query.CountPeriodAcceptedParams{Owner: j.Owner, Account: j.Account, Period: a.now / period, N: n}),
-		q.CountOwnerAccepted(ctx, query.CountOwnerAcceptedParams{Owner: j.Owner, Account: j.Account, N: n, Bytes: bytes}),
-		q.CountLineAccepted(ctx, query.CountLineAcceptedParams{Account: j.Account, Owner: j.Owner, Task: a.id, N: n}),
-		q.CountAccountAccepted(ctx, j.Account, n))
-}
-
 // correcting is the name of the lock of those who correct counts. Two who read the same difference would both add it.
 const correcting = "correct counts"
 
@@ -53,7 +25,7 @@ const correcting = "correct counts"
 func (s *Store) WrongCounts(ctx context.Context) (wrong int, err error) {
 	found := errors.New("not to be committed")
 	err = s.in(allow(ctx, upkeepWithin), s.write, "WrongCounts", func(q tx, now int64) error {
-		if wrong, err = correctCounts(ctx, q.Queries, now); err != nil {
+		if wrong, err = correctCounts(ctx, q, now); err != nil {
 			return err
 		}
 		return found
@@ -70,18 +42,23 @@ func (s *Store) CorrectCounts(ctx context.Context) (corrected int, err error) {
 		if err := s.lockInTransaction(ctx, q, correcting); err != nil {
 			return err
 		}
-		corrected, err = correctCounts(ctx, q.Queries, now)
+		corrected, err = correctCounts(ctx, q, now)
 		return err
 	})
 	return corrected, err
 }
 
-func correctCounts(ctx context.Context, q *query.Queries, now int64) (corrected int, err error) {
-	for _, correct := range []func(context.Context) (int64, error){
-		q.CorrectLineCounts, q.CorrectAccountCounts, q.CorrectOwnerCounts, q.CorrectTaskCounts,
-		func(ctx context.Context) (int64, error) { return q.CorrectPeriodCounts(ctx, oldestPeriod(now)) },
+// correctCounts adds to the counts what they lack. One statement sees jobs and counts at one moment, so jobs may change
+// meanwhile; only another correction may not.
+func correctCounts(ctx context.Context, q querier, now int64) (corrected int, err error) {
+	for _, c := range []struct {
+		text string
+		args []any
+	}{
+		{correctLines, nil}, {correctAccounts, nil}, {correctOwners, nil}, {correctTasks, nil},
+		{correctPeriods, []any{oldestPeriod(now), period}},
 	} {
-		n, err := correct(ctx)
+		n, err := exec(ctx, q, c.text, c.args...)
 		if err != nil {
 			return 0, err
 		}
@@ -90,63 +67,74 @@ func correctCounts(ctx context.Context, q *query.Queries, now int64) (corrected 
 	return corrected, nil
 }
 
-// sharded lists the tables of counts: the columns of their keys, without the shard, and those of their counts.
-var sharded = []struct {
-	table      string
-	keys, sums []string
-}{
-	{"line_counts", []string{"account", "owner", "task"}, []string{"waiting", "held"}},
-	{"account_counts", []string{"account"}, []string{"waiting", "held", "started"}},
-	{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs", "costs", "priced"}},
-	{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}},
-	{"ledger", []string{"owner", "account", "month", "unit"}, []string{"costs", "runs"}},
-	{"label_costs", []string{"owner", "name", "month", "account", "unit", "value"}, []string{"costs", "runs"}},
-	{"task_costs", []string{"task", "unit"}, []string{"costs", "runs"}},
-	{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second", "epochs"}},
-}
+// The statements of correctCounts. They implement the rule of effects.count.
+const (
+	correctLines = `
+		INSERT INTO line_counts (account, owner, task, waiting, held)
+		SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT) FROM (
+			SELECT account, owner, task,
+				SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN 1 ELSE 0 END) AS waiting,
+				SUM(CASE WHEN phase = 'waiting' THEN 0 ELSE 1 END) AS held
+			FROM jobs WHERE phase <> 'ended' GROUP BY account, owner, task
+			UNION ALL SELECT account, owner, task, -waiting, -held FROM line_counts
+		) AS d GROUP BY d.account, d.owner, d.task HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0
+		ON CONFLICT (account, owner, task) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting,
+			held = line_counts.held + excluded.held`
 
-// shardsAtOnce is how many rows one transaction merges; a connection that changes one of these counts waits for it.
-const shardsAtOnce = 500
+	correctAccounts = `
+		INSERT INTO account_counts (account, waiting, held, started)
+		SELECT d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), CAST(SUM(d.started) AS BIGINT) FROM (
+			SELECT account, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN 1 ELSE 0 END) AS waiting,
+				SUM(CASE WHEN phase = 'waiting' THEN 0 ELSE 1 END) AS held,
+				SUM(CASE WHEN phase = 'started' THEN 1 ELSE 0 END) AS started
+			FROM jobs WHERE phase <> 'ended' GROUP BY account
+			UNION ALL SELECT account, -waiting, -held, -started FROM account_counts
+		) AS d GROUP BY d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.started) <> 0
+		ON CONFLICT (account) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting,
+			held = account_counts.held + excluded.held, started = account_counts.started + excluded.started`
 
-// mergeShards adds the counts that connections to PostgreSQL have written to shard 0, and deletes their rows. Counts that a
-// transaction is changing are left for the next time. On SQLite there are none.
-func (s *Store) mergeShards(ctx context.Context) error {
-	if !s.remote {
-		return nil
-	}
-	for _, t := range sharded {
-		text := merging(t.table, t.keys, t.sums)
-		for merged := shardsAtOnce; merged == shardsAtOnce; {
-			err := s.in(ctx, s.write, "Purge", func(q tx, _ int64) error {
-				if err := s.lockInTransaction(ctx, q, "merge counts"); err != nil {
-					return err
-				}
-				return q.QueryRowContext(ctx, text, shardsAtOnce).Scan(&merged)
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+	// Sums of costs may have rounding errors.
+	correctOwners = `
+		INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, priced, costs)
+		SELECT d.owner, d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), CAST(SUM(d.bytes) AS BIGINT),
+			CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.priced) AS BIGINT), SUM(d.costs) FROM (
+			SELECT owner, account, SUM(CASE WHEN phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+				SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE 1 END) AS held,
+				SUM(CASE WHEN phase = 'ended' THEN 0 ELSE bytes END) AS bytes, count(*) AS jobs,
+				SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END) AS priced,
+				SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN costs ELSE 0 END) AS costs
+			FROM jobs GROUP BY owner, account
+			UNION ALL SELECT owner, account, -waiting, -held, -bytes, -jobs, -priced, -costs FROM owner_counts
+		) AS d GROUP BY d.owner, d.account
+		HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.bytes) <> 0 OR SUM(d.jobs) <> 0 OR SUM(d.priced) <> 0
+			OR abs(SUM(d.costs)) > 0.001
+		ON CONFLICT (owner, account) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting,
+			held = owner_counts.held + excluded.held, bytes = owner_counts.bytes + excluded.bytes,
+			jobs = owner_counts.jobs + excluded.jobs, priced = owner_counts.priced + excluded.priced,
+			costs = owner_counts.costs + excluded.costs`
 
-// merging returns the statement that merges some rows of a table of counts. It is not generated, because SQLite cannot delete in
-// a common table expression.
-func merging(table string, keys, sums []string) string {
-	key, sum := strings.Join(keys, ", "), strings.Join(sums, ", ")
-	var same, summed, added []string
-	for _, k := range append([]string{"shard"}, keys...) {
-		same = append(same, "c."+k+" = unmerged."+k)
-	}
-	for _, n := range sums {
-		summed = append(summed, "SUM("+n+")")
-		added = append(added, n+" = c."+n+" + excluded."+n)
-	}
-	return fmt.Sprintf(`WITH unmerged AS (SELECT %[2]s, shard FROM %[1]s WHERE shard <> 0 ORDER BY %[2]s, shard LIMIT $1 FOR UPDATE SKIP LOCKED),
-	gone AS (DELETE FROM %[1]s c USING unmerged WHERE %[3]s RETURNING c.*),
-	merged AS (INSERT INTO %[1]s AS c (%[2]s, shard, %[4]s) SELECT %[2]s, 0, %[5]s FROM gone GROUP BY %[2]s
-		ON CONFLICT (%[2]s, shard) DO UPDATE SET %[6]s)
-	SELECT count(*) FROM gone`,
-		table, key, strings.Join(same, " AND "), sum, strings.Join(summed, ", "), strings.Join(added, ", "))
-}
+	correctTasks = `
+		INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
+		SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BIGINT), CAST(SUM(d.first) AS BIGINT),
+			CAST(SUM(d.second) AS BIGINT), CAST(SUM(d.epochs) AS BIGINT) FROM (
+			SELECT task, status, count(*) AS jobs,
+				SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END) AS progress,
+				SUM(updated % 2147483647) AS first, SUM((updated % 1000003) * (updated % 1000003)) AS second, SUM(turn) AS epochs
+			FROM jobs WHERE task <> 0 AND NOT hidden GROUP BY task, status
+			UNION ALL SELECT task, status, -jobs, -progress, -first, -second, -epochs FROM task_counts
+		) AS d GROUP BY d.task, d.status
+		HAVING SUM(d.jobs) <> 0 OR SUM(d.progress) <> 0 OR SUM(d.first) <> 0 OR SUM(d.second) <> 0 OR SUM(d.epochs) <> 0
+		ON CONFLICT (task, status) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs,
+			progress = task_counts.progress + excluded.progress, first = task_counts.first + excluded.first,
+			second = task_counts.second + excluded.second, epochs = task_counts.epochs + excluded.epochs`
+
+	// From a period on.
+	correctPeriods = `
+		INSERT INTO period_counts (owner, account, period, jobs)
+		SELECT d.owner, d.account, d.period, CAST(SUM(d.jobs) AS BIGINT) FROM (
+			SELECT owner, account, created / CAST($2 AS BIGINT) AS period, count(*) AS jobs FROM jobs
+			WHERE created >= CAST($1 AS BIGINT) * CAST($2 AS BIGINT) GROUP BY owner, account, created / CAST($2 AS BIGINT)
+			UNION ALL SELECT owner, account, period, -jobs FROM period_counts WHERE period >= CAST($1 AS BIGINT)
+		) AS d GROUP BY d.owner, d.account, d.period HAVING SUM(d.jobs) <> 0
+		ON CONFLICT (owner, account, period) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs`
+)

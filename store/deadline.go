@@ -57,6 +57,7 @@ type deadlines struct {
 
 var (
 	_ pgx.QueryTracer       = deadlines{}
+	_ pgx.BatchTracer       = deadlines{}
 	_ pgxpool.AcquireTracer = deadlines{}
 )
 
@@ -81,7 +82,28 @@ func (deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 // TraceQueryEnd implements pgx.QueryTracer.
 func (d deadlines) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	end(ctx)
-	if e, ok := errors.AsType[*pgconn.PgError](data.Err); ok && e.Code == stateReadOnly {
+	d.check(data.Err)
+}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (deadlines) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return start(ctx)
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (d deadlines) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	d.check(data.Err)
+}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (d deadlines) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	end(ctx)
+	d.check(data.Err)
+}
+
+// check calls demoted if a server refused a write.
+func (d deadlines) check(err error) {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == stateReadOnly {
 		d.demoted()
 	}
 }

@@ -166,26 +166,24 @@ func OpenWith(ctx context.Context, dsn string, c dispatch.Clock, program string,
 	return (&Store{migrations: files, program: program, keyLife: dispatch.KeyLife}).open(ctx, dsn, c)
 }
 
-// Joining returns how many small transactions wait for the writer.
-func Joining(s *Store) int {
-	s.joined.mu.Lock()
-	defer s.joined.mu.Unlock()
-	return len(s.joined.waiting)
+// Joining returns how many small transactions of an owner wait for others; "": of all, as on SQLite.
+func Joining(s *Store, u dispatch.UserID) int {
+	s.batches.mu.Lock()
+	defer s.batches.mu.Unlock()
+	return len(s.batches.waiting[string(u)])
 }
 
 // Join runs f as a small transaction of a client.
 func Join(ctx context.Context, s *Store, f func(querier) error) error {
-	return s.inClient(ctx, "Join", 1, func(q tx, _ int64) error { return f(q) })
+	return s.inBatch(ctx, "Join", "", &joining{f: func(q tx, _ int64) error { return f(q) }})
 }
 
-// AwaitTogether waits until so many jobs of a user at an account wait to be accepted together.
-func AwaitTogether(s *Store, u dispatch.UserID, a dispatch.Account, n int) {
-	for waiting := -1; waiting != n; runtime.Gosched() {
-		s.together.mu.Lock()
-		waiting = len(s.together.waiting[acceptedAt{u, a}])
-		s.together.mu.Unlock()
+// AwaitJoining waits until so many acceptances of a user wait for others.
+func AwaitJoining(s *Store, u dispatch.UserID, n int) {
+	for Joining(s, u) != n {
+		runtime.Gosched()
 	}
 }
 
-// NameOf is nameOf.
+// NameOf returns the name of a statement in traces.
 var NameOf = nameOf

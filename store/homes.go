@@ -47,19 +47,17 @@ func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
 	return nil
 }
 
-// wakeTask wakes the account of a task, which was locked, or the accounts of all its homes. The jobs of a task with
-// several homes are spread again from now on.
-func wakeTask(ctx context.Context, q querier, id dispatch.TaskID, a dispatch.Account, spread, now int64) error {
-	if spread == notSpread {
-		return wake(ctx, q, a, now)
+// wakeTask wakes the account of a task, or the accounts of all its homes. The jobs of a task with several homes are
+// spread again from now on.
+func wakeTask(ctx context.Context, q querier, t lockedTask, now int64) error {
+	if t.spread == notSpread {
+		return wake(ctx, q, t.account, now)
 	}
-	if _, err := setSpread(ctx, q, id, spread, max(now, spread+1)); err != nil {
+	if _, err := setSpread(ctx, q, t.id, t.spread, max(now, t.spread+1)); err != nil {
 		return err
 	}
-	accounts, err := list(ctx, q, single[dispatch.Account], `
-		SELECT account
-		FROM task_homes
-		WHERE task = CAST($1 AS BIGINT)`, id)
+	accounts, err := list(ctx, q, single[dispatch.Account],
+		"SELECT account FROM task_homes WHERE task = CAST($1 AS BIGINT) ORDER BY account", t.id)
 	slices.Sort(accounts) // in one order, so that two processes do not deadlock
 	for _, a := range accounts {
 		err = errors.Join(err, wake(ctx, q, a, now))
@@ -246,11 +244,11 @@ func (s *Store) MoveJobs(
 		if err := s.admit(ctx, q, owner, m.N, 0, within, now); err != nil {
 			return err
 		}
-		rows, err := moveJobs(ctx, q, owner, m, now)
+		moved, err := moveToHome(ctx, q, m, owner, now)
 		if err != nil {
 			return err
 		}
-		if n = int(rows); n == 0 {
+		if n = len(moved); n == 0 {
 			return errNothingMoved
 		}
 		return wake(ctx, q, m.To.Account, now)
@@ -264,22 +262,25 @@ func (s *Store) MoveJobs(
 	return n, seen, nil
 }
 
-// moveJobs moves jobs, see dispatch.Job.MovedTo, and returns their number. The conditions stand twice: another
-// transaction may change a job after it was chosen.
-func moveJobs(ctx context.Context, q querier, owner dispatch.UserID, m dispatch.JobMove, now int64) (int64, error) {
-	return exec(ctx, q, `
-		UPDATE jobs
-		SET account = $1, base = $2, service_hash = $3, turn = turn + 1, tries = 0, past = '', seen = '', spent = 0,
-			unit = '', attention = '', notice = '', updated = $4, version = version + 1, due = CASE WHEN due > $4 THEN $4 ELSE due END
-		WHERE jobs.account = $5 AND jobs.phase = 'waiting' AND jobs.desired = 'run' AND NOT jobs.hidden AND NOT jobs.paused
-			AND jobs.begun = 0 AND jobs.strays = '' AND jobs.meter_due = 0
-			AND jobs.id IN (
-				SELECT j.id FROM jobs j
-				WHERE j.account = $5 AND j.line = $6 AND j.phase = 'waiting' AND j.due < 253370764800000000
-					AND j.desired = 'run' AND NOT j.hidden AND NOT j.paused AND j.begun = 0 AND j.strays = ''
-					AND j.meter_due = 0 AND (j.attention = 'retrying') = CAST($7 AS BOOLEAN)
-				ORDER BY j.due, j.id LIMIT CAST($8 AS BIGINT) OFFSET CAST($9 AS BIGINT))
-			AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = $5 AND a.restored <> 0)`,
-		m.To.Account, m.To.Base, m.To.Hash, now, m.From.Account, lineOf(dispatch.Line{Owner: owner, Task: m.Task}),
-		m.Retrying, m.N, m.Skip)
+// moveToHome moves jobs of a line that wait. Nothing of them can be at a platform, and nothing is still to be read at their
+// present one, see [dispatch.Job.MovedTo].
+func moveToHome(ctx context.Context, q tx, m dispatch.JobMove, owner dispatch.UserID, now int64) ([]dispatch.Job, error) {
+	var w where
+	account := w.arg(string(m.From.Account))
+	w.and(`jobs.id IN (
+		SELECT j.id FROM jobs j
+		WHERE j.account = ` + account + ` AND j.line = CAST(` + w.arg(lineOf(dispatch.Line{Owner: owner, Task: m.Task})) + ` AS TEXT)
+			AND j.phase = 'waiting' AND j.due < 253370764800000000
+			AND j.desired = 'run' AND NOT j.hidden AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0
+			AND (j.attention = 'retrying') = CAST(` + w.arg(m.Retrying) + ` AS BOOLEAN)
+		ORDER BY j.due, j.id LIMIT CAST(` + w.arg(int64(m.N)) + ` AS BIGINT) OFFSET CAST(` + w.arg(int64(m.Skip)) + ` AS BIGINT))`)
+	w.and("NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = CAST(" + account + " AS TEXT) AND a.restored <> 0)")
+	return changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
+		if j.Account != m.From.Account { // moved meanwhile
+			return j.Job, false
+		}
+		next, moves := j.MovedTo(m.To, at(now))
+		next.Version++
+		return next, moves
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -99,11 +100,8 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 		if err != nil {
 			return err
 		}
-		err = run(ctx, q, `
-			INSERT INTO tasks (id, owner, account, request, dimension, created)
-			VALUES ($1, $2, $3, $4, $5, $6)`, t.ID, t.Owner, t.Account, storableText(shared), storableText(t.Dimension),
-			micros(t.Created))
-		if err != nil {
+		imported := dispatch.Task{Owner: t.Owner, Account: t.Account, Dimension: storableText(t.Dimension)}
+		if err := insertTask(ctx, q, imported, t.ID, storableText(shared), 0, notSpread, micros(t.Created)); err != nil {
 			return err
 		}
 	}
@@ -111,7 +109,7 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 	for _, j := range jobs {
 		live[j.Account] = live[j.Account] || j.Phase != dispatch.Ended
 	}
-	if err := errors.Join(insertForeignJobs(ctx, q, jobs), insertBodies(ctx, q, jobs)); err != nil {
+	if err := insertJobs(ctx, q, foreign(jobs)); err != nil {
 		return fmt.Errorf("foreign jobs from %d on: %w", jobs[0].ID, err)
 	}
 	for a, unfinished := range live {
@@ -126,28 +124,11 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 	return nil
 }
 
-func insertForeignJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
-	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "service_hash", "desired",
-		"phase", "ref_base", "ref_id", "status", "failure", "awaited", "bytes", "due", "created", "updated", "moved",
-		"checked")
-	defer b.close()
-	for _, j := range jobs {
-		if err := b.add(ctx, j.ID, j.Task, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired,
-			j.Phase, storableText(j.Ref.Base), storableText(j.Ref.ID), j.Status, j.Failure, false, j.Bytes(), micros(j.Due),
-			micros(j.Created), micros(j.Updated), micros(j.Moved), micros(j.Checked)); err != nil {
-			return err
-		}
+// foreign returns jobs as they can be stored.
+func foreign(jobs []dispatch.Draft) []dispatch.Draft {
+	all := slices.Clone(jobs)
+	for i := range all {
+		all[i].Job = storedAs(all[i].Job)
 	}
-	return b.flush(ctx)
-}
-
-func insertBodies(ctx context.Context, q tx, jobs []dispatch.Draft) error {
-	b := newBulk(q, "requests", "job", "body")
-	defer b.close()
-	for _, j := range jobs {
-		if err := b.add(ctx, j.ID, storableText(string(j.Body))); err != nil {
-			return err
-		}
-	}
-	return b.flush(ctx)
+	return all
 }

@@ -115,23 +115,26 @@ func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 }
 
 // Cancel stores that the owner no longer wants the job, and wakes its account.
-func (s *Store) Cancel(
-	ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool,
-) (j dispatch.Job, err error) {
-	err = s.in(ctx, s.write, "Cancel", func(q tx, now int64) error {
-		j, err = cancelJob(ctx, q, u, id, now)
-		canceled := err == nil
-		if errors.Is(err, sql.ErrNoRows) { // canceled already, ended, or not found
-			j, err = scanJob(q.QueryRowContext(ctx, `
-				SELECT `+jobColumns+`
-				FROM jobs
-				WHERE id = $1 AND owner = $2 AND NOT hidden`,
-				id, u))
+func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {
+	return s.changeOwn(ctx, "Cancel", u, id, func(j dispatch.Job, now time.Time) (_ dispatch.Job, wakes bool) {
+		j, canceled := j.Cancel(now)
+		if hide {
+			j, _ = j.Hide()
 		}
-		if err == nil && hide {
-			j, err = hideJob(ctx, q, u, id)
-		}
-		if err != nil || !canceled {
+		return j, canceled
+	})
+}
+
+// changeOwn changes a job for its owner, and wakes its account if the rule says so.
+func (s *Store) changeOwn(ctx context.Context, op string, u dispatch.UserID, id dispatch.JobID,
+	rule func(dispatch.Job, time.Time) (next dispatch.Job, wakes bool)) (j dispatch.Job, err error) {
+	err = s.in(ctx, s.write, op, func(q tx, now int64) error {
+		wakes := false
+		j, err = changeOwnJob(ctx, q, u, id, func(j dispatch.Job) (next dispatch.Job) {
+			next, wakes = rule(j, at(now))
+			return next
+		})
+		if err != nil || !wakes {
 			return err
 		}
 		return wake(ctx, q, j.Account, now)
@@ -139,26 +142,19 @@ func (s *Store) Cancel(
 	return j, err
 }
 
-// cancelJob cancels a job of its owner; sql.ErrNoRows if there is nothing to cancel. A job in doubt is due now as
-// well, but not before its send deadline plus a margin.
-func cancelJob(ctx context.Context, q querier, u dispatch.UserID, id dispatch.JobID, now int64) (dispatch.Job, error) {
-	return scanJob(q.QueryRowContext(ctx, `
-		UPDATE jobs
-		SET desired = 'canceled', version = version + 1,
-			due = CASE
-				WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST($3 AS BIGINT) <= $4 THEN $4
-				WHEN send_by + CAST($3 AS BIGINT) < due THEN send_by + CAST($3 AS BIGINT)
-				ELSE due END,
-			status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
-			turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
-			moved = CASE WHEN phase = 'waiting' THEN $4 ELSE moved END,
-			updated = CASE WHEN phase = 'waiting' THEN $4 ELSE updated END,
-			attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END,
-			notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
-			phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
-		WHERE id = $1 AND owner = $2 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
-		RETURNING `+jobColumns,
-		id, u, dispatch.SettleMargin.Microseconds(), now))
+// changeOwnJob changes a job of its owner that is not hidden.
+func changeOwnJob(ctx context.Context, q tx, u dispatch.UserID, id dispatch.JobID, rule func(dispatch.Job) dispatch.Job,
+) (dispatch.Job, error) {
+	var w where
+	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.owner = " + w.arg(string(u)) + " AND NOT jobs.hidden")
+	changed, err := changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return rule(j.Job), true })
+	if err == nil && len(changed) == 0 {
+		err = sql.ErrNoRows
+	}
+	if err != nil {
+		return dispatch.Job{}, err
+	}
+	return changed[0], nil
 }
 
 // MarkAwaited makes the owner's statuses that are older than fresh due now, and plans the others for when they will be.

@@ -197,9 +197,6 @@ func (s *Store) Forget(
 	if err := s.forgetJobs(ctx, u, own.ofJobs, deleted); err != nil {
 		return nil, 0, fail("Forget", err)
 	}
-	if err := s.mergeShards(ctx); err != nil {
-		return nil, 0, fail("Forget", err)
-	}
 	if revocations, err = s.forgetUser(ctx, u, own, deleted); err == nil {
 		err = s.purgeDocuments(ctx)
 	}
@@ -253,11 +250,13 @@ func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, ofJobs []stri
 // forgetJob deletes a job with all that belongs to it, unless it was retried since it was listed. The job is deleted
 // first, so that it cannot be retried meanwhile.
 func forgetJob(ctx context.Context, q tx, id dispatch.JobID, ofJobs []string, deleted map[string]int64) error {
-	before := deleted["jobs"]
-	err := execCounted(ctx, q, deleted, "jobs", "DELETE FROM jobs WHERE id = $1 AND phase = 'ended'", int64(id))
-	if err != nil || deleted["jobs"] == before {
+	var w where
+	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended'")
+	gone, err := deleteJobs(ctx, q, w)
+	if err != nil || len(gone) == 0 {
 		return err
 	}
+	deleted["jobs"]++
 	for _, table := range ofJobs {
 		if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE job = $1", int64(id)); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -55,11 +56,12 @@ func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) 
 	return s, nil
 }
 
+var postgresDialect = newDialect(func(n int) string { return "$" + strconv.Itoa(n) }, true)
+
 // speakPostgreSQL sets how the store uses a PostgreSQL database.
 func (s *Store) speakPostgreSQL() {
 	s.remote, s.now, s.beginTx, s.ready = true, postgresNow, beginPostgres, func(context.Context, *sql.DB) {}
-	s.parameter = func(n int) string { return "$" + strconv.Itoa(n) }
-	s.updateJobs = updateByArrays
+	s.dialect, s.batches = postgresDialect, batches{store: s, within: 250 * time.Millisecond}
 	s.adapt = func(_ *sql.DB, on querier) querier { return on }
 }
 

@@ -63,6 +63,20 @@ func (t *postgresTx) native(f func(*pgx.Conn) error) error {
 	return t.Conn.Raw(func(c any) error { return f(c.(*stdlib.Conn).Conn()) })
 }
 
+// sendAll sends statements in one round trip.
+func (t *postgresTx) sendAll(ctx context.Context, all []command) error {
+	if len(all) == 0 {
+		return nil
+	}
+	return t.native(func(conn *pgx.Conn) error {
+		var batch pgx.Batch
+		for _, s := range all {
+			batch.Queue(s.text, s.args...)
+		}
+		return conn.SendBatch(ctx, &batch).Close()
+	})
+}
+
 // Commit implements transaction. The server rolls back a transaction of which a statement failed, and says so.
 func (t *postgresTx) Commit() error {
 	if err := t.ctx.Err(); err != nil {

@@ -18,9 +18,6 @@ const purgedAtOnce = 50
 // transactions.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	ctx = allow(ctx, upkeepWithin)
-	if err := s.mergeShards(ctx); err != nil {
-		return err
-	}
 	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx),
 		s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
 }
@@ -44,15 +41,15 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 				LIMIT CAST($2 AS BIGINT)) AND created <= $1`},
 		{unreported, func(now int64) any { return purgedPeriod(now) }, `
 			DELETE FROM period_counts
-			WHERE (owner, account, period, shard) IN (
-				SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
+			WHERE (owner, account, period) IN (
+				SELECT c.owner, c.account, c.period FROM period_counts c
 				WHERE c.period < $1
 				ORDER BY c.period
 				LIMIT CAST($2 AS BIGINT))`},
 		{unreported, func(now int64) any { return forgottenMonth(now) }, `
 			DELETE FROM label_costs
-			WHERE (owner, name, month, account, unit, value, shard) IN (
-				SELECT c.owner, c.name, c.month, c.account, c.unit, c.value, c.shard FROM label_costs c
+			WHERE (owner, name, month, account, unit, value) IN (
+				SELECT c.owner, c.name, c.month, c.account, c.unit, c.value FROM label_costs c
 				WHERE c.month < $1
 				ORDER BY c.month
 				LIMIT CAST($2 AS BIGINT))`},
@@ -143,16 +140,14 @@ func (s *Store) inBatches(ctx context.Context, what string, purge func(q tx, now
 	return nil
 }
 
-// purgeJobs deletes some jobs with what defined their services. It skips jobs that another process is deleting.
+// purgeJobs deletes some jobs with what defined their services.
 func (s *Store) purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
-	jobs, err := list(ctx, q, single[dispatch.JobID], `
-		DELETE FROM jobs
-		WHERE id IN (
-			SELECT j.id FROM jobs j
-			WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.removal_due = 0 AND j.moved < $1
-			ORDER BY j.moved
-			LIMIT CAST($2 AS BIGINT)`+s.lockFree()+`)
-		RETURNING id`, before, purgedAtOnce)
+	var w where
+	w.and(`jobs.id IN (
+		SELECT j.id FROM jobs j
+		WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.removal_due = 0 AND j.moved < ` + w.arg(before) + `
+		ORDER BY j.moved LIMIT CAST(` + w.arg(int64(purgedAtOnce)) + ` AS BIGINT)` + q.skipLocked() + `)`)
+	jobs, err := deleteJobs(ctx, q, w)
 	for _, id := range jobs {
 		err = errors.Join(err, purgeDefinition(ctx, q, 0, id))
 	}
@@ -265,14 +260,14 @@ func (s *Store) purgeCounts(ctx context.Context) error {
 				}, `
 					SELECT account, owner, task FROM line_counts
 					WHERE (account, owner, task) > (CAST($1 AS TEXT) || '', CAST($2 AS TEXT) || '', CAST($3 AS BIGINT) + 0)
-						AND shard = 0 AND waiting = 0 AND held = 0
+						AND waiting = 0 AND held = 0
 					ORDER BY account, owner, task
 					LIMIT CAST($4 AS BIGINT)`, after.account, after.owner, after.task, n)
 			},
 			func(q tx, l line) (int64, error) {
 				return 0, run(ctx, q, `
 					DELETE FROM line_counts
-					WHERE account = $1 AND owner = $2 AND task = $3 AND shard = 0 AND waiting = 0 AND held = 0`,
+					WHERE account = $1 AND owner = $2 AND task = $3 AND waiting = 0 AND held = 0`,
 					l.account, l.owner, l.task)
 			}),
 		purgeFound(ctx, s, unreported,
@@ -283,7 +278,7 @@ func (s *Store) purgeCounts(ctx context.Context) error {
 				}, `
 					SELECT task, status FROM task_counts
 					WHERE (task, status) > (CAST($1 AS BIGINT) + 0, CAST($2 AS TEXT) || '')
-						AND shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+						AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
 					ORDER BY task, status
 					LIMIT CAST($3 AS BIGINT)`, after.task, after.name, n)
 			},
@@ -291,7 +286,7 @@ func (s *Store) purgeCounts(ctx context.Context) error {
 				return 0, run(ctx, q, `
 					DELETE FROM task_counts
 					WHERE task = $1 AND status = $2
-						AND shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0`,
+						AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0`,
 					c.task, c.name)
 			}))
 }

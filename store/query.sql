@@ -999,28 +999,26 @@ DELETE FROM sync_runs WHERE sync_runs.id IN (SELECT r.id FROM sync_runs r WHERE 
 	ORDER BY r.created LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: PurgePeriodCounts :execrows
-DELETE FROM period_counts WHERE (period_counts.owner, period_counts.account, period_counts.period, period_counts.shard) IN (SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
+DELETE FROM period_counts WHERE (period_counts.owner, period_counts.account, period_counts.period) IN (SELECT c.owner, c.account, c.period FROM period_counts c
 	WHERE c.period < CAST(sqlc.arg(since) AS BIGINT) ORDER BY c.period LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: ListEmptyLines :many
 -- In order, after a row. SQLite compares more than the first column by the index only with expressions that are not casts.
 SELECT account, owner, task FROM line_counts
-WHERE (account, owner, task) > (CAST(sqlc.arg(account) AS TEXT) || '', CAST(sqlc.arg(owner) AS TEXT) || '', CAST(sqlc.arg(task) AS BIGINT) + 0)
-	AND shard = 0 AND waiting = 0 AND held = 0
+WHERE (account, owner, task) > (CAST(sqlc.arg(account) AS TEXT) || '', CAST(sqlc.arg(owner) AS TEXT) || '', CAST(sqlc.arg(task) AS BIGINT) + 0) AND waiting = 0 AND held = 0
 ORDER BY account, owner, task LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeLine :exec
-DELETE FROM line_counts WHERE account = sqlc.arg(account) AND owner = sqlc.arg(owner) AND task = CAST(sqlc.arg(task) AS BIGINT) AND shard = 0
+DELETE FROM line_counts WHERE account = sqlc.arg(account) AND owner = sqlc.arg(owner) AND task = CAST(sqlc.arg(task) AS BIGINT)
 	AND waiting = 0 AND held = 0;
 
 -- name: ListEmptyStatuses :many
 -- Like ListEmptyLines.
-SELECT task, status FROM task_counts WHERE (task, status) > (CAST(sqlc.arg(task) AS BIGINT) + 0, CAST(sqlc.arg(status) AS TEXT) || '')
-	AND shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+SELECT task, status FROM task_counts WHERE (task, status) > (CAST(sqlc.arg(task) AS BIGINT) + 0, CAST(sqlc.arg(status) AS TEXT) || '') AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
 ORDER BY task, status LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeStatus :exec
-DELETE FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = sqlc.arg(status) AND shard = 0
+DELETE FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = sqlc.arg(status)
 	AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0;
 
 -- name: ForgetTurns :execrows
@@ -1233,8 +1231,8 @@ FROM label_costs WHERE owner = sqlc.arg(owner) AND name = sqlc.arg(name) GROUP B
 ORDER BY month DESC, SUM(costs) DESC, account, unit, value LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeLabelCosts :execrows
-DELETE FROM label_costs WHERE (label_costs.owner, label_costs.name, label_costs.month, label_costs.account, label_costs.unit, label_costs.value, label_costs.shard) IN
-	(SELECT c.owner, c.name, c.month, c.account, c.unit, c.value, c.shard FROM label_costs c
+DELETE FROM label_costs WHERE (label_costs.owner, label_costs.name, label_costs.month, label_costs.account, label_costs.unit, label_costs.value) IN
+	(SELECT c.owner, c.name, c.month, c.account, c.unit, c.value FROM label_costs c
 	WHERE c.month < CAST(sqlc.arg(month) AS TEXT) ORDER BY c.month LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: ListMonth :many
@@ -1345,27 +1343,27 @@ DELETE FROM sessions;
 -- name: CountTaskAccepted :exec
 INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
 VALUES (sqlc.arg(task), sqlc.arg(status), CAST(sqlc.arg(n) AS BIGINT), 0, sqlc.arg(first), sqlc.arg(second), 0)
-ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, first = task_counts.first + excluded.first,
+ON CONFLICT (task, status) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, first = task_counts.first + excluded.first,
 	second = task_counts.second + excluded.second;
 
 -- name: CountLineAccepted :exec
 INSERT INTO line_counts (account, owner, task, waiting, held)
 VALUES (sqlc.arg(account), sqlc.arg(owner), sqlc.arg(task), CAST(sqlc.arg(n) AS BIGINT), 0)
-ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting;
+ON CONFLICT (account, owner, task) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting;
 
 -- name: CountAccountAccepted :exec
 INSERT INTO account_counts (account, waiting, held, started) VALUES (sqlc.arg(account), CAST(sqlc.arg(n) AS BIGINT), 0, 0)
-ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting;
+ON CONFLICT (account) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting;
 
 -- name: CountOwnerAccepted :exec
 INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
 VALUES (sqlc.arg(owner), sqlc.arg(account), CAST(sqlc.arg(n) AS BIGINT), 0, sqlc.arg(bytes), CAST(sqlc.arg(n) AS BIGINT), 0, 0)
-ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, bytes = owner_counts.bytes + excluded.bytes,
+ON CONFLICT (owner, account) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, bytes = owner_counts.bytes + excluded.bytes,
 	jobs = owner_counts.jobs + excluded.jobs;
 
 -- name: CountPeriodAccepted :exec
 INSERT INTO period_counts (owner, account, period, jobs) VALUES (sqlc.arg(owner), sqlc.arg(account), sqlc.arg(period), CAST(sqlc.arg(n) AS BIGINT))
-ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs;
+ON CONFLICT (owner, account, period) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs;
 
 -- name: CorrectLineCounts :execrows
 -- Adds to the counts what they lack. One statement sees jobs and counts at one moment, so jobs may change meanwhile; only another correction may not.
@@ -1376,7 +1374,7 @@ SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.he
 	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account, j.owner, j.task
 	UNION ALL SELECT c.account, c.owner, c.task, -c.waiting AS waiting, -c.held AS held FROM line_counts c
 ) AS d GROUP BY d.account, d.owner, d.task HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0
-ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting, held = line_counts.held + excluded.held;
+ON CONFLICT (account, owner, task) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting, held = line_counts.held + excluded.held;
 
 -- name: CorrectAccountCounts :execrows
 -- Like CorrectLineCounts.
@@ -1387,7 +1385,7 @@ SELECT d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), C
 	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account
 	UNION ALL SELECT c.account, -c.waiting AS waiting, -c.held AS held, -c.started AS started FROM account_counts c
 ) AS d GROUP BY d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.started) <> 0
-ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting, held = account_counts.held + excluded.held,
+ON CONFLICT (account) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting, held = account_counts.held + excluded.held,
 	started = account_counts.started + excluded.started;
 
 -- name: CorrectOwnerCounts :execrows
@@ -1404,7 +1402,7 @@ SELECT d.owner, d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS B
 	FROM owner_counts c
 ) AS d GROUP BY d.owner, d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.bytes) <> 0 OR SUM(d.jobs) <> 0 OR SUM(d.priced) <> 0
 	OR abs(SUM(d.costs)) > 0.001
-ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, held = owner_counts.held + excluded.held,
+ON CONFLICT (owner, account) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, held = owner_counts.held + excluded.held,
 	bytes = owner_counts.bytes + excluded.bytes, jobs = owner_counts.jobs + excluded.jobs, costs = owner_counts.costs + excluded.costs,
 	priced = owner_counts.priced + excluded.priced;
 
@@ -1416,7 +1414,7 @@ SELECT d.owner, d.account, d.period, CAST(SUM(d.jobs) AS BIGINT) FROM (
 	WHERE j.created >= CAST(sqlc.arg(since) AS BIGINT) * 300000000 GROUP BY j.owner, j.account, j.created / 300000000
 	UNION ALL SELECT c.owner, c.account, c.period, -c.jobs AS jobs FROM period_counts c WHERE c.period >= CAST(sqlc.arg(since) AS BIGINT)
 ) AS d GROUP BY d.owner, d.account, d.period HAVING SUM(d.jobs) <> 0
-ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs;
+ON CONFLICT (owner, account, period) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs;
 
 -- name: CorrectTaskCounts :execrows
 -- Like CorrectLineCounts.
@@ -1430,7 +1428,7 @@ SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BI
 	UNION ALL SELECT c.task, c.status, -c.jobs AS jobs, -c.progress AS progress, -c.first AS first, -c.second AS second, -c.epochs AS epochs FROM task_counts c
 ) AS d GROUP BY d.task, d.status
 HAVING SUM(d.jobs) <> 0 OR SUM(d.progress) <> 0 OR SUM(d.first) <> 0 OR SUM(d.second) <> 0 OR SUM(d.epochs) <> 0
-ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, progress = task_counts.progress + excluded.progress,
+ON CONFLICT (task, status) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, progress = task_counts.progress + excluded.progress,
 	first = task_counts.first + excluded.first, second = task_counts.second + excluded.second, epochs = task_counts.epochs + excluded.epochs;
 
 -- name: ListSourceStates :many

@@ -2,8 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -31,33 +31,13 @@ func removalOf(due int64, text string) (dispatch.Removal, error) {
 }
 
 // Discard cancels and hides a job, and plans its removal from its platform.
-func (s *Store) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (j dispatch.Job, err error) {
-	err = s.in(ctx, s.write, "Discard", func(q tx, now int64) error {
-		if _, err := cancelJob(ctx, q, u, id, now); err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		err := run(ctx, q, `
-			UPDATE jobs
-			SET removal_due = $1, version = version + 1
-			WHERE id = $2 AND owner = $3 AND NOT hidden AND attempt > 0 AND removal_due = 0 AND removal = ''`, now, id, u)
-		if err != nil {
-			return err
-		}
-		if j, err = hideJob(ctx, q, u, id); err != nil {
-			return err
-		}
-		return wake(ctx, q, j.Account, now)
+func (s *Store) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Job, error) {
+	return s.changeOwn(ctx, "Discard", u, id, func(j dispatch.Job, now time.Time) (_ dispatch.Job, wakes bool) {
+		j, _ = j.Cancel(now)
+		j, _ = j.PlanRemoval(now)
+		j, _ = j.Hide()
+		return j, true
 	})
-	return j, err
-}
-
-// hideJob hides a job from its owner.
-func hideJob(ctx context.Context, q tx, u dispatch.UserID, id dispatch.JobID) (dispatch.Job, error) {
-	return scanJob(q.QueryRowContext(ctx, `
-		UPDATE jobs
-		SET hidden = TRUE
-		WHERE id = $1 AND owner = $2 AND NOT hidden
-		RETURNING `+jobColumns, id, u))
 }
 
 // DiscardTask cancels and hides a task with its jobs, and plans their removal from their platform.
@@ -86,15 +66,13 @@ func (s *Store) planAgedRemovals(ctx context.Context, now, before int64) error {
 				LIMIT CAST($4 AS BIGINT)`, after, before, discarded, n)
 		},
 		func(q tx, id dispatch.JobID) (int64, error) {
-			accounts, err := list(ctx, q, single[dispatch.Account], `
-				UPDATE jobs
-				SET removal_due = $1, version = version + 1
-				WHERE id = $2 AND phase = 'ended' AND strays = '' AND attempt > 0 AND removal_due = 0 AND removal = ''
-					AND (moved < $3 OR hidden AND moved < $4)
-				RETURNING account`, now, id, before, discarded)
-			for _, a := range accounts {
-				err = errors.Join(err, wake(ctx, q, a, now))
+			var w where
+			w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.strays = '' AND " +
+				"(jobs.moved < " + w.arg(before) + " OR jobs.hidden AND jobs.moved < " + w.arg(discarded) + ")")
+			planned, err := changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return j.PlanRemoval(at(now)) })
+			for _, j := range planned {
+				err = errors.Join(err, wake(ctx, q, j.Account, now))
 			}
-			return int64(len(accounts)), err
+			return int64(len(planned)), err
 		})
 }

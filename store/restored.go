@@ -63,12 +63,9 @@ func (s *Store) ClearRestored(ctx context.Context, a dispatch.Account, found []d
 				return err
 			}
 		}
-		// A created job may have been started since.
-		err := run(ctx, q, `
-			UPDATE jobs
-			SET phase = 'starting', turn = turn + 1, version = version + 1, looks = 0, unmoved = 0, seen = '', send_by = $1,
-				due = $1, moved = $1, updated = $1, attention = 'submission_in_doubt', notice = ''
-			WHERE account = $2 AND phase = 'created'`, now, a)
+		var w where
+		w.and("jobs.account = " + w.arg(string(a)) + " AND jobs.phase = 'created'")
+		_, err := changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return j.DoubtStart(at(now)) })
 		if err != nil {
 			return err
 		}

@@ -205,7 +205,7 @@ func (s *Store) pruneTasks(ctx context.Context, before int64) error {
 func (s *Store) lockAged(
 	ctx context.Context, q tx, id dispatch.TaskID, before int64,
 ) (shared string, aged bool, err error) {
-	shared, err = value[string](ctx, q, "SELECT request FROM tasks WHERE id = $1 AND NOT hidden"+s.forUpdate(), id)
+	shared, err = value[string](ctx, q, "SELECT request FROM tasks WHERE id = $1 AND NOT hidden"+q.lock("tasks"), id)
 	if err != nil {
 		return "", false, missing(err)
 	}
@@ -277,9 +277,11 @@ func (s *Store) deleteAgedJobs(ctx context.Context, before int64) (err error) {
 
 // deleteAged deletes a job that has aged with what defined its service, and returns how many it deleted.
 func deleteAged(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
-	n, err := exec(ctx, q, `
-		DELETE FROM jobs
-		WHERE id = $1 AND phase = 'ended' AND strays = '' AND removal_due = 0 AND moved < $2`, id, before)
+	var w where
+	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.strays = '' AND jobs.removal_due = 0 " +
+		"AND jobs.moved < " + w.arg(before))
+	deleted, err := deleteJobs(ctx, q, w)
+	n := int64(len(deleted))
 	if err == nil && n > 0 {
 		err = purgeDefinition(ctx, q, 0, id)
 	}
@@ -323,6 +325,6 @@ func (s *Store) deleteAgedTasks(ctx context.Context, before int64) error {
 }
 
 // hideTask hides a task from its owner.
-func hideTask(ctx context.Context, q tx, id dispatch.TaskID) error {
+func hideTask(ctx context.Context, q querier, id dispatch.TaskID) error {
 	return run(ctx, q, "UPDATE tasks SET hidden = TRUE WHERE id = $1", id)
 }

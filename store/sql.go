@@ -88,23 +88,6 @@ func single[T any](r row) (v T, err error) {
 	return v, err
 }
 
-// forUpdate ends a query that locks the row that it finds until the end of its transaction. On SQLite no other
-// transaction writes meanwhile.
-func (s *Store) forUpdate() string {
-	if !s.remote {
-		return ""
-	}
-	return " FOR UPDATE"
-}
-
-// lockFree is forUpdate for a query of several rows, which leaves out those that another transaction has locked.
-func (s *Store) lockFree() string {
-	if !s.remote {
-		return ""
-	}
-	return " FOR UPDATE SKIP LOCKED"
-}
-
 // platformOf is the expression for the platform of an account, which a column names.
 func (s *Store) platformOf(column string) string {
 	find := "instr"
@@ -118,6 +101,7 @@ func (s *Store) platformOf(column string) string {
 type where struct {
 	conditions []string
 	args       []any
+	most       int // rows; 0: all
 }
 
 // arg adds an argument, and returns the parameter that refers to it.

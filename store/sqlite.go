@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
@@ -46,7 +47,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	if err == nil && file != memory {
 		s.read, err = sqliteDB(file, "deferred", readers, readerCache)
 	}
-	s.look, s.ping, s.joined = s.read, s.read, &joined{store: s}
+	s.look, s.ping = s.read, s.read
 	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
 	if err == nil {
 		err = s.prepare(ctx, s.write, goose.DialectSQLite3)
@@ -57,6 +58,9 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	return s, nil
 }
 
+// liteDialect has no names of parameters in long statements: the driver looks up each among all.
+var liteDialect = newDialect(func(int) string { return "?" }, false)
+
 // speakSQLite sets how the store uses an SQLite database. It returns where the prepared statements of each connection pool are to be registered.
 func (s *Store) speakSQLite(c dispatch.Clock) map[*sql.DB]*statements {
 	s.now = func(context.Context, querier) (int64, error) { return micros(c.Now()), nil }
@@ -64,8 +68,7 @@ func (s *Store) speakSQLite(c dispatch.Clock) map[*sql.DB]*statements {
 		begun, err := db.BeginTx(ctx, o)
 		return begun, micros(c.Now()), err
 	}
-	s.parameter = func(int) string { return "?" } // the driver looks up each named parameter among all
-	s.updateJobs = updateByRows
+	s.dialect, s.batches = liteDialect, batches{store: s, within: time.Millisecond}
 	prepared := map[*sql.DB]*statements{}
 	s.adapt = func(db *sql.DB, on querier) querier { return oneWriter{on, prepared[db]} }
 	s.ready = func(ctx context.Context, db *sql.DB) { prepared[db].fill(ctx) }

@@ -156,11 +156,10 @@ var elsewhere = map[string]string{
 	"SET idle_in_transaction_session":      "PostgreSQL's settings",
 	"SELECT least(":                        "PostgreSQL's settings",
 	"SELECT CAST(extract(epoch FROM clock": "PostgreSQL's clock",
-	"FOR UPDATE SKIP LOCKED":               "a lock of PostgreSQL, at the end of queries that are recorded without it",
+	"FOR UPDATE":                           "a lock of PostgreSQL, at the end of queries that are recorded without it",
 	"INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE": "one row, after a migration",
 	"SELECT c.relname, a.attname FROM pg_class":                                       "PostgreSQL's catalogue",
-	"WITH unmerged AS (":                  "PostgreSQL alone has shards; see counts_test.go",
-	"SELECT COALESCE(max(version_id), 0)": "the table of goose, which has a row for each version",
+	"SELECT COALESCE(max(version_id), 0)":                                             "the table of goose, which has a row for each version",
 }
 
 // TestStatements_AreAllRecorded: each piece of SQL in the source is part of a statement that is recorded, and so
@@ -228,8 +227,12 @@ func TestStatements_CastWhatIsComparedWithIndexes(t *testing.T) {
 	limit := regexp.MustCompile(`(?:LIMIT|OFFSET) [$?]`)
 	for _, s := range recordStatements(t) {
 		found := limit.FindString(s.text)
+		where := s.text // what an update sets is not compared
+		if strings.HasPrefix(where, "UPDATE") {
+			_, where, _ = strings.Cut(where, "WHERE")
+		}
 		if found == "" && onJobs.MatchString(s.text) { // other tables have no such indexes
-			found = compared.FindString(s.text)
+			found = compared.FindString(where)
 		}
 		if found != "" {
 			t.Errorf("%s: %q is not cast in:\n%s", s.op, found, s.text)

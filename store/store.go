@@ -40,11 +40,9 @@ type Store struct {
 	remote bool // the database is a server, which may not respond
 	turns  lockQueues
 
-	joined   *joined  // small transactions of SQLite; nil: each is committed by itself
-	together together // acceptances of PostgreSQL
+	batches batches
 
-	parameter  func(n int) string // see tx
-	updateJobs func(context.Context, tx, []dispatch.Job, bool) ([]dispatch.Job, error)
+	dialect *dialect
 
 	ids          map[string]*block
 	installation string
@@ -175,14 +173,45 @@ func (s *Store) on(db *sql.DB) querier { return s.traced(s.adapt(db, db)) }
 
 func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.traced(s.adapt(db, db))) }
 
-// tx is a transaction: the generated queries, and plain SQL for what sqlc cannot express.
+// tx is a transaction, or what reads without one.
 type tx struct {
 	*query.Queries
 	querier
+	*dialect
+	runAll func(context.Context, []command) error // runs statements one after the other
+}
+
+// dialect is how the SQL of a database differs from that of the other.
+type dialect struct {
 	parameter func(n int) string // placeholder of the nth parameter
-	// updateJobs writes jobs whose versions are unchanged, with true only those that are wanted, and returns them as
-	// they are now.
-	updateJobs func(context.Context, tx, []dispatch.Job, bool) ([]dispatch.Job, error)
+	locks     bool               // it locks rows; else a transaction that writes is the only one
+	updates   []update           // that write a job, from the shortest
+}
+
+// lock ends a query of which nobody else may change the rows of a table until the end of the transaction.
+func (d *dialect) lock(table string) string {
+	if d.locks {
+		return " FOR UPDATE OF " + table
+	}
+	return ""
+}
+
+// skipLocked ends a query that passes over the rows that others may be changing.
+func (d *dialect) skipLocked() string {
+	if d.locks {
+		return " FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
+
+// anyOf adds the condition that a column has one of some whole numbers.
+func (d *dialect) anyOf(w *where, column string, numbers []int64) {
+	if d.locks {
+		w.and(column + " = ANY(" + w.arg(numbers) + ")")
+		return
+	}
+	texts, _ := encode(numbers) // cannot fail: numbers only
+	w.and(column + " IN (SELECT value FROM json_each(" + w.arg(texts) + "))")
 }
 
 // attempts is how often a transaction is tried that PostgreSQL aborted to resolve a deadlock.
@@ -247,10 +276,26 @@ func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q
 	return committed(begun.Commit())
 }
 
-// tx returns the queries of db that run on a transaction, whose context is ctx, or on db itself.
+// tx returns what runs statements of db in a transaction, whose context is ctx, or on db itself.
 func (s *Store) tx(ctx context.Context, db *sql.DB, on querier) tx {
 	adapted := s.tracedWithin(ctx, s.adapt(db, on))
-	return tx{query.New(adapted), adapted, s.parameter, s.updateJobs}
+	q := tx{query.New(adapted), adapted, s.dialect, func(ctx context.Context, all []command) error {
+		return runEach(ctx, adapted, all)
+	}}
+	if t, remote := on.(*postgresTx); remote {
+		q.runAll = s.tracedBatch(ctx, t.sendAll)
+	}
+	return q
+}
+
+// runEach runs statements one after the other.
+func runEach(ctx context.Context, q querier, all []command) error {
+	for _, s := range all {
+		if _, err := q.ExecContext(ctx, s.text, s.args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // block holds reserved ids that are not used yet. Those left when the process ends are lost.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // Tasks returns the owner's tasks, by creation. The database does not know their statuses, which are derived: tasks
@@ -86,13 +85,6 @@ type taskRow struct {
 	trying                           bool // jobs of a trial have not ended
 	changed                          bool // the document of the service
 	hold                             hold // of the account
-}
-
-// hold is for how long an account submits nothing, and why.
-type hold struct {
-	until  int64
-	why    dispatch.Attention
-	notice string
 }
 
 // taskColumns are the columns of a task, with those of its account, without its request.
@@ -590,19 +582,15 @@ func (s *Store) CancelTask(
 }
 
 // endTask cancels all jobs of a task. If they are hidden, the task is hidden first.
-func (s *Store) endTask(
-	ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, action string,
-) (dispatch.Account, error) {
-	a, _, err := s.changeTask(ctx, op, u, id, func(q tx, now int64) (c *taskChange, err error) {
-		err = setPaused(ctx, q, id, false, dispatch.None, now)
-		if err == nil && action != changeCancel {
-			_, err = q.ExecContext(ctx, `
-				UPDATE tasks
-				SET hidden = TRUE
-				WHERE id = $1`, id)
-		}
-		if err != nil {
+func (s *Store) endTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, action string) (dispatch.Account, error) {
+	a, _, err := s.changeTask(ctx, op, u, id, func(q tx, now int64) (*taskChange, error) {
+		if err := markTask(ctx, q, id, false, dispatch.None, now); err != nil {
 			return nil, err
+		}
+		if action != changeCancel {
+			if err := hideTask(ctx, q, id); err != nil {
+				return nil, err
+			}
 		}
 		return changeOfAll(ctx, q, id, action)
 	})
@@ -618,8 +606,8 @@ func (s *Store) CancelJobs(
 		if err != nil {
 			return nil, err
 		}
-		change.Statuses = joinList(c.Statuses)
-		if c.Jobs == nil && (c.Statuses == nil || len(c.Statuses) > 0) { // the query takes no statuses for any
+		change.statuses = c.Statuses
+		if c.Jobs == nil && (c.Statuses == nil || len(c.Statuses) > 0) { // none are kept as any
 			return change, nil
 		}
 		jobs, err := chosen(ctx, q, id, c)
@@ -672,10 +660,10 @@ func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		if err != nil {
 			return nil, err
 		}
-		switch task, err := lockPause(ctx, q, id); {
+		switch t, err := lockTask(ctx, q, id); {
 		case err != nil:
 			return nil, err
-		case task.paused && task.pausedFor != dispatch.Trial:
+		case t.paused && t.pausedFor != dispatch.Trial:
 			return &taskChange{}, nil
 		}
 		return markPaused(ctx, q, id, dispatch.None, now)
@@ -686,43 +674,22 @@ func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 // markPaused pauses a task for its owner, or for the reason that its attention shows, and returns the change of its
 // jobs.
 func markPaused(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) (*taskChange, error) {
-	if err := setPaused(ctx, q, id, true, why, now); err != nil {
+	if err := markTask(ctx, q, id, true, why, now); err != nil {
 		return nil, err
 	}
 	return changeOfAll(ctx, q, id, changePause)
 }
 
-// setPaused stores that a task is paused, and why, or that it is not. Nothing changes if it is so already. The end of
-// a pause ends a trial.
-func setPaused(
-	ctx context.Context, q querier, id dispatch.TaskID, paused bool, why dispatch.Attention, now int64,
-) error {
-	_, err := q.ExecContext(ctx, `
-		UPDATE tasks
-		SET paused = $2, paused_for = $3, trial = CASE WHEN $2 THEN trial ELSE 0 END, edited = $4
-		WHERE id = $1 AND (paused <> $2 OR paused_for <> $3)`,
-		id, paused, why, now)
-	return err
-}
-
-// taskPause is whether and why a task is paused, with what decides on that.
-type taskPause struct {
-	account   dispatch.Account
-	paused    bool
-	pausedFor dispatch.Attention
-	budget    dispatch.Budget
-	trial     int64
-}
-
-// lockPause locks a task, also one that its owner has deleted: its other changes come before or after, not in between.
-func lockPause(ctx context.Context, q querier, id dispatch.TaskID) (t taskPause, err error) {
-	err = q.QueryRowContext(ctx, `
-		UPDATE tasks
-		SET hidden = hidden
-		WHERE id = $1
-		RETURNING account, paused, paused_for, budget, budget_unit, trial`, id).
-		Scan(text(&t.account), &t.paused, text(&t.pausedFor), &t.budget.Amount, &t.budget.Unit, number(&t.trial))
-	return t, err
+// markTask writes that a task is paused, and for what reason, or that it is not: then its trial is over, too. Nothing
+// changes if that is so already. Hooks are notified of a pause because of the budget.
+func markTask(ctx context.Context, q querier, id dispatch.TaskID, paused bool, why dispatch.Attention, now int64) error {
+	changed, err := exec(ctx, q, `
+		UPDATE tasks SET paused = $1, paused_for = $2, trial = CASE WHEN CAST($1 AS BOOLEAN) THEN trial ELSE 0 END, edited = $3
+		WHERE id = $4 AND (paused <> CAST($1 AS BOOLEAN) OR paused_for <> $2)`, paused, string(why), now, id)
+	if err != nil || changed == 0 || why != dispatch.BudgetReached && why != dispatch.BudgetUnusable {
+		return err
+	}
+	return notifyPause(ctx, q, id, why, now)
 }
 
 // pauseTask pauses a task in the transaction of another change, see begin.
@@ -744,7 +711,7 @@ func (s *Store) ResumeTask(
 		if err := setBudget(ctx, q, id, budget); err != nil {
 			return nil, err
 		}
-		if err := setPaused(ctx, q, id, false, dispatch.None, now); err != nil {
+		if err := markTask(ctx, q, id, false, dispatch.None, now); err != nil {
 			return nil, err
 		}
 		return changeOfAll(ctx, q, id, changeResume)
@@ -766,7 +733,7 @@ func (s *Store) RetryTask(
 		if err != nil {
 			return nil, err
 		}
-		change := &taskChange{TaskChange: query.TaskChange{Task: int64(id), Action: changeRetry}}
+		change := &taskChange{task: id, action: changeRetry}
 		failed, err := listFailed(ctx, q, id)
 		if err == nil && len(failed) == 0 {
 			err = refusePruned(ctx, q, id)
@@ -781,7 +748,7 @@ func (s *Store) RetryTask(
 		for _, j := range failed {
 			if _, picked := named[j.id]; picked || c.Jobs == nil {
 				numbers = append(numbers, j.number)
-				change.Jobs, change.Bytes = change.Jobs+1, change.Bytes+j.bytes
+				change.jobs, change.bytes = change.jobs+1, change.bytes+j.bytes
 			}
 		}
 		if len(numbers) == 0 {
@@ -791,7 +758,7 @@ func (s *Store) RetryTask(
 		if err != nil {
 			return nil, err
 		}
-		return change.only(numbers), s.admit(ctx, q, u, len(numbers), change.Bytes+shared, within, now)
+		return change.only(numbers), s.admit(ctx, q, u, len(numbers), change.bytes+shared, within, now)
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 const (
@@ -37,110 +36,182 @@ const (
 // the task, which comes after all ranges of this one, or FinishChanges; what a visit begins is left to FinishChanges at once. From the first commit on, Intend submits no waiting job of a task whose
 // change stops it, and the jobs that a retry will add count in quotas.
 type taskChange struct {
-	query.TaskChange
-	numbers []int64 // of the jobs that it concerns, in order; nil: all
+	task     dispatch.TaskID
+	owner    dispatch.UserID
+	account  dispatch.Account
+	action   string
+	stops    bool              // it keeps the waiting jobs of the task from being submitted
+	statuses []dispatch.Status // of the jobs that it concerns; nil: any
+	numbers  []int64           // of the jobs that it concerns, in order; nil: all
+	last     int64             // number of the last job that it concerns
+	done     int64             // number up to which it has changed the jobs
+	jobs     int64             // that it will add to those of the owner that live
+	bytes    int64             // of the requests of these
 }
 
 // changeOfAll returns a change of all jobs of a task.
-func changeOfAll(ctx context.Context, q tx, id dispatch.TaskID, action string) (*taskChange, error) {
-	last, err := q.LastNumber(ctx, int64(id))
-	return &taskChange{TaskChange: query.TaskChange{Task: int64(id), Action: action, Stops: action != changeResume && action != changeRetry, Last: last}}, err
+func changeOfAll(ctx context.Context, q querier, id dispatch.TaskID, action string) (*taskChange, error) {
+	c := &taskChange{task: id, action: action, stops: action != changeResume && action != changeRetry}
+	err := q.QueryRowContext(ctx, `
+		SELECT number FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 ORDER BY number DESC LIMIT 1`,
+		id).Scan(&c.last)
+	return c, missing(err)
 }
 
 // only limits the change to jobs with some numbers.
 func (c *taskChange) only(numbers []int64) *taskChange {
 	slices.Sort(numbers)
-	c.numbers, c.Last = slices.Compact(numbers), 0
+	c.numbers, c.last = slices.Compact(numbers), 0
 	if n := len(c.numbers); n > 0 {
-		c.Last = c.numbers[n-1]
+		c.last = c.numbers[n-1]
 	}
-	c.Numbers = numbersText(c.numbers)
 	return c
 }
 
-func (c *taskChange) ended() bool { return c.Done >= c.Last }
+func (c *taskChange) ended() bool { return c.done >= c.last }
 
-// next returns the next range of at most n jobs: from the number after first up to last and, of these, the given ones or, if that is nil, all.
+// next returns the next range of at most n jobs: from the number after first up to last and, of these, the given ones or,
+// if that is nil, all.
 func (c *taskChange) next(n int64) (first, last int64, numbers []int64) {
 	if c.numbers == nil {
-		return c.Done, min(c.Done+n, c.Last), nil
+		return c.done, min(c.done+n, c.last), nil
 	}
-	at, _ := slices.BinarySearch(c.numbers, c.Done+1)
+	at, _ := slices.BinarySearch(c.numbers, c.done+1)
 	numbers = c.numbers[at:min(int64(at)+n, int64(len(c.numbers)))]
 	return numbers[0] - 1, numbers[len(numbers)-1], numbers
 }
 
 // step changes the next range of at most n jobs, and returns how many it canceled or retried.
-func (c *taskChange) step(ctx context.Context, q tx, n, spread, now int64) (changed int, err error) {
+func (c *taskChange) step(ctx context.Context, q tx, n int64, t lockedTask, now int64) (changed int, err error) {
 	if c.ended() {
 		return 0, nil
 	}
 	first, last, numbers := c.next(n)
-	switch c.Action {
-	case changePause:
-		err = q.PauseTaskJobs(ctx, query.PauseTaskJobsParams{Now: now, Never: micros(dispatch.Never), Task: c.Task, First: first, Last: last})
-	case changeResume:
-		err = q.ResumeTaskJobs(ctx, query.ResumeTaskJobsParams{Now: now, Task: c.Task, First: first, Last: last})
-	case changeRetry:
-		changed, err = c.retry(ctx, q, numbers, spread, now)
-	default:
-		changed, err = c.cancel(ctx, q, first, last, numbers, now)
+	c.done = last
+	var w where
+	w.and("jobs.task = CAST(" + w.arg(int64(c.task)) + " AS BIGINT) AND jobs.task <> 0")
+	if numbers != nil {
+		q.anyOf(&w, "jobs.number", numbers)
+	} else {
+		w.and("jobs.number > " + w.arg(first) + " AND jobs.number <= " + w.arg(last))
 	}
-	c.Done = last
+	if c.action == changeRetry {
+		w.and("jobs.phase = 'ended' AND jobs.status = 'failed' AND NOT jobs.pruned")
+		c.jobs -= int64(len(numbers))
+	}
+	_, err = changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
+		next, counts, differs := c.rule(j.Job, t.spread != notSpread, at(now))
+		if c.action == changeRetry {
+			c.bytes -= j.bytes
+		}
+		if counts {
+			changed++
+		}
+		return next, differs
+	})
 	return changed, err
 }
 
-func (c *taskChange) cancel(ctx context.Context, q tx, first, last int64, numbers []int64, now int64) (int, error) {
-	n, err := q.CancelTaskJobs(ctx, query.CancelTaskJobsParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, Task: c.Task, First: first, Last: last,
-		Numbers: joinNumbers(numbers), Statuses: c.Statuses})
-	if err == nil && c.Action != changeCancelSome {
-		err = q.ResumeTaskJobs(ctx, query.ResumeTaskJobsParams{Now: now, Task: c.Task, First: first, Last: last})
+// rule returns what the change makes of a job, and reports whether the job is canceled or retried, and whether anything of
+// it changes.
+func (c *taskChange) rule(j dispatch.Job, several bool, now time.Time) (next dispatch.Job, counts, differs bool) {
+	switch c.action {
+	case changePause:
+		next, differs = j.Pause(now)
+		return next, false, differs
+	case changeResume:
+		next, differs = j.Resume(now)
+		return next, false, differs
+	case changeRetry:
+		if !j.Retryable() {
+			return j, false, false
+		}
+		next = j.RetryAmong(several, now)
+		next.Version++
+		return next, true, true
+	case changeCancelSome:
+		if c.statuses != nil && !slices.Contains(c.statuses, j.Status) {
+			return j, false, false
+		}
+		next, counts = j.Cancel(now)
+		return next, counts, counts
 	}
-	if err == nil && (c.Action == changeDelete || c.Action == changeDiscard) {
-		err = q.HideTaskJobs(ctx, c.Task, first, last)
+	next, counts = j.Cancel(now)
+	next, differs = next.Resume(now)
+	differs = differs || counts
+	if c.action != changeCancel {
+		hidden := false
+		next, hidden = next.Hide()
+		differs = differs || hidden
 	}
-	if err == nil && c.Action == changeDiscard {
-		err = q.PlanRemovals(ctx, query.PlanRemovalsParams{Now: now, Task: c.Task, First: first, Last: last})
+	if c.action == changeDiscard {
+		planned := false
+		next, planned = next.PlanRemoval(now)
+		differs = differs || planned
 	}
-	return int(n), err
-}
-
-func (c *taskChange) retry(ctx context.Context, q tx, numbers []int64, spread, now int64) (int, error) {
-	rows, err := q.ListFailed(ctx, c.Task, numbers[0]-1, numbers[len(numbers)-1])
-	rows = slices.DeleteFunc(rows, func(r query.Job) bool {
-		_, chosen := slices.BinarySearch(numbers, int64(r.Number))
-		return !chosen
-	})
-	for _, r := range rows {
-		c.Bytes -= r.Bytes
-	}
-	c.Jobs -= int64(len(numbers))
-	jobs, err := jobsOf(rows, err)
-	if err != nil {
-		return 0, err
-	}
-	for i, j := range jobs {
-		jobs[i] = j.RetryAmong(spread != notSpread, at(now))
-	}
-	kept, err := write(ctx, q, jobs, true)
-	return len(kept), err
+	return next, counts, differs
 }
 
 // keep stores what is left of the change.
-func (c *taskChange) keep(ctx context.Context, q tx, now int64) error {
-	c.Touched = now
-	return q.WriteTaskChange(ctx, query.WriteTaskChangeParams(c.TaskChange))
+func (c *taskChange) keep(ctx context.Context, q querier, touched int64) error {
+	_, err := q.ExecContext(ctx, `
+		INSERT INTO task_changes (task, owner, account, action, stops, statuses, numbers, last, done, jobs, bytes, touched)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		ON CONFLICT (task) DO UPDATE SET done = excluded.done, jobs = excluded.jobs, bytes = excluded.bytes,
+			touched = excluded.touched`,
+		c.task, c.owner, c.account, c.action, c.stops, joinList(c.statuses), numbersText(c.numbers), c.last, c.done,
+		c.jobs, c.bytes, touched)
+	return err
 }
 
 // openChange returns the change of a task that is under way; nil if there is none.
-func openChange(ctx context.Context, q tx, id dispatch.TaskID) (*taskChange, error) {
-	row, err := q.GetTaskChange(ctx, int64(id))
+func openChange(ctx context.Context, q querier, id dispatch.TaskID) (*taskChange, error) {
+	c := &taskChange{task: id}
+	var statuses, numbers string
+	err := q.QueryRowContext(ctx, `
+		SELECT owner, account, action, stops, statuses, numbers, last, done, jobs, bytes
+		FROM task_changes WHERE task = CAST($1 AS BIGINT)`, id).
+		Scan(&c.owner, &c.account, &c.action, &c.stops, &statuses, &numbers, &c.last, &c.done, &c.jobs, &c.bytes)
 	if err != nil {
 		return nil, missing(err)
 	}
-	c := &taskChange{TaskChange: row}
-	c.numbers, err = parseNumbers(row.Numbers)
+	if statuses != "" {
+		c.statuses = splitStatuses(strings.ReplaceAll(statuses, "||", "|"))
+	}
+	c.numbers, err = parseNumbers(numbers)
 	return c, err
+}
+
+// lockedTask is what changes of a task need of it.
+type lockedTask struct {
+	id        dispatch.TaskID
+	owner     dispatch.UserID
+	account   dispatch.Account
+	spread    int64
+	paused    bool
+	pausedFor dispatch.Attention
+	budget    dispatch.Budget
+	trial     int64
+	hidden    bool
+}
+
+// lockTask locks a task, also one that its owner has deleted: its other changes come before or after, not in between.
+func lockTask(ctx context.Context, q tx, id dispatch.TaskID) (t lockedTask, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT id, owner, account, spread, paused, paused_for, budget, budget_unit, trial, hidden
+		FROM tasks WHERE id = $1`+q.lock("tasks"), id).
+		Scan(&t.id, &t.owner, &t.account, &t.spread, &t.paused, &t.pausedFor, &t.budget.Amount, &t.budget.Unit, &t.trial,
+			&t.hidden)
+	return t, err
+}
+
+// lockOwnTask is lockTask for its owner, who sees no task that is deleted.
+func lockOwnTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID) (lockedTask, error) {
+	t, err := lockTask(ctx, q, id)
+	if err == nil && (t.owner != u || t.hidden) {
+		err = sql.ErrNoRows
+	}
+	return t, err
 }
 
 // changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after the other. The account's
@@ -151,25 +222,25 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 		var before, c *taskChange
 		err = s.in(allow(ctx, listWithin), s.write, op, func(q tx, now int64) error {
 			before, c, n = nil, nil, 0
-			is, err := q.LockTask(ctx, id, u)
+			t, err := lockOwnTask(ctx, q, u, id)
 			if err != nil {
 				return err
 			}
-			a = is.Account
+			a = t.account
 			if before, err = openChange(ctx, q, id); err != nil || before != nil {
 				return err
 			}
 			if c, err = begin(q, now); err != nil || c == nil {
 				return err
 			}
-			c.Owner, c.Account = string(u), string(a)
-			switch n, err = c.step(ctx, q, int64(s.atOnce(changedAtOnce)), is.Spread, now); {
+			c.owner, c.account = u, a
+			switch n, err = c.step(ctx, q, int64(s.atOnce(changedAtOnce)), t, now); {
 			case err != nil:
 				return err
 			case !c.ended():
 				return c.keep(ctx, q, now)
 			}
-			return wakeTask(ctx, q, id, is.Account, is.Spread, now)
+			return wakeTask(ctx, q, t, now)
 		})
 		if err == nil && before != nil {
 			if _, err = s.finishChange(ctx, id); err == nil {
@@ -187,29 +258,28 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 // begin begins to pause or to resume the jobs of a task, in a transaction of a visit. What is left after the first range is left to FinishChanges,
 // so that a large task delays no other job of the account. It reports whether something is left.
 func (c *taskChange) begin(ctx context.Context, q tx, now int64) (more bool, err error) {
-	id := dispatch.TaskID(c.Task)
-	is, err := q.LockAnyTask(ctx, id)
+	t, err := lockTask(ctx, q, c.task)
 	if err != nil {
 		return false, err
 	}
-	c.Owner, c.Account = string(is.Owner), string(is.Account)
-	before, err := openChange(ctx, q, id)
+	c.owner, c.account = t.owner, t.account
+	before, err := openChange(ctx, q, c.task)
 	if err != nil {
 		return false, err
 	}
 	if before != nil {
-		if before, err = before.givePlace(ctx, q, c, is, now); err != nil {
+		if before, err = before.givePlace(ctx, q, c, t, now); err != nil {
 			return false, err
 		}
 	}
 	if before != nil { // it pauses the jobs after those that c resumes
 		for err == nil && !c.ended() {
-			_, err = c.step(ctx, q, changedAtOnce, is.Spread, now)
+			_, err = c.step(ctx, q, changedAtOnce, t, now)
 		}
-		before.Done = max(before.Done, c.Last)
+		before.done = max(before.done, c.last)
 		return true, errors.Join(err, before.keep(ctx, q, untouched))
 	}
-	if _, err := c.step(ctx, q, changedAtOnce, is.Spread, now); err != nil || c.ended() {
+	if _, err := c.step(ctx, q, changedAtOnce, t, now); err != nil || c.ended() {
 		return false, err
 	}
 	return true, c.keep(ctx, q, untouched)
@@ -221,19 +291,19 @@ const untouched = 0
 // givePlace ends a change that is under way because another begins that pauses or resumes. A pause or resume is dropped if the other comes to all
 // jobs that it leaves: they are as they were before it. If the other comes only to some, it is returned, because it must go on. Any other change is
 // carried out, which is rare: its caller is in the middle of it.
-func (c *taskChange) givePlace(ctx context.Context, q tx, to *taskChange, is query.LockAnyTaskRow, now int64) (left *taskChange, err error) {
-	if c.Action == changePause || c.Action == changeResume {
-		if to.Last < c.Last {
+func (c *taskChange) givePlace(ctx context.Context, q tx, to *taskChange, t lockedTask, now int64) (left *taskChange, err error) {
+	if c.action == changePause || c.action == changeResume {
+		if to.last < c.last {
 			return c, nil
 		}
-		return nil, endChange(ctx, q, dispatch.TaskID(c.Task), is, now)
+		return nil, endChange(ctx, q, t, now)
 	}
 	for !c.ended() {
-		if _, err := c.step(ctx, q, changedAtOnce, is.Spread, now); err != nil {
+		if _, err := c.step(ctx, q, changedAtOnce, t, now); err != nil {
 			return nil, err
 		}
 	}
-	return nil, endChange(ctx, q, dispatch.TaskID(c.Task), is, now)
+	return nil, endChange(ctx, q, t, now)
 }
 
 // finishAll finishes what changes of tasks have left, as far as the context permits: FinishChanges does the rest.
@@ -278,7 +348,7 @@ func nextLength(length int, took time.Duration) int {
 
 // continueChange changes the next range of at most length jobs, and reports whether it was the last.
 func continueChange(ctx context.Context, q tx, id dispatch.TaskID, length, now int64) (ended bool, n int, err error) {
-	is, err := q.LockAnyTask(ctx, id)
+	t, err := lockTask(ctx, q, id)
 	if errors.Is(err, sql.ErrNoRows) { // purged, with its change
 		return true, 0, nil
 	}
@@ -289,18 +359,19 @@ func continueChange(ctx context.Context, q tx, id dispatch.TaskID, length, now i
 	if err != nil || c == nil {
 		return err == nil, 0, err
 	}
-	if n, err = c.step(ctx, q, length, is.Spread, now); err != nil {
+	if n, err = c.step(ctx, q, length, t, now); err != nil {
 		return false, 0, err
 	}
 	if !c.ended() {
 		return false, n, c.keep(ctx, q, now)
 	}
-	return true, n, endChange(ctx, q, id, is, now)
+	return true, n, endChange(ctx, q, t, now)
 }
 
 // endChange ends the change of a task, and wakes its accounts, which may have passed over its jobs meanwhile.
-func endChange(ctx context.Context, q tx, id dispatch.TaskID, is query.LockAnyTaskRow, now int64) error {
-	return errors.Join(q.EndTaskChange(ctx, int64(id)), wakeTask(ctx, q, id, is.Account, is.Spread, now))
+func endChange(ctx context.Context, q tx, t lockedTask, now int64) error {
+	_, err := q.ExecContext(ctx, "DELETE FROM task_changes WHERE task = CAST($1 AS BIGINT)", t.id)
+	return errors.Join(err, wakeTask(ctx, q, t, now))
 }
 
 // atOnce returns how many jobs a transaction of a change may write at most: n, or what ChangeInRanges has set.
@@ -317,31 +388,28 @@ func (s *Store) ChangeInRanges(jobs int, before func(context.Context)) {
 	s.changeRange, s.beforeRange = jobs, before
 }
 
-// FinishChanges finishes the changes of tasks that nobody has continued for idle.
+// FinishChanges finishes the changes of tasks that nobody has continued for idle. One whose time is in the future was
+// continued before the clock was set back.
 func (s *Store) FinishChanges(ctx context.Context, idle time.Duration) (finished []dispatch.FinishedChange, err error) {
-	var open []query.ListTaskChangesRow
+	var open []dispatch.FinishedChange
 	err = s.readOnly(ctx, s.read, "FinishChanges", func(q tx, now int64) error {
-		open, err = q.ListTaskChanges(ctx, now-idle.Microseconds(), now)
+		open, err = list(ctx, q, func(r row) (c dispatch.FinishedChange, err error) {
+			err = r.Scan(&c.Task, &c.Owner, &c.Account, &c.Action)
+			return c, err
+		}, `SELECT task, owner, account, action FROM task_changes
+			WHERE touched <= CAST($1 AS BIGINT) OR touched > CAST($2 AS BIGINT) ORDER BY task`,
+			now-idle.Microseconds(), now)
 		return err
 	})
 	for _, c := range open {
 		if err != nil {
 			return finished, err
 		}
-		if _, err = s.finishChange(ctx, dispatch.TaskID(c.Task)); err == nil {
-			finished = append(finished, dispatch.FinishedChange{Task: dispatch.TaskID(c.Task), Owner: dispatch.UserID(c.Owner), Account: dispatch.Account(c.Account), Action: c.Action})
+		if _, err = s.finishChange(ctx, c.Task); err == nil {
+			finished = append(finished, c)
 		}
 	}
 	return finished, err
-}
-
-// joinNumbers returns numbers each between bars.
-func joinNumbers(numbers []int64) string {
-	var b strings.Builder
-	for _, n := range numbers {
-		fmt.Fprintf(&b, "|%d|", n)
-	}
-	return b.String()
 }
 
 // numbersText returns ascending numbers as runs, such as 1-3,7.

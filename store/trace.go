@@ -60,6 +60,20 @@ func (s *Store) traced(on querier) querier {
 	return traced{on, s.trace}
 }
 
+// tracedBatch reports statements that are sent together as one.
+func (s *Store) tracedBatch(within context.Context, send func(context.Context, []command) error,
+) func(context.Context, []command) error {
+	if s.trace == nil {
+		return send
+	}
+	return func(ctx context.Context, all []command) error {
+		_, end := s.trace(within, "Batch")
+		err := send(ctx, all)
+		end(err)
+		return err
+	}
+}
+
 func (t traced) ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error) {
 	_, end := t.trace(ctx, nameOf(q))
 	result, err := t.querier.ExecContext(ctx, q, args...)

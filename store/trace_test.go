@@ -19,7 +19,7 @@ type tracedPart struct{}
 
 // TestTrace_NamesTransactionsWithTheirStatements: of a transaction the names of its statements are told as parts of it, and what failed.
 func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
-	for dsn, more := range map[string][]string{"sqlite:" + filepath.Join(t.TempDir(), "d.db"): nil, postgres.Database(t): {"Accept/Now"}} {
+	for dsn, more := range map[string][]string{"sqlite:" + filepath.Join(t.TempDir(), "d.db"): nil, postgres.Database(t): {"Now", "Accept/Batch"}} {
 		s := open(t, dsn, &clock{now: start})
 		var mu sync.Mutex
 		var told, failed []string
@@ -41,7 +41,7 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 		if _, err := s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, nil, drafts(1)); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range append(more, "UPDATE ids", "Accept", "Accept/UseKey", "Accept/INSERT jobs", "Accept/WakeToAccept") {
+		for _, want := range append(more, "UPDATE ids", "Accept", "Accept/INSERT keys", "Accept/INSERT jobs", "Accept/INSERT accounts") {
 			if !slices.Contains(told, want) {
 				t.Errorf("%s is not among %v", want, told)
 			}

@@ -3,19 +3,18 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // Dequeue leases accounts that are due and that no process holds.
 func (s *Store) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
 	err = s.inVisit(ctx, "Dequeue", 1, func(q tx, now int64) error {
 		d := dequeue{q: q, room: room, now: now, until: now + ttl.Microseconds()}
-		lapse, err := q.NextLapse(ctx, now) // read before the new leases exist
+		lapse, err := nextLapse(ctx, q, now) // read before the new leases exist
 		if err != nil {
 			return err
 		}
@@ -26,7 +25,7 @@ func (s *Store) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Durati
 		if err != nil {
 			return err
 		}
-		free, err := q.NextFree(ctx, now)
+		free, err := nextFree(ctx, q, now)
 		if leases, wait = d.leases, min(until(now, lapse), until(now, free)); more {
 			wait = 0
 		}
@@ -45,20 +44,62 @@ type dequeue struct {
 	leases     []dispatch.Lease
 }
 
+// nextLapse returns the earliest end of a lease, in case its holder died; 0 for none.
+func nextLapse(ctx context.Context, q querier, now int64) (int64, error) {
+	return value[int64](ctx, q, `
+		SELECT CAST(COALESCE((
+			SELECT min(lease_until) FROM accounts WHERE lease_until > 0 AND due > 0 AND lease_until > $1), 0) AS BIGINT)`, now)
+}
+
+// nextFree returns the earliest future due time of accounts without a holder; 0 for none. The second condition permits the
+// index accounts_due; SQLite begins at the first one.
+func nextFree(ctx context.Context, q querier, now int64) (int64, error) {
+	return value[int64](ctx, q, `
+		SELECT CAST(COALESCE((
+			SELECT due FROM accounts WHERE due > CAST($1 AS BIGINT) AND due > 0 AND lease_until <= CAST($1 AS BIGINT)
+			ORDER BY due, id LIMIT 1), 0) AS BIGINT)`, now)
+}
+
 // full lists the platforms for which there is no room, so that the accounts that wait for them cost nothing.
-func (d *dequeue) full() string {
-	var full []string
+func (d *dequeue) full() (full []string) {
 	for platform, n := range d.room.Platforms {
 		if n <= 0 {
 			full = append(full, platform)
 		}
 	}
-	return joinList(full)
+	return full
+}
+
+// duePlatforms returns the platforms of due accounts without a holder, beginning with the longest due; without those for
+// which there is no room. It hops from platform to platform in the index accounts_of_platform: the cost depends on the
+// number of platforms, not on that of accounts. Of a platform, only accounts with a holder are passed over.
+func (d *dequeue) duePlatforms(ctx context.Context) ([]string, error) {
+	platforms, err := list(ctx, d.q, single[string], `
+		WITH RECURSIVE hop (platform) AS (
+			SELECT CAST('' AS TEXT)
+			UNION ALL
+			SELECT (SELECT `+platformOf("b")+` FROM accounts b WHERE b.due > 0 AND `+platformOf("b")+` > hop.platform
+				ORDER BY `+platformOf("b")+` LIMIT 1)
+			FROM hop WHERE hop.platform IS NOT NULL
+		)
+		SELECT p.platform FROM (
+			SELECT hop.platform, (SELECT c.due FROM accounts c WHERE c.due > 0 AND `+platformOf("c")+` = hop.platform
+				AND c.due <= $1 AND c.lease_until <= $1 ORDER BY c.due, c.id LIMIT 1) AS due
+			FROM hop WHERE hop.platform <> ''
+		) AS p WHERE p.due IS NOT NULL ORDER BY p.due, p.platform`, d.now)
+	full := d.full()
+	return slices.DeleteFunc(platforms, func(p string) bool { return slices.Contains(full, p) }), err
+}
+
+// platformOf is the platform of an account in SQL: its id before the slash.
+func platformOf(account string) string {
+	return strings.ReplaceAll("substr(a.id, 1, length(a.id) - "+
+		"length(ltrim(a.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-')))", "a.", account+".")
 }
 
 // take leases due accounts, as many of each platform as there is room for.
 func (d *dequeue) take(ctx context.Context) (err error) {
-	if d.due, err = d.q.DuePlatforms(ctx, d.full(), d.now); err != nil {
+	if d.due, err = d.duePlatforms(ctx); err != nil {
 		return err
 	}
 	others := d.room.Others
@@ -83,18 +124,33 @@ func (d *dequeue) take(ctx context.Context) (err error) {
 	return nil
 }
 
+// lease leases n due accounts of a platform. A lease that was not released has expired. The platform is joined with ”
+// because SQLite uses no index on an expression for comparison with a cast.
 func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error) {
-	rows, err := d.q.Dequeue(ctx, query.DequeueParams{Until: d.until, Now: d.now, Platform: platform, N: int64(n), Counts: d.now - dispatch.LapsesCount.Microseconds()})
-	for _, r := range rows {
-		d.leases = append(d.leases, dispatch.Lease{Account: r.ID, Generation: r.Generation, Lapses: int(r.Lapses)})
-	}
-	return len(rows), err
+	leases, err := list(ctx, d.q, func(r row) (l dispatch.Lease, err error) {
+		err = r.Scan(&l.Account, &l.Generation, &l.Lapses)
+		return l, err
+	}, `
+		WITH free AS (
+			SELECT a.id FROM accounts a
+			WHERE a.due > 0 AND a.due <= $1 AND a.lease_until <= $1 AND `+platformOf("a")+` = CAST($2 AS TEXT) || ''
+			ORDER BY a.due, a.id LIMIT CAST($3 AS BIGINT)`+d.q.skipLocked()+`
+		)
+		UPDATE accounts SET generation = generation + 1, lease_until = $4,
+			lapses = CASE WHEN lapsed > CAST($5 AS BIGINT) THEN lapses ELSE 0 END + CASE WHEN lease_until > 0 THEN 1 ELSE 0 END,
+			lapsed = CASE WHEN lease_until > 0 THEN CAST($1 AS BIGINT) ELSE lapsed END
+		WHERE id IN (SELECT free.id FROM free) RETURNING id, generation, lapses`,
+		d.now, platform, int64(n), d.until, d.now-dispatch.LapsesCount.Microseconds())
+	d.leases = append(d.leases, leases...)
+	return len(leases), err
 }
 
 // unserved returns n for a platform that no process serves, and 0 for any other.
 func (d *dequeue) unserved(ctx context.Context, platform string, n int) (int, error) {
 	if d.served == nil {
-		names, err := d.q.ListServed(ctx, d.now-d.room.Unserved.Microseconds())
+		names, err := list(ctx, d.q, single[string],
+			"SELECT platform FROM served WHERE seen > CAST($1 AS BIGINT) ORDER BY platform",
+			d.now-d.room.Unserved.Microseconds())
 		if err != nil {
 			return 0, err
 		}
@@ -114,7 +170,7 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 	if len(d.due) == 0 {
 		return false, nil
 	}
-	left, err := d.q.DuePlatforms(ctx, d.full(), d.now)
+	left, err := d.duePlatforms(ctx)
 	for _, platform := range left {
 		if n, known := d.room.Platforms[platform]; n > 0 || !known && d.room.Others > 0 && !d.served[platform] {
 			return true, err
@@ -126,7 +182,7 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 // LastServed returns when a process last stored that it serves a platform, and how long ago that is. Zero: none ever did.
 func (s *Store) LastServed(ctx context.Context) (last time.Time, ago time.Duration, err error) {
 	err = s.in(ctx, s.visit, "LastServed", func(q tx, now int64) error {
-		seen, err := q.LastServed(ctx)
+		seen, err := value[int64](ctx, q, "SELECT CAST(COALESCE(max(seen), 0) AS BIGINT) FROM served")
 		last, ago = at(seen), time.Duration(now-seen)*time.Microsecond
 		return err
 	})
@@ -140,7 +196,10 @@ func (s *Store) NoteServed(ctx context.Context, platforms []string) error {
 			return err
 		}
 		for _, platform := range slices.Sorted(slices.Values(platforms)) { // in one order, so that two processes do not deadlock
-			if err := q.NoteServed(ctx, platform, now); err != nil {
+			_, err := q.ExecContext(ctx, `
+				INSERT INTO served (platform, seen) VALUES ($1, $2)
+				ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen`, platform, now)
+			if err != nil {
 				return err
 			}
 		}
@@ -164,22 +223,27 @@ func (s *Store) Renew(ctx context.Context, l dispatch.Lease, ttl time.Duration) 
 	return s.inVisit(ctx, "Renew", 1, func(q tx, now int64) error { return renew(ctx, q, l, now, ttl) })
 }
 
-func renew(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration) error {
-	rows, err := q.Renew(ctx, now+ttl.Microseconds(), l.Account, l.Generation)
+// renew also renews an expired lease if no other process took the account: then nothing happened in between.
+func renew(ctx context.Context, q querier, l dispatch.Lease, now int64, ttl time.Duration) error {
+	rows, err := exec(ctx, q, "UPDATE accounts SET lease_until = $1 WHERE id = $2 AND generation = $3",
+		now+ttl.Microseconds(), l.Account, l.Generation)
 	return changed("Renew", rows, err)
 }
 
 // Release ends the lease and plans the next visit.
 func (s *Store) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) error {
 	return s.inVisit(ctx, "Release", 1, func(q tx, now int64) error {
-		rows, err := q.Release(ctx, query.ReleaseParams{Seen: wakes, Now: now, Due: micros(due), ID: l.Account, Generation: l.Generation})
+		rows, err := exec(ctx, q, `
+			UPDATE accounts SET generation = generation + 1, lease_until = 0,
+				due = CASE WHEN wakes <> $1 THEN CAST($2 AS BIGINT) ELSE CAST($3 AS BIGINT) END
+			WHERE id = $4 AND generation = $5`, wakes, now, micros(due), l.Account, l.Generation)
 		return changed("Release", rows, err)
 	})
 }
 
 // Wake stores that there is something new for an account's visit.
 func (s *Store) Wake(ctx context.Context, a dispatch.Account) error {
-	return s.inVisit(ctx, "Wake", 1, func(q tx, now int64) error { return q.Wake(ctx, a, now) })
+	return s.inVisit(ctx, "Wake", 1, func(q tx, now int64) error { return wake(ctx, q, a, now) })
 }
 
 // Load returns a job to a visit, regardless of its owner.
@@ -193,28 +257,44 @@ func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, erro
 }
 
 // RefHolder returns the job of an account that has an identifier at its platform.
-func (s *Store) RefHolder(ctx context.Context, a dispatch.Account, r dispatch.Ref) (dispatch.JobID, error) {
-	id, err := s.queries(s.look).RefHolder(ctx, a, storableText(r.ID), storableText(r.Base))
-	return dispatch.JobID(id), fail("RefHolder", err)
+func (s *Store) RefHolder(ctx context.Context, a dispatch.Account, r dispatch.Ref) (id dispatch.JobID, err error) {
+	err = s.on(s.look).QueryRowContext(ctx, `
+		SELECT CAST(COALESCE((
+			SELECT max(id) FROM jobs WHERE account = $1 AND ref_id = CAST($2 AS TEXT) AND ref_id <> '' AND ref_base = $3), 0) AS BIGINT)`,
+		a, storableText(r.ID), storableText(r.Base)).Scan(&id)
+	return id, fail("RefHolder", err)
 }
 
 // Request returns a job's request to a visit.
-func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
-	row, err := s.queries(s.look).GetRequest(ctx, id)
+func (s *Store) Request(ctx context.Context, id dispatch.JobID) (r dispatch.Request, err error) {
+	j := dispatch.Job{}
+	var names, body, shared, dimension string
+	q := s.on(s.look)
+	err = q.QueryRowContext(ctx, `
+		SELECT jobs.task, jobs.number, jobs.account, jobs.names, requests.body, COALESCE(tasks.request, ''),
+			COALESCE(tasks.dimension, '')
+		FROM jobs JOIN requests ON requests.job = jobs.id LEFT JOIN tasks ON tasks.id = jobs.task
+		WHERE jobs.id = $1`, id).Scan(&j.Task, &j.Number, &j.Account, &names, &body, &shared, &dimension)
+	if err == nil {
+		j.Names, err = decoded[[]string](names)
+	}
+	if err == nil {
+		r, err = requestOf(j, body, shared, dimension)
+	}
+	if err == nil && r.Service.Inline() {
+		var process string
+		err = q.QueryRowContext(ctx, `
+			SELECT documents.body FROM jobs
+				JOIN definitions ON definitions.task = jobs.task
+					AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
+				JOIN documents ON documents.hash = definitions.document
+			WHERE jobs.id = $1`, id).Scan(&process)
+		r.Process = json.RawMessage(process)
+	}
 	if err != nil {
 		return dispatch.Request{}, fail("Request", err)
 	}
-	j := dispatch.Job{Task: row.Task, Number: row.Number, Account: row.Account}
-	if j.Names, err = decoded[[]string](row.Names); err != nil {
-		return dispatch.Request{}, fail("Request", err)
-	}
-	r, err := requestOf(j, row.Body, row.Shared, row.Dimension)
-	if err == nil && r.Service.Inline() {
-		var process string
-		process, err = s.queries(s.look).GetSentProcess(ctx, id)
-		r.Process = json.RawMessage(process)
-	}
-	return r, fail("Request", err)
+	return r, nil
 }
 
 // Intend commits the next request of each job and renews the lease. The account's row is written last, as in Wake, so that the
@@ -266,7 +346,7 @@ func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 }
 
 // Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
-func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
+func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wakes ...dispatch.Account) (saved []dispatch.Job, err error) {
 	err = s.inVisit(ctx, "Save", len(jobs), func(q tx, now int64) error {
 		within, err := lockBudgets(ctx, q, jobs, now, runsNoMore)
 		if err != nil {
@@ -279,8 +359,8 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.
 		if err != nil {
 			return err
 		}
-		for _, a := range append(resumed, wake...) {
-			if err := q.Wake(ctx, a, now); err != nil {
+		for _, a := range append(resumed, wakes...) {
+			if err := wake(ctx, q, a, now); err != nil {
 				return err
 			}
 		}
@@ -296,48 +376,82 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.
 func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
 	return s.inVisit(ctx, "Hold", 1, func(q tx, now int64) error {
 		if d <= 0 {
-			return errors.Join(q.Hold(ctx, query.HoldParams{ID: a, Now: now}), q.Wake(ctx, a, now))
+			return endHold(ctx, q, a, now)
 		}
-		return q.Hold(ctx, query.HoldParams{ID: a, Now: now, Hold: now + d.Microseconds(), HoldAttention: why, HoldNotice: storableText(notice)})
+		return beginHold(ctx, q, a, hold{now + d.Microseconds(), why, storableText(notice)}, now)
 	})
 }
 
+// givenUpAtOnce is how many jobs one transaction fails because their user does not sign in.
+const givenUpAtOnce = 500
+
 // FailWithoutSignIn fails the jobs that have needed their user for longer than patience.
-func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patience time.Duration, failure string) (jobs []dispatch.Job, err error) {
-	err = s.in(ctx, s.visit, "FailWithoutSignIn", func(q tx, now int64) error {
-		jobs, err = jobsOf(q.FailWithoutSignIn(ctx, query.FailWithoutSignInParams{Account: a, Before: now - patience.Microseconds(), Now: now, Failure: failure}))
-		return err
-	})
-	return jobs, err
+func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patience time.Duration, failure string,
+) (jobs []dispatch.Job, err error) {
+	for {
+		var some []dispatch.Job
+		err := s.in(ctx, s.visit, "FailWithoutSignIn", func(q tx, now int64) (err error) {
+			var w where
+			w.and("jobs.account = " + w.arg(string(a)))
+			w.and("(jobs.phase = 'waiting' AND NOT jobs.paused OR jobs.phase = 'created' AND jobs.desired = 'run')")
+			w.and(`EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account
+				AND a.sign_in_since BETWEEN 1 AND CAST(` + w.arg(now-patience.Microseconds()) + ` AS BIGINT))`)
+			w.most = givenUpAtOnce
+			some, err = changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
+				return j.FailWithoutSignIn(failure, at(now))
+			})
+			return err
+		})
+		if err != nil {
+			return jobs, err
+		}
+		if jobs = append(jobs, some...); len(some) < givenUpAtOnce {
+			return jobs, nil
+		}
+	}
 }
 
 // ReserveSendTime books the next send time of a platform. It locks the schedule first and the account's row last.
 func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest) (served dispatch.SendTime, err error) {
 	platform := a.Account.Platform()
 	err = s.inVisit(ctx, "ReserveSendTime", 1, func(q tx, now int64) error {
-		row, err := q.LockTimetable(ctx, platform)
+		t, err := lockTimetable(ctx, q, platform)
 		if err != nil {
 			return err
 		}
-		bookings, err := q.GetBookings(ctx, a.Account)
+		booked := map[dispatch.Purpose]time.Time{}
+		var reading, acting time.Time
+		err = q.QueryRowContext(ctx, "SELECT reading_slot, acting_slot FROM accounts WHERE id = $1", a.Account).
+			Scan(instant(&reading), instant(&acting))
 		if err = missing(err); err != nil {
 			return err
 		}
-		t := dispatch.Schedule{Next: at(row.Free), Kept: at(row.Kept), Seen: at(row.Seen)}
-		booked := map[dispatch.Purpose]time.Time{dispatch.Reading: at(bookings.ReadingSlot), dispatch.Acting: at(bookings.ActingSlot)}
+		booked[dispatch.Reading], booked[dispatch.Acting] = reading, acting
 		sendAt, anew := booked[a.Purpose], false
-		was, had := t, sendAt
+		before, had := t, sendAt
 		if served, anew = t.Reserve(a, &sendAt, at(now)); anew {
 			booked = map[dispatch.Purpose]time.Time{}
-			err = q.VoidBookings(ctx, platform+"/")
+			_, err = q.ExecContext(ctx, `
+				UPDATE accounts SET reading_slot = 0, acting_slot = 0
+				WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT)`, platform+"/")
 		}
-		if err == nil && t != was {
-			err = q.WriteTimetable(ctx, query.WriteTimetableParams{Free: micros(t.Next), Kept: micros(t.Kept), Seen: micros(t.Seen), Platform: platform})
+		if err == nil && t != before {
+			_, err = q.ExecContext(ctx, "UPDATE timetables SET free = $1, kept = $2, seen = $3 WHERE platform = $4",
+				micros(t.Next), micros(t.Kept), micros(t.Seen), platform)
 		}
 		if booked[a.Purpose] = sendAt; err == nil && !sendAt.Equal(had) {
-			err = q.WriteBookings(ctx, micros(booked[dispatch.Reading]), micros(booked[dispatch.Acting]), a.Account)
+			_, err = q.ExecContext(ctx, "UPDATE accounts SET reading_slot = $1, acting_slot = $2 WHERE id = $3",
+				micros(booked[dispatch.Reading]), micros(booked[dispatch.Acting]), a.Account)
 		}
 		return err
 	})
 	return served, err
+}
+
+// lockTimetable locks the schedule of a platform: other requests for a send time come before or after.
+func lockTimetable(ctx context.Context, q querier, platform string) (t dispatch.Schedule, err error) {
+	err = q.QueryRowContext(ctx, `
+		INSERT INTO timetables (platform) VALUES ($1) ON CONFLICT (platform) DO UPDATE SET platform = excluded.platform
+		RETURNING free, kept, seen`, platform).Scan(instant(&t.Next), instant(&t.Kept), instant(&t.Seen))
+	return t, err
 }

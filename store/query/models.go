@@ -82,7 +82,6 @@ type Job struct {
 	Hidden      bool
 	Paused      bool
 	Budgeted    bool
-	Counted     bool
 	Pruned      bool
 	Awaited     bool
 	Due         int64

@@ -313,7 +313,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || status || '|', '') <> CAST($5 AS TEXT))
-RETURNING id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step
+RETURNING id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step
 `
 
 type CancelJobParams struct {
@@ -349,7 +349,6 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.Hidden,
 		&i.Paused,
 		&i.Budgeted,
-		&i.Counted,
 		&i.Pruned,
 		&i.Awaited,
 		&i.Due,
@@ -908,7 +907,7 @@ SELECT d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), C
 	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account
 	UNION ALL SELECT c.account, -c.waiting AS waiting, -c.held AS held, -c.started AS started FROM account_counts c
 ) AS d GROUP BY d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.started) <> 0
-ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting, held = account_counts.held + excluded.held,
+ON CONFLICT (account) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting, held = account_counts.held + excluded.held,
 	started = account_counts.started + excluded.started
 `
 
@@ -929,7 +928,7 @@ SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.he
 	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account, j.owner, j.task
 	UNION ALL SELECT c.account, c.owner, c.task, -c.waiting AS waiting, -c.held AS held FROM line_counts c
 ) AS d GROUP BY d.account, d.owner, d.task HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0
-ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting, held = line_counts.held + excluded.held
+ON CONFLICT (account, owner, task) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting, held = line_counts.held + excluded.held
 `
 
 // Adds to the counts what they lack. One statement sees jobs and counts at one moment, so jobs may change meanwhile; only another correction may not.
@@ -954,7 +953,7 @@ SELECT d.owner, d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS B
 	FROM owner_counts c
 ) AS d GROUP BY d.owner, d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.bytes) <> 0 OR SUM(d.jobs) <> 0 OR SUM(d.priced) <> 0
 	OR abs(SUM(d.costs)) > 0.001
-ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, held = owner_counts.held + excluded.held,
+ON CONFLICT (owner, account) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, held = owner_counts.held + excluded.held,
 	bytes = owner_counts.bytes + excluded.bytes, jobs = owner_counts.jobs + excluded.jobs, costs = owner_counts.costs + excluded.costs,
 	priced = owner_counts.priced + excluded.priced
 `
@@ -975,7 +974,7 @@ SELECT d.owner, d.account, d.period, CAST(SUM(d.jobs) AS BIGINT) FROM (
 	WHERE j.created >= CAST($1 AS BIGINT) * 300000000 GROUP BY j.owner, j.account, j.created / 300000000
 	UNION ALL SELECT c.owner, c.account, c.period, -c.jobs AS jobs FROM period_counts c WHERE c.period >= CAST($1 AS BIGINT)
 ) AS d GROUP BY d.owner, d.account, d.period HAVING SUM(d.jobs) <> 0
-ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs
+ON CONFLICT (owner, account, period) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs
 `
 
 // Like CorrectLineCounts, from a period on.
@@ -998,7 +997,7 @@ SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BI
 	UNION ALL SELECT c.task, c.status, -c.jobs AS jobs, -c.progress AS progress, -c.first AS first, -c.second AS second, -c.epochs AS epochs FROM task_counts c
 ) AS d GROUP BY d.task, d.status
 HAVING SUM(d.jobs) <> 0 OR SUM(d.progress) <> 0 OR SUM(d.first) <> 0 OR SUM(d.second) <> 0 OR SUM(d.epochs) <> 0
-ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, progress = task_counts.progress + excluded.progress,
+ON CONFLICT (task, status) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, progress = task_counts.progress + excluded.progress,
 	first = task_counts.first + excluded.first, second = task_counts.second + excluded.second, epochs = task_counts.epochs + excluded.epochs
 `
 
@@ -1013,7 +1012,7 @@ func (q *Queries) CorrectTaskCounts(ctx context.Context) (int64, error) {
 
 const countAccountAccepted = `-- name: CountAccountAccepted :exec
 INSERT INTO account_counts (account, waiting, held, started) VALUES ($1, CAST($2 AS BIGINT), 0, 0)
-ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting
+ON CONFLICT (account) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting
 `
 
 func (q *Queries) CountAccountAccepted(ctx context.Context, account dispatch.Account, n int64) error {
@@ -1161,7 +1160,7 @@ func (q *Queries) CountHeld(ctx context.Context, account dispatch.Account) (int6
 const countLineAccepted = `-- name: CountLineAccepted :exec
 INSERT INTO line_counts (account, owner, task, waiting, held)
 VALUES ($1, $2, $3, CAST($4 AS BIGINT), 0)
-ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting
+ON CONFLICT (account, owner, task) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting
 `
 
 type CountLineAcceptedParams struct {
@@ -1267,7 +1266,7 @@ func (q *Queries) CountOwner(ctx context.Context, account dispatch.Account, owne
 const countOwnerAccepted = `-- name: CountOwnerAccepted :exec
 INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
 VALUES ($1, $2, CAST($3 AS BIGINT), 0, $4, CAST($3 AS BIGINT), 0, 0)
-ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, bytes = owner_counts.bytes + excluded.bytes,
+ON CONFLICT (owner, account) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, bytes = owner_counts.bytes + excluded.bytes,
 	jobs = owner_counts.jobs + excluded.jobs
 `
 
@@ -1302,7 +1301,7 @@ func (q *Queries) CountPausedHooks(ctx context.Context, now int64) (int64, error
 
 const countPeriodAccepted = `-- name: CountPeriodAccepted :exec
 INSERT INTO period_counts (owner, account, period, jobs) VALUES ($1, $2, $3, CAST($4 AS BIGINT))
-ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs
+ON CONFLICT (owner, account, period) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs
 `
 
 type CountPeriodAcceptedParams struct {
@@ -1447,7 +1446,7 @@ func (q *Queries) CountTask(ctx context.Context, task int64) ([]CountTaskRow, er
 const countTaskAccepted = `-- name: CountTaskAccepted :exec
 INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
 VALUES ($1, $2, CAST($3 AS BIGINT), 0, $4, $5, 0)
-ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, first = task_counts.first + excluded.first,
+ON CONFLICT (task, status) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, first = task_counts.first + excluded.first,
 	second = task_counts.second + excluded.second
 `
 
@@ -2109,7 +2108,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' AND NOT paused OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step
+RETURNING id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step
 `
 
 type FailWithoutSignInParams struct {
@@ -2147,7 +2146,6 @@ func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInPa
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -2442,7 +2440,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -2462,7 +2460,6 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Hidden,
 		&i.Paused,
 		&i.Budgeted,
-		&i.Counted,
 		&i.Pruned,
 		&i.Awaited,
 		&i.Due,
@@ -2543,7 +2540,7 @@ func (q *Queries) GetOperatorNotice(ctx context.Context, account string, platfor
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -2563,7 +2560,6 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Hidden,
 		&i.Paused,
 		&i.Budgeted,
-		&i.Counted,
 		&i.Pruned,
 		&i.Awaited,
 		&i.Due,
@@ -2633,7 +2629,7 @@ func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD stri
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(CASE WHEN tasks.spread > 0 AND jobs.account <> tasks.account
 		THEN EXISTS (SELECT 1 FROM task_homes h WHERE h.task = jobs.task AND h.account = jobs.account AND h.told <> '')
@@ -2672,7 +2668,6 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Hidden,
 		&i.Job.Paused,
 		&i.Job.Budgeted,
-		&i.Job.Counted,
 		&i.Job.Pruned,
 		&i.Job.Awaited,
 		&i.Job.Due,
@@ -3093,7 +3088,7 @@ func (q *Queries) HasYoungJob(ctx context.Context, task int64, before int64) (bo
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -3113,7 +3108,6 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Hidden,
 		&i.Paused,
 		&i.Budgeted,
-		&i.Counted,
 		&i.Pruned,
 		&i.Awaited,
 		&i.Due,
@@ -3818,7 +3812,7 @@ WITH changed AS (
 		AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || j.account || '|', '') <> CAST($6 AS TEXT))
 	ORDER BY +j.number LIMIT CAST($7 AS BIGINT)
 )
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size
 FROM changed JOIN jobs ON jobs.id = changed.id JOIN requests ON requests.job = jobs.id
 ORDER BY jobs.number
@@ -3873,7 +3867,6 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Hidden,
 			&i.Job.Paused,
 			&i.Job.Budgeted,
-			&i.Job.Counted,
 			&i.Job.Pruned,
 			&i.Job.Awaited,
 			&i.Job.Due,
@@ -3946,7 +3939,7 @@ WITH changed AS (
 		AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || j.account || '|', '') <> CAST($7 AS TEXT))
 	ORDER BY +j.created DESC, j.id DESC LIMIT CAST($8 AS BIGINT)
 )
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -4009,7 +4002,6 @@ func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecords
 			&i.Job.Hidden,
 			&i.Job.Paused,
 			&i.Job.Budgeted,
-			&i.Job.Counted,
 			&i.Job.Pruned,
 			&i.Job.Awaited,
 			&i.Job.Due,
@@ -4120,7 +4112,7 @@ func (q *Queries) ListDeliveries(ctx context.Context, hook string, n int64) ([]D
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -4160,7 +4152,6 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -4277,8 +4268,7 @@ func (q *Queries) ListDueHooks(ctx context.Context, now int64, each int64, n int
 
 const listEmptyLines = `-- name: ListEmptyLines :many
 SELECT account, owner, task FROM line_counts
-WHERE (account, owner, task) > (CAST($1 AS TEXT) || '', CAST($2 AS TEXT) || '', CAST($3 AS BIGINT) + 0)
-	AND shard = 0 AND waiting = 0 AND held = 0
+WHERE (account, owner, task) > (CAST($1 AS TEXT) || '', CAST($2 AS TEXT) || '', CAST($3 AS BIGINT) + 0) AND waiting = 0 AND held = 0
 ORDER BY account, owner, task LIMIT CAST($4 AS BIGINT)
 `
 
@@ -4325,8 +4315,7 @@ func (q *Queries) ListEmptyLines(ctx context.Context, arg ListEmptyLinesParams) 
 }
 
 const listEmptyStatuses = `-- name: ListEmptyStatuses :many
-SELECT task, status FROM task_counts WHERE (task, status) > (CAST($1 AS BIGINT) + 0, CAST($2 AS TEXT) || '')
-	AND shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+SELECT task, status FROM task_counts WHERE (task, status) > (CAST($1 AS BIGINT) + 0, CAST($2 AS TEXT) || '') AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
 ORDER BY task, status LIMIT CAST($3 AS BIGINT)
 `
 
@@ -4453,7 +4442,7 @@ func (q *Queries) ListEvents(ctx context.Context, job int64, n int64) ([]Event, 
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND number > CAST($2 AS BIGINT) AND number <= CAST($3 AS BIGINT)
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND number > CAST($2 AS BIGINT) AND number <= CAST($3 AS BIGINT)
 	AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run' AND NOT pruned
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
@@ -4482,7 +4471,6 @@ func (q *Queries) ListFailed(ctx context.Context, task int64, first int64, last 
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -4580,7 +4568,7 @@ func (q *Queries) ListFailedNumbers(ctx context.Context, task int64) ([]ListFail
 }
 
 const listFinished = `-- name: ListFinished :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
 	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
@@ -4626,7 +4614,6 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 			&i.Job.Hidden,
 			&i.Job.Paused,
 			&i.Job.Budgeted,
-			&i.Job.Counted,
 			&i.Job.Pruned,
 			&i.Job.Awaited,
 			&i.Job.Due,
@@ -5018,7 +5005,7 @@ func (q *Queries) ListLabelCosts(ctx context.Context, owner dispatch.UserID, nam
 }
 
 const listLabeledRecords = `-- name: ListLabeledRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -5089,7 +5076,6 @@ func (q *Queries) ListLabeledRecords(ctx context.Context, arg ListLabeledRecords
 			&i.Job.Hidden,
 			&i.Job.Paused,
 			&i.Job.Budgeted,
-			&i.Job.Counted,
 			&i.Job.Pruned,
 			&i.Job.Awaited,
 			&i.Job.Due,
@@ -5844,7 +5830,7 @@ func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, afte
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -5883,7 +5869,6 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -5946,7 +5931,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -6005,7 +5990,6 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Hidden,
 			&i.Job.Paused,
 			&i.Job.Budgeted,
-			&i.Job.Counted,
 			&i.Job.Pruned,
 			&i.Job.Awaited,
 			&i.Job.Due,
@@ -6074,7 +6058,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 }
 
 const listRecordsOf = `-- name: ListRecordsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
@@ -6137,7 +6121,6 @@ func (q *Queries) ListRecordsOf(ctx context.Context, arg ListRecordsOfParams) ([
 			&i.Job.Hidden,
 			&i.Job.Paused,
 			&i.Job.Budgeted,
-			&i.Job.Counted,
 			&i.Job.Pruned,
 			&i.Job.Awaited,
 			&i.Job.Due,
@@ -6283,7 +6266,7 @@ func (q *Queries) ListRevocations(ctx context.Context, issuer string, before int
 }
 
 const listRunning = `-- name: ListRunning :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND step = 'learn' ORDER BY due, id LIMIT CAST($2 AS BIGINT)
 `
 
 func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n int64) ([]Job, error) {
@@ -6309,7 +6292,6 @@ func (q *Queries) ListRunning(ctx context.Context, account dispatch.Account, n i
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -6444,7 +6426,7 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 }
 
 const listSetAside = `-- name: ListSetAside :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE attention = 'set_aside' AND NOT hidden ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs that were set aside and not retried since.
@@ -6471,7 +6453,6 @@ func (q *Queries) ListSetAside(ctx context.Context, n int64) ([]Job, error) {
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -6904,7 +6885,7 @@ func (q *Queries) ListTaskHooks(ctx context.Context, task int64) ([]Hook, error)
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -6953,7 +6934,6 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Hidden,
 			&i.Job.Paused,
 			&i.Job.Budgeted,
-			&i.Job.Counted,
 			&i.Job.Pruned,
 			&i.Job.Awaited,
 			&i.Job.Due,
@@ -7018,7 +6998,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 }
 
 const listTaskJobsOf = `-- name: ListTaskJobsOf :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.counted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.version, jobs.desired, jobs.phase, jobs.status, jobs.attention, jobs.hidden, jobs.paused, jobs.budgeted, jobs.pruned, jobs.awaited, jobs.due, jobs.created, jobs.updated, jobs.moved, jobs.checked, jobs.refused, jobs.deadline, jobs.max_duration, jobs.duration, jobs.unmoved, jobs.looks, jobs.tries, jobs.turn, jobs.attempt, jobs.begun, jobs.retries, jobs.retried, jobs.send_by, jobs.intent_lease, jobs.service_hash, jobs.base, jobs.ref_base, jobs.ref_id, jobs.seen, jobs.nonces, jobs.strays, jobs.past, jobs.versions, jobs.progress, jobs.costs, jobs.spent, jobs.unit, jobs.meter_due, jobs.metered, jobs.unmetered, jobs.removal_due, jobs.removal, jobs.bytes, jobs.notice, jobs.failure, jobs.annotations, jobs.names, jobs.traceparent, jobs.line, jobs.step, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size
 FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = CAST($3 AS TEXT) AND jobs.task <> 0 AND NOT jobs.hidden
@@ -7070,7 +7050,6 @@ func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) 
 			&i.Job.Hidden,
 			&i.Job.Paused,
 			&i.Job.Budgeted,
-			&i.Job.Counted,
 			&i.Job.Pruned,
 			&i.Job.Awaited,
 			&i.Job.Due,
@@ -7246,7 +7225,7 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 }
 
 const listToRemove = `-- name: ListToRemove :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0 AND removal_due <= $2
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0 AND removal_due <= $2
 ORDER BY removal_due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -7273,7 +7252,6 @@ func (q *Queries) ListToRemove(ctx context.Context, account dispatch.Account, no
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -7336,7 +7314,7 @@ func (q *Queries) ListToRemove(ctx context.Context, account dispatch.Account, no
 }
 
 const listTroubled = `-- name: ListTroubled :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE phase NOT IN ('waiting', 'ended') AND attention <> '' ORDER BY moved, id LIMIT CAST($1 AS BIGINT)
 `
 
 // Jobs at platforms that need attention, those first whose state is oldest.
@@ -7363,7 +7341,6 @@ func (q *Queries) ListTroubled(ctx context.Context, n int64) ([]Job, error) {
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -7507,7 +7484,7 @@ func (q *Queries) ListUnendedJobs(ctx context.Context, owner dispatch.UserID) ([
 }
 
 const listUnmetered = `-- name: ListUnmetered :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
 ORDER BY meter_due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -7534,7 +7511,6 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -7597,7 +7573,7 @@ func (q *Queries) ListUnmetered(ctx context.Context, account dispatch.Account, n
 }
 
 const listUnprepared = `-- name: ListUnprepared :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 ORDER BY due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -7624,7 +7600,6 @@ func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, 
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -7938,7 +7913,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, counted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, version, desired, phase, status, attention, hidden, paused, budgeted, pruned, awaited, due, created, updated, moved, checked, refused, deadline, max_duration, duration, unmoved, looks, tries, turn, attempt, begun, retries, retried, send_by, intent_lease, service_hash, base, ref_base, ref_id, seen, nonces, strays, past, versions, progress, costs, spent, unit, meter_due, metered, unmetered, removal_due, removal, bytes, notice, failure, annotations, names, traceparent, line, step FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -7965,7 +7940,6 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Hidden,
 			&i.Paused,
 			&i.Budgeted,
-			&i.Counted,
 			&i.Pruned,
 			&i.Awaited,
 			&i.Due,
@@ -8624,8 +8598,8 @@ func (q *Queries) PurgeKeys(ctx context.Context, before int64, n int64) (int64, 
 }
 
 const purgeLabelCosts = `-- name: PurgeLabelCosts :execrows
-DELETE FROM label_costs WHERE (label_costs.owner, label_costs.name, label_costs.month, label_costs.account, label_costs.unit, label_costs.value, label_costs.shard) IN
-	(SELECT c.owner, c.name, c.month, c.account, c.unit, c.value, c.shard FROM label_costs c
+DELETE FROM label_costs WHERE (label_costs.owner, label_costs.name, label_costs.month, label_costs.account, label_costs.unit, label_costs.value) IN
+	(SELECT c.owner, c.name, c.month, c.account, c.unit, c.value FROM label_costs c
 	WHERE c.month < CAST($1 AS TEXT) ORDER BY c.month LIMIT CAST($2 AS BIGINT))
 `
 
@@ -8638,7 +8612,7 @@ func (q *Queries) PurgeLabelCosts(ctx context.Context, month string, n int64) (i
 }
 
 const purgeLine = `-- name: PurgeLine :exec
-DELETE FROM line_counts WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND shard = 0
+DELETE FROM line_counts WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT)
 	AND waiting = 0 AND held = 0
 `
 
@@ -8648,7 +8622,7 @@ func (q *Queries) PurgeLine(ctx context.Context, account dispatch.Account, owner
 }
 
 const purgePeriodCounts = `-- name: PurgePeriodCounts :execrows
-DELETE FROM period_counts WHERE (period_counts.owner, period_counts.account, period_counts.period, period_counts.shard) IN (SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
+DELETE FROM period_counts WHERE (period_counts.owner, period_counts.account, period_counts.period) IN (SELECT c.owner, c.account, c.period FROM period_counts c
 	WHERE c.period < CAST($1 AS BIGINT) ORDER BY c.period LIMIT CAST($2 AS BIGINT))
 `
 
@@ -8692,7 +8666,7 @@ func (q *Queries) PurgeSources(ctx context.Context, before int64) error {
 }
 
 const purgeStatus = `-- name: PurgeStatus :exec
-DELETE FROM task_counts WHERE task = CAST($1 AS BIGINT) AND status = $2 AND shard = 0
+DELETE FROM task_counts WHERE task = CAST($1 AS BIGINT) AND status = $2
 	AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
 `
 

@@ -194,7 +194,6 @@ CREATE TABLE jobs (
 	hidden       BOOLEAN NOT NULL DEFAULT FALSE, -- its owner deleted it, or it was refused
 	paused       BOOLEAN NOT NULL DEFAULT FALSE, -- by its task
 	budgeted     BOOLEAN NOT NULL DEFAULT FALSE, -- its task had a budget when it was accepted
-	counted      BOOLEAN NOT NULL DEFAULT FALSE, -- the statement that inserted it counted it, in place of the trigger
 	pruned       BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
 	awaited      BOOLEAN NOT NULL, -- a client waits for its next status
 
@@ -475,56 +474,46 @@ CREATE TABLE processes (
 
 -- Counts and costs ---------------------------------------------------------------------------------------------------
 
--- Triggers on jobs keep these tables, see below. A count is the sum of its shards. Each connection writes a shard
--- of its own, named by its process, so that no transaction waits for the counts of another one. Purge merges them
--- into shard 0, and finds them by the indexes of shards that are not 0.
+-- Who changes jobs writes these tables in the same transaction, see store/effects.go.
 
 -- Unfinished jobs of each line, see dispatch.Line.
 CREATE TABLE line_counts (
 	account TEXT NOT NULL,
 	owner   TEXT NOT NULL,
 	task    BIGINT NOT NULL,
-	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
 	waiting BIGINT NOT NULL, -- and not paused
 	held    BIGINT NOT NULL, -- that hold a slot
-	PRIMARY KEY (account, owner, task, shard)
+	PRIMARY KEY (account, owner, task)
 );
-CREATE INDEX line_counts_unmerged ON line_counts (account, owner, task, shard) WHERE shard <> 0;
 
 CREATE TABLE account_counts (
 	account TEXT NOT NULL,
-	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
 	waiting BIGINT NOT NULL, -- and not paused
 	held    BIGINT NOT NULL,
 	started BIGINT NOT NULL, -- of those held
-	PRIMARY KEY (account, shard)
+	PRIMARY KEY (account)
 );
-CREATE INDEX account_counts_unmerged ON account_counts (account, shard) WHERE shard <> 0;
 
 CREATE TABLE owner_counts (
 	owner   TEXT NOT NULL,
 	account TEXT NOT NULL,
-	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
 	waiting BIGINT NOT NULL, -- paused ones, too
 	held    BIGINT NOT NULL,
 	bytes   BIGINT NOT NULL, -- of the requests of unfinished jobs
 	jobs    BIGINT NOT NULL, -- all that are stored
 	costs   DOUBLE PRECISION NOT NULL,
 	priced  BIGINT NOT NULL, -- jobs with costs
-	PRIMARY KEY (owner, account, shard)
+	PRIMARY KEY (owner, account)
 );
-CREATE INDEX owner_counts_unmerged ON owner_counts (owner, account, shard) WHERE shard <> 0;
 
 -- How many jobs were created in a period of five minutes, for quotas of a day.
 CREATE TABLE period_counts (
 	owner   TEXT NOT NULL,
 	account TEXT NOT NULL,
 	period  BIGINT NOT NULL, -- jobs.created divided by five minutes
-	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
 	jobs    BIGINT NOT NULL,
-	PRIMARY KEY (owner, account, period, shard)
+	PRIMARY KEY (owner, account, period)
 );
-CREATE INDEX period_counts_unmerged ON period_counts (owner, account, period, shard) WHERE shard <> 0;
 -- PurgePeriodCounts, CorrectPeriodCounts
 CREATE INDEX period_counts_by_period ON period_counts (period);
 
@@ -532,15 +521,13 @@ CREATE INDEX period_counts_by_period ON period_counts (period);
 CREATE TABLE task_counts (
 	task     BIGINT NOT NULL,
 	status   TEXT NOT NULL,
-	shard    BIGINT NOT NULL DEFAULT pg_backend_pid(),
 	jobs     BIGINT NOT NULL,
 	progress BIGINT NOT NULL, -- sum, in millionths of a percent, which have no rounding errors
 	first    BIGINT NOT NULL, -- sums over jobs.updated, see dispatch.SumUpdated
 	second   BIGINT NOT NULL,
 	epochs   BIGINT NOT NULL, -- sum of jobs.turn
-	PRIMARY KEY (task, status, shard)
+	PRIMARY KEY (task, status)
 );
-CREATE INDEX task_counts_unmerged ON task_counts (task, status, shard) WHERE shard <> 0;
 
 -- What users' runs cost, by the month (UTC) in which the platform reported it. Nothing is subtracted when a job is
 -- retried or deleted.
@@ -549,20 +536,18 @@ CREATE TABLE ledger (
 	account TEXT NOT NULL,
 	month   TEXT NOT NULL, -- 2026-11
 	unit    TEXT NOT NULL, -- of the platform; '': it names none
-	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
 	costs   DOUBLE PRECISION NOT NULL,
 	runs    BIGINT NOT NULL, -- with costs
-	PRIMARY KEY (owner, account, month, unit, shard)
+	PRIMARY KEY (owner, account, month, unit)
 );
 
 -- What the runs of a task cost.
 CREATE TABLE task_costs (
 	task  BIGINT NOT NULL,
 	unit  TEXT NOT NULL,
-	shard BIGINT NOT NULL DEFAULT pg_backend_pid(),
 	costs DOUBLE PRECISION NOT NULL,
 	runs  BIGINT NOT NULL,
-	PRIMARY KEY (task, unit, shard)
+	PRIMARY KEY (task, unit)
 );
 
 -- What users' runs cost by the labels that a job, or its task, had when the platform reported it, like ledger.
@@ -573,10 +558,9 @@ CREATE TABLE label_costs (
 	account TEXT NOT NULL,
 	unit    TEXT NOT NULL,
 	value   TEXT NOT NULL, -- of the label
-	shard   BIGINT NOT NULL DEFAULT pg_backend_pid(),
 	costs   DOUBLE PRECISION NOT NULL,
 	runs    BIGINT NOT NULL,
-	PRIMARY KEY (owner, name, month, account, unit, value, shard)
+	PRIMARY KEY (owner, name, month, account, unit, value)
 );
 -- PurgeLabelCosts
 CREATE INDEX label_costs_month ON label_costs (month);
@@ -743,515 +727,3 @@ CREATE TABLE census (
 	ends   BIGINT NOT NULL -- of its lease
 );
 INSERT INTO census (one, holder, ends) VALUES (1, '', 0);
-
--- Triggers -----------------------------------------------------------------------------------------------------------
-
--- The functions find the tables whatever search path a statement was sent with, as that of a restore from a dump.
-
--- The counts are kept once for each statement, however many jobs it changes. Paused jobs wait in the counts of
--- their owner, which limit how many an owner may have, and not in those of their line and account. Owner and task
--- of a job never change. Costs are summed as decimals, so that equal ones cancel out.
-
--- Counts the change of one job from o to n; appeared is 1 if it did not exist. It writes no count that does not
--- change. Sums over sets, as for several jobs, take three times as long.
--- +goose StatementBegin
-CREATE FUNCTION count_job(o jobs, n jobs, appeared BIGINT) RETURNS void LANGUAGE plpgsql AS $body$
-DECLARE
-	queued   INTEGER := CAST(n.phase = 'waiting' AS INTEGER) - CAST(o.phase = 'waiting' AS INTEGER);
-	waits    INTEGER := CAST(n.phase = 'waiting' AND NOT n.paused AS INTEGER)
-		- CAST(o.phase = 'waiting' AND NOT o.paused AS INTEGER);
-	holds    INTEGER := CAST(n.phase NOT IN ('waiting', 'ended') AS INTEGER)
-		- CAST(o.phase NOT IN ('waiting', 'ended') AS INTEGER);
-	starts   INTEGER := CAST(n.phase = 'started' AS INTEGER) - CAST(o.phase = 'started' AS INTEGER);
-	former   BIGINT; -- progress, in millionths
-	progress BIGINT;
-BEGIN
-	IF (waits, holds) <> (0, 0) THEN
-		INSERT INTO line_counts AS c (account, owner, task, waiting, held)
-		VALUES (n.account, n.owner, n.task, waits, holds)
-		ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-			held = c.held + excluded.held;
-	END IF;
-	IF (waits, holds, starts) <> (0, 0, 0) THEN
-		INSERT INTO account_counts AS c (account, waiting, held, started) VALUES (n.account, waits, holds, starts)
-		ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-			held = c.held + excluded.held, started = c.started + excluded.started;
-	END IF;
-	IF appeared <> 0 OR (queued, holds) <> (0, 0) OR o.bytes <> n.bytes OR o.costs IS DISTINCT FROM n.costs THEN
-		INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
-		VALUES (n.owner, n.account, queued, holds,
-			CASE n.phase WHEN 'ended' THEN 0 ELSE n.bytes END - CASE o.phase WHEN 'ended' THEN 0 ELSE o.bytes END,
-			appeared,
-			CASE WHEN n.costs BETWEEN 0 AND 1e12 THEN CAST(n.costs AS NUMERIC) ELSE 0 END
-				- CASE WHEN o.costs BETWEEN 0 AND 1e12 THEN CAST(o.costs AS NUMERIC) ELSE 0 END,
-			CASE WHEN n.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END
-				- CASE WHEN o.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END)
-		ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-			held = c.held + excluded.held, bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs,
-			costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
-	END IF;
-	IF n.task = 0 OR o.hidden AND n.hidden THEN
-		RETURN;
-	END IF;
-	former := CASE WHEN o.progress BETWEEN 0 AND 100 THEN CAST(round(o.progress * 1000000) AS BIGINT) ELSE 0 END;
-	progress := CASE WHEN n.progress BETWEEN 0 AND 100 THEN CAST(round(n.progress * 1000000) AS BIGINT) ELSE 0 END;
-	IF o.status = n.status AND o.hidden = n.hidden THEN
-		IF (o.updated, o.turn, former) <> (n.updated, n.turn, progress) THEN
-			INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
-			VALUES (n.task, n.status, 0, progress - former, n.updated % 2147483647 - o.updated % 2147483647,
-				(n.updated % 1000003) * (n.updated % 1000003) - (o.updated % 1000003) * (o.updated % 1000003),
-				n.turn - o.turn)
-			ON CONFLICT (task, status, shard) DO UPDATE SET progress = c.progress + excluded.progress,
-				first = c.first + excluded.first, second = c.second + excluded.second,
-				epochs = c.epochs + excluded.epochs;
-		END IF;
-		RETURN;
-	END IF;
-	IF NOT o.hidden THEN
-		INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
-		VALUES (n.task, o.status, -1, -former, -(o.updated % 2147483647),
-			-((o.updated % 1000003) * (o.updated % 1000003)), -o.turn)
-		ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
-			progress = c.progress + excluded.progress, first = c.first + excluded.first,
-			second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
-	END IF;
-	IF NOT n.hidden THEN
-		INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
-		VALUES (n.task, n.status, 1, progress, n.updated % 2147483647,
-			(n.updated % 1000003) * (n.updated % 1000003), n.turn)
-		ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
-			progress = c.progress + excluded.progress, first = c.first + excluded.first,
-			second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
-	END IF;
-END $body$;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE FUNCTION count_insert() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-DECLARE
-	many BIGINT;
-	n    jobs;
-	o    jobs; -- like n, and counts nothing
-BEGIN
-	SELECT count(*) INTO many FROM added WHERE NOT counted;
-	IF many = 0 THEN
-		RETURN NULL;
-	END IF;
-	INSERT INTO period_counts AS c (owner, account, period, jobs)
-	SELECT * FROM (
-		SELECT owner, account, created / 300000000 AS period, SUM(sign) AS jobs
-		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
-		GROUP BY owner, account, period
-	) AS d
-	WHERE jobs <> 0
-	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
-	IF many = 1 THEN
-		SELECT * INTO n FROM added WHERE NOT counted;
-		o := n;
-		o.phase := 'ended';
-		o.costs := NULL;
-		o.hidden := TRUE;
-		PERFORM count_job(o, n, 1);
-		RETURN NULL;
-	END IF;
-	INSERT INTO line_counts AS c (account, owner, task, waiting, held)
-	SELECT * FROM (
-		SELECT account, owner, task, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held
-		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
-		GROUP BY account, owner, task
-	) AS d
-	WHERE (waiting, held) <> (0, 0)
-	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-		held = c.held + excluded.held;
-	INSERT INTO account_counts AS c (account, waiting, held, started)
-	SELECT * FROM (
-		SELECT account, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
-			SUM(CASE phase WHEN 'started' THEN sign ELSE 0 END) AS started
-		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
-		GROUP BY account
-	) AS d
-	WHERE (waiting, held, started) <> (0, 0, 0)
-	ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
-		started = c.started + excluded.started;
-	INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
-	SELECT * FROM (
-		SELECT owner, account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
-			SUM(CASE phase WHEN 'ended' THEN 0 ELSE sign * bytes END) AS bytes, SUM(sign) AS jobs,
-			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * CAST(costs AS NUMERIC) ELSE 0 END) AS costs,
-			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign ELSE 0 END) AS priced
-		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
-		GROUP BY owner, account
-	) AS d
-	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)
-	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-		held = c.held + excluded.held, bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs,
-		costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
-	INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
-	SELECT * FROM (
-		SELECT task, status, SUM(sign) AS jobs,
-			SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN sign * CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END)
-				AS progress,
-			SUM(sign * (updated % 2147483647)) AS first,
-			SUM(sign * (updated % 1000003) * (updated % 1000003)) AS second, SUM(sign * turn) AS epochs
-		FROM (SELECT 1 AS sign, * FROM added WHERE NOT counted) AS r
-		WHERE task <> 0 AND NOT hidden
-		GROUP BY task, status
-	) AS d
-	WHERE (jobs, progress, first, second, epochs) <> (0, 0, 0, 0, 0)
-	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
-		progress = c.progress + excluded.progress, first = c.first + excluded.first,
-		second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER count_insert AFTER INSERT ON jobs REFERENCING NEW TABLE AS added
-FOR EACH STATEMENT EXECUTE FUNCTION count_insert();
-
--- +goose StatementBegin
-CREATE FUNCTION count_delete() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	IF NOT EXISTS (SELECT 1 FROM removed) THEN
-		RETURN NULL;
-	END IF;
-	INSERT INTO period_counts AS c (owner, account, period, jobs)
-	SELECT * FROM (
-		SELECT owner, account, created / 300000000 AS period, SUM(sign) AS jobs
-		FROM (SELECT -1 AS sign, * FROM removed) AS r
-		GROUP BY owner, account, period
-	) AS d
-	WHERE jobs <> 0
-	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
-	INSERT INTO line_counts AS c (account, owner, task, waiting, held)
-	SELECT * FROM (
-		SELECT account, owner, task, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held
-		FROM (SELECT -1 AS sign, * FROM removed) AS r
-		GROUP BY account, owner, task
-	) AS d
-	WHERE (waiting, held) <> (0, 0)
-	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-		held = c.held + excluded.held;
-	INSERT INTO account_counts AS c (account, waiting, held, started)
-	SELECT * FROM (
-		SELECT account, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
-			SUM(CASE phase WHEN 'started' THEN sign ELSE 0 END) AS started
-		FROM (SELECT -1 AS sign, * FROM removed) AS r
-		GROUP BY account
-	) AS d
-	WHERE (waiting, held, started) <> (0, 0, 0)
-	ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
-		started = c.started + excluded.started;
-	INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
-	SELECT * FROM (
-		SELECT owner, account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
-			SUM(CASE phase WHEN 'ended' THEN 0 ELSE sign * bytes END) AS bytes, SUM(sign) AS jobs,
-			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * CAST(costs AS NUMERIC) ELSE 0 END) AS costs,
-			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign ELSE 0 END) AS priced
-		FROM (SELECT -1 AS sign, * FROM removed) AS r
-		GROUP BY owner, account
-	) AS d
-	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)
-	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-		held = c.held + excluded.held, bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs,
-		costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
-	INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
-	SELECT * FROM (
-		SELECT task, status, SUM(sign) AS jobs,
-			SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN sign * CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END)
-				AS progress,
-			SUM(sign * (updated % 2147483647)) AS first,
-			SUM(sign * (updated % 1000003) * (updated % 1000003)) AS second, SUM(sign * turn) AS epochs
-		FROM (SELECT -1 AS sign, * FROM removed) AS r
-		WHERE task <> 0 AND NOT hidden
-		GROUP BY task, status
-	) AS d
-	WHERE (jobs, progress, first, second, epochs) <> (0, 0, 0, 0, 0)
-	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
-		progress = c.progress + excluded.progress, first = c.first + excluded.first,
-		second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER count_delete AFTER DELETE ON jobs REFERENCING OLD TABLE AS removed
-FOR EACH STATEMENT EXECUTE FUNCTION count_delete();
-
--- +goose StatementBegin
-CREATE FUNCTION count_update() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-DECLARE
-	many BIGINT;
-	n    jobs;
-	o    jobs;
-BEGIN
-	SELECT count(*) INTO many FROM added;
-	IF many = 0 THEN
-		RETURN NULL;
-	END IF;
-	IF many = 1 THEN
-		SELECT * INTO n FROM added;
-		SELECT * INTO o FROM removed;
-		IF o.account = n.account THEN
-			PERFORM count_job(o, n, 0);
-			RETURN NULL;
-		END IF;
-	END IF;
-	IF NOT EXISTS (
-		SELECT id, account, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM added
-		EXCEPT
-		SELECT id, account, phase, paused, bytes, costs, status, progress, updated, hidden, turn FROM removed
-	) THEN
-		RETURN NULL;
-	END IF;
-	INSERT INTO line_counts AS c (account, owner, task, waiting, held)
-	SELECT * FROM (
-		SELECT account, owner, task, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held
-		FROM (SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed) AS r
-		GROUP BY account, owner, task
-	) AS d
-	WHERE (waiting, held) <> (0, 0)
-	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-		held = c.held + excluded.held;
-	INSERT INTO account_counts AS c (account, waiting, held, started)
-	SELECT * FROM (
-		SELECT account, SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
-			SUM(CASE phase WHEN 'started' THEN sign ELSE 0 END) AS started
-		FROM (SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed) AS r
-		GROUP BY account
-	) AS d
-	WHERE (waiting, held, started) <> (0, 0, 0)
-	ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
-		started = c.started + excluded.started;
-	INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
-	SELECT * FROM (
-		SELECT owner, account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
-			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held,
-			SUM(CASE phase WHEN 'ended' THEN 0 ELSE sign * bytes END) AS bytes, SUM(sign) AS jobs,
-			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * CAST(costs AS NUMERIC) ELSE 0 END) AS costs,
-			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign ELSE 0 END) AS priced
-		FROM (SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed) AS r
-		GROUP BY owner, account
-	) AS d
-	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)
-	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting,
-		held = c.held + excluded.held, bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs,
-		costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
-	INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
-	SELECT * FROM (
-		SELECT task, status, SUM(sign) AS jobs,
-			SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN sign * CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END)
-				AS progress,
-			SUM(sign * (updated % 2147483647)) AS first,
-			SUM(sign * (updated % 1000003) * (updated % 1000003)) AS second, SUM(sign * turn) AS epochs
-		FROM (SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed) AS r
-		WHERE task <> 0 AND NOT hidden
-		GROUP BY task, status
-	) AS d
-	WHERE (jobs, progress, first, second, epochs) <> (0, 0, 0, 0, 0)
-	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs,
-		progress = c.progress + excluded.progress, first = c.first + excluded.first,
-		second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER count_update AFTER UPDATE ON jobs REFERENCING OLD TABLE AS removed NEW TABLE AS added
-FOR EACH STATEMENT EXECUTE FUNCTION count_update();
-
--- What count_update does not count of a job that moves to another account: in which period it was created. It is
--- for each row, because only such a trigger can be limited to statements that write a column.
--- +goose StatementBegin
-CREATE FUNCTION count_move() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO period_counts AS c (owner, account, period, jobs)
-	VALUES (OLD.owner, OLD.account, OLD.created / 300000000, -1),
-		(NEW.owner, NEW.account, NEW.created / 300000000, 1)
-	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER count_move AFTER UPDATE OF account ON jobs FOR EACH ROW WHEN (OLD.account <> NEW.account)
-EXECUTE FUNCTION count_move();
-
--- Books what a run cost when its platform reported other costs of the present attempt, or costs of an attempt
--- before, see dispatch.Bookable. A retry moves costs to spent, which is neither. A move to another account leaves
--- at the former one what runs there cost, and the job forgets it: nothing is to be booked.
--- +goose StatementBegin
-CREATE FUNCTION book_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO ledger AS c (owner, account, month, unit, costs, runs)
-	VALUES (NEW.owner, NEW.account, to_char(to_timestamp(NEW.updated / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM'),
-		NEW.unit, CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
-			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
-		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END)
-	ON CONFLICT (owner, account, month, unit, shard) DO UPDATE SET costs = c.costs + excluded.costs,
-		runs = c.runs + excluded.runs;
-	INSERT INTO task_costs AS c (task, unit, costs, runs)
-	SELECT NEW.task, NEW.unit,
-		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
-			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
-		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END
-	WHERE NEW.task <> 0
-	ON CONFLICT (task, unit, shard) DO UPDATE SET costs = c.costs + excluded.costs, runs = c.runs + excluded.runs;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW
-WHEN ((NEW.costs IS NOT NULL AND NEW.costs IS DISTINCT FROM OLD.costs
-		OR NEW.spent <> OLD.spent AND NEW.costs IS NOT DISTINCT FROM OLD.costs)
-	AND NEW.account = OLD.account)
-EXECUTE FUNCTION book_costs();
-
--- Adds the same for each label of the job, and for each of its task that the job does not have.
--- +goose StatementBegin
-CREATE FUNCTION book_label_costs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO label_costs (owner, name, month, account, unit, value, costs, runs)
-	SELECT NEW.owner, l.key, to_char(to_timestamp(NEW.updated / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM'), NEW.account,
-		NEW.unit, l.value,
-		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
-			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
-		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END
-	FROM (
-		SELECT key, value FROM jsonb_each_text(CAST(NULLIF(NEW.annotations, '') AS jsonb) -> 'labels')
-		UNION ALL
-		SELECT key, value FROM jsonb_each_text(CAST(NULLIF(
-			(SELECT annotations FROM tasks WHERE id = NEW.task AND NEW.task <> 0), '') AS jsonb) -> 'labels')
-		WHERE key NOT IN (
-			SELECT key FROM jsonb_each_text(CAST(NULLIF(NEW.annotations, '') AS jsonb) -> 'labels'))
-	) AS l
-	ON CONFLICT (owner, name, month, account, unit, value, shard) DO UPDATE SET
-		costs = label_costs.costs + excluded.costs, runs = label_costs.runs + excluded.runs;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER book_label_costs AFTER UPDATE OF costs, spent ON jobs FOR EACH ROW
-WHEN ((NEW.costs IS NOT NULL AND NEW.costs IS DISTINCT FROM OLD.costs
-		OR NEW.spent <> OLD.spent AND NEW.costs IS NOT DISTINCT FROM OLD.costs)
-	AND (NEW.annotations <> '' OR NEW.task <> 0) AND NEW.account = OLD.account)
-EXECUTE FUNCTION book_label_costs();
-
--- A hook is notified of all jobs of its owner, of one, or of those of a task. The lists of job and task let both
--- databases find it in the index hooks_of_job, so that the hooks of the owner's other jobs are not read.
-
--- Adds the deliveries for a new status. What OGC API - Processes calls inProgressUri is notified also of a job that
--- has finished without having been seen to run, and before the end: ends are due a microsecond earlier, by which
--- ClaimDeliveries knows them. A job that failed or was canceled may never have run.
--- +goose StatementBegin
-CREATE FUNCTION add_deliveries() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-	SELECT h.id, NEW.id, NEW.turn, CASE WHEN h.statuses = '|running|' THEN 'running' ELSE NEW.status END, NEW.task,
-		NEW.number, NEW.updated, NEW.updated, NEW.updated
-			- CASE WHEN h.kind = 'ogc' AND NEW.status <> 'running' AND h.statuses <> '|running|' THEN 1 ELSE 0 END
-	FROM hooks h
-	WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
-		AND NOT h.gone AND (replace(h.statuses, '|' || NEW.status || '|', '') <> h.statuses
-			OR h.kind = 'ogc' AND h.statuses = '|running|' AND NEW.status = 'finished' AND NOT EXISTS (
-				SELECT 1 FROM deliveries d WHERE d.hook = h.id AND d.job = NEW.id AND d.status = 'running'))
-	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs FOR EACH ROW
-WHEN (NEW.status <> OLD.status AND NEW.status IN ('running', 'finished', 'failed', 'canceled') AND NOT NEW.hidden)
-EXECUTE FUNCTION add_deliveries();
-
--- Adds the deliveries for the reason for which a job waits for its owner, once in an epoch for each reason.
--- +goose StatementBegin
-CREATE FUNCTION add_attention() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-	SELECT h.id, NEW.id, NEW.turn, 'attention_' || NEW.attention, NEW.task, NEW.number, NEW.updated, NEW.updated,
-		NEW.updated
-	FROM hooks h
-	WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
-		AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
-	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER add_attention AFTER UPDATE OF attention ON jobs FOR EACH ROW
-WHEN (NEW.attention <> OLD.attention AND NEW.phase <> 'ended' AND NOT NEW.hidden
-	AND NEW.attention IN ('sign_in_required', 'submission_unknown', 'set_aside', 'stalled'))
-EXECUTE FUNCTION add_attention();
-
--- Adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each time.
--- +goose StatementBegin
-CREATE FUNCTION add_sign_in() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-	SELECT h.id, 0, NEW.sign_in_since, 'sign_in_required', 0, 0, NEW.sign_in_since, NEW.sign_in_since, NEW.sign_in_since
-	FROM hooks h
-	WHERE h.owner = substr(NEW.id, strpos(NEW.id, '/') + 1) AND NOT h.gone
-		AND replace(h.statuses, '|attention|', '') <> h.statuses
-		AND (h.job = 0 AND h.task = 0
-			OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job AND j.account = NEW.id AND j.phase <> 'ended')
-			OR EXISTS (SELECT 1 FROM jobs j
-				WHERE j.task = h.task AND j.task <> 0 AND j.account = NEW.id AND j.phase <> 'ended'))
-	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER add_sign_in AFTER UPDATE OF sign_in_since ON accounts FOR EACH ROW
-WHEN (NEW.sign_in_since > OLD.sign_in_since)
-EXECUTE FUNCTION add_sign_in();
-
--- Adds the deliveries for a task that is paused because of its budget, once for each pause.
--- +goose StatementBegin
-CREATE FUNCTION add_pause() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-	SELECT h.id, -NEW.id, NEW.edited, 'attention_' || NEW.paused_for, NEW.id, 0, NEW.edited, NEW.edited, NEW.edited
-	FROM hooks h
-	WHERE h.owner = NEW.owner AND h.job = 0 AND h.task IN (0, NEW.id) AND NOT h.gone
-		AND replace(h.statuses, '|attention|', '') <> h.statuses
-	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER add_pause AFTER UPDATE OF paused_for ON tasks FOR EACH ROW
-WHEN (NEW.paused_for <> OLD.paused_for AND NEW.paused_for IN ('budget_reached', 'budget_unusable')
-	AND NOT NEW.hidden)
-EXECUTE FUNCTION add_pause();
-
--- Leaves a mark for AddTaskEvents if a hook is to be notified of the task, or of the end of its trial.
--- +goose StatementBegin
-CREATE FUNCTION mark_task() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO task_marks (task, job, epoch) SELECT NEW.task, NEW.id, NEW.turn
-	WHERE EXISTS (SELECT 1 FROM hooks h
-		WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
-			AND NOT h.gone AND (replace(h.statuses, '|task_', '') <> h.statuses
-				OR replace(h.statuses, '|attention|', '') <> h.statuses AND EXISTS (SELECT 1 FROM tasks t
-					WHERE t.id = NEW.task AND t.paused_for = 'trial' AND t.trial >= NEW.number)))
-	ON CONFLICT (task, job, epoch) DO NOTHING;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER mark_task AFTER UPDATE OF status ON jobs FOR EACH ROW
-WHEN (NEW.status <> OLD.status AND NEW.status IN ('finished', 'failed', 'canceled') AND NEW.task <> 0
-	AND NOT NEW.hidden)
-EXECUTE FUNCTION mark_task();
-
--- The same for a job that is deleted before it has ended. The others of its task may have ended.
--- +goose StatementBegin
-CREATE FUNCTION mark_gone() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
-BEGIN
-	INSERT INTO task_marks (task, job, epoch) SELECT NEW.task, NEW.id, NEW.turn
-	WHERE EXISTS (SELECT 1 FROM hooks h
-		WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
-			AND NOT h.gone AND (replace(h.statuses, '|task_', '') <> h.statuses
-				OR replace(h.statuses, '|attention|', '') <> h.statuses AND EXISTS (SELECT 1 FROM tasks t
-					WHERE t.id = NEW.task AND t.paused_for = 'trial' AND t.trial >= NEW.number)))
-	ON CONFLICT (task, job, epoch) DO NOTHING;
-	RETURN NULL;
-END $body$;
--- +goose StatementEnd
-CREATE TRIGGER mark_gone AFTER UPDATE OF hidden ON jobs FOR EACH ROW
-WHEN (NEW.hidden AND NOT OLD.hidden AND NEW.phase <> 'ended' AND NEW.task <> 0)
-EXECUTE FUNCTION mark_gone();

@@ -194,7 +194,6 @@ CREATE TABLE jobs (
 	hidden       BOOLEAN NOT NULL DEFAULT FALSE, -- its owner deleted it, or it was refused
 	paused       BOOLEAN NOT NULL DEFAULT FALSE, -- by its task
 	budgeted     BOOLEAN NOT NULL DEFAULT FALSE, -- its task had a budget when it was accepted
-	counted      BOOLEAN NOT NULL DEFAULT FALSE, -- the statement that inserted it counted it, in place of the trigger
 	pruned       BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
 	awaited      BOOLEAN NOT NULL, -- a client waits for its next status
 
@@ -477,40 +476,36 @@ CREATE TABLE processes (
 
 -- Counts and costs ---------------------------------------------------------------------------------------------------
 
--- Triggers on jobs keep these tables, see below. On PostgreSQL a count is the sum of several rows, its shards, of
--- which each connection writes its own; here there is one, 0.
+-- Who changes jobs writes these tables in the same transaction, see store/effects.go.
 
 -- Unfinished jobs of each line, see dispatch.Line.
 CREATE TABLE line_counts (
 	account TEXT NOT NULL,
 	owner   TEXT NOT NULL,
 	task    BIGINT NOT NULL,
-	shard   BIGINT NOT NULL DEFAULT 0,
 	waiting BIGINT NOT NULL, -- and not paused
 	held    BIGINT NOT NULL, -- that hold a slot
-	PRIMARY KEY (account, owner, task, shard)
+	PRIMARY KEY (account, owner, task)
 );
 
 CREATE TABLE account_counts (
 	account TEXT NOT NULL,
-	shard   BIGINT NOT NULL DEFAULT 0,
 	waiting BIGINT NOT NULL, -- and not paused
 	held    BIGINT NOT NULL,
 	started BIGINT NOT NULL, -- of those held
-	PRIMARY KEY (account, shard)
+	PRIMARY KEY (account)
 );
 
 CREATE TABLE owner_counts (
 	owner   TEXT NOT NULL,
 	account TEXT NOT NULL,
-	shard   BIGINT NOT NULL DEFAULT 0,
 	waiting BIGINT NOT NULL, -- paused ones, too
 	held    BIGINT NOT NULL,
 	bytes   BIGINT NOT NULL, -- of the requests of unfinished jobs
 	jobs    BIGINT NOT NULL, -- all that are stored
 	costs   DOUBLE PRECISION NOT NULL,
 	priced  BIGINT NOT NULL, -- jobs with costs
-	PRIMARY KEY (owner, account, shard)
+	PRIMARY KEY (owner, account)
 );
 
 -- How many jobs were created in a period of five minutes, for quotas of a day.
@@ -518,9 +513,8 @@ CREATE TABLE period_counts (
 	owner   TEXT NOT NULL,
 	account TEXT NOT NULL,
 	period  BIGINT NOT NULL, -- jobs.created divided by five minutes
-	shard   BIGINT NOT NULL DEFAULT 0,
 	jobs    BIGINT NOT NULL,
-	PRIMARY KEY (owner, account, period, shard)
+	PRIMARY KEY (owner, account, period)
 );
 -- PurgePeriodCounts, CorrectPeriodCounts
 CREATE INDEX period_counts_by_period ON period_counts (period);
@@ -529,13 +523,12 @@ CREATE INDEX period_counts_by_period ON period_counts (period);
 CREATE TABLE task_counts (
 	task     BIGINT NOT NULL,
 	status   TEXT NOT NULL,
-	shard    BIGINT NOT NULL DEFAULT 0,
 	jobs     BIGINT NOT NULL,
 	progress BIGINT NOT NULL, -- sum, in millionths of a percent, which have no rounding errors
 	first    BIGINT NOT NULL, -- sums over jobs.updated, see dispatch.SumUpdated
 	second   BIGINT NOT NULL,
 	epochs   BIGINT NOT NULL, -- sum of jobs.turn
-	PRIMARY KEY (task, status, shard)
+	PRIMARY KEY (task, status)
 );
 
 -- What users' runs cost, by the month (UTC) in which the platform reported it. Nothing is subtracted when a job is
@@ -545,20 +538,18 @@ CREATE TABLE ledger (
 	account TEXT NOT NULL,
 	month   TEXT NOT NULL, -- 2026-11
 	unit    TEXT NOT NULL, -- of the platform; '': it names none
-	shard   BIGINT NOT NULL DEFAULT 0,
 	costs   DOUBLE PRECISION NOT NULL,
 	runs    BIGINT NOT NULL, -- with costs
-	PRIMARY KEY (owner, account, month, unit, shard)
+	PRIMARY KEY (owner, account, month, unit)
 );
 
 -- What the runs of a task cost.
 CREATE TABLE task_costs (
 	task  BIGINT NOT NULL,
 	unit  TEXT NOT NULL,
-	shard BIGINT NOT NULL DEFAULT 0,
 	costs DOUBLE PRECISION NOT NULL,
 	runs  BIGINT NOT NULL,
-	PRIMARY KEY (task, unit, shard)
+	PRIMARY KEY (task, unit)
 );
 
 -- What users' runs cost by the labels that a job, or its task, had when the platform reported it, like ledger.
@@ -569,10 +560,9 @@ CREATE TABLE label_costs (
 	account TEXT NOT NULL,
 	unit    TEXT NOT NULL,
 	value   TEXT NOT NULL, -- of the label
-	shard   BIGINT NOT NULL DEFAULT 0,
 	costs   DOUBLE PRECISION NOT NULL,
 	runs    BIGINT NOT NULL,
-	PRIMARY KEY (owner, name, month, account, unit, value, shard)
+	PRIMARY KEY (owner, name, month, account, unit, value)
 );
 -- PurgeLabelCosts
 CREATE INDEX label_costs_month ON label_costs (month);
@@ -739,299 +729,3 @@ CREATE TABLE census (
 	ends   BIGINT NOT NULL -- of its lease
 );
 INSERT INTO census (one, holder, ends) VALUES (1, '', 0);
-
--- Triggers -----------------------------------------------------------------------------------------------------------
-
--- The counts are kept job by job. Paused jobs wait in the counts of their owner, which limit how many an owner may
--- have, and not in those of their line and account. Owner and task of a job never change, and its account only by
--- count_move.
-
--- +goose StatementBegin
-CREATE TRIGGER count_inserted AFTER INSERT ON jobs WHEN NOT NEW.counted BEGIN
-	INSERT INTO line_counts (account, owner, task, waiting, held)
-	VALUES (NEW.account, NEW.owner, NEW.task, NEW.phase = 'waiting' AND NOT NEW.paused,
-		NEW.phase NOT IN ('waiting', 'ended'))
-	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = waiting + excluded.waiting,
-		held = held + excluded.held;
-	INSERT INTO account_counts (account, waiting, held, started)
-	VALUES (NEW.account, NEW.phase = 'waiting' AND NOT NEW.paused, NEW.phase NOT IN ('waiting', 'ended'),
-		NEW.phase = 'started')
-	ON CONFLICT (account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
-		started = started + excluded.started;
-	INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
-	VALUES (NEW.owner, NEW.account, NEW.phase = 'waiting', NEW.phase NOT IN ('waiting', 'ended'),
-		NEW.bytes * (NEW.phase <> 'ended'), 1, CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END,
-		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END)
-	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
-		bytes = bytes + excluded.bytes, jobs = jobs + 1, costs = costs + excluded.costs,
-		priced = priced + excluded.priced;
-	INSERT INTO period_counts (owner, account, period, jobs)
-	VALUES (NEW.owner, NEW.account, NEW.created / 300000000, 1)
-	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = jobs + 1;
-	INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
-	SELECT NEW.task, NEW.status, 1,
-		CASE WHEN NEW.progress BETWEEN 0 AND 100 THEN CAST(round(NEW.progress * 1000000) AS INTEGER) ELSE 0 END,
-		NEW.updated % 2147483647, (NEW.updated % 1000003) * (NEW.updated % 1000003), NEW.turn
-	WHERE NEW.task <> 0 AND NOT NEW.hidden
-	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = jobs + 1, progress = progress + excluded.progress,
-		first = first + excluded.first, second = second + excluded.second, epochs = epochs + excluded.epochs;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER count_deleted AFTER DELETE ON jobs BEGIN
-	UPDATE line_counts SET waiting = waiting - (OLD.phase = 'waiting' AND NOT OLD.paused),
-		held = held - (OLD.phase NOT IN ('waiting', 'ended'))
-	WHERE account = OLD.account AND owner = OLD.owner AND task = OLD.task AND shard = 0 AND OLD.phase <> 'ended';
-	UPDATE account_counts SET waiting = waiting - (OLD.phase = 'waiting' AND NOT OLD.paused),
-		held = held - (OLD.phase NOT IN ('waiting', 'ended')), started = started - (OLD.phase = 'started')
-	WHERE account = OLD.account AND shard = 0 AND OLD.phase <> 'ended';
-	UPDATE owner_counts SET waiting = waiting - (OLD.phase = 'waiting'),
-		held = held - (OLD.phase NOT IN ('waiting', 'ended')), bytes = bytes - OLD.bytes * (OLD.phase <> 'ended'),
-		jobs = jobs - 1, costs = costs - CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END,
-		priced = priced - CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END
-	WHERE owner = OLD.owner AND account = OLD.account AND shard = 0;
-	UPDATE period_counts SET jobs = jobs - 1
-	WHERE owner = OLD.owner AND account = OLD.account AND period = OLD.created / 300000000 AND shard = 0;
-	UPDATE task_counts SET jobs = jobs - 1, progress = progress
-			- CASE WHEN OLD.progress BETWEEN 0 AND 100 THEN CAST(round(OLD.progress * 1000000) AS INTEGER) ELSE 0 END,
-		first = first - OLD.updated % 2147483647,
-		second = second - (OLD.updated % 1000003) * (OLD.updated % 1000003), epochs = epochs - OLD.turn
-	WHERE OLD.task <> 0 AND NOT OLD.hidden AND task = OLD.task AND status = OLD.status AND shard = 0;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER count_phase AFTER UPDATE OF phase, bytes, paused ON jobs
-WHEN OLD.phase <> NEW.phase OR OLD.bytes <> NEW.bytes OR OLD.paused <> NEW.paused BEGIN
-	INSERT INTO line_counts (account, owner, task, waiting, held)
-	VALUES (NEW.account, NEW.owner, NEW.task,
-		(NEW.phase = 'waiting' AND NOT NEW.paused) - (OLD.phase = 'waiting' AND NOT OLD.paused),
-		(NEW.phase NOT IN ('waiting', 'ended')) - (OLD.phase NOT IN ('waiting', 'ended')))
-	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = waiting + excluded.waiting,
-		held = held + excluded.held;
-	INSERT INTO account_counts (account, waiting, held, started)
-	VALUES (NEW.account, (NEW.phase = 'waiting' AND NOT NEW.paused) - (OLD.phase = 'waiting' AND NOT OLD.paused),
-		(NEW.phase NOT IN ('waiting', 'ended')) - (OLD.phase NOT IN ('waiting', 'ended')),
-		(NEW.phase = 'started') - (OLD.phase = 'started'))
-	ON CONFLICT (account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
-		started = started + excluded.started;
-	INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
-	VALUES (NEW.owner, NEW.account, (NEW.phase = 'waiting') - (OLD.phase = 'waiting'),
-		(NEW.phase NOT IN ('waiting', 'ended')) - (OLD.phase NOT IN ('waiting', 'ended')),
-		NEW.bytes * (NEW.phase <> 'ended') - OLD.bytes * (OLD.phase <> 'ended'), 0, 0, 0)
-	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
-		bytes = bytes + excluded.bytes;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER count_costs AFTER UPDATE OF costs ON jobs WHEN OLD.costs IS NOT NEW.costs BEGIN
-	UPDATE owner_counts SET costs = costs + CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
-			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END,
-		priced = priced + CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END
-			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END
-	WHERE owner = NEW.owner AND account = NEW.account AND shard = 0;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER count_shown AFTER UPDATE OF status, progress, updated, hidden, turn ON jobs
-WHEN NEW.task <> 0 AND (OLD.status <> NEW.status OR OLD.updated <> NEW.updated OR OLD.turn <> NEW.turn
-	OR OLD.hidden <> NEW.hidden OR OLD.progress IS NOT NEW.progress) BEGIN
-	UPDATE task_counts SET jobs = jobs - 1, progress = progress
-			- CASE WHEN OLD.progress BETWEEN 0 AND 100 THEN CAST(round(OLD.progress * 1000000) AS INTEGER) ELSE 0 END,
-		first = first - OLD.updated % 2147483647,
-		second = second - (OLD.updated % 1000003) * (OLD.updated % 1000003), epochs = epochs - OLD.turn
-	WHERE NOT OLD.hidden AND task = OLD.task AND status = OLD.status AND shard = 0;
-	INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
-	SELECT NEW.task, NEW.status, 1,
-		CASE WHEN NEW.progress BETWEEN 0 AND 100 THEN CAST(round(NEW.progress * 1000000) AS INTEGER) ELSE 0 END,
-		NEW.updated % 2147483647, (NEW.updated % 1000003) * (NEW.updated % 1000003), NEW.turn
-	WHERE NOT NEW.hidden
-	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = jobs + 1, progress = progress + excluded.progress,
-		first = first + excluded.first, second = second + excluded.second, epochs = epochs + excluded.epochs;
-END;
--- +goose StatementEnd
-
--- A job at another account. Only jobs that wait move.
--- +goose StatementBegin
-CREATE TRIGGER count_move AFTER UPDATE OF account ON jobs WHEN OLD.account <> NEW.account BEGIN
-	INSERT INTO line_counts (account, owner, task, waiting, held)
-	VALUES (OLD.account, OLD.owner, OLD.task, -(OLD.phase = 'waiting' AND NOT OLD.paused),
-			-(OLD.phase NOT IN ('waiting', 'ended'))),
-		(NEW.account, NEW.owner, NEW.task, NEW.phase = 'waiting' AND NOT NEW.paused,
-			NEW.phase NOT IN ('waiting', 'ended'))
-	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = waiting + excluded.waiting,
-		held = held + excluded.held;
-	INSERT INTO account_counts (account, waiting, held, started)
-	VALUES (OLD.account, -(OLD.phase = 'waiting' AND NOT OLD.paused), -(OLD.phase NOT IN ('waiting', 'ended')),
-			-(OLD.phase = 'started')),
-		(NEW.account, NEW.phase = 'waiting' AND NOT NEW.paused, NEW.phase NOT IN ('waiting', 'ended'),
-			NEW.phase = 'started')
-	ON CONFLICT (account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
-		started = started + excluded.started;
-	INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
-	VALUES (OLD.owner, OLD.account, -(OLD.phase = 'waiting'), -(OLD.phase NOT IN ('waiting', 'ended')),
-			-(OLD.bytes * (OLD.phase <> 'ended')), -1,
-			CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN -OLD.costs ELSE 0 END,
-			CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN -1 ELSE 0 END),
-		(NEW.owner, NEW.account, NEW.phase = 'waiting', NEW.phase NOT IN ('waiting', 'ended'),
-			NEW.bytes * (NEW.phase <> 'ended'), 1, CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END,
-			CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END)
-	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
-		bytes = bytes + excluded.bytes, jobs = jobs + excluded.jobs, costs = costs + excluded.costs,
-		priced = priced + excluded.priced;
-	INSERT INTO period_counts (owner, account, period, jobs)
-	VALUES (OLD.owner, OLD.account, OLD.created / 300000000, -1),
-		(NEW.owner, NEW.account, NEW.created / 300000000, 1)
-	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = jobs + excluded.jobs;
-END;
--- +goose StatementEnd
-
--- Books what a run cost when its platform reported other costs of the present attempt, or costs of an attempt
--- before, see dispatch.Bookable. A retry moves costs to spent, which is neither. A move to another account leaves
--- at the former one what runs there cost, and the job forgets it: nothing is to be booked.
--- +goose StatementBegin
-CREATE TRIGGER book_costs AFTER UPDATE OF costs, spent ON jobs
-WHEN (NEW.costs IS NOT NULL AND NEW.costs IS DISTINCT FROM OLD.costs
-		OR NEW.spent <> OLD.spent AND NEW.costs IS NOT DISTINCT FROM OLD.costs)
-	AND NEW.account = OLD.account BEGIN
-	INSERT INTO ledger (owner, account, month, unit, costs, runs)
-	VALUES (NEW.owner, NEW.account, strftime('%Y-%m', NEW.updated / 1000000, 'unixepoch'), NEW.unit,
-		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
-			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
-		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END)
-	ON CONFLICT (owner, account, month, unit, shard) DO UPDATE SET costs = costs + excluded.costs,
-		runs = runs + excluded.runs;
-	INSERT INTO task_costs (task, unit, costs, runs)
-	SELECT NEW.task, NEW.unit,
-		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
-			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
-		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END
-	WHERE NEW.task <> 0
-	ON CONFLICT (task, unit, shard) DO UPDATE SET costs = costs + excluded.costs, runs = runs + excluded.runs;
-END;
--- +goose StatementEnd
-
--- Adds the same for each label of the job, and for each of its task that the job does not have.
--- +goose StatementBegin
-CREATE TRIGGER book_label_costs AFTER UPDATE OF costs, spent ON jobs
-WHEN (NEW.costs IS NOT NULL AND NEW.costs IS DISTINCT FROM OLD.costs
-		OR NEW.spent <> OLD.spent AND NEW.costs IS NOT DISTINCT FROM OLD.costs)
-	AND (NEW.annotations <> '' OR NEW.task <> 0) AND NEW.account = OLD.account BEGIN
-	INSERT INTO label_costs (owner, name, month, account, unit, value, costs, runs)
-	SELECT NEW.owner, l.key, strftime('%Y-%m', NEW.updated / 1000000, 'unixepoch'), NEW.account, NEW.unit, l.value,
-		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
-			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END + NEW.spent - OLD.spent,
-		CASE WHEN OLD.costs IS NULL OR NEW.spent <> OLD.spent THEN 1 ELSE 0 END
-	FROM (
-		SELECT key, value FROM json_each(COALESCE(NULLIF(NEW.annotations, ''), '{}'), '$.labels')
-		UNION ALL
-		SELECT key, value FROM (
-			SELECT key, value FROM json_each(COALESCE(NULLIF(
-				(SELECT annotations FROM tasks WHERE id = NEW.task AND NEW.task <> 0), ''), '{}'), '$.labels')) AS t
-		WHERE key NOT IN (SELECT key FROM json_each(COALESCE(NULLIF(NEW.annotations, ''), '{}'), '$.labels'))
-	) AS l
-	WHERE TRUE
-	ON CONFLICT (owner, name, month, account, unit, value, shard) DO UPDATE SET
-		costs = label_costs.costs + excluded.costs, runs = label_costs.runs + excluded.runs;
-END;
--- +goose StatementEnd
-
--- A hook is notified of all jobs of its owner, of one, or of those of a task. The lists of job and task let both
--- databases find it in the index hooks_of_job, so that the hooks of the owner's other jobs are not read.
-
--- Adds the deliveries for a new status. What OGC API - Processes calls inProgressUri is notified also of a job that
--- has finished without having been seen to run, and before the end: ends are due a microsecond earlier, by which
--- ClaimDeliveries knows them. A job that failed or was canceled may never have run.
--- +goose StatementBegin
-CREATE TRIGGER add_deliveries AFTER UPDATE OF status ON jobs
-WHEN NEW.status <> OLD.status AND NEW.status IN ('running', 'finished', 'failed', 'canceled') AND NOT NEW.hidden BEGIN
-	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-	SELECT h.id, NEW.id, NEW.turn, CASE WHEN h.statuses = '|running|' THEN 'running' ELSE NEW.status END, NEW.task,
-		NEW.number, NEW.updated, NEW.updated, NEW.updated
-			- CASE WHEN h.kind = 'ogc' AND NEW.status <> 'running' AND h.statuses <> '|running|' THEN 1 ELSE 0 END
-	FROM hooks h
-	WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
-		AND NOT h.gone AND (replace(h.statuses, '|' || NEW.status || '|', '') <> h.statuses
-			OR h.kind = 'ogc' AND h.statuses = '|running|' AND NEW.status = 'finished' AND NOT EXISTS (
-				SELECT 1 FROM deliveries d WHERE d.hook = h.id AND d.job = NEW.id AND d.status = 'running'))
-	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
-END;
--- +goose StatementEnd
-
--- Adds the deliveries for the reason for which a job waits for its owner, once in an epoch for each reason.
--- +goose StatementBegin
-CREATE TRIGGER add_attention AFTER UPDATE OF attention ON jobs
-WHEN NEW.attention <> OLD.attention AND NEW.phase <> 'ended' AND NOT NEW.hidden
-	AND NEW.attention IN ('sign_in_required', 'submission_unknown', 'set_aside', 'stalled') BEGIN
-	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-	SELECT h.id, NEW.id, NEW.turn, 'attention_' || NEW.attention, NEW.task, NEW.number, NEW.updated, NEW.updated,
-		NEW.updated
-	FROM hooks h
-	WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
-		AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
-	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
-END;
--- +goose StatementEnd
-
--- Adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each time.
--- +goose StatementBegin
-CREATE TRIGGER add_sign_in AFTER UPDATE OF sign_in_since ON accounts
-WHEN NEW.sign_in_since > OLD.sign_in_since BEGIN
-	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-	SELECT h.id, 0, NEW.sign_in_since, 'sign_in_required', 0, 0, NEW.sign_in_since, NEW.sign_in_since, NEW.sign_in_since
-	FROM hooks h
-	WHERE h.owner = substr(NEW.id, instr(NEW.id, '/') + 1) AND NOT h.gone
-		AND replace(h.statuses, '|attention|', '') <> h.statuses
-		AND (h.job = 0 AND h.task = 0
-			OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job AND j.account = NEW.id AND j.phase <> 'ended')
-			OR EXISTS (SELECT 1 FROM jobs j
-				WHERE j.task = h.task AND j.task <> 0 AND j.account = NEW.id AND j.phase <> 'ended'))
-	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
-END;
--- +goose StatementEnd
-
--- Adds the deliveries for a task that is paused because of its budget, once for each pause.
--- +goose StatementBegin
-CREATE TRIGGER add_pause AFTER UPDATE OF paused_for ON tasks
-WHEN NEW.paused_for <> OLD.paused_for AND NEW.paused_for IN ('budget_reached', 'budget_unusable')
-	AND NOT NEW.hidden BEGIN
-	INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-	SELECT h.id, -NEW.id, NEW.edited, 'attention_' || NEW.paused_for, NEW.id, 0, NEW.edited, NEW.edited, NEW.edited
-	FROM hooks h
-	WHERE h.owner = NEW.owner AND h.job = 0 AND h.task IN (0, NEW.id) AND NOT h.gone
-		AND replace(h.statuses, '|attention|', '') <> h.statuses
-	ON CONFLICT (hook, job, epoch, status) DO NOTHING;
-END;
--- +goose StatementEnd
-
--- Leaves a mark for AddTaskEvents if a hook is to be notified of the task, or of the end of its trial.
--- +goose StatementBegin
-CREATE TRIGGER mark_task AFTER UPDATE OF status ON jobs
-WHEN NEW.status <> OLD.status AND NEW.status IN ('finished', 'failed', 'canceled') AND NEW.task <> 0
-	AND NOT NEW.hidden BEGIN
-	INSERT INTO task_marks (task, job, epoch) SELECT NEW.task, NEW.id, NEW.turn
-	WHERE EXISTS (SELECT 1 FROM hooks h
-		WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
-			AND NOT h.gone AND (replace(h.statuses, '|task_', '') <> h.statuses
-				OR replace(h.statuses, '|attention|', '') <> h.statuses AND EXISTS (SELECT 1 FROM tasks t
-					WHERE t.id = NEW.task AND t.paused_for = 'trial' AND t.trial >= NEW.number)))
-	ON CONFLICT (task, job, epoch) DO NOTHING;
-END;
--- +goose StatementEnd
-
--- The same for a job that is deleted before it has ended. The others of its task may have ended.
--- +goose StatementBegin
-CREATE TRIGGER mark_gone AFTER UPDATE OF hidden ON jobs
-WHEN NEW.hidden AND NOT OLD.hidden AND NEW.phase <> 'ended' AND NEW.task <> 0 BEGIN
-	INSERT INTO task_marks (task, job, epoch) SELECT NEW.task, NEW.id, NEW.turn
-	WHERE EXISTS (SELECT 1 FROM hooks h
-		WHERE h.owner = NEW.owner AND h.job IN (0, NEW.id) AND h.task IN (0, NEW.task) AND (h.job = 0 OR h.task = 0)
-			AND NOT h.gone AND (replace(h.statuses, '|task_', '') <> h.statuses
-				OR replace(h.statuses, '|attention|', '') <> h.statuses AND EXISTS (SELECT 1 FROM tasks t
-					WHERE t.id = NEW.task AND t.paused_for = 'trial' AND t.trial >= NEW.number)))
-	ON CONFLICT (task, job, epoch) DO NOTHING;
-END;
--- +goose StatementEnd

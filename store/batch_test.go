@@ -27,8 +27,8 @@ func joining(t *testing.T) (s *store.Store, free func()) {
 	return s, func() { close(release) }
 }
 
-// TestJoined_OneCommitForAllThatWait: transactions that wait for the writer are committed together, and each returns its own result.
-func TestJoined_OneCommitForAllThatWait(t *testing.T) {
+// TestBatch_OneCommitForAllThatWait: transactions that wait for the writer are committed together, and each returns its own result.
+func TestBatch_OneCommitForAllThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, free := joining(t)
 		defer s.Close()
@@ -60,8 +60,8 @@ func insertAccount(t *testing.T, s *store.Store, id string) error {
 	})
 }
 
-// TestJoined_FailsAlone: a transaction that fails, or panics, takes no other one with it, and its caller gets its error.
-func TestJoined_FailsAlone(t *testing.T) {
+// TestBatch_FailsAlone: a transaction that fails, or panics, takes no other one with it, and its caller gets its error.
+func TestBatch_FailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, free := joining(t)
 		defer s.Close()
@@ -91,7 +91,7 @@ func TestJoined_FailsAlone(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if n := store.Joining(s); n != 4 {
+		if n := store.Joining(s, ""); n != 4 {
 			t.Errorf("%d wait", n)
 		}
 		free()

@@ -1,0 +1,258 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// A tally is a table of sums over the jobs that have a key in common. What belongs to no key of a table is in none of
+// its rows, and a sum that has become 0 may stay.
+type tally struct {
+	table string
+	keys  []string
+	sums  []string // of whole numbers
+	costs bool     // it has a sum of costs, too
+}
+
+// The tallies, in the order in which a transaction writes them.
+var (
+	taskTally    = &tally{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second", "epochs"}, false}
+	taskCosts    = &tally{"task_costs", []string{"task", "unit"}, []string{"runs"}, true}
+	labelCosts   = &tally{"label_costs", []string{"owner", "name", "month", "account", "unit", "value"}, []string{"runs"}, true}
+	ledger       = &tally{"ledger", []string{"owner", "account", "month", "unit"}, []string{"runs"}, true}
+	periodTally  = &tally{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}, false}
+	ownerTally   = &tally{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs", "priced"}, true}
+	lineTally    = &tally{"line_counts", []string{"account", "owner", "task"}, []string{"waiting", "held"}, false}
+	accountTally = &tally{"account_counts", []string{"account"}, []string{"waiting", "held", "started"}, false}
+
+	tallies = []*tally{taskTally, taskCosts, labelCosts, ledger, periodTally, ownerTally, lineTally, accountTally}
+)
+
+// add returns the statement that adds to the sums of one key.
+func (t *tally) add() string {
+	columns, sums := slices.Concat(t.keys, t.sums), t.sums
+	if t.costs {
+		columns, sums = append(columns, "costs"), append(slices.Clone(sums), "costs")
+	}
+	parameters, sets := make([]string, len(columns)), make([]string, len(sums))
+	for i := range columns {
+		parameters[i] = fmt.Sprintf("$%d", i+1)
+	}
+	for i, sum := range sums {
+		sets[i] = fmt.Sprintf("%s = %s.%[1]s + excluded.%[1]s", sum, t.table)
+	}
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", t.table,
+		strings.Join(columns, ", "), strings.Join(parameters, ", "), strings.Join(t.keys, ", "), strings.Join(sets, ", "))
+}
+
+var addTo = func() map[*tally]string {
+	texts := map[*tally]string{}
+	for _, t := range tallies {
+		texts[t] = t.add()
+	}
+	return texts
+}()
+
+// key holds the values of the keys of a tally, as the database takes them.
+type key [6]any
+
+// compare compares two keys of one tally.
+func (k key) compare(l key) int {
+	for i := range k {
+		var c int
+		switch v := k[i].(type) {
+		case string:
+			c = cmp.Compare(v, l[i].(string))
+		case int64:
+			c = cmp.Compare(v, l[i].(int64))
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// sum holds what is added to the sums of a key.
+type sum struct {
+	n     [5]int64
+	costs float64
+}
+
+// stored is a job as it is stored: with what counts and notifications need beyond what dispatch knows of it.
+type stored struct {
+	dispatch.Job
+	bytes   int64 // of its request
+	stopped bool  // a change of its task under way keeps it from being submitted
+	watched bool  // its owner has hooks
+}
+
+// exists reports whether there is such a job.
+func (s stored) exists() bool { return s.ID != 0 }
+
+// effects are what follows from changes of jobs in one transaction: counts, the ledger, and what hooks are notified of.
+type effects struct {
+	sums   map[*tally]map[key]sum
+	booked []charge
+	events []event
+}
+
+func (e *effects) add(t *tally, k key, s sum) {
+	if e.sums == nil {
+		e.sums = map[*tally]map[key]sum{}
+	}
+	if e.sums[t] == nil {
+		e.sums[t] = map[key]sum{}
+	}
+	all := e.sums[t][k]
+	for i, n := range s.n {
+		all.n[i] += n
+	}
+	all.costs += s.costs
+	e.sums[t][k] = all
+}
+
+// change notes that a job has become another. One that does not exist was inserted, or is deleted.
+func (e *effects) change(was, now stored) {
+	e.count(was, -1)
+	e.count(now, 1)
+	if was.exists() && now.exists() && was.Account == now.Account {
+		e.book(was, now)
+	}
+	e.events = append(e.events, eventsOf(was, now)...)
+}
+
+// count adds a job to the counts, or removes it. Paused jobs count among those of their owner that wait, which limit how
+// many an owner may have, and not among those of their line and account. [CheckCounts] implements the same rule in SQL.
+func (e *effects) count(j stored, sign int64) {
+	if !j.exists() {
+		return
+	}
+	one := func(counts bool) int64 {
+		if counts {
+			return sign
+		}
+		return 0
+	}
+	waits, held := one(j.Phase == dispatch.Waiting && !j.Paused), one(j.Phase.HoldsSlot())
+	account, owner := string(j.Account), string(j.Owner)
+	e.add(accountTally, key{account}, sum{n: [5]int64{waits, held, one(j.Phase == dispatch.Started)}})
+	e.add(lineTally, key{account, owner, int64(j.Task)}, sum{n: [5]int64{waits, held}})
+	bytes := j.bytes
+	if j.Phase == dispatch.Ended {
+		bytes = 0
+	}
+	priced := j.Costs != nil && *j.Costs >= 0 && *j.Costs <= dispatch.HighestCosts
+	e.add(ownerTally, key{owner, account}, sum{costs: float64(sign) * dispatch.Bookable(j.Costs),
+		n: [5]int64{one(j.Phase == dispatch.Waiting), held, sign * bytes, sign, one(priced)}})
+	e.add(periodTally, key{owner, account, micros(j.Created) / period}, sum{n: [5]int64{sign}})
+	if j.Task == 0 || j.Hidden {
+		return
+	}
+	updated := dispatch.SumUpdated([2]int64{}, micros(j.Updated))
+	e.add(taskTally, key{int64(j.Task), string(j.Status)}, sum{n: [5]int64{sign, sign * millionths(j.Progress),
+		sign * updated[0], sign * updated[1], sign * int64(j.Epoch)}})
+}
+
+// millionths returns the progress of a job in millionths of a percent, whose sums have no rounding errors.
+func millionths(progress *float64) int64 {
+	if progress == nil || !(*progress >= 0 && *progress <= 100) {
+		return 0
+	}
+	return int64(math.Round(*progress * 1e6))
+}
+
+// charge is what a job cost more than was booked for it.
+type charge struct {
+	stored
+	month string
+	sum
+}
+
+// book adds to the ledger what a run cost: if the platform reported other costs of the present attempt, or those of an
+// attempt before. A retry moves costs to Spent, which is neither.
+func (e *effects) book(was, now stored) {
+	same := was.Costs == now.Costs || was.Costs != nil && now.Costs != nil && *was.Costs == *now.Costs
+	if same && was.Spent == now.Spent || !same && now.Costs == nil {
+		return
+	}
+	c := charge{now, now.Updated.UTC().Format("2006-01"), sum{}}
+	c.costs = dispatch.Bookable(now.Costs) - dispatch.Bookable(was.Costs) + now.Spent - was.Spent
+	if was.Costs == nil || was.Spent != now.Spent {
+		c.n[0] = 1
+	}
+	e.add(ledger, key{string(c.Owner), string(c.Account), c.month, c.Unit}, c.sum)
+	if c.Task != 0 {
+		e.add(taskCosts, key{int64(c.Task), c.Unit}, c.sum)
+	}
+	e.booked = append(e.booked, c)
+}
+
+// bookLabels books what was booked by label, too: by those of a job, and those of its task that the job does not have.
+func (e *effects) bookLabels(ctx context.Context, q querier) error {
+	ofTasks := map[dispatch.TaskID]map[string]string{}
+	for _, c := range e.booked {
+		labels := c.Annotations.Labels
+		if c.Task != 0 {
+			shared, known := ofTasks[c.Task]
+			if !known {
+				text, err := value[string](ctx, q, "SELECT annotations FROM tasks WHERE id = $1", int64(c.Task))
+				if missing(err) != nil {
+					return err
+				}
+				of, err := decoded[dispatch.Annotations](text)
+				if err != nil {
+					return err
+				}
+				shared, ofTasks[c.Task] = of.Labels, of.Labels
+			}
+			labels = maps.Clone(shared)
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			maps.Copy(labels, c.Annotations.Labels)
+		}
+		for name, value := range labels {
+			e.add(labelCosts, key{string(c.Owner), name, c.month, string(c.Account), c.Unit, value}, c.sum)
+		}
+	}
+	return nil
+}
+
+// command is a statement whose result nobody asks for.
+type command struct {
+	text string
+	args []any
+}
+
+// statements returns what writes the effects.
+func (e *effects) statements(ctx context.Context, q querier) ([]command, error) {
+	if err := e.bookLabels(ctx, q); err != nil {
+		return nil, err
+	}
+	all, err := notify(ctx, q, e.events)
+	for _, t := range tallies { // in one order, so that transactions do not deadlock
+		for _, k := range slices.SortedFunc(maps.Keys(e.sums[t]), key.compare) {
+			s := e.sums[t][k]
+			if s == (sum{}) {
+				continue
+			}
+			args := append([]any{}, k[:len(t.keys)]...)
+			for i := range t.sums {
+				args = append(args, s.n[i])
+			}
+			if t.costs {
+				args = append(args, s.costs)
+			}
+			all = append(all, command{addTo[t], args})
+		}
+	}
+	return all, err
+}

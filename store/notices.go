@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// event is a change of a job of which hooks may be notified.
+type event struct {
+	dispatch.Job
+	what dispatch.Status // its new status, or what needs its owner; "": it has ended for its task only
+	ends bool            // it was a job of a task that had not ended
+}
+
+// eventsOf returns what happened to a job whose owner has hooks. One that its owner deletes before it has ended ends for
+// its task: the others may have ended.
+func eventsOf(was, now stored) (all []event) {
+	if !was.exists() || !now.exists() || !now.watched || was.Hidden {
+		return nil
+	}
+	if now.Hidden && now.Phase != dispatch.Ended && now.Task != 0 {
+		all = append(all, event{Job: now.Job, ends: true})
+	}
+	if ended := now.Status.Final(); now.Status != was.Status && (ended || now.Status == dispatch.Running) {
+		all = append(all, event{now.Job, now.Status, ended && now.Task != 0})
+	}
+	if now.Attention != was.Attention && !now.Hidden && now.Phase != dispatch.Ended && slices.Contains(needOwner, now.Attention) {
+		all = append(all, event{now.Job, dispatch.Needs(now.Attention), false})
+	}
+	return all
+}
+
+// needOwner are the reasons for which a job waits for its owner.
+var needOwner = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.SetAside, dispatch.Stalled}
+
+// notify returns the statements that add the deliveries of events, and leave marks for AddTaskEvents.
+func notify(ctx context.Context, q querier, events []event) (all []command, err error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	hooks, err := hooksFor(ctx, q, events)
+	for _, e := range events {
+		for _, h := range hooks {
+			if h.Owner != e.Owner || h.Job != 0 && h.Job != e.ID || h.Task != 0 && h.Task != e.Task {
+				continue
+			}
+			all = append(append(all, deliver(h, e)...), mark(h, e)...)
+		}
+	}
+	return all, err
+}
+
+// hooksFor returns the hooks that may be notified of events: of all jobs of an owner, of one job, or of one task.
+func hooksFor(ctx context.Context, q querier, events []event) (hooks []dispatch.Hook, err error) {
+	owners, jobs, tasks := map[dispatch.UserID]bool{}, map[dispatch.UserID][]int64{}, map[dispatch.UserID][]int64{}
+	for _, e := range events {
+		owners[e.Owner] = true
+		jobs[e.Owner] = append(jobs[e.Owner], int64(e.ID))
+		if e.Task != 0 && !slices.Contains(tasks[e.Owner], int64(e.Task)) {
+			tasks[e.Owner] = append(tasks[e.Owner], int64(e.Task))
+		}
+	}
+	for _, u := range slices.Sorted(maps.Keys(owners)) {
+		for some := range slices.Chunk(append([]int64{0}, jobs[u]...), idsAtOnce) {
+			of, err := selectHooks(ctx, q, u, some, []int64{0})
+			if err != nil {
+				return nil, err
+			}
+			hooks = append(hooks, of...)
+		}
+		for some := range slices.Chunk(tasks[u], idsAtOnce) {
+			of, err := selectHooks(ctx, q, u, []int64{0}, some)
+			if err != nil {
+				return nil, err
+			}
+			hooks = append(hooks, of...)
+		}
+	}
+	return hooks, nil
+}
+
+// idsAtOnce is how many ids one query lists.
+const idsAtOnce = 100
+
+// selectHooks returns the hooks of a user that are of some jobs and tasks and want to be notified; 0 stands for all.
+func selectHooks(ctx context.Context, q querier, u dispatch.UserID, jobs, tasks []int64) ([]dispatch.Hook, error) {
+	query, args := hooksOfSome(u, jobs, tasks)
+	return list(ctx, q, func(r row) (h dispatch.Hook, err error) {
+		var kind, statuses string
+		err = r.Scan(&h.ID, text(&h.Owner), &kind, number(&h.Job), number(&h.Task), &statuses)
+		h.Kind, h.Statuses = dispatch.HookKind(kind), splitStatuses(statuses)
+		return h, err
+	}, query, args...)
+}
+
+// hooksOfSome returns the query of selectHooks. By its lists both databases find the hooks in the index hooks_of_job, so
+// that those of the owner's other jobs are not read.
+func hooksOfSome(u dispatch.UserID, jobs, tasks []int64) (string, []any) {
+	var w where
+	w.and("owner = " + w.arg(string(u)) + " AND NOT gone")
+	in(&w, "job", jobs)
+	in(&w, "task", tasks)
+	return "SELECT id, owner, kind, job, task, statuses FROM hooks WHERE " + w.String(), w.args
+}
+
+// deliver returns the statements that add the delivery of an event to a hook.
+func deliver(h dispatch.Hook, e event) []command {
+	ogc, progress := h.Kind == dispatch.OGCSubscriber, slices.Equal(h.Statuses, []dispatch.Status{dispatch.Running})
+	reason, _ := e.what.Needed()
+	happened := micros(e.Updated)
+	switch due := happened; {
+	case slices.Contains(h.Statuses, e.what), reason != dispatch.None && slices.Contains(h.Statuses, dispatch.NeedsOwner):
+		if ogc && e.what.Final() {
+			due-- // an end comes after the progress, see ClaimDeliveries
+		}
+		return []command{{`
+			INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)
+			ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
+			[]any{h.ID, int64(e.ID), int64(e.Epoch), string(e.what), int64(e.Task), int64(e.Number), happened, due}}}
+	case ogc && progress && e.what == dispatch.Finished:
+		// OGC API - Processes has its inProgressUri notified also of a job that has finished without having been seen to
+		// run. One that failed or was canceled may never have run.
+		return []command{{`
+			INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+			SELECT h.id, CAST($2 AS BIGINT), CAST($3 AS BIGINT), 'running', CAST($4 AS BIGINT), CAST($5 AS BIGINT),
+				CAST($6 AS BIGINT), CAST($6 AS BIGINT), CAST($6 AS BIGINT)
+			FROM hooks h
+			WHERE h.id = $1 AND NOT EXISTS (SELECT 1 FROM deliveries d
+				WHERE d.hook = h.id AND d.job = CAST($2 AS BIGINT) AND d.status = 'running')
+			ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
+			[]any{h.ID, int64(e.ID), int64(e.Epoch), int64(e.Task), int64(e.Number), happened}}}
+	}
+	return nil
+}
+
+// mark returns the statement that leaves a mark for AddTaskEvents if a hook wants to know that jobs of a task have ended,
+// or that those on trial have.
+func mark(h dispatch.Hook, e event) []command {
+	args := []any{int64(e.Task), int64(e.ID), int64(e.Epoch)}
+	ofTask := func(s dispatch.Status) bool { return strings.HasPrefix(string(s), "task_") }
+	switch {
+	case !e.ends:
+	case slices.ContainsFunc(h.Statuses, ofTask):
+		return []command{{`
+			INSERT INTO task_marks (task, job, epoch) VALUES ($1, $2, $3) ON CONFLICT (task, job, epoch) DO NOTHING`, args}}
+	case slices.Contains(h.Statuses, dispatch.NeedsOwner):
+		return []command{{`
+			INSERT INTO task_marks (task, job, epoch)
+			SELECT t.id, CAST($2 AS BIGINT), CAST($3 AS BIGINT) FROM tasks t
+			WHERE t.id = $1 AND t.paused_for = 'trial' AND t.trial >= $4
+			ON CONFLICT (task, job, epoch) DO NOTHING`, append(args, int64(e.Number))}}
+	}
+	return nil
+}
+
+// notifyPause adds the deliveries for a task that is paused because of its budget, once for each pause.
+func notifyPause(ctx context.Context, q querier, id dispatch.TaskID, why dispatch.Attention, now int64) error {
+	_, err := q.ExecContext(ctx, `
+		INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+		SELECT h.id, -t.id, CAST($2 AS BIGINT), CAST($3 AS TEXT), t.id, 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT), CAST($2 AS BIGINT)
+		FROM tasks t JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
+		WHERE t.id = $1 AND NOT t.hidden AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
+		ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
+		id, now, string(dispatch.Needs(why)))
+	return err
+}
+
+// notifySignIn adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each time.
+func notifySignIn(ctx context.Context, q querier, a dispatch.Account, now int64) error {
+	_, err := q.ExecContext(ctx, `
+		INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
+		SELECT h.id, 0, CAST($2 AS BIGINT), 'sign_in_required', 0, 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT), CAST($2 AS BIGINT)
+		FROM hooks h
+		WHERE h.owner = $1 AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
+			AND (h.job = 0 AND h.task = 0
+				OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job AND j.account = $3 AND j.phase <> 'ended')
+				OR EXISTS (SELECT 1 FROM jobs j WHERE j.task = h.task AND j.task <> 0 AND j.account = $3 AND j.phase <> 'ended'))
+		ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
+		a.Identity(), now, string(a))
+	return err
+}
