@@ -1,8 +1,6 @@
 # make test runs everything and installs what it needs, make bench what it measures with; page, build and demo need Node 20 or newer, which
 # they install with Python's pip where the system has none; the other targets need Go alone.
 # The programs that make check runs are pinned by tools/go.mod, their hashes by tools/go.sum.
-# sqlc generates store/query. Without cgo it parses SQL by WebAssembly, so that it needs no C compiler, and is built in about a minute, once.
-SQLC = cd store && CGO_ENABLED=0 GOFLAGS=-trimpath go tool -modfile=../tools/go.mod sqlc
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
@@ -91,7 +89,6 @@ check: web/node_modules/.package-lock.json
 	for system in windows darwin; do $(STATIC) GOOS=$$system go build -trimpath -o /dev/null ./cmd/eodispatch || exit 1; done
 	@$(STATIC) go run -trimpath ./cmd/eodispatch reference markdown | diff - docs/cli.md || { echo "docs/cli.md does not match the commands: run make generate"; exit 1; }
 	$(STATIC) GOFLAGS=-trimpath go tool -modfile=tools/go.mod staticcheck ./...
-	@$(SQLC) diff || { echo "store/query does not match store/query.sql and store/schema: run make generate"; exit 1; }
 	@bash .ci/vulnerabilities
 
 # fuzz runs each fuzz target for FUZZTIME, one after the other, and fails with the first that finds something. make test runs their seeds.
@@ -150,5 +147,4 @@ standards:
 	CI=true go test -count=1 -timeout 30m -v -run TestOpenEOFacade_Suites ./test/real -suite
 
 generate:
-	$(SQLC) generate
 	go run ./cmd/eodispatch reference markdown > cli.md.new && mv cli.md.new docs/cli.md

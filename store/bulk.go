@@ -10,7 +10,7 @@ import (
 // rowsAtOnce is how many rows one statement inserts or writes.
 const rowsAtOnce = 20
 
-// bulk inserts many rows with few statements. sqlc has no form for that which both databases understand.
+// bulk inserts many rows with few statements.
 type bulk struct {
 	q       tx
 	into    string

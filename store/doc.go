@@ -2,6 +2,6 @@
 // schemas, in the folder schema, differ in little, and so do the clock and how connections are shared. Every commit is
 // on the disk when it returns.
 //
-// The queries are in query.sql. make generate generates package query from them and from the schema, and make check fails
-// if it is not up to date.
+// The SQL of a method stands in it, as one text for both databases; sql.go has what runs it. Whoever changes what is
+// counted of jobs goes through write.go.
 package store

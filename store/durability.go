@@ -10,7 +10,7 @@ type Durability struct {
 	Standbys int  // servers that receive the changes at present
 }
 
-// askDurability is written by hand because SQLite has no such settings, and sqlc generates for both.
+// askDurability asks for settings of PostgreSQL.
 const askDurability = `SELECT current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off',
 	current_setting('synchronous_standby_names') <> '' AND current_setting('synchronous_commit') IN ('on', 'remote_write', 'remote_apply'),
 	(SELECT count(*) FROM pg_stat_replication)`

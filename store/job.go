@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // listedColumns are the columns of a job as lists have it, see [dispatch.Job.Listed]. jobRow.listed has their order.
@@ -150,43 +149,3 @@ func storableText(s string) string {
 }
 
 func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
-
-// jobOf and jobsOf are for generated queries, as long as there are any.
-func jobOf(r query.Job) (dispatch.Job, error) {
-	j := dispatch.Job{
-		ID: r.ID, Task: r.Task, Number: r.Number, Owner: r.Owner, Account: r.Account, Base: r.Base,
-		Desired: r.Desired, Hidden: r.Hidden, Paused: r.Paused, Budgeted: r.Budgeted,
-		Phase: r.Phase, Epoch: r.Turn, Attempt: r.Attempt, Nonces: r.Nonces, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
-		Status: r.Status, Seen: r.Seen, Progress: r.Progress, Costs: r.Costs,
-		Attention: r.Attention, Notice: r.Notice, Failure: r.Failure,
-		MaxDuration: span(r.MaxDuration), Deadline: at(r.Deadline), Duration: span(r.Duration),
-		Due: at(r.Due), Looks: r.Looks, Unmoved: span(r.Unmoved), Tries: r.Tries, Awaited: r.Awaited,
-		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
-	}
-	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
-	j.Unit, j.Spent, j.Traceparent = r.Unit, r.Spent, r.Traceparent
-	j.Retries, j.Retried = r.Retries, r.Retried
-	var errs [8]error
-	j.Removal, errs[0] = removalOf(r.RemovalDue, r.Removal)
-	j.Annotations, errs[1] = decoded[dispatch.Annotations](r.Annotations)
-	j.Metered, errs[2] = decoded[dispatch.Metered](r.Metered)
-	j.Unmetered, errs[3] = unmeteredOf(r.Unmetered)
-	j.Orphans, errs[4] = decoded[[]dispatch.Ref](r.Strays)
-	j.Past, errs[5] = decoded[[]dispatch.Ref](r.Past)
-	j.Versions, errs[6] = decoded[dispatch.Versions](r.Versions)
-	j.Names, errs[7] = decoded[[]string](r.Names)
-	return j, errors.Join(errs[:]...)
-}
-
-func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
-	if err != nil {
-		return nil, err
-	}
-	jobs := make([]dispatch.Job, len(rows))
-	for i, r := range rows {
-		if jobs[i], err = jobOf(r); err != nil {
-			return nil, err
-		}
-	}
-	return jobs, nil
-}

@@ -409,7 +409,7 @@ func planOf(t *testing.T, s *Store, query string) string {
 			names[m], args = true, append(args, 1)
 		}
 	}
-	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+inSQLite.Replace(query), args...)
+	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -206,11 +205,8 @@ func (w oneWriter) QueryContext(ctx context.Context, q string, args ...any) (*sq
 	if s := w.statement(ctx, q); s != nil {
 		return s.QueryContext(ctx, args...)
 	}
-	return w.on.QueryContext(ctx, inSQLite.Replace(q), args...)
+	return w.on.QueryContext(ctx, q, args...)
 }
-
-// inSQLite replaces what SQLite lacks or names differently. A statement that is prepared has it replaced already.
-var inSQLite = strings.NewReplacer("FOR UPDATE SKIP LOCKED", "", "strpos(", "instr(")
 
 func (w oneWriter) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
 	ctx = uninterrupted(ctx)
@@ -271,7 +267,7 @@ func (s *statements) fill(ctx context.Context) {
 	s.mu.Unlock()
 	slices.Sort(missing)
 	for _, q := range slices.Compact(missing) {
-		if prepared, err := s.db.PrepareContext(ctx, inSQLite.Replace(q)); err == nil {
+		if prepared, err := s.db.PrepareContext(ctx, q); err == nil {
 			s.keep(q, prepared)
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // Store implements dispatch.Store.
@@ -171,11 +170,8 @@ func operatorKeyOf(cursorKey dispatch.Secret) dispatch.Secret {
 // on returns what runs statements on a database, each by itself.
 func (s *Store) on(db *sql.DB) querier { return s.traced(s.adapt(db, db)) }
 
-func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.traced(s.adapt(db, db))) }
-
 // tx is a transaction, or what reads without one.
 type tx struct {
-	*query.Queries
 	querier
 	*dialect
 	runAll func(context.Context, []command) error // runs statements one after the other
@@ -279,7 +275,7 @@ func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q
 // tx returns what runs statements of db in a transaction, whose context is ctx, or on db itself.
 func (s *Store) tx(ctx context.Context, db *sql.DB, on querier) tx {
 	adapted := s.tracedWithin(ctx, s.adapt(db, on))
-	q := tx{query.New(adapted), adapted, s.dialect, func(ctx context.Context, all []command) error {
+	q := tx{adapted, s.dialect, func(ctx context.Context, all []command) error {
 		return runEach(ctx, adapted, all)
 	}}
 	if t, remote := on.(*postgresTx); remote {

@@ -248,11 +248,7 @@ func (s *Store) Wake(ctx context.Context, a dispatch.Account) error {
 
 // Load returns a job to a visit, regardless of its owner.
 func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
-	row, err := s.queries(s.look).GetJob(ctx, id)
-	if err != nil {
-		return dispatch.Job{}, fail("Load", err)
-	}
-	j, err := jobOf(row)
+	j, err := scanJob(s.on(s.look).QueryRowContext(ctx, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id))
 	return j, fail("Load", err)
 }
 
