@@ -161,6 +161,9 @@ var timeUnits = map[string]time.Duration{"ms": time.Millisecond, "milliseconds":
 
 // metered returns how long the job ran and what it used. The run time is 0 if that is missing, or has no unit of time.
 func (j job) metered() (d time.Duration, m dispatch.Metered) {
+	if j.Usage == nil { // as in listings, which may be long
+		return 0, m
+	}
 	var usage map[string]json.RawMessage
 	_ = json.Unmarshal(j.Usage, &usage)
 	m = dispatch.Metered{CPU: amount(usage["cpu"]), Memory: amount(usage["memory"]), Input: amount(usage["input_pixel"])}
@@ -189,7 +192,7 @@ func amount(raw json.RawMessage) *dispatch.Amount {
 // number returns v if it is a number within the bounds, and nil otherwise.
 func number(v json.RawMessage, lowest, highest float64) *float64 {
 	var f *float64
-	if json.Unmarshal(v, &f) != nil || f == nil {
+	if v == nil || json.Unmarshal(v, &f) != nil || f == nil {
 		return nil
 	}
 	*f = min(max(*f, lowest), highest)
@@ -335,8 +338,8 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 			}
 			for _, raw := range page.Jobs {
 				var j job
-				if err := upstream.JSON(&upstream.Answer{Body: raw}, op, &j); err != nil {
-					yield(dispatch.Listed{}, err)
+				if json.Unmarshal(raw, &j) != nil { // the bounds of JSON hold for the page
+					yield(dispatch.Listed{}, upstream.JSON(&upstream.Answer{Body: raw}, op, &j))
 					return
 				}
 				if validID(j.ID) && !yield(j.listed(f), nil) { // the broker never stored an invalid id

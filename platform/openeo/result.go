@@ -103,9 +103,11 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 	return marshal(doc)
 }
 
-func text(v json.RawMessage) string {
-	var s string
-	_ = json.Unmarshal(v, &s)
+// text returns a string; "" for any other value.
+func text(v json.RawMessage) (s string) {
+	if len(v) > 0 {
+		_ = json.Unmarshal(v, &s)
+	}
 	return s
 }
 
