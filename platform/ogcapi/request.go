@@ -151,7 +151,7 @@ func kindOf(raw json.RawMessage) byte {
 // text returns the value of a JSON string; "" for everything else.
 func text(raw json.RawMessage) string {
 	var s string
-	if json.Unmarshal(raw, &s) != nil {
+	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
 	return s
@@ -202,9 +202,13 @@ func members(raw json.RawMessage) (all []namedValue) {
 
 // identifier reads a string or a number; "" for everything else.
 func identifier(raw json.RawMessage) string {
-	var n json.Number
-	if kindOf(raw) != '"' && json.Unmarshal(raw, &n) == nil {
-		return n.String()
+	switch kindOf(raw) {
+	case 0, '{', '[':
+		return "" // without reading it: lists of jobs are long
+	case '"':
+		return text(raw)
 	}
-	return text(raw)
+	var n json.Number
+	_ = json.Unmarshal(raw, &n)
+	return n.String()
 }

@@ -152,6 +152,9 @@ func (s statusInfo) duration() time.Duration {
 // time reads a timestamp; zero for none.
 func (s statusInfo) time(name string) time.Time {
 	at := text(s[name])
+	if at == "" {
+		return time.Time{}
+	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05"} {
 		if t, err := time.Parse(layout, at); err == nil {
 			return t.UTC()
