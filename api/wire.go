@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -199,6 +200,7 @@ type UpscalingTaskSummary struct {
 	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"running if some jobs run, or if some have ended and others have not. When all have ended: finished if any has finished, see counts"`
 
 	Paused    bool           `json:"paused,omitempty" doc:"Whether jobs that wait are kept from being submitted, see pause_upscale_task. Absent: false"`
+	Changing  *TaskChange    `json:"changing,omitempty" doc:"A change that is still being applied to the jobs of a large task. It holds already: no job that it stops is submitted. Absent: none"`
 	Homes     []TaskHome     `json:"homes,omitempty" doc:"The platforms of a task that was submitted with several services. Each job has its own"`
 	Budget    *TaskBudget    `json:"budget,omitempty" doc:"What the jobs may cost, if the task was submitted with a budget"`
 	Trial     int            `json:"trial,omitempty" doc:"How many of the first jobs run while the task is paused on trial. Absent: none"`
@@ -209,6 +211,13 @@ type UpscalingTaskSummary struct {
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
 	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood"`
 	Annotations
+}
+
+// TaskChange is how far a change of the jobs of a task has come.
+type TaskChange struct {
+	Action string `json:"action" enum:"cancel,pause,resume,retry"`
+	Done   int    `json:"done" doc:"Number of the last job that it was applied to"`
+	Last   int    `json:"last" doc:"Number of the last job that it will be applied to"`
 }
 
 // TaskHome is a platform that jobs of a task may run at.
@@ -299,8 +308,17 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 		counts[string(a.shown(s))] += n
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Homes: a.taskHomes(t), Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
+		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.taskHomes(t), Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
 		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning, Annotations: Annotations(t.Annotations), Forecast: forecastOf(t.Forecast), Rest: restOf(t.Rest)}
+}
+
+// changeOf returns a change as it is shown; nil if there is none.
+func changeOf(c dispatch.Change) *TaskChange {
+	if c == (dispatch.Change{}) {
+		return nil
+	}
+	action, _, _ := strings.Cut(c.Action, " ")
+	return &TaskChange{action, c.Done, c.Last}
 }
 
 // forecastOf returns a forecast as it is shown; nil if there is none.

@@ -396,7 +396,7 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 	if err != nil || a.json {
 		return errors.Join(err, a.printUnless(err, t))
 	}
-	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"budget", budgetOf(t)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
+	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"changing", changeOf(t.Changing)}, {"budget", budgetOf(t)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
 		{"platforms", homesOf(t)}, {"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
 		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})
 	return nil
@@ -461,6 +461,14 @@ func basisOf(basis string) string {
 		return " over areas of this size"
 	}
 	return " of the service"
+}
+
+// changeOf says how far a change of the jobs of a task has come; "" if none is under way.
+func changeOf(c *client.TaskChange) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, applied to job %d of %d", c.Action, c.Done, c.Last)
 }
 
 // restOf tells what the waiting jobs of a task need; "" if that is not known.

@@ -191,6 +191,7 @@ type Task struct {
 	Label     string         `json:"label"`
 	Status    Status         `json:"status"`
 	Paused    bool           `json:"paused,omitempty"`   // jobs that wait are not submitted
+	Changing  *TaskChange    `json:"changing,omitempty"` // of its jobs, that is under way; nil: none
 	Homes     []TaskHome     `json:"homes,omitempty"`    // its platforms, if it was submitted with several services
 	Budget    *TaskBudget    `json:"budget,omitempty"`   // nil: none
 	Forecast  *Forecast      `json:"forecast,omitempty"` // nil: not known, and in lists
@@ -205,6 +206,13 @@ type Task struct {
 	Updated   time.Time      `json:"updated,omitzero"` // zero in lists
 	Jobs      []Job          `json:"jobs,omitempty"`   // nil in lists
 	Annotations
+}
+
+// TaskChange is how far a change of the jobs of a task has come, such as its cancellation.
+type TaskChange struct {
+	Action string `json:"action"`
+	Done   int    `json:"done"` // number of the last job that it was applied to
+	Last   int    `json:"last"` // number of the last job that it will be applied to
 }
 
 // TaskHome is a platform that jobs of a task may run at.

@@ -63,6 +63,7 @@ type TaskRecord struct {
 	Progress  float64   // percent, the mean of its jobs; a job that has ended counts as 100, however it ended
 	Attention Attention // the TaskAttention of its jobs; ServiceChanged: its document changed while some of them waited
 	Spending  *Spending // nil if the task has no budget
+	Change    Change    // of its jobs, that is under way
 
 	// Set by [Broker.ForecastTask] alone.
 	Forecast *Forecast // nil: not known
@@ -258,4 +259,12 @@ func short(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// Change is how far a change of the jobs of a task has come, such as a cancellation; zero: none is under way. It holds from its
+// beginning on: no job that it stops is submitted.
+type Change struct {
+	Action string
+	Done   int // up to which number it has changed the jobs
+	Last   int // the number of the last job that it changes
 }

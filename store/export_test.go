@@ -187,3 +187,9 @@ func AwaitJoining(s *Store, u dispatch.UserID, n int) {
 
 // NameOf returns the name of a statement in traces.
 var NameOf = nameOf
+
+// ChangeInRanges sets how many jobs of a task one transaction changes at most, and what is called before each transaction after the first. Call it
+// before the store is used.
+func (s *Store) ChangeInRanges(jobs int, before func(context.Context)) {
+	s.changeRange, s.beforeRange = jobs, before
+}

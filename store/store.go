@@ -51,8 +51,8 @@ type Store struct {
 	migrations        fs.FS // see provider
 	schemaWas, schema int64 // versions: as it was found, and now
 
-	changeRange int                   // see ChangeInRanges; 0: as many jobs as one transaction may change
-	beforeRange func(context.Context) // likewise; nil: nothing is called
+	changeRange int                   // how many jobs of a task a transaction changes; 0: as many as it may
+	beforeRange func(context.Context) // called before each such transaction after the first; nil: nothing is
 
 	trace   TraceFunc     // nil: nothing is traced
 	keyLife time.Duration // of idempotency keys

@@ -94,6 +94,7 @@ const taskColumns = `
 		tasks.trial > 0 AND EXISTS (
 			SELECT 1 FROM jobs k
 			WHERE k.task = tasks.id AND k.task <> 0 AND k.number <= tasks.trial AND k.phase <> 'ended' AND NOT k.hidden),
+		COALESCE(task_changes.action, ''), COALESCE(task_changes.done, 0), COALESCE(task_changes.last, 0),
 		octet_length(tasks.request),
 		COALESCE((
 			SELECT j.updated FROM jobs j
@@ -118,8 +119,8 @@ func (r *taskRow) columns() []any {
 	t := &r.Task
 	return []any{number(&t.ID), text(&t.Owner), text(&t.Account), &t.Dimension, &t.Hidden, instant(&t.Created),
 		instant(&t.Edited), &t.Paused, text(&t.PausedFor), &r.annotations, &t.Budget.Amount, &t.Budget.Unit, number(&t.Trial),
-		&r.trying, number(&r.size), number(&r.updated), number(&r.finished), number(&r.stopped), &r.changed,
-		number(&r.hold.until), text(&r.hold.why)}
+		&r.trying, &r.Change.Action, number(&r.Change.Done), number(&r.Change.Last), number(&r.size), number(&r.updated),
+		number(&r.finished), number(&r.stopped), &r.changed, number(&r.hold.until), text(&r.hold.why)}
 }
 
 // selectTasks reads tasks from tables, as much of their requests as a page has.
@@ -143,6 +144,7 @@ func selectTasks(
 		SELECT `+taskColumns+`, `+request+`
 		FROM `+from+`
 			JOIN accounts ON accounts.id = tasks.account
+			LEFT JOIN task_changes ON task_changes.task = tasks.id
 		WHERE `+w.String()+more,
 		w.args...)
 }

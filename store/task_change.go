@@ -17,6 +17,7 @@ const (
 	changedAtOnce = 200                   // jobs of a task that its change begins with
 	rangeWithin   = 25 * time.Millisecond // how long a transaction of a change should take
 	fewestAtOnce  = 20                    // jobs of a transaction, however long it takes
+	ownerWaits    = 5 * time.Second       // how long a caller waits for the end of a large change
 	mostAtOnce    = 2000                  // likewise, however short
 )
 
@@ -214,10 +215,12 @@ func lockOwnTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskI
 	return t, err
 }
 
-// changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after the other. The account's
-// row is written last, as in Save. begin returns the change of the jobs; nil: nothing changes, and nobody is woken. It returns how many jobs were
-// canceled or retried. After an error the change may have begun, and then FinishChanges ends it.
-func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, begin func(q tx, now int64) (*taskChange, error)) (a dispatch.Account, n int, err error) {
+// changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after the
+// other. The account's row is written last, as in Save. begin returns the change of the jobs; nil: nothing changes, and
+// nobody is woken. It returns how many jobs were canceled or retried. Of a large task that may be some: the change holds
+// from the first commit on, and the caller waits for ownerWaits; then FinishChanges ends it, as after an error.
+func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID,
+	begin func(q tx, now int64) (*taskChange, error)) (a dispatch.Account, n int, err error) {
 	for {
 		var before, c *taskChange
 		err = s.in(allow(ctx, listWithin), s.write, op, func(q tx, now int64) error {
@@ -243,14 +246,19 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 			return wakeTask(ctx, q, t, now)
 		})
 		if err == nil && before != nil {
-			if _, err = s.finishChange(ctx, id); err == nil {
-				continue
+			switch ended, _, err := s.finishChange(ctx, id, ownerWaits); {
+			case err != nil:
+				return a, n, err
+			case !ended:
+				return a, n, &dispatch.Error{Kind: dispatch.LimitReached, Op: "store." + op, RetryAfter: ownerWaits,
+					Text: "An earlier change of this task is still being applied to its jobs. Try again in a few seconds."}
 			}
+			continue
 		}
 		if err != nil || c == nil || c.ended() {
 			return a, n, err
 		}
-		more, err := s.finishChange(ctx, id)
+		_, more, err := s.finishChange(ctx, id, ownerWaits)
 		return a, n + more, err
 	}
 }
@@ -309,22 +317,24 @@ func (c *taskChange) givePlace(ctx context.Context, q tx, to *taskChange, t lock
 // finishAll finishes what changes of tasks have left, as far as the context permits: FinishChanges does the rest.
 func (s *Store) finishAll(ctx context.Context, tasks []dispatch.TaskID) {
 	for _, id := range tasks {
-		if _, err := s.finishChange(ctx, id); err != nil {
+		if _, _, err := s.finishChange(ctx, id, listWithin); err != nil {
 			return
 		}
 	}
 }
 
-// finishChange changes the remaining ranges of a task's change, each in its own transaction, and returns how many jobs it canceled or retried. Others
-// may do so at the same time.
-func (s *Store) finishChange(ctx context.Context, id dispatch.TaskID) (n int, err error) {
+// finishChange changes the remaining ranges of a task's change, each in its own transaction, as many as begin within a
+// time. It reports whether the change has ended, and returns how many jobs it canceled or retried. Others may do so at the
+// same time.
+func (s *Store) finishChange(ctx context.Context, id dispatch.TaskID, within time.Duration) (ended bool, n int, err error) {
 	ctx = allow(ctx, listWithin)
-	for length, ended := s.atOnce(changedAtOnce), false; !ended; {
+	until := time.Now().Add(within)
+	for length := s.atOnce(changedAtOnce); !ended && time.Now().Before(until); {
 		if s.beforeRange != nil {
 			s.beforeRange(ctx)
 		}
 		if err := ctx.Err(); err != nil {
-			return n, fail("ContinueChange", err)
+			return false, n, fail("ContinueChange", err)
 		}
 		began, some := time.Now(), 0
 		err = s.in(ctx, s.write, "ContinueChange", func(q tx, now int64) error {
@@ -332,12 +342,12 @@ func (s *Store) finishChange(ctx context.Context, id dispatch.TaskID) (n int, er
 			return err
 		})
 		if err != nil {
-			return n, err
+			return false, n, err
 		}
 		n += some
 		length = s.atOnce(nextLength(length, time.Since(began)))
 	}
-	return n, nil
+	return ended, n, nil
 }
 
 // nextLength returns how many jobs the next transaction should change, after one that changed length jobs took so long.
@@ -382,12 +392,6 @@ func (s *Store) atOnce(n int) int {
 	return n
 }
 
-// ChangeInRanges sets how many jobs of a task one transaction changes at most, and what is called before each transaction after the first. For tests,
-// before the store is used.
-func (s *Store) ChangeInRanges(jobs int, before func(context.Context)) {
-	s.changeRange, s.beforeRange = jobs, before
-}
-
 // FinishChanges finishes the changes of tasks that nobody has continued for idle. One whose time is in the future was
 // continued before the clock was set back.
 func (s *Store) FinishChanges(ctx context.Context, idle time.Duration) (finished []dispatch.FinishedChange, err error) {
@@ -405,7 +409,8 @@ func (s *Store) FinishChanges(ctx context.Context, idle time.Duration) (finished
 		if err != nil {
 			return finished, err
 		}
-		if _, err = s.finishChange(ctx, c.Task); err == nil {
+		ended := false
+		if ended, _, err = s.finishChange(ctx, c.Task, listWithin); ended {
 			finished = append(finished, c)
 		}
 	}

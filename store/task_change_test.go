@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -273,4 +274,34 @@ func (c *changeTest) submitted(jobs []dispatch.Draft, want int) []dispatch.Job {
 		c.Fatalf("%d jobs are submitted, want %d; %v", len(kept), want, err)
 	}
 	return kept
+}
+
+// TestTaskChange_CallerWaitsABoundedTime: the owner of a large task is told after some seconds how far the change has come, and
+// that another one must wait. It is ended in the background.
+func TestTaskChange_CallerWaitsABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, "sqlite::memory:", &clock{now: start})
+		defer s.Close()
+		c := &changeTest{T: t, s: s, task: &dispatch.Task{Owner: "ann", Account: "p/shared", Dimension: "d",
+			Request: dispatch.Request{Parameters: []byte(`{}`)}}}
+		all := drafts(7)
+		for i := range all {
+			all[i].Number = i + 1
+		}
+		_, err := s.Accept(t.Context(), dispatch.Key{}, c.task, all)
+		c.must(err)
+		s.ChangeInRanges(2, func(context.Context) { time.Sleep(4 * time.Second) }) // as slow as a busy disk
+		_, err = s.CancelTask(t.Context(), "ann", c.task.ID, false)
+		c.must(err)
+		task, err := s.Task(t.Context(), "ann", c.task.ID)
+		c.must(err)
+		c.equal(task.Change, dispatch.Change{Action: "cancel", Done: 6, Last: 7})
+		c.equal(task.Counts, dispatch.Counts{dispatch.Canceled: 6, dispatch.Accepted: 1})
+		_, err = s.FinishChanges(t.Context(), 0)
+		c.must(err)
+		if task, err = s.Task(t.Context(), "ann", c.task.ID); err != nil || task.Change != (dispatch.Change{}) {
+			t.Errorf("%+v, %v", task.Change, err)
+		}
+		c.equal(task.Counts, dispatch.Counts{dispatch.Canceled: 7})
+	})
 }
