@@ -85,11 +85,8 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	run.left = func() { cancel(); release() }
 	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t Token) (result *SyncResult, err error) {
 		defer RecoverAsError(ctx, b.Log, "dispatch.RunSync", &err)
-		return runner.RunSync(ctx, t, Submission{Request: r.complete()})
+		return runner.RunSync(ctx, t, Submission{Request: r.complete(), Created: run.claim})
 	})
-	if result != nil {
-		run.Ref = result.Ref
-	}
 	if err != nil {
 		run.end(ctx, err)
 		return nil, err
@@ -182,6 +179,18 @@ func (r *syncRun) confirm(ctx context.Context) {
 func (r *syncRun) renew(ctx context.Context) (err error) {
 	defer RecoverAsError(ctx, r.broker.Log, "dispatch.RenewSyncRun", &err)
 	return r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses)
+}
+
+// claim records the platform job that was created for the run, which is refused if it is that of another job or run: its results
+// may be another user's.
+func (r *syncRun) claim(ctx context.Context, ref Ref) error {
+	err := r.broker.Store.ClaimRef(ctx, r.ID, ref)
+	if Is(err, Conflict) {
+		return &Error{Kind: BadUpstream, Op: "dispatch.RunSync", Err: err,
+			Text: fmt.Sprintf("The platform returned the identifier %q for this run, which it has given to another job, so that the two cannot be "+
+				"told apart. Its results were not read. Tell the operator of the platform.", ref.ID)}
+	}
+	return err
 }
 
 // end records how the run ended, once, and counts it no longer.

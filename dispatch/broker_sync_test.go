@@ -18,7 +18,7 @@ import (
 // running is a platform whose synchronous runs give a few bytes.
 func running() *talking {
 	return &talking{run: func(dispatch.Token) (*dispatch.SyncResult, error) {
-		return &dispatch.SyncResult{ContentType: "image/tiff", Body: io.NopCloser(strings.NewReader("bytes")), Ref: dispatch.Ref{ID: "made"}}, nil
+		return &dispatch.SyncResult{ContentType: "image/tiff", Body: io.NopCloser(strings.NewReader("bytes"))}, nil
 	}}
 }
 
@@ -136,7 +136,7 @@ func TestRunSync_RecordsHowItEnded(t *testing.T) {
 			"failed Too dry.": func() {
 				was := p.run
 				p.run = func(dispatch.Token) (*dispatch.SyncResult, error) {
-					return &dispatch.SyncResult{Ref: dispatch.Ref{ID: "made"}}, &dispatch.Error{Kind: dispatch.BadUpstream, Text: "Too dry."}
+					return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Text: "Too dry."}
 				}
 				_, err := h.RunSync(t.Context(), "failed Too dry.", request("a"))
 				wantKind(t, err, dispatch.BadUpstream)
@@ -146,7 +146,7 @@ func TestRunSync_RecordsHowItEnded(t *testing.T) {
 				was := p.run
 				p.run = func(dispatch.Token) (*dispatch.SyncResult, error) {
 					broken := io.MultiReader(strings.NewReader("part"), failing{&dispatch.Error{Kind: dispatch.Unavailable, Text: "The connection broke off."}})
-					return &dispatch.SyncResult{Body: io.NopCloser(broken), Ref: dispatch.Ref{ID: "made"}}, nil
+					return &dispatch.SyncResult{Body: io.NopCloser(broken)}, nil
 				}
 				r, _ := h.RunSync(t.Context(), "failed The connection broke off.", request("a"))
 				io.Copy(io.Discard, r.Body)
@@ -156,12 +156,13 @@ func TestRunSync_RecordsHowItEnded(t *testing.T) {
 		}
 		for how, end := range ends {
 			time.Sleep(time.Minute)
+			p.create = how
 			end()
 			if is := h.syncRuns(t, dispatch.UserID(how)); len(is) != 1 || is[0] != how {
 				t.Errorf("%s: %v", how, is)
 			}
 			runs, _ := h.SyncRuns(t.Context(), dispatch.UserID(how), dispatch.Page{})
-			if runs[0].Ref.ID != "made" || runs[0].Phase != dispatch.Ended || runs[0].Request.Title != request("a").Title {
+			if runs[0].Ref.ID != how || runs[0].Phase != dispatch.Ended || runs[0].Request.Title != request("a").Title {
 				t.Errorf("%s: %+v", how, runs[0])
 			}
 		}
@@ -214,6 +215,57 @@ func (s *losing) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
 		return errors.New("lost")
 	}
 	return s.Store.EndSyncRun(ctx, r)
+}
+
+// TestRunSync_JobOfAnother: a run whose platform names the job of another job or run, whoever owns it, gets nothing of that
+// job, and neither does a job whose platform names that of a run.
+func TestRunSync_JobOfAnother(t *testing.T) {
+	p := running()
+	next := "job"
+	p.submit = func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: next}, Started: true}, nil
+	}
+	p.status = func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Running}, nil }
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
+		h.accept(t)
+		time.Sleep(time.Minute)
+		run := func(u dispatch.UserID, id string) error {
+			p.create = id
+			r, err := h.RunSync(t.Context(), u, request("a"))
+			if err == nil {
+				io.Copy(io.Discard, r.Body)
+				r.Body.Close()
+			}
+			return err
+		}
+		if err := run("ann", "run"); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"job", "run"} {
+			err := run("bob", id)
+			wantKind(t, err, dispatch.BadUpstream)
+			want := fmt.Sprintf("identifier %q for this run, which it has given to another job", id)
+			if text := dispatch.TextFor(err); !strings.Contains(text, want) {
+				t.Error(text)
+			}
+			runs, err := h.SyncRuns(t.Context(), "bob", dispatch.Page{})
+			if err != nil || runs[0].Status != dispatch.Failed || runs[0].Ref != (dispatch.Ref{}) {
+				t.Errorf("%+v, %v", runs, err)
+			}
+		}
+		if n := p.cancels.Load(); n != 0 {
+			t.Errorf("%d jobs of others were canceled", n)
+		}
+		next = "run"
+		j, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if j, err = h.Read(t.Context(), "bob", j.ID, dispatch.AsKnown); err != nil || j.Status != dispatch.Failed || j.Ref != (dispatch.Ref{}) {
+			t.Errorf("%+v, %v", j.Job, err)
+		}
+	})
 }
 
 // TestRunSync_NothingIsSentUnrecorded: a run that the store cannot keep is not sent.

@@ -57,14 +57,20 @@ func (s *script) Cancel(context.Context, dispatch.Token, dispatch.Ref) error {
 // talking also logs and runs while a client waits.
 type talking struct {
 	script
-	run func(dispatch.Token) (*dispatch.SyncResult, error)
+	run    func(dispatch.Token) (*dispatch.SyncResult, error)
+	create string // the job that the platform creates for a run
 }
 
 func (s *talking) Logs(context.Context, dispatch.Token, dispatch.Ref) ([]dispatch.LogEntry, error) {
 	return []dispatch.LogEntry{{Level: "info", Message: "done"}}, nil
 }
 
-func (s *talking) RunSync(_ context.Context, t dispatch.Token, _ dispatch.Submission) (*dispatch.SyncResult, error) {
+func (s *talking) RunSync(ctx context.Context, t dispatch.Token, sent dispatch.Submission) (*dispatch.SyncResult, error) {
+	if s.create != "" {
+		if err := sent.Created(ctx, dispatch.Ref{ID: s.create}); err != nil {
+			return nil, err
+		}
+	}
 	return s.run(t)
 }
 

@@ -44,7 +44,7 @@ type (
 		Cancel(context.Context, Token, Ref) error
 	}
 	// SyncRunner runs a request while the client waits. The caller closes the result's Body. When ctx ends, the run is
-	// canceled if the platform supports it. A result beside an error has no Body, only a Ref.
+	// canceled if the platform supports it.
 	SyncRunner interface {
 		RunSync(context.Context, Token, Submission) (*SyncResult, error)
 	}
@@ -76,6 +76,10 @@ type Submission struct {
 
 	// Definition is the document that the request is pinned to, see [Pinner]; nil: none.
 	Definition json.RawMessage
+
+	// Created is called with the platform job that was created for a synchronous run, before anything is read of that job.
+	// Nothing is read of it after an error, which RunSync returns. Nil: nobody needs to know.
+	Created func(context.Context, Ref) error
 }
 
 // SubmitResult is the outcome of one call of Submit.
@@ -112,7 +116,6 @@ type Listed struct {
 type SyncResult struct {
 	ContentType string
 	Body        io.ReadCloser
-	Ref         Ref // of the platform job of this run; zero: none
 }
 
 // FileRequest is a request for a file, or for a range of it.

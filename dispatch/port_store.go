@@ -104,7 +104,10 @@ type SyncRuns interface {
 	BeginSyncRun(ctx context.Context, r *SyncRun, lapse time.Duration, within ...Quota) error
 	// RenewSyncRun confirms that a run is still under way.
 	RenewSyncRun(ctx context.Context, id JobID, lapse time.Duration) error
-	// EndSyncRun stores how and when a run ended. A run that has ended does not change again.
+	// ClaimRef stores the platform job that was created for a run under way. Conflict, and nothing stored, if a job of the run's
+	// account or another run has that identifier.
+	ClaimRef(context.Context, JobID, Ref) error
+	// EndSyncRun stores how and when a run ended, without its Ref. A run that has ended does not change again.
 	EndSyncRun(context.Context, SyncRun) error
 	// SyncRuns returns the owner's synchronous runs, newest first. A run that was not renewed in time is Unknown.
 	SyncRuns(context.Context, UserID, Page) ([]SyncRun, error)
@@ -242,7 +245,7 @@ type Agendas interface {
 	Unprepared(ctx context.Context, a Account, n int) ([]Job, error)
 	// Load returns a job to a visit, regardless of its owner.
 	Load(context.Context, JobID) (Job, error)
-	// RefHolder returns the job of the account that has the Ref, also if it has ended; 0 if none has.
+	// RefHolder returns the job or synchronous run of the account that has the Ref, also if it has ended; 0 if none has.
 	RefHolder(context.Context, Account, Ref) (JobID, error)
 	// Request returns what a job's owner submitted, with its process if it defines its service itself.
 	Request(context.Context, JobID) (Request, error)

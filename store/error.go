@@ -113,6 +113,15 @@ func isDuplicateID(err error) bool {
 		(strings.Contains(e.Error(), "jobs.id") || strings.Contains(e.Error(), "tasks.id") || strings.Contains(e.Error(), "unstarted.job") || strings.Contains(e.Error(), "sync_runs.id"))
 }
 
+// isHeldRef reports whether the error says that another run has the identifier at its platform.
+func isHeldRef(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "23505" && e.ConstraintName == "sync_runs_refs"
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(e.Error(), "sync_runs.ref_id")
+}
+
 // unanswered reports whether err means that no response arrived.
 func unanswered(err error) bool {
 	_, network := errors.AsType[net.Error](err)

@@ -65,14 +65,33 @@ func (s *Store) RenewSyncRun(ctx context.Context, id dispatch.JobID, lapse time.
 	})
 }
 
+// ClaimRef stores the job that a platform created for a run, if no other has it.
+func (s *Store) ClaimRef(ctx context.Context, id dispatch.JobID, r dispatch.Ref) error {
+	base, ref := storableText(r.Base), storableText(r.ID)
+	return s.in(ctx, s.write, "ClaimRef", func(q tx, _ int64) error {
+		rows, err := exec(ctx, q, `
+			UPDATE sync_runs
+			SET ref_base = $2, ref_id = $3
+			WHERE id = $1 AND ended = 0 AND NOT EXISTS (
+				SELECT 1
+				FROM jobs j
+				WHERE j.account = sync_runs.account AND j.ref_id = $3 AND j.ref_id <> '' AND j.ref_base = $2)`,
+			id, base, ref)
+		if isHeldRef(err) {
+			return conflict("ClaimRef")
+		}
+		return changed("ClaimRef", rows, err)
+	})
+}
+
 // EndSyncRun stores how a run ended.
 func (s *Store) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
 	return s.in(ctx, s.write, "EndSyncRun", func(q tx, now int64) error {
 		_, err := q.ExecContext(ctx, `
 			UPDATE sync_runs
-			SET status = $2, ref_base = $3, ref_id = $4, failure = $5, ended = $6
+			SET status = $2, failure = $3, ended = $4
 			WHERE id = $1 AND ended = 0`,
-			r.ID, r.Status, storableText(r.Ref.Base), storableText(r.Ref.ID), storableText(r.Failure), now)
+			r.ID, r.Status, storableText(r.Failure), now)
 		return err
 	})
 }

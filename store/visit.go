@@ -252,11 +252,13 @@ func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, erro
 	return j, fail("Load", err)
 }
 
-// RefHolder returns the job of an account that has an identifier at its platform.
+// RefHolder returns the job or run of an account that has an identifier at its platform.
 func (s *Store) RefHolder(ctx context.Context, a dispatch.Account, r dispatch.Ref) (id dispatch.JobID, err error) {
 	err = s.on(s.look).QueryRowContext(ctx, `
 		SELECT CAST(COALESCE((
-			SELECT max(id) FROM jobs WHERE account = $1 AND ref_id = CAST($2 AS TEXT) AND ref_id <> '' AND ref_base = $3), 0) AS BIGINT)`,
+			SELECT max(id) FROM jobs WHERE account = $1 AND ref_id = CAST($2 AS TEXT) AND ref_id <> '' AND ref_base = $3), (
+			SELECT max(id) FROM sync_runs
+			WHERE account = $1 AND ref_id = CAST($2 AS TEXT) AND ref_id <> '' AND ref_base = $3), 0) AS BIGINT)`,
 		a, storableText(r.ID), storableText(r.Base)).Scan(&id)
 	return id, fail("RefHolder", err)
 }

@@ -1,10 +1,12 @@
 package ogcapi
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -237,10 +239,15 @@ func TestRunSync_ServerCreatesAJob(t *testing.T) {
 				p := New(Config{Endpoint: "https://x.example", Client: upstream.New(upstream.Config{Transport: s.transport()})})
 				ctx, cancel := contextWithTimeout(t, time.Minute)
 				defer cancel()
-				got, err := p.RunSync(ctx, token, dispatch.Submission{Request: dispatch.Request{
-					Service: dispatch.Service{Endpoint: "https://x.example", Application: "p"}, Parameters: []byte(`{}`)}})
-				if got == nil || got.Ref.ID != "a" {
-					t.Errorf("the run does not name its job: %+v", got)
+				var created []string
+				got, err := p.RunSync(ctx, token, dispatch.Submission{
+					Request: dispatch.Request{Service: dispatch.Service{Endpoint: "https://x.example", Application: "p"}, Parameters: []byte(`{}`)},
+					Created: func(_ context.Context, r dispatch.Ref) error {
+						created = append(created, r.ID)
+						return nil
+					}})
+				if !slices.Equal(created, []string{"a"}) {
+					t.Errorf("the run does not name its job: %v", created)
 				}
 				if c.text != "" {
 					wantKind(t, err, c.kind)
@@ -259,6 +266,28 @@ func TestRunSync_ServerCreatesAJob(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestRunSync_NotItsJob: nothing is read of a job that is not the run's own, and the job is not dismissed.
+func TestRunSync_NotItsJob(t *testing.T) {
+	s := serve(t, map[string][]reply{
+		"GET /processes/p": {ok(bothModes)}, "POST " + executionPath: {job("/jobs/others")},
+		"GET /jobs/others":         {ok(`{"status":"successful"}`)},
+		"GET /jobs/others/results": {ok(`"another's result"`)},
+	})
+	submission := s.submission()
+	submission.Created = func(_ context.Context, r dispatch.Ref) error {
+		return &dispatch.Error{Kind: dispatch.BadUpstream, Text: r.ID + " is not yours"}
+	}
+	got, err := s.platform().RunSync(t.Context(), token, submission)
+	if wantKind(t, err, dispatch.BadUpstream); got != nil || dispatch.TextFor(err) != "others is not yours" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, r := range s.asked {
+		if strings.HasPrefix(r.path, "/jobs/") {
+			t.Errorf("%s %s", r.method, r.path)
+		}
 	}
 }
 

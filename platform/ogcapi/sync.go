@@ -25,9 +25,8 @@ const (
 
 // RunSync executes the process while the caller waits, and streams the result: the bytes of a single output, or one JSON
 // document for several. Results that are all references come as a STAC Collection. A server may create a job nonetheless, and
-// must where the process supports nothing else; then RunSync follows the job until it ends and streams its results. The Ref of
-// the result, also of one returned with an error, names that job. If ctx ends first, the job is dismissed. ctx must live until
-// the result is read.
+// must where the process supports nothing else; then RunSync follows the job until it ends and streams its results, if
+// Submission.Created permits it. If ctx ends first, the job is dismissed. ctx must live until the result is read.
 func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
 	at, err := p.locate(s.Service)
 	if err != nil {
@@ -57,7 +56,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	}
 	switch a.Status {
 	case http.StatusCreated, http.StatusAccepted:
-		return p.await(ctx, t, at, a)
+		return p.await(ctx, t, at, a, s.Created)
 	case http.StatusNoContent:
 		return p.linked(ctx, t, a, at.process)
 	}
@@ -79,21 +78,23 @@ func streamed(a *upstream.Answer) *dispatch.SyncResult {
 }
 
 // await follows the job that a server created for a synchronous execution.
-func (p *Platform) await(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer) (*dispatch.SyncResult, error) {
+func (p *Platform) await(
+	ctx context.Context, t dispatch.Token, at place, a *upstream.Answer, created func(context.Context, dispatch.Ref) error,
+) (*dispatch.SyncResult, error) {
 	var err error
 	a.Body, err = io.ReadAll(io.LimitReader(a.Stream, maxStatusInfo))
 	a.Stream.Close()
 	a.Body = upstream.Finite(a.Body)
 	step, err := p.step(ctx, t, at, a, err)
 	if err != nil {
-		return &dispatch.SyncResult{Ref: step.Ref}, err
+		return nil, err
 	}
-	result, err := p.follow(ctx, t, step.Ref)
-	if result == nil {
-		result = &dispatch.SyncResult{}
+	if created != nil {
+		if err := created(ctx, step.Ref); err != nil {
+			return nil, err
+		}
 	}
-	result.Ref = step.Ref
-	return result, err
+	return p.follow(ctx, t, step.Ref)
 }
 
 // follow waits until a job has ended and streams its results.

@@ -49,11 +49,25 @@ func (s *MemStore) RenewSyncRun(_ context.Context, id dispatch.JobID, lapse time
 	return nil
 }
 
+func (s *MemStore) ClaimRef(_ context.Context, id dispatch.JobID, ref dispatch.Ref) error {
+	_, unlock := s.lock()
+	defer unlock()
+	r := s.live(id)
+	if r == nil {
+		return conflict()
+	}
+	if holder := s.refHolder(r.Account, ref); holder != 0 && holder != id {
+		return conflict()
+	}
+	r.Ref = ref
+	return nil
+}
+
 func (s *MemStore) EndSyncRun(_ context.Context, is dispatch.SyncRun) error {
 	now, unlock := s.lock()
 	defer unlock()
 	if r := s.live(is.ID); r != nil {
-		r.Status, r.Ref, r.Failure, r.Ended = is.Status, is.Ref, is.Failure, now
+		r.Status, r.Failure, r.Ended = is.Status, is.Failure, now
 	}
 	return nil
 }

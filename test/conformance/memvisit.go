@@ -168,15 +168,27 @@ func (s *MemStore) Wake(_ context.Context, a dispatch.Account) error {
 	return nil
 }
 
-func (s *MemStore) RefHolder(_ context.Context, a dispatch.Account, ref dispatch.Ref) (holder dispatch.JobID, err error) {
+func (s *MemStore) RefHolder(_ context.Context, a dispatch.Account, ref dispatch.Ref) (dispatch.JobID, error) {
 	_, unlock := s.lock()
 	defer unlock()
+	return s.refHolder(a, ref), nil
+}
+
+func (s *MemStore) refHolder(a dispatch.Account, ref dispatch.Ref) (holder dispatch.JobID) {
+	if ref.ID == "" {
+		return 0
+	}
 	for _, r := range s.jobs {
-		if r.Account == a && r.Ref == ref && ref.ID != "" {
+		if r.Account == a && r.Ref == ref {
 			holder = max(holder, r.ID)
 		}
 	}
-	return holder, nil
+	for _, r := range s.runs {
+		if holder == 0 && r.Account == a && r.Ref == ref {
+			holder = r.ID
+		}
+	}
+	return holder
 }
 
 func (s *MemStore) Load(_ context.Context, id dispatch.JobID) (dispatch.Job, error) {

@@ -1,8 +1,13 @@
 package conformance
 
-import "github.com/eodispatch/eodispatch/dispatch"
+import (
+	"time"
 
-// refHolder checks that the job that has an identifier at its platform is found, by account and base, also after its end.
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// refHolder checks that the job or run that has an identifier at its platform is found, by account and base, also after its
+// end, and that no run gets the identifier of another.
 func (t storeTest) refHolder() {
 	started := t.accept()
 	t.accept() // without an identifier
@@ -24,4 +29,26 @@ func (t storeTest) refHolder() {
 	started.Phase, started.Status = dispatch.Ended, dispatch.Finished
 	t.save(started)
 	check(shared, started.Ref, started.ID)
+
+	begin := func(a dispatch.Account) dispatch.JobID {
+		t.Helper()
+		r := dispatch.SyncRun{Owner: ann, Account: a, Status: dispatch.Running}
+		t.must(t.s.BeginSyncRun(t.Context(), &r, time.Minute))
+		return r.ID
+	}
+	claim := func(id dispatch.JobID, r dispatch.Ref) error { return t.s.ClaimRef(t.Context(), id, r) }
+	run, second, elsewhere := begin(shared), begin(shared), begin("q/shared")
+	t.kind(claim(run, started.Ref), dispatch.Conflict)
+	check(shared, started.Ref, started.ID)
+	mine := dispatch.Ref{Base: "b", ID: "run"}
+	t.must(claim(run, mine))
+	t.must(claim(run, mine))
+	check(shared, mine, run)
+	t.kind(claim(second, mine), dispatch.Conflict)
+	t.must(claim(second, dispatch.Ref{Base: "c", ID: "run"}))
+	t.must(claim(elsewhere, mine))
+	t.must(t.s.EndSyncRun(t.Context(), dispatch.SyncRun{ID: run, Status: dispatch.Finished}))
+	check(shared, mine, run)
+	t.kind(claim(second, mine), dispatch.Conflict)
+	t.kind(claim(run, dispatch.Ref{ID: "other"}), dispatch.Conflict) // it has ended
 }

@@ -35,7 +35,8 @@ func (t storeTest) syncRuns() {
 
 	t.db.Pass(30 * time.Second)
 	t.must(t.s.RenewSyncRun(ctx, second.ID, time.Minute))
-	second.Status, second.Failure, second.Ref = dispatch.Failed, "no \x00 text", dispatch.Ref{ID: "r"}
+	second.Status, second.Failure = dispatch.Failed, "no \x00 text"
+	t.must(t.s.ClaimRef(ctx, second.ID, dispatch.Ref{ID: "r"}))
 	t.db.Pass(40 * time.Second)
 	t.must(t.s.EndSyncRun(ctx, second))
 	t.kind(t.s.RenewSyncRun(ctx, second.ID, time.Minute), dispatch.Conflict)

@@ -417,6 +417,8 @@ CREATE INDEX sync_runs_owner ON sync_runs (owner, created, id, account);
 CREATE INDEX sync_runs_live ON sync_runs (owner, lapses, account) WHERE ended = 0;
 -- PurgeSyncRuns
 CREATE INDEX sync_runs_created ON sync_runs (created);
+-- ClaimRef, RefHolder
+CREATE UNIQUE INDEX sync_runs_refs ON sync_runs (account, ref_base, ref_id) WHERE ref_id <> '';
 
 -- Names that clients gave to their requests, by which a repeated one is recognized.
 CREATE TABLE keys (
