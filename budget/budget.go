@@ -149,9 +149,14 @@ func (c *counts) count(name string) {
 }
 
 func (c *counts) all() map[string]int64 {
+	every := map[string]int64{}
+	for _, b := range All() {
+		every[b.Name] = 0
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.m)
+	maps.Copy(every, c.m)
+	return every
 }
 
 // Meter counts steps against a bound and stops when a context ends. It is for one goroutine. A nil Meter counts nothing

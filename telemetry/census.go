@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,7 +132,7 @@ func (c *census) Collect(to chan<- prometheus.Metric) {
 		(*read)().collect(to)
 	}
 	collectHooks(c.found.Hooks, to)
-	for reason, n := range c.found.Limited {
+	for reason, n := range orZero(c.found.Limited, limitedReasons) {
 		to <- gauge(limitedDesc, float64(n), string(reason))
 	}
 	for _, p := range withAll(c.found.Platforms, c.backends) {
@@ -171,9 +172,29 @@ func accountsOf(found []dispatch.PlatformCensus, platform string) int {
 	return 0
 }
 
+// Labels that are present with 0 while nothing was counted, so that an alert and a panel see the first change.
+var (
+	heldStatuses   = []dispatch.Status{dispatch.Submitted, dispatch.Queued, dispatch.Running}
+	attentions     = []dispatch.Attention{dispatch.InDoubt, dispatch.SubmissionUnknown, dispatch.Stalled}
+	limitedReasons = []dispatch.Attention{dispatch.Paused, dispatch.BudgetReached, dispatch.BudgetUnusable, dispatch.CostsAwaited,
+		dispatch.Trial, dispatch.TrialEnded}
+	holdReasons = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.NeedsOperator, dispatch.Unreachable, dispatch.NotTaken,
+		dispatch.Full, dispatch.HeldByOperator}
+)
+
+// orZero returns what was counted, and 0 of what was not.
+func orZero[K comparable](counted map[K]int, known []K) map[K]int {
+	all := map[K]int{}
+	for _, k := range known {
+		all[k] = 0
+	}
+	maps.Copy(all, counted)
+	return all
+}
+
 func collectPlatform(p dispatch.PlatformCensus, to chan<- prometheus.Metric) {
 	held := 0
-	for status, n := range p.Held {
+	for status, n := range orZero(p.Held, heldStatuses) {
 		to <- gauge(jobsDesc, float64(n), p.Platform, string(status))
 		held += n
 	}
@@ -183,10 +204,10 @@ func collectPlatform(p dispatch.PlatformCensus, to chan<- prometheus.Metric) {
 	to <- gauge(oldestDesc, p.Oldest.Seconds(), p.Platform)
 	to <- gauge(lagDesc, p.Lag.Seconds(), p.Platform)
 	to <- gauge(bookedDesc, p.Booked.Seconds(), p.Platform)
-	for attention, n := range p.Attention {
+	for attention, n := range orZero(p.Attention, attentions) {
 		to <- gauge(attentionDesc, float64(n), p.Platform, string(attention))
 	}
-	for reason, n := range p.Holds {
+	for reason, n := range orZero(p.Holds, holdReasons) {
 		to <- gauge(holdsDesc, float64(n), p.Platform, orNone(string(reason)))
 	}
 	if !p.Answered.IsZero() || !p.Failed.IsZero() {

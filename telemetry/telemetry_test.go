@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -304,8 +305,8 @@ func TestCensus_TakesLittleOfTheTime(t *testing.T) {
 	})
 }
 
-// Every counter of the table that a process has itself exists before anything happened, so that rates see the first
-// increase.
+// Every metric of the table exists before anything happened, so that rates and alerts see the first increase, or the table
+// says when it is absent.
 func TestMetrics_OfAnIdleProcess(t *testing.T) {
 	document, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
@@ -313,26 +314,30 @@ func TestMetrics_OfAnIdleProcess(t *testing.T) {
 	}
 	idle := New("1", "")
 	idle.Offer([]string{"p", "q"})
+	idle.census.keep(dispatch.Census{}, []*dispatch.Backend{{Name: "p"}, {Name: "q"}}, time.Now(), 0, time.Now().Add(time.Hour))
 	idle.Observe(Process{Unsaved: func() int { return 0 }, Streams: func() int { return 0 },
 		Pools:    func() []Pool { return []Pool{{Name: "visit"}} },
-		Refusals: func() map[string]int64 { return nil }})
-	body, counters := scrape(t, idle), 0
-	rows := regexp.MustCompile("(?m)^\\| `(eodispatch_[a-z_]+)`.*$")
-	for _, row := range rows.FindAllStringSubmatch(string(document), -1) {
-		if strings.Contains(row[0], "*one*") || strings.Contains(row[0], "absent on SQLite") ||
-			row[1] == "eodispatch_budget_refusals_total" { // of bounds that were exceeded
-			continue
-		}
-		if counters++; !strings.Contains(body, "\n"+row[1]+"{") && !strings.Contains(body, "\n"+row[1]+" ") &&
-			!strings.Contains(body, "\n"+row[1]+"_count{") {
-			t.Errorf("%s is absent", row[1])
+		Refusals: budget.Refusals})
+	body, walked := scrape(t, idle), 0
+	for _, row := range regexp.MustCompile("(?m)^\\| `eodispatch_.*$").FindAllString(string(document), -1) {
+		names, _, _ := strings.Cut(row, " | ")
+		for _, name := range regexp.MustCompile("eodispatch_[a-z_]+").FindAllString(names, -1) {
+			walked++
+			present := regexp.MustCompile(`(?m)^` + name + `(_count)?[{ ]`).MatchString(body)
+			if absent := strings.Contains(row, "absent "); absent == present {
+				t.Errorf("%s: present %t, absent by the document %t", name, present, absent)
+			}
 		}
 	}
-	if counters < 15 {
-		t.Errorf("the document has %d rows of a process itself", counters)
+	if walked < 40 {
+		t.Errorf("the document has %d metrics", walked)
 	}
 	expect(t, idle, `eodispatch_jobs_total{outcome="failed",platform="q"} 0`,
 		`eodispatch_hook_tries_total{outcome="failed"} 0`,
+		`eodispatch_jobs_attention{attention="submission_unknown",platform="p"} 0`,
+		`eodispatch_platform_holds{platform="q",reason="platform_misconfigured"} 0`,
+		`eodispatch_tasks_limited{reason="budget_reached"} 0`,
+		`eodispatch_budget_refusals_total{bound="graph_bytes"} 0`,
 		`eodispatch_tokens_total{outcome="ok",platform="p"} 0`)
 }
 
