@@ -28,6 +28,8 @@ type ogcProcess struct {
 
 type ogcInput struct {
 	schema   string // JSON Schema
+	title    string // "": its name
+	about    string // its description, if it has one
 	required bool
 	most     int                        // maxOccurs; 0: 1
 	takes    func(json.RawMessage) bool // whether a value is accepted; nil: by the "type" of the schema
@@ -53,8 +55,9 @@ var ogcProcesses = offer()
 
 func offer() map[string]ogcProcess {
 	area := map[string]ogcInput{
-		"bbox":     {schema: bboxSchema, required: true},
-		"datetime": {schema: `{"type":"string","format":"date-time"}`},
+		"bbox": {schema: bboxSchema, required: true, title: "Area", about: "The area, as a bounding box in degrees."},
+		"datetime": {schema: `{"type":"string","format":"date-time"}`, title: "Moment",
+			about: "The moment of interest. The simulated values do not depend on it."},
 	}
 	all := map[string]ogcProcess{}
 	for _, p := range []ogcProcess{
@@ -104,14 +107,19 @@ func (p ogcProcess) transmission() []string {
 }
 
 func (p ogcProcess) describeInputs(marker string) object {
-	inputs := object{marker: object{"title": marker, "description": "A text that the server's oracle counts by.", "minOccurs": 0, "schema": json.RawMessage(`{"type":"string"}`)}}
+	inputs := object{marker: object{"title": "Label", "description": "A label of your own. The result does not depend on it.",
+		"minOccurs": 0, "schema": json.RawMessage(`{"type":"string"}`)}}
 	for name, in := range p.inputs {
 		least := 0
 		if in.required {
 			least = 1
 		}
-		inputs[name] = object{"title": name, "minOccurs": least, "maxOccurs": max(1, in.most),
+		described := object{"title": cmp.Or(in.title, name), "minOccurs": least, "maxOccurs": max(1, in.most),
 			"schema": json.RawMessage(in.schema)}
+		if in.about != "" {
+			described["description"] = in.about
+		}
+		inputs[name] = described
 	}
 	return inputs
 }

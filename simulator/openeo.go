@@ -267,7 +267,7 @@ func (s *OpenEO) fileFormats(w http.ResponseWriter, _ call) *problem {
 		"input": object{"GeoJSON": format("GeoJSON", "vector")},
 		"output": object{
 			"GTiff":   format("GeoTIFF", "raster"),
-			"netCDF":  format("Network Common Data Form", "raster"),
+			"netCDF":  format("NetCDF", "raster"),
 			"GeoJSON": format("GeoJSON", "vector"),
 			"JSON":    format("JSON", "raster", "vector"),
 		},
