@@ -218,11 +218,15 @@ func TestShape_ReferenceSystems(t *testing.T) {
 		strict   = `{"type":"object","required":["bbox"],"format":"ogc-bbox","properties":{"bbox":{"type":"array","items":{"type":"number"}},"crs":{"type":"string","default":"` + crs84 + `","enum":["` + crs84 + `","http://www.opengis.net/def/crs/OGC/0/CRS84h"]}}}`
 		loose    = `{"type":"object","required":["bbox"],"properties":{"bbox":{"type":"array","items":{"type":"number"}},"crs":{"type":"string","format":"uri"}}}`
 		zoo      = `{"type":"object","required":["bbox","crs"],"properties":{"bbox":{"type":"array","items":{"type":"number"}},"crs":{"type":"string","format":"uri","default":"EPSG:4326","enum":["EPSG:4326","EPSG:3857"]}}}`
+		urn      = `{"type":"object","required":["bbox","crs"],"properties":{"bbox":{"type":"array","items":{"type":"number"}},"crs":{"type":"string","format":"uri","default":"urn:ogc:def:crs:EPSG:6.6:4326","enum":["urn:ogc:def:crs:EPSG:6.6:4326","urn:ogc:def:crs:EPSG:6.6:3785"]}}}`
 		metres   = `{"type":"object","required":["bbox"],"format":"ogc-bbox","properties":{"bbox":{"type":"array","items":{"type":"number"}},"crs":{"type":"string","default":"EPSG:3857"}}}`
 		only3857 = `{"type":"object","required":["bbox","crs"],"format":"ogc-bbox","properties":{"bbox":{"type":"array","items":{"type":"number"}},"crs":{"type":"string","default":"EPSG:3857","enum":["EPSG:3857"]}}}`
-		list     = `{"type":"array","format":"bounding-box","items":{"type":"number"},"minItems":4,"maxItems":4}`
-		corners  = `{"type":"object","subtype":"bounding-box"}`
-		polygon  = `{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51],[4.10,51],[4.10,50]]]}`
+		// A default alone, and CRS84 after it.
+		uri     = `{"type":"object","required":["bbox"],"properties":{"bbox":{"type":"array","items":{"type":"number"}},"crs":{"type":"string","default":"http://www.opengis.net/def/crs/EPSG/0/4326"}}}`
+		both    = `{"type":"object","required":["bbox","crs"],"properties":{"bbox":{"type":"array","items":{"type":"number"}},"crs":{"type":"string","enum":["urn:ogc:def:crs:EPSG::4326","` + crs84 + `"]}}}`
+		list    = `{"type":"array","format":"bounding-box","items":{"type":"number"},"minItems":4,"maxItems":4}`
+		corners = `{"type":"object","subtype":"bounding-box"}`
+		polygon = `{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51],[4.10,51],[4.10,50]]]}`
 	)
 	for _, c := range []shape{
 		{strict, sides + `,"crs":"EPSG:4326"}`, `{"bbox":[4.10,50,5,51]}`},
@@ -243,6 +247,14 @@ func TestShape_ReferenceSystems(t *testing.T) {
 		{zoo, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
 		{zoo, `{"bbox":[455000,6446000,556000,6621000],"crs":"EPSG:3857"}`, `{"bbox":[455000,6446000,556000,6621000],"crs":"EPSG:3857"}`},
 		{zoo, sides + `,"crs":"EPSG:32631"}`, ""},
+		// A URN or URI of EPSG:4326 means that latitudes come first.
+		{urn, sides + `}`, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
+		{urn, sides + `,"crs":"EPSG:4326"}`, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
+		{urn, polygon, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
+		{urn, `{"bbox":[4.10,50,1,5,51,2]}`, `{"bbox":[50,4.10,1,51,5,2],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
+		{urn, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
+		{uri, sides + `}`, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`},
+		{both, sides + `}`, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`},
 		{metres, sides + `}`, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`},
 		{only3857, sides + `}`, ""},
 		{only3857, `{"bbox":[4.10,50,5,51]}`, ""},

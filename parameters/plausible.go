@@ -106,6 +106,12 @@ func namesDegrees(crs json.RawMessage) bool {
 	return namesCRS84(crs) || code != nil && code[1] == "4326"
 }
 
+// latitudeFirst reports whether a reference system is named by a URN or URI of EPSG:4326, which stand for the register's order of
+// axes: latitudes come first. With the short name EPSG:4326 most servers expect longitudes first.
+func latitudeFirst(crs json.RawMessage) bool {
+	return namesDegrees(crs) && strings.Contains(strings.ToUpper(string(crs)), "DEF") && !namesCRS84(crs)
+}
+
 // timeForms are the forms of the times that are recognized.
 var timeForms = []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime}
 

@@ -77,7 +77,7 @@ func (p parameter) boxes(value json.RawMessage) (all []json.RawMessage) {
 // boxFormat is the form of bounding box that a parameter takes, and how its reference system is named.
 type boxFormat struct {
 	form    boxForm
-	degrees []json.RawMessage // the names that the schema has for longitude and latitude, of which it has at least one
+	degrees []json.RawMessage // the names that the schema has for longitude and latitude, the clearest first; never empty
 	implied bool              // a box without crs is in longitude and latitude
 }
 
@@ -100,7 +100,7 @@ func newBoxFormat(alternatives []schema) boxFormat {
 	}
 	if crs := s.Properties["crs"]; crs != nil {
 		for _, l := range s.doc.schema(crs).alternatives(0) {
-			f.implied = f.implied && (l.Default == nil || namesDegrees(l.Default))
+			f.implied = f.implied && (l.Default == nil || namesDegrees(l.Default) && !latitudeFirst(l.Default))
 			for _, name := range append([]json.RawMessage{l.Default}, l.options()...) {
 				if namesDegrees(name) {
 					f.degrees = append(f.degrees, name)
@@ -108,10 +108,23 @@ func newBoxFormat(alternatives []schema) boxFormat {
 			}
 		}
 	}
-	if f.degrees == nil {
-		f.degrees = []json.RawMessage{crs84}
+	if !slices.ContainsFunc(f.degrees, func(name json.RawMessage) bool { return !latitudeFirst(name) }) {
+		f.degrees = append(f.degrees, crs84)
 	}
+	slices.SortStableFunc(f.degrees, func(a, b json.RawMessage) int { return clarity(a) - clarity(b) })
 	return f
+}
+
+// clarity orders names of longitude and latitude: CRS84, EPSG:4326, whose axes are read either way, and a URN or URI of
+// EPSG:4326, for which numbers have to change places.
+func clarity(name json.RawMessage) int {
+	switch {
+	case namesCRS84(name):
+		return 0
+	case latitudeFirst(name):
+		return 2
+	}
+	return 1
 }
 
 // convert returns a box in the parameter's form: once for each name that its reference system may have, the most likely
@@ -132,7 +145,11 @@ func (f boxFormat) convert(b box) (all []json.RawMessage) {
 		all = append(all, b.ogc(nil))
 	}
 	for _, name := range f.degrees {
-		all = append(all, b.ogc(name))
+		if latitudeFirst(name) {
+			all = append(all, b.swapped().ogc(name))
+		} else {
+			all = append(all, b.ogc(name))
+		}
 	}
 	return all
 }
@@ -219,6 +236,15 @@ func (b box) ogc(crs json.RawMessage) json.RawMessage {
 		m["crs"] = crs
 	}
 	return text(m)
+}
+
+// swapped returns the box with latitudes in the place of longitudes.
+func (b box) swapped() box {
+	s := box{West: b.South, South: b.West, East: b.North, North: b.East}
+	if len(b.bbox) == 6 {
+		s.bbox = []json.Number{b.bbox[1], b.bbox[0], b.bbox[2], b.bbox[4], b.bbox[3], b.bbox[5]}
+	}
+	return s
 }
 
 // polygon returns the box as GeoJSON, cut in two if it crosses the antimeridian (RFC 7946, section 3.1.9).
