@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"net/http"
@@ -194,9 +195,19 @@ func (a *api) answerFor(ctx context.Context, err error) errorAnswer {
 	case isDatabaseFailure(err):
 		a.databaseFailed(ctx, err)
 	case r.status >= 500 && !dispatch.Is(err, dispatch.Unsupported): // which is a fact about the request, and no failure
-		a.Log.ErrorContext(ctx, "request failed", "error", err)
+		a.Log.Log(ctx, failureLevel(err), "request failed", "error", err)
 	}
 	return errorAnswer{r, callIn(ctx).id}
+}
+
+// failureLevel returns the level of a request that failed: a warning if another server failed, such as a platform that does not
+// give a result, and an error if the broker or its operator has something to mend.
+func failureLevel(err error) slog.Level {
+	switch dispatch.KindOf(err) {
+	case dispatch.Busy, dispatch.Unavailable, dispatch.Uncertain, dispatch.BadUpstream, dispatch.DocumentUnreachable:
+		return slog.LevelWarn
+	}
+	return slog.LevelError
 }
 
 // refuse writes the response for err outside an operation, such as in a middleware.

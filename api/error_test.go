@@ -45,6 +45,26 @@ func TestErrors_EveryKindHasAResponse(t *testing.T) {
 	}
 }
 
+// TestErrors_OfOthersAreWarnings: what a platform or another server fails at is no error of the broker's.
+func TestErrors_OfOthersAreWarnings(t *testing.T) {
+	want := map[dispatch.Kind]string{
+		dispatch.Internal: "ERROR", dispatch.Misconfigured: "ERROR", dispatch.Busy: "WARN", dispatch.Unavailable: "WARN",
+		dispatch.Uncertain: "WARN", dispatch.BadUpstream: "WARN", dispatch.DocumentUnreachable: "WARN",
+	}
+	for _, k := range dispatch.Kinds() {
+		w := newWorld()
+		w.fail = &dispatch.Error{Kind: k, Op: "fake", Text: "The platform does not give it."}
+		ask(New(w.config()), "GET", "/unit_jobs/1", "")
+		got := ""
+		if line := lines(t, w.log.String())["request failed"]; line != nil {
+			got = line["level"].(string)
+		}
+		if got != want[k] {
+			t.Errorf("%v: level %q, want %q", k, got, want[k])
+		}
+	}
+}
+
 func TestErrors_Details(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
