@@ -74,9 +74,14 @@ func tooCostly(err error) error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.split", Text: "Splitting the area took too long. Simplify it, or take a part of it.", Err: err}
 }
 
-func tooManyTiles(n string, most int) error {
-	return dispatch.InvalidBody("api.split", fmt.Sprintf(
-		"The area has %s tiles; at most %d are allowed. Take a smaller area or a coarser grid.", n, most), "aoi")
+// tooManyTiles names the limit of a task, too, if that is what the tiles have to keep next.
+func (a *api) tooManyTiles(n string, most int) error {
+	inTask := ""
+	if a.Limits.Values < most {
+		inTask = ", and " + budget.Thousands(int64(a.Limits.Values)) + " in a task"
+	}
+	return dispatch.InvalidBody("api.split", fmt.Sprintf("The area has %s tiles; at most %s are allowed%s. "+
+		"Take a smaller area or a coarser grid.", n, budget.Thousands(int64(most)), inTask), "aoi")
 }
 
 // Split implements [facade.Server].
@@ -87,15 +92,15 @@ func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMess
 			return dispatch.InvalidBody("api.split", "It is no area that can be split: "+areaFaultText(err)+".", "aoi")
 		}
 		tiles, err = grid.Split{Grid: g, Most: most}.Tiles(whole)
-		return splitError(err, most)
+		return s.a.splitError(err, most)
 	})
 	return tiles, isBox, err
 }
 
 // splitError returns the error of a split for its user. Those of the meter stay as they are.
-func splitError(err error, most int) error {
+func (a *api) splitError(err error, most int) error {
 	if many, is := errors.AsType[grid.TooMany](err); is {
-		return tooManyTiles(many.Text, most)
+		return a.tooManyTiles(many.Text, most)
 	}
 	if fault, is := errors.AsType[grid.Fault](err); is {
 		return dispatch.InvalidBody("api.split", "The area cannot be split by this grid: "+fault.Error()+".", "aoi")

@@ -147,7 +147,7 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 		if err == nil {
 			tiles, err = writeTiles(found)
 		}
-		return splitError(err, a.Limits.Tiles)
+		return a.splitError(err, a.Limits.Tiles)
 	})
 	return tiles, err
 }

@@ -123,7 +123,7 @@ func TestTiles_RefusesInvalidAreas(t *testing.T) {
 		"odd clip":           {strings.Replace(brussels, `"grid"`, `"clip":"no","grid"`, 1), `["body","clip"]`, "boolean"},
 		"a point":            {`{"aoi":{"type":"Point","coordinates":[1,2]},"grid":"20x20km"}`, `["body","aoi"]`, "Polygon"},
 		"a bowtie":           {`{"aoi":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]},"grid":"20x20km"}`, `["body","aoi"]`, "edges cross, at [1, 1]"},
-		"the whole Earth":    {world, `["body","aoi"]`, "about 12"},
+		"the whole Earth":    {world, `["body","aoi"]`, "about 1,2"},
 		"a million hexagons": {`{"aoi":{"type":"Polygon","coordinates":[[[2.5,49.5],[6.4,49.5],[6.4,51.5],[2.5,51.5],[2.5,49.5]]]},"grid":"h3-9"}`, `["body","aoi"]`, "about 4"},
 		"hexagons of metres": {strings.Replace(world, "20x20km", "h3-15", 1), `["body","aoi"]`, "about 4"},
 		"the pole in UTM":    {`{"aoi":{"type":"Polygon","coordinates":[[[-180,85],[180,85],[180,90],[-180,90],[-180,85]]]},"grid":"utm-100km"}`, `["body","aoi"]`, "84"},
@@ -142,7 +142,11 @@ func TestTiles_RefusesTooMany(t *testing.T) {
 	c := newWorld().config()
 	c.Limits.Tiles = 7
 	f := failed(t, ask(New(c), "POST", "/tiles", brussels), 422, "VALIDATION_ERROR")
-	if !strings.Contains(f.Detail[0].Msg, "at most 7 are allowed") {
+	if !strings.Contains(f.Detail[0].Msg, "at most 7 are allowed. ") {
+		t.Error(f.Detail[0].Msg)
+	}
+	f = failed(t, ask(New(newWorld().config()), "POST", "/tiles", strings.Replace(brussels, "20x20km", "h3-12", 1)), 422, "VALIDATION_ERROR")
+	if !strings.Contains(f.Detail[0].Msg, "; at most 100,000 are allowed, and 10,000 in a task. ") {
 		t.Error(f.Detail[0].Msg)
 	}
 }

@@ -102,11 +102,11 @@ func All() []Bound {
 type Exceeded struct{ Bound Bound }
 
 func (e *Exceeded) Error() string {
-	return fmt.Sprintf("more than %s %s (bound %s)", thousands(e.Bound.Most), e.Bound.Unit, e.Bound.Name)
+	return fmt.Sprintf("more than %s %s (bound %s)", Thousands(e.Bound.Most), e.Bound.Unit, e.Bound.Name)
 }
 
-// thousands writes n with commas between groups of three digits.
-func thousands(n int64) string {
+// Thousands writes n with commas between groups of three digits.
+func Thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]

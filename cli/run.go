@@ -123,7 +123,7 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 		if s == nil {
 			return fmt.Sprintf("not known: %d of your finished jobs show it", runs)
 		}
-		text := strings.TrimSpace(fmt.Sprintf("%.4g to %.4g, likely %.4g %s", s.Low, s.High, s.Likely, unit))
+		text := strings.TrimSpace(spread(s) + " " + unit)
 		if runs == 0 {
 			return text + ", as the provider states"
 		}
@@ -131,6 +131,15 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 	}
 	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs, shown(e.Costs, e.CostUnit, e.CostRuns, e.CostBasis), shown(e.Seconds, "s each", e.SecondsRuns, e.SecondsBasis))
 	return nil
+}
+
+// spread returns an expected value with its bounds, or it alone if nothing else is expected.
+func spread(s *client.Spread) string {
+	likely := fmt.Sprintf("%.4g", s.Likely)
+	if fmt.Sprintf("%.4g", s.Low) == likely && fmt.Sprintf("%.4g", s.High) == likely {
+		return likely
+	}
+	return fmt.Sprintf("%.4g to %.4g, likely %s", s.Low, s.High, likely)
 }
 
 // create submits a job or a task.

@@ -75,7 +75,7 @@ func (s Split) Check() error {
 // see [ParseWithin], or that of [budget.TilesBytes].
 func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 	if n := s.Grid.Estimate(a, s.Most); n > s.Most {
-		return nil, TooMany{fmt.Sprintf("about %d", n)}
+		return nil, TooMany{"about " + budget.Thousands(int64(n))}
 	}
 	more, positions := false, 0
 	err = s.each(a, func(c Cell, piece MultiPolygon) bool {
@@ -100,7 +100,7 @@ func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 	case a.meter.Err() != nil:
 		return nil, a.meter.Err()
 	case more:
-		return nil, TooMany{fmt.Sprintf("more than %d", s.Most)}
+		return nil, TooMany{"more than " + budget.Thousands(int64(s.Most))}
 	}
 	if s.Merge {
 		if tiles, err = s.merged(tiles, a); err != nil {

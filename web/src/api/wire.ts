@@ -380,6 +380,7 @@ export interface Usage {
   last_day_limit: number | null;
   jobs: number;
   costs: number | null;
+  charges: { unit: string }[];
 }
 
 export interface Grant {

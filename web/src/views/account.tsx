@@ -95,6 +95,13 @@ function Permissions({ grants, again }: { grants: Grant[]; again: () => void }) 
   </>;
 }
 
+// costsOf returns the costs of a user's jobs with their unit, if the platform always charged in the same one.
+function costsOf(u: Usage): string {
+  if (u.costs === null) return "";
+  const [unit, ...others] = new Set(u.charges.map((c) => c.unit));
+  return `${rounded(u.costs)} ${others.length === 0 && unit ? unit : ""}`.trim();
+}
+
 function UsageTable({ list, usage }: { list: PlatformList; usage: Usage[] }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={t.usage}>
@@ -107,7 +114,7 @@ function UsageTable({ list, usage }: { list: PlatformList; usage: Usage[] }) {
               <td class="num">{t.of(u.live, u.live_limit)}</td>
               <td class="num">{t.of(u.last_day, u.last_day_limit)}</td>
               <td class="num">{u.jobs}</td>
-              <td class="num">{u.costs === null ? "" : rounded(u.costs)}</td>
+              <td class="num">{costsOf(u)}</td>
             </tr>
           ))}
           <tr><th scope="row">{t.overall}</th><td class="num">{t.of(list.live.used, list.live.of)}</td><td class="num">{t.of(list.last_day.used, list.last_day.of)}</td><td /><td /></tr>

@@ -207,7 +207,7 @@ export function TaskResults({ id, finished, over, rasters, place }: { id: number
         {rasters.shown.length > 0 && <button type="button" class="quiet" onClick={() => rasters.hide()}>{t.hideAll}</button>}
       </div>
       <Takeaway links={() => items.links()} command={`eodispatch download task-${id} --to results`} stac={`upscale_tasks/${id}/results`} name={`task-${id}`} />
-      <p class="soft small" role="status">{t.loaded(known.value.length, finished)}</p>
+      <p class="soft small" role="status">{t.loaded(known.value.length, Math.max(finished, known.value.length))}</p>
       {known.value.map((item) => (
         <details key={item.id}>
           <summary>{texts.task.tileOf(place(Number(item.id)))}{item.properties.name && ` (${item.properties.name})`}</summary>

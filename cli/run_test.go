@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+func TestSpread_OneValueIsSaidOnce(t *testing.T) {
+	for want, s := range map[string]client.Spread{
+		"2":                    {Low: 2, Likely: 2, High: 2},
+		"1 to 3, likely 2":     {Low: 1, Likely: 2, High: 3},
+		"2 to 2.001, likely 2": {Low: 2, Likely: 2, High: 2.001},
+	} {
+		if got := spread(&s); got != want {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
+	}
+}
