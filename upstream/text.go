@@ -73,6 +73,15 @@ func Text(s string) string {
 	return s
 }
 
+// maxVersion limits a version in characters.
+const maxVersion = 100
+
+// Version returns a version in the words of a server, bounded.
+func Version(s string) string {
+	name := []rune(Text(s))
+	return string(name[:min(maxVersion, len(name))])
+}
+
 // visible turns control characters into spaces and drops characters that only change how others are displayed.
 func visible(r rune) rune {
 	switch {

@@ -212,19 +212,11 @@ func versionsIn(a *upstream.Answer) (v dispatch.Versions) {
 		Version json.RawMessage `json:"version"`
 	}
 	_ = json.Unmarshal(a.Body, &m) // unreadable: not known
-	v.Process = versionText(text(m.Version))
-	if named := poweredBy.FindStringSubmatch(versionText(a.Header.Get("X-Powered-By"))); named != nil {
+	v.Process = upstream.Version(text(m.Version))
+	if named := poweredBy.FindStringSubmatch(upstream.Version(a.Header.Get("X-Powered-By"))); named != nil {
 		v.Software, v.Version = named[1], named[2]
 	}
 	return v
-}
-
-const maxVersion = 100 // characters
-
-// versionText returns a version in the words of the server, bounded.
-func versionText(s string) string {
-	name := []rune(upstream.Text(s))
-	return string(name[:min(maxVersion, len(name))])
 }
 
 // descriptionError returns the error for a process without a description. A server that responds can be reached, so

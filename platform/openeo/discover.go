@@ -9,8 +9,9 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -101,10 +102,7 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 
 // newestVersion returns the highest production version of major version 1; the highest of all if none is for production.
 func newestVersion(versions []version) (version, bool) {
-	usable := slices.DeleteFunc(slices.Clone(versions), func(v version) bool {
-		n, ok := parseSemVer(v.API)
-		return !ok || n.core[0] != 1
-	})
+	usable := slices.DeleteFunc(slices.Clone(versions), func(v version) bool { return !isVersion1(v.API) })
 	if len(usable) == 0 {
 		return version{}, false
 	}
@@ -115,68 +113,12 @@ func newestVersion(versions []version) (version, bool) {
 			}
 			return -1
 		}
-		x, _ := parseSemVer(a.API)
-		y, _ := parseSemVer(b.API)
-		return x.compare(y)
+		return semver.Compare("v"+a.API, "v"+b.API)
 	}), true
 }
 
-// semVer is a version as defined by https://semver.org/spec/v2.0.0.html, without build metadata.
-type semVer struct {
-	core [3]uint64
-	pre  []string
-}
-
-var semVerText = regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$`)
-
-// parseSemVer also accepts a version without a patch number.
-func parseSemVer(s string) (v semVer, ok bool) {
-	m := semVerText.FindStringSubmatch(s)
-	if m == nil {
-		return v, false
-	}
-	for i, digits := range m[1:4] {
-		n, err := strconv.ParseUint(digits, 10, 64)
-		if err != nil && digits != "" {
-			return v, false
-		}
-		v.core[i] = n
-	}
-	if m[4] != "" {
-		v.pre = strings.Split(m[4], ".")
-	}
-	return v, true
-}
-
-func (v semVer) compare(w semVer) int {
-	if c := slices.Compare(v.core[:], w.core[:]); c != 0 {
-		return c
-	}
-	switch {
-	case len(v.pre) == 0 && len(w.pre) == 0:
-		return 0
-	case len(v.pre) == 0:
-		return 1
-	case len(w.pre) == 0:
-		return -1
-	}
-	return slices.CompareFunc(v.pre, w.pre, comparePre)
-}
-
-// comparePre compares identifiers of a pre-release: numbers by value, and before words.
-func comparePre(a, b string) int {
-	x, xErr := strconv.ParseUint(a, 10, 64)
-	y, yErr := strconv.ParseUint(b, 10, 64)
-	switch {
-	case xErr == nil && yErr == nil:
-		return slices.Compare([]uint64{x}, []uint64{y})
-	case xErr == nil:
-		return -1
-	case yErr == nil:
-		return 1
-	}
-	return strings.Compare(a, b)
-}
+// isVersion1 reports whether a version of the openEO API is one of major version 1. It may lack a patch number.
+func isVersion1(api string) bool { return semver.Major("v"+api) == "v1" }
 
 var (
 	jwtClass    = regexp.MustCompile(`^https?://api\.openeo\.org/[^/]+/authentication/jwt/?$`)
@@ -205,11 +147,11 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 	if err := upstream.JSON(a, op, &doc); err != nil {
 		return facts{}, err
 	}
-	if v, ok := parseSemVer(doc.Version); !ok || v.core[0] != 1 {
+	if !isVersion1(doc.Version) {
 		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform does not implement version 1 of the openEO API."}
 	}
 	f := facts{url: base, batch: len(doc.Endpoints) == 0, unit: currency(doc.Billing)}
-	f.versions = dispatch.Versions{Version: versionText(text(doc.Software)), API: versionText(doc.Version)}
+	f.versions = dispatch.Versions{Version: upstream.Version(text(doc.Software)), API: upstream.Version(doc.Version)}
 	f.jwt = slices.ContainsFunc(doc.Classes, jwtClass.MatchString)
 	f.remote = slices.ContainsFunc(doc.Classes, remoteClass.MatchString)
 	for _, e := range doc.Endpoints {
@@ -217,14 +159,6 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 	}
 	return f, nil
 }
-
-// versionText returns a version in the words of the platform, bounded.
-func versionText(s string) string {
-	name := []rune(upstream.Text(s))
-	return string(name[:min(maxVersion, len(name))])
-}
-
-const maxVersion = 100 // characters
 
 // maxUnit limits the name of a unit in characters.
 const maxUnit = 40
