@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -135,11 +136,19 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 
 // spread returns an expected value with its bounds, or it alone if nothing else is expected.
 func spread(s *client.Spread) string {
-	likely := fmt.Sprintf("%.4g", s.Likely)
-	if fmt.Sprintf("%.4g", s.Low) == likely && fmt.Sprintf("%.4g", s.High) == likely {
+	low, likely, high := amount(s.Low), amount(s.Likely), amount(s.High)
+	if low == likely && high == likely {
 		return likely
 	}
-	return fmt.Sprintf("%.4g to %.4g, likely %s", s.Low, s.High, likely)
+	return low + " to " + high + ", likely " + likely
+}
+
+// amount writes a number with four digits, or more if it is a large one.
+func amount(n float64) string {
+	if math.Abs(n) >= 1e4 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.4g", n)
 }
 
 // create submits a job or a task.

@@ -92,4 +92,8 @@ func TestPage_NewUser(t *testing.T) {
 	b.clicks(".tools button:last-child") // show everything
 	b.until(`new Promise(painted => requestAnimationFrame(() => requestAnimationFrame(() => painted(true))))`)
 	b.screenshot("readme")
+
+	b.clicks("[data-user]")
+	b.shows("account")
+	b.until(`[...document.querySelectorAll("td.num")].some((cell) => /^\d+ credits$/.test(cell.innerText))`)
 }
