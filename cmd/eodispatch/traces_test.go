@@ -166,7 +166,7 @@ func checkPost(t *testing.T, to *receiver, post *otlp.Span) {
 		t.Errorf("%v", post)
 	}
 	parts := to.partsOf(post)
-	for _, want := range []string{"Accept", "INSERT jobs", "WakeToAccept"} {
+	for _, want := range []string{"Accept", "INSERT jobs", "INSERT accounts"} {
 		if !slices.Contains(parts, want) {
 			t.Errorf("the request has no %s: %v", want, parts)
 		}
