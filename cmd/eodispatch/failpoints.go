@@ -37,7 +37,7 @@ func init() {
 	}
 	seams.store = func(s dispatch.Store) dispatch.Store {
 		if kept, ok := s.(*store.Store); ok {
-			kept.ChangeInRanges(1, func(context.Context) { d.pass("range", "before") })
+			store.ChangeInRanges(kept, 1, func(context.Context) { d.pass("range", "before") })
 		}
 		return failpointStore{s, d}
 	}
