@@ -213,7 +213,7 @@ type Job struct {
 	Notice    string // text about Attention, often the platform's; safe to show
 	Failure   string // why it failed; safe to show
 
-	Due      time.Time // when the next step is due
+	Due      time.Time // when the next step is due; zero: it waits and is paused
 	Looks    int       // status reads and searches in this epoch that did not settle the job
 	Tries    int       // requests in a row that failed
 	Deadline time.Time // when the job will have run for its MaxDuration; zero: no limit, or not started
@@ -277,7 +277,7 @@ func (j Job) excludeWait(due, now time.Time) Job {
 	return j
 }
 
-// Never is when a paused job that waits is due: after everything else.
+// Never is after everything else: the end of a line, see [Rank].
 var Never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // idlePaused returns the job as it must be stored: if it waits and is paused, it is not due, and shows why. The time for which it was turned
@@ -286,7 +286,7 @@ func (j Job) idlePaused() Job {
 	if !j.Paused || j.Phase != Waiting {
 		return j
 	}
-	j.Due, j.Tries, j.Refused = Never, 0, time.Time{}
+	j.Due, j.Tries, j.Refused = time.Time{}, 0, time.Time{}
 	return j.withAttention(Paused, "")
 }
 

@@ -48,7 +48,7 @@ func (j Job) repaused(now time.Time) Job {
 	case Waiting:
 		j.Version, j.Updated, j.Due, j.Attention, j.Notice = j.Version+1, now, now, None, ""
 		if j.Paused {
-			j.Due, j.Attention, j.Tries, j.Refused = Never, Paused, 0, time.Time{}
+			j.Due, j.Attention, j.Tries, j.Refused = time.Time{}, Paused, 0, time.Time{}
 		}
 	case Creating:
 		j.Version++

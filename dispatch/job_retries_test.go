@@ -62,7 +62,7 @@ func TestNext_RetriesWhatThePlatformCaused(t *testing.T) {
 		t.Errorf("the second time: %d, due %v", again.Retried, again.Due.Sub(t0))
 	}
 	paused := next(with(j, func(j *Job) { j.Paused = true }), o, t0)
-	if paused.Phase != Waiting || paused.Attention != Paused || !paused.Due.Equal(Never) || paused.Retried != 1 {
+	if paused.Phase != Waiting || paused.Attention != Paused || !paused.Due.IsZero() || paused.Retried != 1 {
 		t.Errorf("of a paused task: %+v", paused)
 	}
 	if owner := with(again, func(j *Job) { j.Phase, j.Status = Ended, Failed }).Retry(t0); owner.Retried != 0 || owner.Retries != 2 {

@@ -144,7 +144,7 @@ type Changes interface {
 	// DiscardTask does what CancelTask does with hide, likewise.
 	DiscardTask(ctx context.Context, u UserID, id TaskID) (Account, error)
 	// PauseTask sets Job.Paused of the jobs of a task that may still be submitted: those that have not ended, and those that failed. Jobs that
-	// wait are due [Never], and get the attention [Paused]. It returns the account, which it wakes. A paused task does not change.
+	// wait are not due, and get the attention [Paused]. It returns the account, which it wakes. A paused task does not change.
 	// Conflict if the task has ended.
 	PauseTask(context.Context, UserID, TaskID) (Account, error)
 	// ResumeTask undoes PauseTask, and any other pause: its jobs that wait are due now, and a trial is over. A task that is not paused does not

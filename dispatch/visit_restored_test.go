@@ -15,7 +15,7 @@ func TestReconcile_ListingOfARestoredJob(t *testing.T) {
 	own, other, again := tag{job: 7, attempt: 1, nonce: "aa"}, tag{job: 7, attempt: 1, nonce: "zz"}, tag{job: 7, attempt: 2, nonce: "bb"}
 	third := tag{job: 7, attempt: 3, nonce: "cc"}
 	waits := Job{Phase: Waiting, Status: Accepted}
-	paused := Job{Phase: Waiting, Status: Accepted, Paused: true, Attention: Paused, Due: Never}
+	paused := Job{Phase: Waiting, Status: Accepted, Paused: true, Attention: Paused}
 	turnedAway := Job{Phase: Waiting, Attempt: 1, Nonces: nonces, Status: Accepted}
 	creating := Job{Phase: Creating, Attempt: 1, Nonces: nonces, Status: Accepted}
 	runs := Job{Phase: Started, Attempt: 1, Nonces: nonces, Status: Running, Ref: Ref{ID: "p"}}

@@ -172,7 +172,7 @@ func (s *Store) usedKey(ctx context.Context, q querier, owner dispatch.UserID, k
 func (a *acceptance) insert(ctx context.Context, q tx, now int64) (err error) {
 	a.now = now
 	if a.task != nil {
-		if err := insertTask(ctx, q, *a.task, a.id, a.shared, a.sent, a.spread(), now); err != nil {
+		if err := insertTask(ctx, q, *a.task, a.id, a.shared, a.sent, now); err != nil {
 			return err
 		}
 		if err := a.insertHomes(ctx, q); err != nil {
@@ -190,13 +190,17 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) (err error) {
 	return err
 }
 
-func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.TaskID, shared string, sent, spread, created int64) error {
+func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.TaskID, shared string, sent, created int64) error {
+	spread, moves := len(t.Request.Homes) > 0, int64(noMoves)
+	if spread {
+		moves = max(created, 1)
+	}
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations,
-			paused, paused_for, budget, budget_unit, trial, spread)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+			paused, paused_for, budget, budget_unit, trial, spread, moves)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		id, t.Owner, t.Account, shared, t.Dimension, created, sent, annotationsText(t.Annotations),
-		t.Paused, t.PausedFor, t.Budget.Amount, t.Budget.Unit, int64(t.Trial), spread)
+		t.Paused, t.PausedFor, t.Budget.Amount, t.Budget.Unit, int64(t.Trial), spread, moves)
 	return err
 }
 
@@ -222,7 +226,7 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 		{"max_duration", func(j dispatch.Job) any { return j.MaxDuration.Microseconds() }},
 	}
 	for _, c := range slices.Concat([]column{
-		{"names", func(j dispatch.Job) any { return namesText(j.Names) }},
+		{"names", func(j dispatch.Job) any { return listText(j.Names) }},
 		{"retries", func(j dispatch.Job) any { return int64(j.Retries) }},
 		{"budgeted", func(j dispatch.Job) any { return j.Budgeted }},
 		{"traceparent", func(j dispatch.Job) any { return j.Traceparent }},
@@ -270,10 +274,10 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 // required are the columns without a default.
 var required = []string{"account", "base", "desired", "phase", "status", "awaited", "due", "updated", "moved"}
 
-// dueOf returns when a new job is due.
+// dueOf returns when a new job is due: never if it is paused.
 func (a *acceptance) dueOf(j dispatch.Job) int64 {
 	if j.Paused {
-		return micros(dispatch.Never)
+		return 0
 	}
 	return a.now
 }
@@ -306,7 +310,7 @@ func insertHook(ctx context.Context, q querier, h dispatch.Hook, now int64) erro
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO hooks (id, owner, kind, job, task, url, statuses, key, sealed, created)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		h.ID, h.Owner, string(h.Kind), h.Job, h.Task, h.URL, joinStatuses(h.Statuses), h.Key, h.Text, now)
+		h.ID, h.Owner, string(h.Kind), h.Job, h.Task, h.URL, listText(h.Statuses), h.Key, h.Text, now)
 	return err
 }
 

@@ -10,11 +10,11 @@ import (
 // queue.
 func wake(ctx context.Context, q querier, a dispatch.Account, now int64) error {
 	_, err := q.ExecContext(ctx, `
-		INSERT INTO accounts (id, wakes, due)
-		VALUES ($1, 1, $2)
+		INSERT INTO accounts (id, platform, wakes, due)
+		VALUES ($1, $2, 1, $3)
 		ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
 			due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END`,
-		a, now)
+		a, a.Platform(), now)
 	return err
 }
 
@@ -40,31 +40,31 @@ type hold struct {
 // wakeToAccept is wake, and returns the hold of the account.
 func wakeToAccept(ctx context.Context, q querier, a dispatch.Account, now int64) (h hold, err error) {
 	err = q.QueryRowContext(ctx, `
-		INSERT INTO accounts (id, wakes, due)
-		VALUES ($1, 1, $2)
+		INSERT INTO accounts (id, platform, wakes, due)
+		VALUES ($1, $2, 1, $3)
 		ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
 			due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END
 		RETURNING hold, hold_attention, hold_notice`,
-		a, now).Scan(&h.until, &h.why, &h.notice)
+		a, a.Platform(), now).Scan(&h.until, &h.why, &h.notice)
 	return h, err
 }
 
 // beginHold keeps an account from submitting. An account waits for its user since the first of consecutive holds with that
 // reason, less than a day apart.
-func beginHold(ctx context.Context, q querier, a dispatch.Account, h hold, now int64) error {
+func beginHold(ctx context.Context, q tx, a dispatch.Account, h hold, now int64) error {
 	since := int64(0)
 	if h.why == dispatch.NeedsSignIn {
 		since = now
 	}
 	waits, err := value[int64](ctx, q, `
-		INSERT INTO accounts (id, hold, hold_attention, hold_notice, sign_in_since)
-		VALUES ($1, $2, $3, $4, $5)
+		INSERT INTO accounts (id, platform, hold, hold_attention, hold_notice, sign_in_since)
+		VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (id) DO UPDATE SET hold = excluded.hold, hold_attention = excluded.hold_attention,
 			hold_notice = excluded.hold_notice,
 			sign_in_since = CASE WHEN excluded.sign_in_since > 0 AND accounts.sign_in_since > 0
-				AND accounts.hold > CAST($6 AS BIGINT) - 86400000000 THEN accounts.sign_in_since ELSE excluded.sign_in_since END
+				AND accounts.hold > CAST($7 AS BIGINT) - 86400000000 THEN accounts.sign_in_since ELSE excluded.sign_in_since END
 		RETURNING sign_in_since`,
-		a, h.until, string(h.why), h.notice, since, now)
+		a, a.Platform(), h.until, string(h.why), h.notice, since, now)
 	if err != nil || since == 0 || waits != since {
 		return err
 	}

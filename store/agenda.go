@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -33,7 +32,7 @@ func (s *Store) Agenda(
 }
 
 // firstDue is when the first job of each step is due; 0: there is none.
-type firstDue struct{ wait, start, cancel, settle, learn, unprepared, meter, remove int64 }
+type firstDue struct{ wait, start, cancel, settle, poll, unprepared, meter, remove int64 }
 
 // overview reads the account with the observed promptness of its platform's starts, its slots in use, and when the
 // first job of each step is due. One statement sees all of it at one moment. It does not use min(): until PostgreSQL
@@ -49,7 +48,7 @@ func (l accountReader) overview(ctx context.Context, g *dispatch.Agenda) (next f
 			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'start' ORDER BY j.due LIMIT 1), 0),
 			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0),
 			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0),
-			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0),
+			COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'poll' ORDER BY j.due LIMIT 1), 0),
 			COALESCE((
 				SELECT j.due FROM jobs j
 				WHERE j.account = $1 AND j.step = 'wait' AND j.attention = 'application_unreachable'
@@ -59,7 +58,7 @@ func (l accountReader) overview(ctx context.Context, g *dispatch.Agenda) (next f
 				ORDER BY j.meter_due LIMIT 1), 0),
 			COALESCE((
 				SELECT j.removal_due FROM jobs j
-				WHERE j.account = $1 AND j.removal_due > 0 AND j.phase = 'ended' AND j.strays = '' AND j.meter_due = 0
+				WHERE j.account = $1 AND j.removal_due > 0 AND j.phase = 'ended' AND j.orphans = '' AND j.meter_due = 0
 				ORDER BY j.removal_due LIMIT 1), 0)
 		FROM accounts a
 			LEFT JOIN platforms p ON p.name = $2
@@ -67,8 +66,9 @@ func (l accountReader) overview(ctx context.Context, g *dispatch.Agenda) (next f
 		l.account, l.account.Platform()).
 		Scan(number(&g.Wakes), instant(&g.Hold), text(&g.Why), number(&g.Restored), number(&g.Starts.Starts),
 			duration(&g.Starts.Lag), &g.Operator, number(&held), number(&g.Active), number(&next.wait), number(&next.start),
-			number(&next.cancel), number(&next.settle), number(&next.learn), number(&next.unprepared), number(&next.meter), number(&next.remove))
-	g.NextWaiting, g.NextStart, g.NextPoll, g.Next = ever(next.wait), at(next.start), at(next.learn), at(next.cancel)
+			number(&next.cancel), number(&next.settle), number(&next.poll), number(&next.unprepared),
+			number(&next.meter), number(&next.remove))
+	g.NextWaiting, g.NextStart, g.NextPoll, g.Next = at(next.wait), at(next.start), at(next.poll), at(next.cancel)
 	g.NextUnprepared, g.NextMeter, g.NextRemove = at(next.unprepared), at(next.meter), at(next.remove)
 	if settle := at(next.settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
 		g.Next = settle
@@ -92,14 +92,6 @@ func before(now int64, span time.Duration) int64 {
 	return now - span.Microseconds()
 }
 
-// ever returns when a waiting job is due; zero if that is dispatch.Never.
-func ever(due int64) time.Time {
-	if due >= micros(dispatch.Never) {
-		return time.Time{}
-	}
-	return at(due)
-}
-
 // steps reads the jobs of each step for which any is due.
 func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispatch.Agenda) (err error) {
 	for _, s := range []struct {
@@ -108,7 +100,7 @@ func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispa
 		jobs *[]dispatch.Job
 	}{
 		{"cancel", next.cancel, &g.Cancel}, {"settle", next.settle, &g.Settle}, {"start", next.start, &g.Start},
-		{"learn", next.learn, &g.Poll},
+		{"poll", next.poll, &g.Poll},
 	} {
 		if s.due == 0 || s.due > l.now {
 			continue
@@ -142,7 +134,7 @@ func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispa
 		g.Remove, err = list(ctx, l.q, scanJobs(), `
 			SELECT `+jobColumns+`
 			FROM jobs
-			WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0 AND removal_due <= $2
+			WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND orphans = '' AND meter_due = 0 AND removal_due <= $2
 			ORDER BY removal_due, id
 			LIMIT CAST($3 AS BIGINT)`,
 			l.account, l.now, n)
@@ -179,8 +171,7 @@ func (l accountReader) withoutFreed(ctx context.Context, held int64) (int, error
 	freed, err := value[int64](ctx, l.q, `
 		SELECT count(*)
 		FROM jobs
-		WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND phase = 'started' AND status <> 'running'
-			AND moved <= $2`,
+		WHERE account = $1 AND step IN ('poll', 'cancel') AND phase = 'started' AND status <> 'running' AND moved <= $2`,
 		l.account, l.stalled)
 	return int(held - freed), err
 }
@@ -189,43 +180,46 @@ func (l accountReader) withoutFreed(ctx context.Context, held int64) (int, error
 // lines of tasks that a change under way stops.
 //
 // It hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their
-// jobs, or of lines that are empty. Due and head belong to a line's first waiting job. Jobs that are due
-// dispatch.Never are left out; the number is not a parameter because PostgreSQL would not use an index for jobs that
-// are due before it. Each value is a subquery, which is one search of an index, and no join: PostgreSQL, which
-// expects a hundred lines, would read all jobs for a join.
+// jobs, or of lines that are empty. The next one is of the same owner, or the first of the next owner: with a comparison
+// of both columns at once, SQLite would read all jobs of the line again. Due and head belong to a line's first waiting
+// job. Each value is a subquery, which is one search of an index, and no join: PostgreSQL, which expects a hundred lines,
+// would read all jobs for a join.
 func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
 	lines, err := list(ctx, l.q, scanLine, `
 		WITH RECURSIVE hop (head) AS (
 			SELECT (
 				SELECT c.id FROM jobs c
-				WHERE c.account = $1 AND c.phase = 'waiting' AND c.due < 253370764800000000
-				ORDER BY c.line, c.due, c.id LIMIT 1)
+				WHERE c.account = $1 AND c.phase = 'waiting' AND NOT c.paused
+				ORDER BY c.owner, c.task, c.due, c.id LIMIT 1)
 			UNION ALL
-			SELECT (
+			SELECT COALESCE((
 				SELECT d.id FROM jobs d
-				WHERE d.account = $1 AND d.phase = 'waiting' AND d.due < 253370764800000000
-					AND d.line > (SELECT e.line FROM jobs e WHERE e.id = hop.head)
-				ORDER BY d.line, d.due, d.id LIMIT 1)
+				WHERE d.account = $1 AND d.phase = 'waiting' AND NOT d.paused
+					AND d.owner = (SELECT e.owner FROM jobs e WHERE e.id = hop.head)
+					AND d.task > (SELECT f.task FROM jobs f WHERE f.id = hop.head)
+				ORDER BY d.task, d.due, d.id LIMIT 1), (
+				SELECT n.id FROM jobs n
+				WHERE n.account = $1 AND n.phase = 'waiting' AND NOT n.paused
+					AND n.owner > (SELECT m.owner FROM jobs m WHERE m.id = hop.head)
+				ORDER BY n.owner, n.task, n.due, n.id LIMIT 1))
 			FROM hop WHERE hop.head IS NOT NULL
-		), heads (head, line) AS MATERIALIZED (
-			SELECT hop.head, (SELECT f.line FROM jobs f WHERE f.id = hop.head) FROM hop WHERE hop.head IS NOT NULL
-		), lines (head, line, own, owner, task) AS MATERIALIZED (
-			SELECT h.head, h.line, rtrim(h.line, '0123456789'), substr(h.line, 1, length(rtrim(h.line, '0123456789')) - 1),
-				CAST(substr(h.line, length(rtrim(h.line, '0123456789')) + 1) AS BIGINT)
-			FROM heads h
+		), lines (head, owner, task) AS MATERIALIZED (
+			SELECT hop.head, (SELECT g.owner FROM jobs g WHERE g.id = hop.head),
+				(SELECT i.task FROM jobs i WHERE i.id = hop.head)
+			FROM hop WHERE hop.head IS NOT NULL
 		)
 		SELECT l.owner, l.task, COALESCE((SELECT j.due FROM jobs j WHERE j.id = l.head), 0), l.head,
-			COALESCE((SELECT t.served FROM turns t WHERE t.account = $1 AND t.line = l.line), 0),
-			COALESCE((SELECT o.served FROM turns o WHERE o.account = $1 AND o.line = l.own), 0),
-			CAST(COALESCE((
-				SELECT SUM(w.waiting) FROM line_counts w
-				WHERE w.account = $1 AND w.owner = l.owner AND w.task = l.task), 0) AS BIGINT),
-			CAST(COALESCE((
-				SELECT SUM(h.held) FROM line_counts h
-				WHERE h.account = $1 AND h.owner = l.owner AND h.task = l.task), 0) AS BIGINT),
-			CAST(COALESCE((
-				SELECT SUM(u.held) FROM owner_counts u
-				WHERE u.owner = l.owner AND u.account = $1), 0) AS BIGINT)
+			COALESCE((
+				SELECT t.served FROM line_counts t
+				WHERE t.account = $1 AND t.owner = l.owner AND t.task = l.task), 0),
+			COALESCE((SELECT o.served FROM owner_counts o WHERE o.owner = l.owner AND o.account = $1), 0),
+			COALESCE((
+				SELECT w.waiting FROM line_counts w
+				WHERE w.account = $1 AND w.owner = l.owner AND w.task = l.task), 0),
+			COALESCE((
+				SELECT h.held FROM line_counts h
+				WHERE h.account = $1 AND h.owner = l.owner AND h.task = l.task), 0),
+			COALESCE((SELECT u.held FROM owner_counts u WHERE u.owner = l.owner AND u.account = $1), 0)
 		FROM lines l
 		WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = l.task AND s.stops)`,
 		l.account)
@@ -262,10 +256,10 @@ func (s *Store) Waiting(
 	ids, err := list(ctx, s.on(s.read), single[dispatch.JobID], `
 		SELECT id
 		FROM jobs
-		WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000
-			AND (due, id) >= ($3, $4) AND (due, id) <= ($5, $6)
+		WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND phase = 'waiting' AND NOT paused
+			AND (due, id) >= ($4, $5) AND (due, id) <= ($6, $7)
 		ORDER BY due, id`,
-		a, lineOf(l), micros(from.Due), from.ID, micros(to.Due), to.ID)
+		a, l.Owner, l.Task, micros(from.Due), from.ID, micros(to.Due), to.ID)
 	return ids, fail("Waiting", err)
 }
 
@@ -274,8 +268,9 @@ func (s *Store) WaitingBefore(ctx context.Context, j dispatch.Job) (int, error) 
 	n, err := value[int](ctx, s.on(s.read), `
 		SELECT count(*)
 		FROM jobs
-		WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND (due, id) < ($3, $4)`,
-		j.Account, lineOf(dispatch.Line{Owner: j.Owner, Task: j.Task}), micros(j.Due), j.ID)
+		WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND phase = 'waiting' AND NOT paused
+			AND (due, id) < ($4, $5)`,
+		j.Account, j.Owner, j.Task, micros(j.Due), j.ID)
 	return n, fail("WaitingBefore", err)
 }
 
@@ -287,10 +282,10 @@ func (s *Store) Ready(
 		jobs, err = list(ctx, q, scanJobs(), `
 			SELECT `+jobColumns+`
 			FROM jobs
-			WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due < 253370764800000000 AND due <= $3
+			WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND phase = 'waiting' AND NOT paused AND due <= $4
 			ORDER BY due, id
-			LIMIT CAST($4 AS BIGINT)`,
-			a, lineOf(l), now, n)
+			LIMIT CAST($5 AS BIGINT)`,
+			a, l.Owner, l.Task, now, n)
 		return err
 	})
 	return jobs, err
@@ -316,7 +311,7 @@ func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) (
 	jobs, err := list(ctx, s.on(s.look), scanJobs(), `
 		SELECT `+jobColumns+`
 		FROM jobs
-		WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2 AND phase IN ('creating', 'started')
+		WHERE account = $1 AND step IN ('settle', 'poll', 'cancel') AND base = $2 AND phase IN ('creating', 'started')
 		ORDER BY due, id`,
 		a, base)
 	return jobs, fail("Listable", err)
@@ -327,7 +322,7 @@ func (s *Store) Running(ctx context.Context, a dispatch.Account, n int) ([]dispa
 	jobs, err := list(ctx, s.on(s.look), scanJobs(), `
 		SELECT `+jobColumns+`
 		FROM jobs
-		WHERE account = $1 AND step = 'learn'
+		WHERE account = $1 AND step = 'poll'
 		ORDER BY due, id
 		LIMIT CAST($2 AS BIGINT)`,
 		a, n)
@@ -339,12 +334,7 @@ func (s *Store) Bases(ctx context.Context, a dispatch.Account) ([]string, error)
 	bases, err := list(ctx, s.on(s.look), single[string], `
 		SELECT DISTINCT base
 		FROM jobs
-		WHERE account = $1`, a)
+		WHERE owner IN (SELECT owner FROM owner_counts WHERE account = $1) AND account = $1`, a)
 	slices.Sort(bases)
 	return bases, fail("Bases", err)
-}
-
-// lineOf returns the name of a line in the database.
-func lineOf(l dispatch.Line) string {
-	return string(l.Owner) + "/" + strconv.FormatInt(int64(l.Task), 10)
 }

@@ -55,7 +55,7 @@ func TestBatch_OneCommitForAllThatWait(t *testing.T) {
 
 func insertAccount(t *testing.T, s *store.Store, id string) error {
 	return store.Join(t.Context(), s, func(q store.Querier) error {
-		_, err := q.ExecContext(t.Context(), "INSERT INTO accounts (id, wakes, due) VALUES (?, 0, 0)", id)
+		_, err := q.ExecContext(t.Context(), "INSERT INTO accounts (id, platform, wakes, due) VALUES (?, 'p', 0, 0)", id)
 		return err
 	})
 }

@@ -28,7 +28,7 @@ func (s *Store) Census(
 		return dispatch.Census{}, false, err
 	}
 	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Census", func(q tx, now int64) error {
-		c := census{q: q, platformOf: s.platformOf, now: now, platforms: map[string]*dispatch.PlatformCensus{}}
+		c := census{q: q, now: now, platforms: map[string]*dispatch.PlatformCensus{}}
 		if err := c.count(ctx); err != nil {
 			return err
 		}
@@ -52,10 +52,9 @@ func (s *Store) EndCensus(ctx context.Context, process string) error {
 
 // census counts by platform.
 type census struct {
-	q          querier
-	platformOf func(column string) string
-	now        int64
-	platforms  map[string]*dispatch.PlatformCensus
+	q         querier
+	now       int64
+	platforms map[string]*dispatch.PlatformCensus
 }
 
 func (c census) of(platform string) *dispatch.PlatformCensus {
@@ -90,23 +89,26 @@ func (c census) countUnfinished(ctx context.Context) error {
 		c.of(platform).Waiting, c.of(platform).Accounts = waiting, accounts
 		return nil
 	}, `
-		SELECT `+c.platformOf("a.account")+`, CAST(SUM(a.waiting) AS BIGINT), count(*)
+		SELECT accounts.platform, CAST(SUM(a.waiting) AS BIGINT), count(*)
 		FROM (
 			SELECT account, SUM(waiting) AS waiting
 			FROM account_counts
 			GROUP BY account
 			HAVING SUM(waiting) <> 0 OR SUM(held) <> 0
 		) AS a
+			JOIN accounts ON accounts.id = a.account
 		GROUP BY 1`)
 }
 
 func (c census) countEnded(ctx context.Context) error {
 	return c.numbers(ctx, func(p *dispatch.PlatformCensus, n int64) { p.Ended = int(n) }, `
-		SELECT `+c.platformOf("account")+`, CAST(SUM(jobs - waiting - held) AS BIGINT)
-		FROM owner_counts
+		SELECT accounts.platform, CAST(SUM(c.jobs - c.waiting - c.held) AS BIGINT)
+		FROM owner_counts c
+			JOIN accounts ON accounts.id = c.account
 		GROUP BY 1`)
 }
 
+// countHeld reads accounts that hold slots, and not all jobs that wait: CROSS keeps SQLite from that.
 func (c census) countHeld(ctx context.Context) error {
 	return each(ctx, c.q, func(r row) error {
 		var platform string
@@ -123,9 +125,12 @@ func (c census) countHeld(ctx context.Context) error {
 		}
 		return nil
 	}, `
-		SELECT `+c.platformOf("account")+`, status, attention, count(*)
-		FROM jobs
-		WHERE phase NOT IN ('waiting', 'ended')
+		SELECT accounts.platform, jobs.status, jobs.attention, count(*)
+		FROM account_counts c
+			CROSS JOIN jobs
+			CROSS JOIN accounts
+		WHERE c.held > 0 AND jobs.account = c.account AND accounts.id = c.account
+			AND jobs.step IN ('settle', 'start', 'poll', 'cancel') AND jobs.phase NOT IN ('waiting', 'ended')
 		GROUP BY 1, 2, 3`)
 }
 
@@ -140,7 +145,7 @@ func (c census) countHolds(ctx context.Context) error {
 		c.of(platform).Holds[attention] = n
 		return nil
 	}, `
-		SELECT `+c.platformOf("id")+`, hold_attention, count(*)
+		SELECT platform, hold_attention, count(*)
 		FROM accounts
 		WHERE hold > 0 AND hold > CAST($1 AS BIGINT)
 		GROUP BY 1, 2`, c.now)
@@ -149,23 +154,24 @@ func (c census) countHolds(ctx context.Context) error {
 // measure measures how long jobs and accounts wait, and how far ahead send times are booked.
 func (c census) measure(ctx context.Context) error {
 	err := c.numbers(ctx, func(p *dispatch.PlatformCensus, created int64) { p.Oldest = span(max(0, c.now-created)) }, `
-		SELECT `+c.platformOf("account")+`, min(created)
+		SELECT accounts.platform, min(jobs.created)
 		FROM jobs
-		WHERE phase = 'waiting' AND NOT paused
+			JOIN accounts ON accounts.id = jobs.account
+		WHERE jobs.phase = 'waiting' AND NOT jobs.paused
 		GROUP BY 1`)
 	if err != nil {
 		return err
 	}
 	err = c.numbers(ctx, func(p *dispatch.PlatformCensus, due int64) { p.Lag = span(max(0, c.now-due)) }, `
-		SELECT `+c.platformOf("id")+`, min(due)
+		SELECT platform, min(due)
 		FROM accounts
 		WHERE due > 0 AND due <= $1 AND lease_until <= $1
 		GROUP BY 1`, c.now)
 	if err != nil {
 		return err
 	}
-	return c.numbers(ctx, func(p *dispatch.PlatformCensus, free int64) { p.Booked = span(max(0, free-c.now)) },
-		"SELECT platform, free FROM timetables")
+	return c.numbers(ctx, func(p *dispatch.PlatformCensus, next int64) { p.Booked = span(max(0, next-c.now)) },
+		"SELECT platform, next FROM schedules")
 }
 
 // numbers calls f with each row of a query, which is a platform and a number.
@@ -206,7 +212,7 @@ func countDeliveries(ctx context.Context, q tx, now int64) (found dispatch.HookC
 				WHERE d.hook = hooks.id AND d.due > 0 AND d.due <= $1 AND hooks.hold <= $1
 					AND NOT EXISTS (
 						SELECT 1 FROM deliveries e
-						WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
+						WHERE e.hook = d.hook AND e.job = d.job AND e.task = d.task AND e.epoch < d.epoch AND e.due + 0 > 0)
 				ORDER BY d.due
 				LIMIT 1
 			) AS due

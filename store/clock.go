@@ -28,7 +28,7 @@ func (s *Store) followClock(ctx context.Context, q tx, now int64) error {
 	err = run(ctx, q, `
 		UPDATE jobs
 		SET due = due - $1, send_by = CASE WHEN send_by > $2 THEN send_by - $1 ELSE send_by END
-		WHERE due > CAST($2 AS BIGINT) AND due < $3`, back, soon, micros(dispatch.Never))
+		WHERE due > CAST($2 AS BIGINT)`, back, soon)
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ const (
 			CAST(SUM(d.second) AS BIGINT), CAST(SUM(d.epochs) AS BIGINT) FROM (
 			SELECT task, status, count(*) AS jobs,
 				SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END) AS progress,
-				SUM(updated % 2147483647) AS first, SUM((updated % 1000003) * (updated % 1000003)) AS second, SUM(turn) AS epochs
+				SUM(updated % 2147483647) AS first, SUM((updated % 1000003) * (updated % 1000003)) AS second, SUM(epoch) AS epochs
 			FROM jobs WHERE task <> 0 AND NOT hidden GROUP BY task, status
 			UNION ALL SELECT task, status, -jobs, -progress, -first, -second, -epochs FROM task_counts
 		) AS d GROUP BY d.task, d.status

@@ -16,7 +16,8 @@ import (
 
 // manyJobs inserts jobs of which every tenth waits, every tenth runs, and the others have ended; some belong to no task or are hidden,
 // and they differ in progress, costs and bytes. %d: from and to which id, and when they were created, in microseconds.
-const manyJobs = `WITH RECURSIVE n (id) AS (SELECT CAST(%[1]d AS BIGINT) UNION ALL SELECT id + 1 FROM n WHERE id < %[2]d)
+const manyJobs = `INSERT INTO accounts (id, platform) VALUES ('p/shared', 'p') ON CONFLICT (id) DO NOTHING;
+	WITH RECURSIVE n (id) AS (SELECT CAST(%[1]d AS BIGINT) UNION ALL SELECT id + 1 FROM n WHERE id < %[2]d)
 	INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, due, awaited, created, updated, moved, hidden, progress, costs, bytes)
 	SELECT id, CASE id %% 7 WHEN 0 THEN 0 ELSE id / 10000 + 1 END, id, 'ann', 'p/shared', '', 'run',
 		CASE id %% 10 WHEN 0 THEN 'waiting' WHEN 1 THEN 'started' ELSE 'ended' END,

@@ -96,12 +96,12 @@ func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 		SELECT d.platform, d.service
 		FROM jobs j
 			JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
-		WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
+		WHERE j.phase <> 'ended' AND j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
 		UNION
 		SELECT h.platform, h.service
 		FROM tasks
 			JOIN task_homes h ON h.task = tasks.id
-		WHERE tasks.spread > 1 AND h.document <> ''
+		WHERE tasks.moves > 0 AND h.document <> ''
 			AND EXISTS (
 				SELECT 1 FROM jobs k
 				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')`)
@@ -153,8 +153,8 @@ func (s *Store) outdatedDefinitions(ctx context.Context, platform, service, hash
 		SELECT DISTINCT d.task, d.job
 		FROM jobs j
 			JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
-		WHERE j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created' AND d.platform = $1 AND d.service = $2
-			AND d.told <> CASE WHEN d.document = $3 THEN '' ELSE $3 END
+		WHERE j.phase <> 'ended' AND j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
+			AND d.platform = $1 AND d.service = $2 AND d.changed_to <> CASE WHEN d.document = $3 THEN '' ELSE $3 END
 		ORDER BY d.task, d.job`,
 		platform, service, hash)
 }
@@ -168,8 +168,8 @@ func (s *Store) outdatedHomes(ctx context.Context, platform, service, hash strin
 		SELECT h.task, h.account
 		FROM tasks
 			CROSS JOIN task_homes h
-		WHERE tasks.spread > 1 AND h.task = tasks.id AND h.document <> '' AND h.platform = $1 AND h.service = $2
-			AND h.told <> CASE WHEN h.document = $3 THEN '' ELSE $3 END
+		WHERE tasks.moves > 0 AND h.task = tasks.id AND h.document <> '' AND h.platform = $1 AND h.service = $2
+			AND h.changed_to <> CASE WHEN h.document = $3 THEN '' ELSE $3 END
 			AND EXISTS (
 				SELECT 1 FROM jobs k
 				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')
@@ -207,15 +207,15 @@ func (d outdated) setHash(ctx context.Context, q querier, hash string) (dispatch
 	if d.account != "" {
 		return value[dispatch.UserID](ctx, q, `
 			UPDATE task_homes
-			SET told = CASE WHEN document = $3 THEN '' ELSE $3 END
-			WHERE task = CAST($1 AS BIGINT) AND account = $2 AND told <> CASE WHEN document = $3 THEN '' ELSE $3 END
+			SET changed_to = CASE WHEN document = $3 THEN '' ELSE $3 END
+			WHERE task = CAST($1 AS BIGINT) AND account = $2 AND changed_to <> CASE WHEN document = $3 THEN '' ELSE $3 END
 			RETURNING (SELECT owner FROM tasks WHERE tasks.id = task_homes.task)`,
 			d.task, d.account, hash)
 	}
 	return value[dispatch.UserID](ctx, q, `
 		UPDATE definitions
-		SET told = CASE WHEN document = $3 THEN '' ELSE $3 END
-		WHERE task = CAST($1 AS BIGINT) AND job = CAST($2 AS BIGINT) AND told <> CASE WHEN document = $3 THEN '' ELSE $3 END
+		SET changed_to = CASE WHEN document = $3 THEN '' ELSE $3 END
+		WHERE task = CAST($1 AS BIGINT) AND job = CAST($2 AS BIGINT) AND changed_to <> CASE WHEN document = $3 THEN '' ELSE $3 END
 		RETURNING owner`,
 		d.task, d.job, hash)
 }

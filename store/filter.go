@@ -192,7 +192,7 @@ func (l jobList) read(
 		statement += `,
 			accounts.hold, accounts.hold_attention, accounts.hold_notice,
 			COALESCE((
-				SELECT definitions.told <> '' FROM definitions
+				SELECT definitions.changed_to <> '' FROM definitions
 				WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE)`
 		to = append(to, number(&r.hold), text(&r.why), &r.notice, &r.changed)
 	}

@@ -8,19 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// The values of tasks.spread that are no number of a move.
-const (
-	notSpread   = 0
-	spreadEnded = 1
-)
-
-// spread returns what tasks.spread is of a new task.
-func (a *acceptance) spread() int64 {
-	if len(a.task.Request.Homes) == 0 {
-		return notSpread
-	}
-	return max(a.now, spreadEnded+1)
-}
+// noMoves is tasks.moves of a task of which no job can be moved.
+const noMoves = 0
 
 // insertHomes stores the homes of the task that its jobs may run at.
 func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
@@ -37,7 +26,7 @@ func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
 			document = h.Document
 		}
 		_, err := q.ExecContext(ctx, `
-			INSERT INTO task_homes (task, account, number, platform, base, service_hash, service, document)
+			INSERT INTO task_homes (task, account, number, platform, base, hash, service, document)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			a.id, h.Account, i, h.Account.Platform(), h.Base, h.Hash, service, document)
 		if err != nil {
@@ -50,10 +39,10 @@ func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
 // wakeTask wakes the account of a task, or the accounts of all its homes. The jobs of a task with several homes are
 // spread again from now on.
 func wakeTask(ctx context.Context, q querier, t lockedTask, now int64) error {
-	if t.spread == notSpread {
+	if !t.spread {
 		return wake(ctx, q, t.account, now)
 	}
-	if _, err := setSpread(ctx, q, t.id, t.spread, max(now, t.spread+1)); err != nil {
+	if _, err := setMoves(ctx, q, t.id, t.moves, max(now, t.moves+1)); err != nil {
 		return err
 	}
 	accounts, err := list(ctx, q, single[dispatch.Account],
@@ -65,13 +54,13 @@ func wakeTask(ctx context.Context, q querier, t lockedTask, now int64) error {
 	return err
 }
 
-// setSpread replaces tasks.spread, and reports whether it was as it was seen. It also locks the task.
-func setSpread(ctx context.Context, q querier, id dispatch.TaskID, seen, spread int64) (bool, error) {
+// setMoves replaces tasks.moves, and reports whether it was as it was seen. It also locks the task.
+func setMoves(ctx context.Context, q querier, id dispatch.TaskID, seen, moves int64) (bool, error) {
 	n, err := exec(ctx, q, `
 		UPDATE tasks
-		SET spread = $3
-		WHERE id = $1 AND spread = CAST($2 AS BIGINT)`,
-		id, seen, spread)
+		SET moves = $3
+		WHERE id = $1 AND moves = CAST($2 AS BIGINT)`,
+		id, seen, moves)
 	return n > 0, err
 }
 
@@ -134,7 +123,7 @@ func (s *Store) SpreadTasks(ctx context.Context) (tasks []dispatch.SpreadTask, e
 	})
 	for _, t := range ended {
 		if err == nil {
-			_, err = setSpread(ctx, s.on(s.write), t.ID, t.Seen, spreadEnded)
+			_, err = setMoves(ctx, s.on(s.write), t.ID, t.Seen, noMoves)
 			err = fail("SpreadTasks", err)
 		}
 	}
@@ -169,7 +158,7 @@ func listSpread(ctx context.Context, q querier, now int64) ([]spreadHome, error)
 		}
 		return h, err
 	}, `
-		SELECT tasks.id, tasks.owner, tasks.spread, h.account, h.base, h.service_hash,
+		SELECT tasks.id, tasks.owner, tasks.moves, h.account, h.base, h.hash,
 			COALESCE(a.hold, 0), COALESCE(a.hold_attention, ''), COALESCE(a.restored, 0),
 			EXISTS (SELECT 1 FROM operator_holds o WHERE o.scope = h.account OR o.scope = h.platform),
 			CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = h.account), 0) AS BIGINT),
@@ -179,13 +168,13 @@ func listSpread(ctx context.Context, q querier, now int64) ([]spreadHome, error)
 			(SELECT count(*) FROM jobs j
 				WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden
 					AND j.account = h.account AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0
-					AND j.strays = '' AND j.meter_due = 0),
+					AND j.orphans = '' AND j.meter_due = 0),
 			(SELECT count(*) FROM (
 				SELECT 1 FROM jobs f
 				WHERE f.task = tasks.id AND f.task <> 0 AND f.status = 'failed' AND NOT f.hidden AND f.account = h.account
 					AND f.moved > COALESCE((
 						SELECT g.moved FROM jobs g
-						WHERE g.owner = tasks.owner AND g.account = h.account AND g.service_hash = h.service_hash
+						WHERE g.owner = tasks.owner AND g.account = h.account AND g.service = h.hash
 							AND g.status = 'finished'
 						ORDER BY g.moved DESC LIMIT 1), 0)
 				LIMIT 3) AS few),
@@ -193,7 +182,7 @@ func listSpread(ctx context.Context, q querier, now int64) ([]spreadHome, error)
 		FROM tasks
 			JOIN task_homes h ON h.task = tasks.id
 			LEFT JOIN accounts a ON a.id = h.account
-		WHERE tasks.spread > 1
+		WHERE tasks.moves > 0
 		ORDER BY tasks.id, h.number`)
 }
 
@@ -203,7 +192,7 @@ func pauseSpread(ctx context.Context, q tx, now int64) (changing []dispatch.Task
 	ids, err := list(ctx, q, single[dispatch.TaskID], `
 		SELECT id
 		FROM tasks
-		WHERE spread > 1 AND NOT paused
+		WHERE moves > 0 AND NOT paused
 		ORDER BY id`)
 	for _, id := range ids {
 		more, failed := pauseTask(ctx, q, id, dispatch.None, now)
@@ -236,7 +225,7 @@ func (s *Store) MoveJobs(
 	defer end()
 	err = s.in(ctx, s.write, "MoveJobs", func(q tx, now int64) error {
 		n, seen = 0, max(now, m.Seen+1)
-		if unchanged, err := setSpread(ctx, q, m.Task, m.Seen, seen); err != nil {
+		if unchanged, err := setMoves(ctx, q, m.Task, m.Seen, seen); err != nil {
 			return err
 		} else if !unchanged {
 			return errNothingMoved
@@ -269,9 +258,10 @@ func moveToHome(ctx context.Context, q tx, m dispatch.JobMove, owner dispatch.Us
 	account := w.arg(string(m.From.Account))
 	w.and(`jobs.id IN (
 		SELECT j.id FROM jobs j
-		WHERE j.account = ` + account + ` AND j.line = CAST(` + w.arg(lineOf(dispatch.Line{Owner: owner, Task: m.Task})) + ` AS TEXT)
-			AND j.phase = 'waiting' AND j.due < 253370764800000000
-			AND j.desired = 'run' AND NOT j.hidden AND NOT j.paused AND j.begun = 0 AND j.strays = '' AND j.meter_due = 0
+		WHERE j.account = ` + account + ` AND j.owner = ` + w.arg(string(owner)) + `
+			AND j.task = CAST(` + w.arg(int64(m.Task)) + ` AS BIGINT)
+			AND j.phase = 'waiting' AND NOT j.paused AND j.desired = 'run' AND NOT j.hidden
+			AND j.begun = 0 AND j.orphans = '' AND j.meter_due = 0
 			AND (j.attention = 'retrying') = CAST(` + w.arg(m.Retrying) + ` AS BOOLEAN)
 		ORDER BY j.due, j.id LIMIT CAST(` + w.arg(int64(m.N)) + ` AS BIGINT) OFFSET CAST(` + w.arg(int64(m.Skip)) + ` AS BIGINT))`)
 	w.and("NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = CAST(" + account + " AS TEXT) AND a.restored <> 0)")

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -20,29 +19,23 @@ func scanHook(r row) (h dispatch.Hook, err error) {
 	var statuses string
 	err = r.Scan(&h.ID, text(&h.Owner), text(&h.Kind), number(&h.Job), number(&h.Task), &h.URL, &statuses, &h.Gone,
 		number(&h.Failures), instant(&h.Hold), instant(&h.Created), &h.Key, &h.Text)
-	h.Statuses = splitStatuses(statuses)
+	if err == nil {
+		h.Statuses, err = decoded[[]dispatch.Status](statuses)
+	}
 	return h, err
 }
 
-const deliveryColumns = `hook, job, epoch, status, task, number, happened, queued, due, state, tries, tried, answer,
+const deliveryColumns = `hook, job, task, epoch, status, number, happened, queued, due, state, tries, tried, answer,
 	notice`
 
 func scanDelivery(r row) (d dispatch.Delivery, err error) {
-	err = r.Scan(&d.Hook, number(&d.Job), number(&d.Epoch), text(&d.Status), number(&d.Task), number(&d.Number),
+	err = r.Scan(&d.Hook, number(&d.Job), number(&d.Task), number(&d.Epoch), text(&d.Status), number(&d.Number),
 		instant(&d.Happened), instant(&d.Queued), instant(&d.Due), text(&d.State), number(&d.Tries), instant(&d.Tried),
 		number(&d.Answer), &d.Notice)
-	if d.Job < 0 { // see subjectOf
-		d.Job, d.Of = 0, dispatch.TaskID(-d.Job)
+	if d.Job == 0 { // it happened to its task
+		d.Of = d.Task
 	}
 	return d, err
-}
-
-// subjectOf returns what an event is stored under: the number of its job, or that of its task with a minus.
-func subjectOf(e dispatch.Event) dispatch.JobID {
-	if e.Of != 0 {
-		return dispatch.JobID(-e.Of)
-	}
-	return e.Job
 }
 
 // AddHook stores a new hook, unless its owner has too many.
@@ -55,7 +48,7 @@ func (s *Store) AddHook(ctx context.Context, h dispatch.Hook, most int) error {
 			INSERT INTO hooks (id, owner, kind, url, statuses, key, sealed, created)
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8
 			WHERE (SELECT count(*) FROM hooks h WHERE h.owner = $2 AND h.job = 0 AND h.task = 0) < $9`,
-			h.ID, h.Owner, h.Kind, h.URL, joinStatuses(h.Statuses), h.Key, h.Text, now, most)
+			h.ID, h.Owner, h.Kind, h.URL, listText(h.Statuses), h.Key, h.Text, now, most)
 		if err == nil && n == 0 {
 			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.AddHook", RetryAfter: time.Hour,
 				Text: "You have too many hooks. Delete one first."}
@@ -108,7 +101,7 @@ func (s *Store) Deliveries(ctx context.Context, u dispatch.UserID, id string, n 
 		SELECT `+deliveryColumns+`
 		FROM deliveries
 		WHERE hook = $1
-		ORDER BY happened DESC, job DESC, epoch DESC
+		ORDER BY happened DESC, job DESC, task DESC, epoch DESC
 		LIMIT CAST($2 AS BIGINT)`, id, n)
 	return deliveries, fail("Deliveries", err)
 }
@@ -122,7 +115,7 @@ func (s *Store) TestHook(ctx context.Context, u dispatch.UserID, id string) erro
 		err := q.QueryRowContext(ctx, `
 			SELECT count(*), COALESCE(max(epoch), 0)
 			FROM deliveries
-			WHERE hook = $1 AND job = 0 AND status = 'test' AND epoch > $2`,
+			WHERE hook = $1 AND job = 0 AND task = 0 AND status = 'test' AND epoch > $2`,
 			id, now-dispatch.TestsWithin.Microseconds()).Scan(number(&tests), &last)
 		if err != nil {
 			return err
@@ -132,9 +125,8 @@ func (s *Store) TestHook(ctx context.Context, u dispatch.UserID, id string) erro
 				RetryAfter: dispatch.TestsWithin / dispatch.MostTests, Text: fmt.Sprintf(
 					"This hook was sent %d tests in the last %v. Wait before you send another.", tests, dispatch.TestsWithin)}
 		}
-		return run(ctx, q, `
-			INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-			VALUES ($1, 0, $2, 'test', 0, 0, $3, $3, $3)`, id, max(now, last+1), now)
+		test := dispatch.Event{Epoch: int(max(now, last+1)), Status: "test"}
+		return q.runAll(ctx, []command{addDelivery(dispatch.Delivery{Hook: id, Event: test}, now, now)})
 	})
 }
 
@@ -144,7 +136,8 @@ func (s *Store) SendAgain(ctx context.Context, u dispatch.UserID, id string, e d
 		n, err := exec(ctx, q, `
 			UPDATE deliveries
 			SET state = 'waiting', due = $1, queued = $1
-			WHERE hook = $2 AND job = $3 AND epoch = $4 AND status = $5`, now, id, subjectOf(e), e.Epoch, e.Status)
+			WHERE hook = $2 AND job = $3 AND (job > 0 OR task = $4) AND epoch = $5 AND status = $6`,
+			now, id, e.Job, e.Of, e.Epoch, e.Status)
 		if err == nil && n == 0 {
 			return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.SendAgain", Text: "This hook has no such delivery."}
 		}
@@ -214,16 +207,16 @@ func (s *Store) ClaimDeliveries(
 		claimed, err = list(ctx, q, scanDelivery, `
 			UPDATE deliveries
 			SET due = $1, tries = tries + 1, tried = $2
-			WHERE due + 0 > 0 AND due + 0 <= $2 AND (hook, job, epoch, status) IN (
-				SELECT d.hook, d.job, d.epoch, d.status
+			WHERE due + 0 > 0 AND due + 0 <= $2 AND (hook, job, task, epoch, status) IN (
+				SELECT d.hook, d.job, d.task, d.epoch, d.status
 				FROM deliveries d
 				WHERE d.hook = $3 AND d.due > 0 AND d.due <= $2
 					AND NOT EXISTS (
 						SELECT 1 FROM deliveries e
-						WHERE e.hook = d.hook AND e.job = d.job AND e.epoch < d.epoch AND e.due + 0 > 0)
+						WHERE e.hook = d.hook AND e.job = d.job AND e.task = d.task AND e.epoch < d.epoch AND e.due + 0 > 0)
 					AND (d.due <> d.queued - 1 OR NOT EXISTS (
 						SELECT 1 FROM deliveries p JOIN hooks h ON h.id = p.hook
-						WHERE p.job = d.job AND p.status IN ('running', 'task_running') AND p.due + 0 > 0
+						WHERE p.job = d.job AND p.task = d.task AND p.status IN ('running', 'task_running') AND p.due + 0 > 0
 							AND p.answer = 0 AND p.notice = '' AND h.kind = 'ogc'))
 				ORDER BY d.due
 				LIMIT CAST($4 AS BIGINT))
@@ -240,8 +233,8 @@ func (s *Store) SettleDeliveries(ctx context.Context, h dispatch.Hook, all []dis
 			err := run(ctx, q, `
 				UPDATE deliveries
 				SET state = $1, due = $2, answer = $3, notice = $4
-				WHERE hook = $5 AND job = $6 AND epoch = $7 AND status = $8 AND tries = $9 AND due + 0 > 0`,
-				d.State, micros(d.Due), d.Answer, d.Notice, d.Hook, subjectOf(d.Event), d.Epoch, d.Status, d.Tries)
+				WHERE hook = $5 AND job = $6 AND task = $7 AND epoch = $8 AND status = $9 AND tries = $10 AND due + 0 > 0`,
+				d.State, micros(d.Due), d.Answer, d.Notice, d.Hook, d.Job, d.Task, d.Epoch, d.Status, d.Tries)
 			if err != nil {
 				return err
 			}
@@ -260,22 +253,6 @@ func (s *Store) SettleDeliveries(ctx context.Context, h dispatch.Hook, all []dis
 			SET failures = $1, hold = $2, gone = $3, ran = $4
 			WHERE id = $5`, h.Failures, micros(h.Hold), h.Gone, now, h.ID)
 	})
-}
-
-func joinStatuses(all []dispatch.Status) string {
-	text := "|"
-	for _, s := range all {
-		text += string(s) + "|"
-	}
-	return text
-}
-
-// splitStatuses is the inverse of joinStatuses.
-func splitStatuses(text string) (all []dispatch.Status) {
-	for s := range strings.SplitSeq(strings.Trim(text, "|"), "|") {
-		all = append(all, dispatch.Status(s))
-	}
-	return all
 }
 
 func noHook(err error) error {

@@ -101,7 +101,7 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 			return err
 		}
 		imported := dispatch.Task{Owner: t.Owner, Account: t.Account, Dimension: storableText(t.Dimension)}
-		if err := insertTask(ctx, q, imported, t.ID, storableText(shared), 0, notSpread, micros(t.Created)); err != nil {
+		if err := insertTask(ctx, q, imported, t.ID, storableText(shared), 0, micros(t.Created)); err != nil {
 			return err
 		}
 	}
@@ -113,7 +113,8 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 		return fmt.Errorf("foreign jobs from %d on: %w", jobs[0].ID, err)
 	}
 	for a, unfinished := range live {
-		err := run(ctx, q, "INSERT INTO accounts (id) VALUES ($1) ON CONFLICT (id) DO NOTHING", a)
+		err := run(ctx, q, "INSERT INTO accounts (id, platform) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING", a,
+			a.Platform())
 		if err == nil && unfinished {
 			err = wake(ctx, q, a, now)
 		}

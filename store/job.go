@@ -18,8 +18,8 @@ const listedColumns = `
 
 // jobColumns are all columns of a job that scanJob reads. jobRow.whole has their order.
 const jobColumns = listedColumns + `,
-		jobs.base, jobs.service_hash, jobs.hidden, jobs.paused, jobs.budgeted, jobs.max_duration, jobs.turn,
-		jobs.attempt, jobs.nonces, jobs.send_by, jobs.begun, jobs.intent_lease, jobs.ref_base, jobs.strays, jobs.past,
+		jobs.base, jobs.service, jobs.hidden, jobs.paused, jobs.budgeted, jobs.max_duration, jobs.epoch,
+		jobs.attempt, jobs.nonces, jobs.send_by, jobs.begun, jobs.intent_lease, jobs.ref_base, jobs.orphans, jobs.past,
 		jobs.unmetered, jobs.removal_due, jobs.removal, jobs.deadline, jobs.refused, jobs.unmoved, jobs.traceparent`
 
 // jobRow is a row of a job: what is stored as such is scanned straight into the job.
@@ -103,21 +103,12 @@ func versionsText(v dispatch.Versions) string {
 	return text
 }
 
-// namesText is the inverse of decoded.
-func namesText(names []string) string {
-	if len(names) == 0 {
+// listText is the inverse of decoded for lists.
+func listText[T string | int64 | dispatch.Status | dispatch.Ref](all []T) string {
+	if len(all) == 0 {
 		return ""
 	}
-	text, _ := encode(names) // cannot fail: texts only
-	return text
-}
-
-// textOf is the inverse of decoded.
-func textOf(refs []dispatch.Ref) string {
-	if len(refs) == 0 {
-		return ""
-	}
-	text, _ := encode(refs) // cannot fail: strings only
+	text, _ := encode(all) // cannot fail: texts and numbers only
 	return text
 }
 

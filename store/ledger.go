@@ -77,6 +77,16 @@ func unmeteredText(all []dispatch.Unmetered) string {
 	return text
 }
 
+// unpriced returns of how many runs the costs are still to be read.
+func unpriced(all []dispatch.Unmetered) (n int64) {
+	for _, u := range all {
+		if !u.Priced {
+			n++
+		}
+	}
+	return n
+}
+
 // unmeteredOf is the inverse of unmeteredText.
 func unmeteredOf(text string) (all []dispatch.Unmetered, err error) {
 	kept, err := decoded[[]unmetered](text)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -92,7 +93,10 @@ func selectHooks(ctx context.Context, q querier, u dispatch.UserID, jobs, tasks 
 	return list(ctx, q, func(r row) (h dispatch.Hook, err error) {
 		var kind, statuses string
 		err = r.Scan(&h.ID, text(&h.Owner), &kind, number(&h.Job), number(&h.Task), &statuses)
-		h.Kind, h.Statuses = dispatch.HookKind(kind), splitStatuses(statuses)
+		h.Kind = dispatch.HookKind(kind)
+		if err == nil {
+			h.Statuses, err = decoded[[]dispatch.Status](statuses)
+		}
 		return h, err
 	}, query, args...)
 }
@@ -117,22 +121,19 @@ func deliver(h dispatch.Hook, e event) []command {
 		if ogc && e.what.Final() {
 			due-- // an end comes after the progress, see ClaimDeliveries
 		}
-		return []command{{`
-			INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)
-			ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
-			[]any{h.ID, int64(e.ID), int64(e.Epoch), string(e.what), int64(e.Task), int64(e.Number), happened, due}}}
+		return []command{addDelivery(dispatch.Delivery{Hook: h.ID, Task: e.Task, Number: e.Number,
+			Event: dispatch.Event{Job: e.ID, Epoch: e.Epoch, Status: e.what}}, happened, due)}
 	case ogc && progress && e.what == dispatch.Finished:
 		// OGC API - Processes has its inProgressUri notified also of a job that has finished without having been seen to
 		// run. One that failed or was canceled may never have run.
 		return []command{{`
-			INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-			SELECT h.id, CAST($2 AS BIGINT), CAST($3 AS BIGINT), 'running', CAST($4 AS BIGINT), CAST($5 AS BIGINT),
+			INSERT INTO deliveries (hook, job, task, epoch, status, number, happened, queued, due)
+			SELECT h.id, CAST($2 AS BIGINT), CAST($4 AS BIGINT), CAST($3 AS BIGINT), 'running', CAST($5 AS BIGINT),
 				CAST($6 AS BIGINT), CAST($6 AS BIGINT), CAST($6 AS BIGINT)
 			FROM hooks h
 			WHERE h.id = $1 AND NOT EXISTS (SELECT 1 FROM deliveries d
 				WHERE d.hook = h.id AND d.job = CAST($2 AS BIGINT) AND d.status = 'running')
-			ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
+			ON CONFLICT (hook, job, task, epoch, status) DO NOTHING`,
 			[]any{h.ID, int64(e.ID), int64(e.Epoch), int64(e.Task), int64(e.Number), happened}}}
 	}
 	return nil
@@ -158,29 +159,41 @@ func mark(h dispatch.Hook, e event) []command {
 	return nil
 }
 
+// addDelivery returns the statement that adds a delivery, unless there is one of the same event.
+func addDelivery(d dispatch.Delivery, happened, due int64) command {
+	return command{`
+		INSERT INTO deliveries (hook, job, task, epoch, status, number, happened, queued, due)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)
+		ON CONFLICT (hook, job, task, epoch, status) DO NOTHING`,
+		[]any{d.Hook, int64(d.Job), int64(max(d.Task, d.Of)), int64(d.Epoch), string(d.Status), int64(d.Number), happened, due}}
+}
+
 // notifyPause adds the deliveries for a task that is paused because of its budget, once for each pause.
-func notifyPause(ctx context.Context, q querier, id dispatch.TaskID, why dispatch.Attention, now int64) error {
-	_, err := q.ExecContext(ctx, `
-		INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-		SELECT h.id, -t.id, CAST($2 AS BIGINT), CAST($3 AS TEXT), t.id, 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT), CAST($2 AS BIGINT)
-		FROM tasks t JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
-		WHERE t.id = $1 AND NOT t.hidden AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
-		ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
-		id, now, string(dispatch.Needs(why)))
-	return err
+func notifyPause(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) error {
+	hooks, err := listTaskHooks(ctx, q, id)
+	return errors.Join(err, notifyOwner(ctx, q, hooks, dispatch.Event{Of: id, Epoch: int(now), Status: dispatch.Needs(why)}, now))
 }
 
 // notifySignIn adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each time.
-func notifySignIn(ctx context.Context, q querier, a dispatch.Account, now int64) error {
-	_, err := q.ExecContext(ctx, `
-		INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-		SELECT h.id, 0, CAST($2 AS BIGINT), 'sign_in_required', 0, 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT), CAST($2 AS BIGINT)
+func notifySignIn(ctx context.Context, q tx, a dispatch.Account, now int64) error {
+	hooks, err := list(ctx, q, scanTaskHook, `
+		SELECT h.id, h.kind, h.statuses
 		FROM hooks h
-		WHERE h.owner = $1 AND NOT h.gone AND replace(h.statuses, '|attention|', '') <> h.statuses
+		WHERE h.owner = $1 AND NOT h.gone
 			AND (h.job = 0 AND h.task = 0
-				OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job AND j.account = $3 AND j.phase <> 'ended')
-				OR EXISTS (SELECT 1 FROM jobs j WHERE j.task = h.task AND j.task <> 0 AND j.account = $3 AND j.phase <> 'ended'))
-		ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
-		a.Identity(), now, string(a))
-	return err
+				OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job AND j.account = $2 AND j.phase <> 'ended')
+				OR EXISTS (SELECT 1 FROM jobs j WHERE j.task = h.task AND j.task <> 0 AND j.account = $2 AND j.phase <> 'ended'))`,
+		a.Identity(), string(a))
+	return errors.Join(err, notifyOwner(ctx, q, hooks, dispatch.Event{Epoch: int(now), Status: dispatch.SignInEvent}, now))
+}
+
+// notifyOwner adds the deliveries of an event that needs the owner of some hooks.
+func notifyOwner(ctx context.Context, q tx, hooks []taskHook, e dispatch.Event, now int64) error {
+	var all []command
+	for _, h := range hooks {
+		if slices.Contains(h.statuses, dispatch.NeedsOwner) {
+			all = append(all, addDelivery(dispatch.Delivery{Hook: h.id, Event: e}, now, now))
+		}
+	}
+	return q.runAll(ctx, all)
 }

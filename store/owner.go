@@ -31,13 +31,13 @@ func (s *Store) RecordIncludingHidden(
 	err := s.on(s.read).QueryRowContext(ctx, `
 		SELECT `+jobColumns+`, jobs.pruned, requests.body, COALESCE(tasks.request, ''), COALESCE(tasks.dimension, ''),
 			accounts.hold, accounts.hold_attention, accounts.hold_notice,
-			CASE WHEN tasks.spread > 0 AND jobs.account <> tasks.account
+			CASE WHEN tasks.spread AND jobs.account <> tasks.account
 				THEN EXISTS (
 					SELECT 1 FROM task_homes h
-					WHERE h.task = jobs.task AND h.account = jobs.account AND h.told <> '')
+					WHERE h.task = jobs.task AND h.account = jobs.account AND h.changed_to <> '')
 				ELSE EXISTS (
 					SELECT 1 FROM definitions
-					WHERE definitions.task = jobs.task AND definitions.told <> ''
+					WHERE definitions.task = jobs.task AND definitions.changed_to <> ''
 						AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END)
 				END
 		FROM jobs
@@ -89,15 +89,6 @@ func (s *Store) Records(
 		return nil, err
 	}
 	return records, nil
-}
-
-// joinList joins texts in the form in which queries take a list.
-func joinList[T ~string](texts []T) string {
-	var b strings.Builder
-	for _, t := range texts {
-		b.WriteString("|" + string(t) + "|")
-	}
-	return b.String()
 }
 
 // Result returns the STAC Collection stored with a job; nil if there is none.
@@ -267,7 +258,7 @@ func wakeToRead(
 		n, failed := exec(ctx, q, `
 			UPDATE accounts
 			SET wakes = wakes + 1, due = CASE WHEN due BETWEEN 1 AND $2 THEN due ELSE $2 END
-			WHERE id = $1 AND NOT (lease_until <= $2 AND reading_slot > $2 AND due BETWEEN 1 AND reading_slot AND due <= $3)`,
+			WHERE id = $1 AND NOT (lease_until <= $2 AND reading_send_time > $2 AND due BETWEEN 1 AND reading_send_time AND due <= $3)`,
 			a, now, now+turnSoon.Microseconds())
 		if err = errors.Join(err, failed); n > 0 {
 			woken = append(woken, a)
@@ -324,7 +315,7 @@ func finishedRuns(
 	return list(ctx, q, scanRun, `
 		SELECT `+runColumns+`
 		FROM jobs
-		WHERE owner = $1 AND account = $2 AND service_hash = $3 AND status = 'finished'
+		WHERE owner = $1 AND account = $2 AND service = $3 AND status = 'finished'
 		ORDER BY moved DESC
 		LIMIT CAST($4 AS BIGINT)`,
 		u, a, service, n)
@@ -356,7 +347,7 @@ func (s *Store) FinishedRequests(
 		SELECT `+runColumns+`, CASE WHEN octet_length(requests.body) <= $4 THEN requests.body ELSE '' END
 		FROM jobs
 			JOIN requests ON requests.job = jobs.id
-		WHERE jobs.owner = $1 AND jobs.account = $2 AND jobs.service_hash = $3 AND jobs.status = 'finished'
+		WHERE jobs.owner = $1 AND jobs.account = $2 AND jobs.service = $3 AND jobs.status = 'finished'
 		ORDER BY jobs.moved DESC
 		LIMIT CAST($5 AS BIGINT)`,
 		u, a, service, dispatch.PartMost, n)

@@ -74,7 +74,7 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 	}{{own.ofUsers, "WHERE t.owner = $1", string(u)}, {own.ofJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1",
 		string(u)},
 		{own.ofTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1", string(u)},
-		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job <= 0", string(u)},
+		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job = 0", string(u)},
 		// of no job: those of jobs came before
 		{[]string{"revocations"}, "WHERE t.owner_hash = $1", u.Hash()}} {
 		for _, table := range of.tables {
@@ -137,7 +137,7 @@ func (s *Store) Unended(ctx context.Context, u dispatch.UserID) (jobs int, err e
 		jobs, err = value[int](ctx, q, `
 			SELECT (
 				SELECT count(*) FROM jobs j
-				WHERE j.owner = $1 AND (j.phase <> 'ended' OR j.strays <> '' OR j.removal_due > 0))
+				WHERE j.owner = $1 AND (j.phase <> 'ended' OR j.orphans <> '' OR j.removal_due > 0))
 			+ (
 				SELECT count(*) FROM sync_runs r
 				WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > $2)`, u, now)
@@ -310,17 +310,17 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, del
 			}
 		}
 	}
-	return execCounted(ctx, q, deleted, "turns", "DELETE FROM turns WHERE rtrim(line, '0123456789') = $1", ownerOf(u))
+	return nil
 }
 
 // forgetAccount deletes a user's own account at a platform, if it has no jobs.
 func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[string]int64) error {
 	for _, of := range []struct{ table, column string }{
-		{"unrecognized", "account"}, {"account_counts", "account"}, {"turns", "account"}, {"accounts", "id"},
+		{"unrecognized", "account"}, {"account_counts", "account"}, {"accounts", "id"},
 	} {
 		err := execCounted(ctx, q, deleted, of.table, `
 			DELETE FROM `+of.table+`
-			WHERE `+of.column+` = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = $1)`, a)
+			WHERE `+of.column+` = $1 AND NOT EXISTS (SELECT 1 FROM owner_counts c WHERE c.account = $1 AND c.jobs > 0)`, a)
 		if err != nil {
 			return err
 		}

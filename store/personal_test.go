@@ -60,7 +60,7 @@ func TestForget_DeliveriesOfNoJob(t *testing.T) {
 			defer s.Close()
 			for _, text := range []string{
 				"INSERT INTO hooks (id, owner, url, statuses, key, sealed, created) VALUES ('h', 'ann', '', '', '', '', 1), ('o', 'bob', '', '', '', '', 1)",
-				`INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due) VALUES ('h', -3, 101, 'task_ended', 3, 0, 1, 1, 0),
+				`INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due) VALUES ('h', 0, 101, 'task_ended', 3, 0, 1, 1, 0),
 				('h', 0, 1, 'sign_in_required', 0, 0, 1, 1, 0), ('h', 0, 1, 'test', 0, 0, 1, 1, 0), ('o', 0, 1, 'test', 0, 0, 1, 1, 0)`,
 			} {
 				if _, err := s.write.ExecContext(t.Context(), text); err != nil {

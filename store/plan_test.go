@@ -87,18 +87,18 @@ var plans = []plan{
 	{`^SELECT DISTINCT jobs\.task, jobs\.attention`,
 		"INDEX jobs_attention (task=? AND attention>?)", "jobs_attention", false},
 	{`hop \(platform\)`,
-		"SEARCH c USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform", true},
+		"SEARCH c USING INDEX accounts_of_platform (platform=? AND due>? AND due<?)", "accounts_of_platform", true},
 	{`WITH free AS`,
-		"SEARCH a USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform", false},
+		"SEARCH a USING INDEX accounts_of_platform (platform=? AND due>? AND due<?)", "accounts_of_platform", false},
 	{`SELECT due FROM accounts WHERE due > .* ORDER BY due, id LIMIT 1`,
 		"accounts USING INDEX accounts_due (due>?)", "accounts_due", false},
 	{`hop \(head\)`,
-		"SEARCH d USING INDEX jobs_queue (account=? AND phase=? AND line>?)", "jobs_next", false},
+		"SEARCH d USING INDEX jobs_queue (account=? AND owner=? AND task>?)", "jobs_queue", false},
 	{`\(due, id\) >= `,
-		"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND (due,id)>(?,?) AND due<?)",
-		"jobs_(line|next)", false},
-	{`AND line = \S+ AND phase = 'waiting' AND due < 253370764800000000 AND due <=`,
-		"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|next)", false},
+		"jobs USING INDEX jobs_queue (account=? AND owner=? AND task=? AND (due,id)>(?,?)",
+		"jobs_queue", false},
+	{`AND task = CAST\(\S+ AS BIGINT\) AND phase = 'waiting' AND NOT paused AND due <=`,
+		"jobs USING INDEX jobs_queue (account=? AND owner=? AND task=? AND due<?)", "jobs_queue", false},
 	{`WHERE j\.hidden AND j\.phase = 'ended'`,
 		"SEARCH j USING INDEX jobs_hidden (moved<?)", "jobs_hidden", false},
 	{`FROM tasks WHERE hidden AND (?:tasks\.)?id >`,
@@ -118,7 +118,7 @@ var plans = []plan{
 	{`FROM sync_runs WHERE account = \S+ AND ref_id`,
 		"sync_runs USING INDEX sync_runs_refs (account=? AND ref_base=? AND ref_id=?)", "sync_runs_refs", false},
 	{`UPDATE sync_runs SET ref_base`,
-		"SEARCH j USING INDEX jobs_refs (account=? AND ref_id=?)", "jobs_refs", false},
+		"SEARCH j USING INDEX jobs_refs (ref_id=?)", "jobs_refs", false},
 	{`DELETE FROM period_counts WHERE \(`,
 		"SEARCH c USING INDEX period_counts_by_period (period<?)", "period_counts_by_period", false},
 	{`accounts\.wakes, tasks\.edited`,
@@ -134,14 +134,14 @@ var plans = []plan{
 	{`FROM line_counts WHERE account = \S+ AND owner = \S+$`,
 		"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey", false},
 	{`\(due, id\) < `,
-		"jobs USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "jobs_(line|next)", false},
+		"jobs USING INDEX jobs_queue (account=? AND owner=? AND task=? AND (due,id)<(?,?)", "jobs_queue", false},
 	{`max\(id\) FROM jobs WHERE account = .* ref_id`,
-		"jobs USING INDEX jobs_refs (account=? AND ref_id=?)", "jobs_refs", false},
+		"jobs USING INDEX jobs_refs (ref_id=?)", "jobs_refs", false},
 	{`SELECT d\.platform, d\.service FROM jobs`,
-		"j USING INDEX jobs_line", "", true},
+		"j USING INDEX jobs_open", "", true},
 	{`SELECT DISTINCT d\.task, d\.job`,
-		"j USING INDEX jobs_line", "", false},
-	{`step = 'learn' ORDER BY due, id`,
+		"j USING INDEX jobs_open", "", false},
+	{`step = 'poll' ORDER BY due, id`,
 		"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step", false},
 	{`COALESCE\(p\.prompt_starts`,
 		"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared", false},
@@ -152,24 +152,24 @@ var plans = []plan{
 	{`FROM ledger .* AND month = `,
 		"ledger USING INDEX sqlite_autoindex_ledger_1 (owner=? AND account=? AND month=?)", "", false},
 	{`UPDATE deliveries SET due = .* tries = tries \+ 1`,
-		"SEARCH e USING INDEX sqlite_autoindex_deliveries_1 (hook=? AND job=? AND epoch<?)", "", false},
+		"SEARCH e USING INDEX sqlite_autoindex_deliveries_1 (hook=? AND job=? AND task=? AND epoch<?)", "", false},
 	{`SELECT d\.queued FROM deliveries d`,
 		"SCAN d USING INDEX deliveries_waiting", "", false},
 	{`FROM hooks WHERE hold > 0`,
 		"hooks USING INDEX hooks_held (hold>?)", "", false},
-	{`service_hash = \S+ AND status = 'finished' ORDER BY moved`,
-		"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs", false},
-	{`jobs\.service_hash = \S+ .* ORDER BY jobs\.moved DESC`,
-		"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service_hash=?)", "jobs_finished_runs", false},
+	{`service = \S+ AND status = 'finished' ORDER BY moved`,
+		"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service=?)", "jobs_finished_runs", false},
+	{`jobs\.service = \S+ .* ORDER BY jobs\.moved DESC`,
+		"jobs USING INDEX jobs_finished_runs (owner=? AND account=? AND service=?)", "jobs_finished_runs", false},
 	{`status = 'finished' AND NOT hidden ORDER BY moved DESC, id DESC`,
 		"jobs USING INDEX jobs_finished (task=?)", "jobs_finished", false},
-	{`SELECT tasks\.id, tasks\.owner, tasks\.spread`,
+	{`SELECT tasks\.id, tasks\.owner, tasks\.moves`,
 		"SEARCH j USING INDEX jobs_attention (task=? AND attention=?)", "", false},
 	{`\(j\.attention = 'retrying'\) =`,
-		"SEARCH j USING INDEX jobs_queue (account=? AND phase=? AND line=? AND due<?)", "", false},
+		"SEARCH j USING INDEX jobs_queue (account=? AND owner=? AND task=?)", "", false},
 	{`SELECT send_by FROM jobs`,
 		"jobs USING INDEX jobs_task_status (task=? AND status=?)", "jobs_task_status", false},
-	{`SELECT tasks\.id, jobs\.owner, jobs\.account, jobs\.service_hash`,
+	{`SELECT tasks\.id, jobs\.owner, jobs\.account, jobs\.service`,
 		"SEARCH j USING INDEX jobs_number (task=?)", "jobs_number", false},
 	{`attention = 'application_unreachable' AND due <= `,
 		"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared", false},
@@ -233,7 +233,7 @@ func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
 		}
 		found := genericPlanOf(t, c, fmt.Sprintf("fresh%d", i), s.text)
 		lines := strings.Contains(s.text, "hop (head)")
-		if strings.Contains(found, "Seq Scan on jobs") || lines && !strings.Contains(found, "jobs_next") {
+		if strings.Contains(found, "Seq Scan on jobs") || lines && !strings.Contains(found, "jobs_queue") {
 			t.Errorf("a statement of %s reads all jobs of a new table, or all that wait:\n%s\n%s", s.op, s.text, found)
 		}
 	}
@@ -321,21 +321,21 @@ INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status
 // manyRows fills a database with jobs, of 20 users, of which nine of ten have ended; two thirds of them are those of
 // so many tasks.
 const manyRows = `
-INSERT INTO accounts (id) SELECT 'p/' || n FROM generate_series(0, 4999) AS n;
-INSERT INTO accounts (id, due) SELECT 'p' || n %% 10 || '/' || n, n FROM generate_series(1, 10000) AS n;
+INSERT INTO accounts (id, platform) SELECT 'p/' || n, 'p' FROM generate_series(0, 4999) AS n;
+INSERT INTO accounts (id, platform, due) SELECT 'p' || n %% 10 || '/' || n, 'p' || n %% 10, n FROM generate_series(1, 10000) AS n;
 INSERT INTO tasks (id, owner, account, request, dimension, created)
 	SELECT n, 'user ' || n %% 20, 'p/' || n %% 50, repeat('x', 1000), 'd', n * 1000 FROM generate_series(1, 10000) AS n;
 INSERT INTO documents (hash, body) VALUES ('h', '{}');
 INSERT INTO definitions (task, job, owner, platform, service, document) SELECT id, 0, owner, 'p', '{}',
 		'h' FROM tasks;
-INSERT INTO task_homes (task, account, number, platform, base, service_hash) SELECT id, 'q/' || n, n, 'q', '',
+INSERT INTO task_homes (task, account, number, platform, base, hash) SELECT id, 'q/' || n, n, 'q', '',
 		1 FROM tasks, generate_series(1, 2) AS n;
-INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, attention, due, awaited,
+INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, attention, paused, due, awaited,
 		created, updated, moved)
 	SELECT n, task, n / 20, 'user ' || task %% 20 + n %% 20 * CASE task WHEN 0 THEN 1 ELSE 0 END, 'p/' || n %% 50,
 		'', 'run', phase, CASE phase WHEN 'ended' THEN 'finished' WHEN 'waiting' THEN 'created' ELSE 'running' END,
 		CASE WHEN n %% 500 = 1 THEN 'application_unreachable' ELSE '' END,
-		CASE WHEN phase = 'waiting' AND n %% 2 = 0 THEN 253370764800000000 ELSE n END, FALSE, n * 100, n * 100 + 50,
+		phase = 'waiting' AND n %% 2 = 0, CASE WHEN phase = 'waiting' AND n %% 2 = 0 THEN 0 ELSE n END, FALSE, n * 100, n * 100 + 50,
 		n * 100 + 50
 	FROM (SELECT n, CASE WHEN n %% 3 = 0 THEN 0 ELSE 1 + n %% %[2]d END AS task,
 		CASE WHEN n <= %[1]d / 10 * 9 THEN 'ended' WHEN n <= %[1]d / 30 * 29 THEN 'waiting' ELSE 'started' END AS phase
@@ -353,7 +353,6 @@ INSERT INTO sync_runs (id, owner, account, request, status, lapses, created, end
 	FROM generate_series(%[1]d + 1, %[1]d + 2000) AS n;
 INSERT INTO period_counts (owner, account, period, jobs) SELECT owner, account, created / 1000,
 		count(*) FROM jobs GROUP BY owner, account, created / 1000;
-INSERT INTO turns (account, line, served) SELECT DISTINCT account, line, 1 FROM jobs;
 INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs) SELECT task, status, count(*), 0, 0,
 		0, 0 FROM jobs WHERE task <> 0 GROUP BY task, status;
 INSERT INTO line_counts (account, owner, task, waiting, held) SELECT account, owner, task, count(*),

@@ -85,8 +85,9 @@ func (s *Store) platformInfo(ctx context.Context, q tx) (map[string]dispatch.Acc
 		platforms[name] = of
 		return err
 	}, `
-		SELECT `+s.platformOf("account")+`, CAST(SUM(waiting) AS BIGINT)
-		FROM account_counts
+		SELECT accounts.platform, CAST(SUM(c.waiting) AS BIGINT)
+		FROM account_counts c
+			JOIN accounts ON accounts.id = c.account
 		GROUP BY 1`)
 	return platforms, err
 }
@@ -138,10 +139,11 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID, s *di
 // LivePlatforms returns the names of the platforms with jobs that have not ended.
 func (s *Store) LivePlatforms(ctx context.Context) ([]string, error) {
 	names, err := list(ctx, s.on(s.read), single[string], `
-		SELECT `+s.platformOf("account")+`
-		FROM owner_counts
+		SELECT accounts.platform
+		FROM owner_counts c
+			JOIN accounts ON accounts.id = c.account
 		GROUP BY 1
-		HAVING SUM(waiting + held) > 0
+		HAVING SUM(c.waiting + c.held) > 0
 		ORDER BY 1`)
 	return names, fail("LivePlatforms", err)
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -19,7 +18,7 @@ const purgedAtOnce = 50
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	ctx = allow(ctx, upkeepWithin)
 	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx),
-		s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
+		s.purgeDocuments(ctx), s.purgeTurns(ctx), s.purgeCounts(ctx))
 }
 
 // purgeExpired deletes what is too old. A condition that stands twice holds for the second of two processes, too.
@@ -76,8 +75,8 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 				LIMIT CAST($2 AS BIGINT))`},
 		{unreported, func(now int64) any { return now - dispatch.DeliveryLife.Microseconds() }, `
 			DELETE FROM deliveries
-			WHERE (hook, job, epoch, status) IN (
-				SELECT d.hook, d.job, d.epoch, d.status FROM deliveries d
+			WHERE (hook, job, task, epoch, status) IN (
+				SELECT d.hook, d.job, d.task, d.epoch, d.status FROM deliveries d
 				WHERE d.queued <= $1
 				ORDER BY d.queued
 				LIMIT CAST($2 AS BIGINT))`},
@@ -145,7 +144,7 @@ func (s *Store) purgeJobs(ctx context.Context, q tx, before int64) (int64, error
 	var w where
 	w.and(`jobs.id IN (
 		SELECT j.id FROM jobs j
-		WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.removal_due = 0 AND j.moved < ` + w.arg(before) + `
+		WHERE j.hidden AND j.phase = 'ended' AND j.orphans = '' AND j.removal_due = 0 AND j.moved < ` + w.arg(before) + `
 		ORDER BY j.moved LIMIT CAST(` + w.arg(int64(purgedAtOnce)) + ` AS BIGINT)` + q.skipLocked() + `)`)
 	jobs, err := deleteJobs(ctx, q, w)
 	for _, id := range jobs {
@@ -260,14 +259,14 @@ func (s *Store) purgeCounts(ctx context.Context) error {
 				}, `
 					SELECT account, owner, task FROM line_counts
 					WHERE (account, owner, task) > (CAST($1 AS TEXT) || '', CAST($2 AS TEXT) || '', CAST($3 AS BIGINT) + 0)
-						AND waiting = 0 AND held = 0
+						AND waiting = 0 AND held = 0 AND served = 0
 					ORDER BY account, owner, task
 					LIMIT CAST($4 AS BIGINT)`, after.account, after.owner, after.task, n)
 			},
 			func(q tx, l line) (int64, error) {
 				return 0, run(ctx, q, `
 					DELETE FROM line_counts
-					WHERE account = $1 AND owner = $2 AND task = $3 AND waiting = 0 AND held = 0`,
+					WHERE account = $1 AND owner = $2 AND task = $3 AND waiting = 0 AND held = 0 AND served = 0`,
 					l.account, l.owner, l.task)
 			}),
 		purgeFound(ctx, s, unreported,
@@ -291,39 +290,41 @@ func (s *Store) purgeCounts(ctx context.Context) error {
 			}))
 }
 
-// purgeTurns deletes the turns of lines and owners that were served before all who wait at their account: a newcomer
-// without a turn gets the same place.
+// purgeTurns forgets the turns of lines and owners that were served before all who wait at their account: a newcomer
+// without a turn gets the same place. It reads the lines before its transactions. A line that begins to wait meanwhile,
+// and whose turn is forgotten, stays before all that waited.
 func (s *Store) purgeTurns(ctx context.Context) error {
-	accounts, err := list(ctx, s.on(s.read), single[dispatch.Account], "SELECT DISTINCT account FROM turns")
+	type served struct {
+		account dispatch.Account
+		least   int64 // of the lines that wait
+	}
+	accounts, err := list(ctx, s.on(s.read), func(r row) (a served, err error) {
+		err = r.Scan(text(&a.account), &a.least)
+		return a, err
+	}, `
+		SELECT account, least
+		FROM (
+			SELECT account, COALESCE(min(CASE WHEN waiting > 0 THEN served END), 9223372036854775807) AS least,
+				min(CASE WHEN served > 0 THEN served END) AS first
+			FROM line_counts
+			GROUP BY account
+		) AS a
+		WHERE first < least`)
 	if err != nil {
 		return fail("Purge", err)
 	}
 	for _, a := range accounts {
-		err = errors.Join(err, s.purgeTurnsOf(ctx, a))
+		err = errors.Join(err, s.in(ctx, s.write, "Purge", func(q tx, _ int64) error {
+			err := run(ctx, q, `
+				UPDATE owner_counts
+				SET served = 0
+				WHERE account = $1 AND served < $2 AND owner IN (
+					SELECT owner FROM line_counts WHERE account = $1 AND served > 0 AND served < $2)`, a.account, a.least)
+			return errors.Join(err, run(ctx, q, `
+				UPDATE line_counts
+				SET served = 0
+				WHERE account = $1 AND served > 0 AND served < $2`, a.account, a.least))
+		}))
 	}
 	return err
-}
-
-// purgeTurnsOf reads the lines before its transactions. A line that begins to wait meanwhile, and whose turn is
-// deleted, stays before all that waited.
-func (s *Store) purgeTurnsOf(ctx context.Context, a dispatch.Account) error {
-	least := int64(math.MaxInt64)
-	err := s.readOnly(ctx, s.read, "Purge", func(q tx, now int64) error {
-		waiting, err := accountReader{q: q, account: a, now: now}.allLines(ctx)
-		for _, l := range waiting {
-			least = min(least, l.Served)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return s.inBatches(ctx, unreported, func(q tx, _ int64) (int64, error) {
-		return exec(ctx, q, `
-			DELETE FROM turns
-			WHERE account = $1 AND served < $2 AND line IN (
-				SELECT t.line FROM turns t
-				WHERE t.account = $1 AND t.served < $2
-				LIMIT CAST($3 AS BIGINT))`, a, least, purgedAtOnce)
-	})
 }

@@ -28,7 +28,7 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 		n, err := exec(ctx, q, `
 			UPDATE accounts
 			SET restored = $1, wakes = wakes + 1, due = $2, hold = 0
-			WHERE EXISTS (SELECT 1 FROM jobs WHERE jobs.account = accounts.id)`, r, now)
+			WHERE EXISTS (SELECT 1 FROM owner_counts c WHERE c.account = accounts.id AND c.jobs > 0)`, r, now)
 		accounts = int(n)
 		return err
 	})
@@ -64,7 +64,7 @@ func (s *Store) ClearRestored(ctx context.Context, a dispatch.Account, found []d
 			}
 		}
 		var w where
-		w.and("jobs.account = " + w.arg(string(a)) + " AND jobs.phase = 'created'")
+		w.and("jobs.account = " + w.arg(string(a)) + " AND jobs.step IN ('start', 'cancel') AND jobs.phase = 'created'")
 		_, err := changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return j.DoubtStart(at(now)) })
 		if err != nil {
 			return err

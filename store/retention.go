@@ -61,10 +61,10 @@ func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged
 				WHERE j.id = r.job AND j.phase = 'ended' AND j.moved < $1),
 			(
 				SELECT count(*) FROM jobs a
-				WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < $2 AND a.strays = ''),
+				WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < $2 AND a.orphans = ''),
 			(
 				SELECT count(*) FROM jobs b
-				WHERE b.task = 0 AND b.phase = 'ended' AND b.pruned IN (FALSE, TRUE) AND b.moved < $3 AND b.strays = '')`,
+				WHERE b.task = 0 AND b.phase = 'ended' AND b.pruned IN (FALSE, TRUE) AND b.moved < $3 AND b.orphans = '')`,
 			horizon(now, r.Results), requests, jobs).Scan(&a.Results, &a.Requests, &a.Jobs)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged
 				FROM jobs j JOIN tasks t ON t.id = j.task
 				WHERE j.task <> 0 AND NOT t.hidden
 				GROUP BY j.task
-				HAVING COUNT(CASE WHEN j.phase <> 'ended' OR j.strays <> '' THEN 1 END) = 0
+				HAVING COUNT(CASE WHEN j.phase <> 'ended' OR j.orphans <> '' THEN 1 END) = 0
 			) AS a`, requests, jobs).Scan(&ofTasks.Requests, &ofTasks.Jobs, &ofTasks.Tasks)
 		a.Requests, a.Jobs, a.Tasks = a.Requests+ofTasks.Requests, a.Jobs+ofTasks.Jobs, ofTasks.Tasks
 		return err
@@ -114,7 +114,7 @@ func (s *Store) pruneResults(ctx context.Context, before int64) error {
 func (s *Store) agedJobs(ctx context.Context, pruned bool, before, n int64) ([]dispatch.JobID, error) {
 	return list(ctx, s.on(s.read), single[dispatch.JobID], `
 		SELECT id FROM jobs
-		WHERE task = 0 AND phase = 'ended' AND pruned = $1 AND moved < $2 AND strays = '' AND removal_due = 0
+		WHERE task = 0 AND phase = 'ended' AND pruned = $1 AND moved < $2 AND orphans = '' AND removal_due = 0
 		ORDER BY moved
 		LIMIT CAST($3 AS BIGINT)`, pruned, before, n)
 }
@@ -151,7 +151,7 @@ func markPruned(ctx context.Context, q tx, id dispatch.JobID, before int64) (int
 	return exec(ctx, q, `
 		UPDATE jobs
 		SET pruned = TRUE
-		WHERE id = $1 AND phase = 'ended' AND strays = '' AND moved < $2 AND NOT pruned`, id, before)
+		WHERE id = $1 AND phase = 'ended' AND orphans = '' AND moved < $2 AND NOT pruned`, id, before)
 }
 
 func writeBody(ctx context.Context, q tx, id dispatch.JobID, body string) error {
@@ -213,7 +213,7 @@ func (s *Store) lockAged(
 		SELECT NOT EXISTS (
 			SELECT 1 FROM jobs
 			WHERE task = CAST($1 AS BIGINT) AND task <> 0
-				AND (phase <> 'ended' OR strays <> '' OR removal_due > 0 OR moved >= $2))`, id, before)
+				AND (phase <> 'ended' OR orphans <> '' OR removal_due > 0 OR moved >= $2))`, id, before)
 	return shared, aged, err
 }
 
@@ -226,7 +226,7 @@ func (s *Store) eachAgedTask(ctx context.Context, before int64, unpruned bool, d
 				AND NOT EXISTS (
 					SELECT 1 FROM jobs j
 					WHERE j.task = t.id AND j.task <> 0
-						AND (j.phase <> 'ended' OR j.strays <> '' OR j.removal_due > 0 OR j.moved >= $2))
+						AND (j.phase <> 'ended' OR j.orphans <> '' OR j.removal_due > 0 OR j.moved >= $2))
 			ORDER BY t.id
 			LIMIT CAST($4 AS BIGINT)`, after, before, unpruned, purgedAtOnce)
 		if err != nil {
@@ -278,7 +278,7 @@ func (s *Store) deleteAgedJobs(ctx context.Context, before int64) (err error) {
 // deleteAged deletes a job that has aged with what defined its service, and returns how many it deleted.
 func deleteAged(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
 	var w where
-	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.strays = '' AND jobs.removal_due = 0 " +
+	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.orphans = '' AND jobs.removal_due = 0 " +
 		"AND jobs.moved < " + w.arg(before))
 	deleted, err := deleteJobs(ctx, q, w)
 	n := int64(len(deleted))

@@ -103,7 +103,7 @@ func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
 		mixed := tasked()
 		members := acceptEnded(t, s, mixed, 3, 40*day)
 		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'waiting', status = 'created' WHERE id = %d", members[1].ID))
-		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET strays = '[{"Base":"","ID":"x"}]' WHERE id = %d`, old[1].ID))
+		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET orphans = '[{"Base":"","ID":"x"}]' WHERE id = %d`, old[1].ID))
 		waiting := drafts(1)
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, waiting); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ var scans = map[string]string{
 	"Census census":                "one row",
 	"Census owner_counts":          "a row for each owner at an account; one process in 15 s",
 	"Census platforms":             "a row for each platform",
-	"Census timetables":            "a row for each platform",
+	"Census schedules":             "a row for each platform",
 	"Dequeue served":               "a row for each platform",
 	"EndCensus census":             "one row",
 	"Export definitions":           "an operator exports what belongs to a user",
@@ -34,7 +34,6 @@ var scans = map[string]string{
 	"Forget definitions":           "an operator forgets a user",
 	"Forget line_counts":           "an operator forgets a user",
 	"Forget tasks":                 "an operator forgets a user",
-	"Forget turns":                 "an operator forgets a user",
 	"HoldScope accounts":           "an operator begins a hold",
 	"HookTroubles hooks":           "doctor alone counts them",
 	"KeepGrant revocations":        "a row for each grant that could not be revoked yet",
@@ -46,7 +45,7 @@ var scans = map[string]string{
 	"NoteServed served":            "a row for each platform",
 	"OperatorHolds operator_holds": "a row for each hold of an operator",
 	"Purge run_times":              "a row for each service",
-	"Purge turns":                  "a row for each line; hourly, no transaction that writes",
+	"Purge line_counts":            "a row for each line; hourly, no transaction that writes",
 	"PurgeSources sources":         "a row for each source of the catalogue",
 	"ReleaseScope accounts":        "an operator ended a hold",
 	"ReserveSendTime accounts":     "the clock was set back",
@@ -68,7 +67,7 @@ var scans = map[string]string{
 // unfinished are the indexes of what is not finished or needs somebody: their size does not grow with the years.
 // Queries may read all of them.
 var unfinished = []string{"accounts_due", "accounts_held", "accounts_leased", "accounts_of_platform", "deliveries_due",
-	"deliveries_waiting", "hooks_held", "jobs_held", "jobs_line", "jobs_open", "jobs_queue", "jobs_set_aside", "jobs_started", "jobs_troubled", "tasks_hidden", "tasks_limited", "tasks_spread"}
+	"deliveries_waiting", "hooks_held", "jobs_open", "jobs_queue", "jobs_set_aside", "jobs_started", "jobs_troubled", "tasks_hidden", "tasks_limited", "tasks_spread"}
 
 // No statement reads rows that it does not return, unless a reason is given: a new one that does is noticed here.
 // SQLite plans without counting rows, so that its plan says whether there is an index. PostgreSQL's plans of

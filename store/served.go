@@ -1,23 +1,19 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// ownerOf is the name of an owner's lines together in the table turns. SQL derives it from a line's name by removing
-// the task.
-func ownerOf(u dispatch.UserID) string { return string(u) + "/" }
-
 // renewAndCount renews the lease like renew, and records that the given jobs, whose creates are intended, got slots
-// one after the other.
+// one after the other. Their counts were just written, so that nobody else has locked them.
 func renewAndCount(
 	ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration, jobs []dispatch.Job,
 ) error {
@@ -35,24 +31,22 @@ func renewAndCount(
 	if err != nil {
 		return err
 	}
-	served := map[string]int64{}
+	type line struct {
+		owner dispatch.UserID
+		task  dispatch.TaskID
+	}
+	served := map[line]int64{} // the last slot of each line
 	for i, j := range jobs {
-		turn := last - int64(len(jobs)-1-i)
-		served[lineOf(dispatch.Line{Owner: j.Owner, Task: j.Task})] = turn
-		served[ownerOf(j.Owner)] = turn
+		served[line{j.Owner, j.Task}] = last - int64(len(jobs)-1-i)
 	}
-	return keepTurns(ctx, q, l.Account, served)
-}
-
-// keepTurns writes the turns always in the same order, so that two transactions cannot deadlock.
-func keepTurns(ctx context.Context, q tx, a dispatch.Account, served map[string]int64) error {
-	names := slices.Sorted(maps.Keys(served))
-	args := make([]any, 0, 3*len(names))
-	for _, name := range names {
-		args = append(args, a, name, served[name])
+	of := slices.SortedFunc(maps.Keys(served), func(a, b line) int { return cmp.Compare(served[a], served[b]) })
+	var all []command
+	for _, of := range of { // the last one of an owner is the owner's
+		all = append(all, command{`
+			UPDATE line_counts SET served = $1 WHERE account = $2 AND owner = $3 AND task = $4`,
+			[]any{served[of], string(l.Account), string(of.owner), int64(of.task)}}, command{`
+			UPDATE owner_counts SET served = $1 WHERE owner = $2 AND account = $3`,
+			[]any{served[of], string(of.owner), string(l.Account)}})
 	}
-	return run(ctx, q, `
-		INSERT INTO turns (account, line, served)
-		VALUES `+strings.TrimPrefix(q.rows(0, 3, len(names)), ", ")+`
-		ON CONFLICT (account, line) DO UPDATE SET served = excluded.served`, args...)
+	return q.runAll(ctx, all)
 }

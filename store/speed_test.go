@@ -40,7 +40,7 @@ func TestSpeed_SilentPlatform(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
 		accounts := func(platform, from, to string) {
 			store.Exec(t, s.(*store.Store), "WITH RECURSIVE n (n) AS (SELECT "+from+" UNION ALL SELECT n + 1 FROM n WHERE n < "+to+") "+
-				"INSERT INTO accounts (id, due) SELECT "+platform+" || '/' || n, 1 FROM n")
+				"INSERT INTO accounts (id, platform, due) SELECT "+platform+" || '/' || n, "+platform+", 1 FROM n")
 		}
 		accounts("'quick'", "1", "1")
 		analyze()

@@ -79,9 +79,7 @@ func (all spendings) charges(ctx context.Context, q querier, ids []dispatch.Task
 	return err
 }
 
-// openRuns adds the runs of tasks with a budget whose costs are not known yet, see [dispatch.Spending]. The entries
-// of unmetered are counted in its text; see the type unmetered. In the text of an id each quotation mark follows a
-// backslash.
+// openRuns adds the runs of tasks with a budget whose costs are not known yet, see [dispatch.Spending].
 func (all spendings) openRuns(ctx context.Context, q querier, ids []dispatch.TaskID) error {
 	var w where
 	in(&w, "task", ids)
@@ -97,8 +95,7 @@ func (all spendings) openRuns(ctx context.Context, q querier, ids []dispatch.Tas
 			SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs IS NOT NULL THEN 1 ELSE 0 END),
 			CAST(SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs BETWEEN 0 AND 1e12 THEN costs ELSE 0 END)
 				AS DOUBLE PRECISION),
-			CAST(SUM((length(unmetered) - length(replace(unmetered, '"ended":', ''))) / 8
-				- (length(unmetered) - length(replace(unmetered, '"priced":true', ''))) / 13) AS BIGINT)
+			CAST(SUM(unpriced) AS BIGINT)
 		FROM jobs
 		WHERE `+w.String()+` AND task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)
 		GROUP BY task`,
@@ -146,7 +143,7 @@ func servicesOf(ctx context.Context, q querier, ids []dispatch.TaskID) (map[disp
 			services[id] = run
 			return id, err
 		}, `
-			SELECT tasks.id, jobs.owner, jobs.account, jobs.service_hash
+			SELECT tasks.id, jobs.owner, jobs.account, jobs.service
 			FROM tasks
 				JOIN jobs ON jobs.id = (
 					SELECT j.id FROM jobs j

@@ -88,15 +88,6 @@ func single[T any](r row) (v T, err error) {
 	return v, err
 }
 
-// platformOf is the expression for the platform of an account, which a column names.
-func (s *Store) platformOf(column string) string {
-	find := "instr"
-	if s.remote {
-		find = "strpos"
-	}
-	return "substr(" + column + ", 1, " + find + "(" + column + ", '/') - 1)"
-}
-
 // where collects the conditions of a query, and the arguments to which they refer.
 type where struct {
 	conditions []string

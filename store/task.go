@@ -109,9 +109,9 @@ const taskColumns = `
 			WHERE j.task = tasks.id AND j.task <> 0 AND j.status IN ('failed', 'canceled') AND NOT j.hidden
 			ORDER BY j.moved DESC LIMIT 1), 0),
 		COALESCE((
-			SELECT definitions.told <> '' FROM definitions
+			SELECT definitions.changed_to <> '' FROM definitions
 			WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
-			OR tasks.spread > 0 AND COALESCE((SELECT MAX(h.told) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE),
+			OR tasks.spread AND COALESCE((SELECT MAX(h.changed_to) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE),
 		accounts.hold, accounts.hold_attention`
 
 // columns returns where taskColumns are scanned to.
@@ -331,10 +331,10 @@ func revise(
 				ORDER BY j.updated DESC LIMIT 1), 0),
 			EXISTS (
 				SELECT 1 FROM definitions
-				WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> ''),
-			CAST(CASE WHEN tasks.spread = 0 THEN 0 ELSE COALESCE((
+				WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.changed_to <> ''),
+			CAST(CASE WHEN NOT tasks.spread THEN 0 ELSE COALESCE((
 				SELECT SUM(CAST(1 AS BIGINT) << CAST(h.number AS INTEGER)) FROM task_homes h
-				WHERE h.task = tasks.id AND h.told <> ''), 0) END AS BIGINT)
+				WHERE h.task = tasks.id AND h.changed_to <> ''), 0) END AS BIGINT)
 		FROM tasks
 			JOIN accounts ON accounts.id = tasks.account
 		WHERE tasks.id = $1 AND tasks.owner = $2 AND NOT tasks.hidden`,
@@ -509,12 +509,12 @@ func changedAt(ctx context.Context, q querier, t dispatch.TaskRecord) ([]dispatc
 	return list(ctx, q, single[dispatch.Account], `
 		SELECT h.account
 		FROM task_homes h
-		WHERE h.task = CAST($1 AS BIGINT) AND h.told <> ''
+		WHERE h.task = CAST($1 AS BIGINT) AND h.changed_to <> ''
 		UNION ALL
 		SELECT tasks.account
 		FROM tasks
 			JOIN definitions d ON d.task = tasks.id AND d.job = 0
-		WHERE tasks.id = CAST($1 AS BIGINT) AND d.told <> ''`,
+		WHERE tasks.id = CAST($1 AS BIGINT) AND d.changed_to <> ''`,
 		t.ID)
 }
 
@@ -684,7 +684,7 @@ func markPaused(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Atte
 
 // markTask writes that a task is paused, and for what reason, or that it is not: then its trial is over, too. Nothing
 // changes if that is so already. Hooks are notified of a pause because of the budget.
-func markTask(ctx context.Context, q querier, id dispatch.TaskID, paused bool, why dispatch.Attention, now int64) error {
+func markTask(ctx context.Context, q tx, id dispatch.TaskID, paused bool, why dispatch.Attention, now int64) error {
 	changed, err := exec(ctx, q, `
 		UPDATE tasks SET paused = $1, paused_for = $2, trial = CASE WHEN CAST($1 AS BOOLEAN) THEN trial ELSE 0 END, edited = $3
 		WHERE id = $4 AND (paused <> CAST($1 AS BOOLEAN) OR paused_for <> $2)`, paused, string(why), now, id)

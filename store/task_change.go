@@ -4,10 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -101,7 +98,7 @@ func (c *taskChange) step(ctx context.Context, q tx, n int64, t lockedTask, now 
 		c.jobs -= int64(len(numbers))
 	}
 	_, err = changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
-		next, counts, differs := c.rule(j.Job, t.spread != notSpread, at(now))
+		next, counts, differs := c.rule(j.Job, t.spread, at(now))
 		if c.action == changeRetry {
 			c.bytes -= j.bytes
 		}
@@ -160,7 +157,7 @@ func (c *taskChange) keep(ctx context.Context, q querier, touched int64) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (task) DO UPDATE SET done = excluded.done, jobs = excluded.jobs, bytes = excluded.bytes,
 			touched = excluded.touched`,
-		c.task, c.owner, c.account, c.action, c.stops, joinList(c.statuses), numbersText(c.numbers), c.last, c.done,
+		c.task, c.owner, c.account, c.action, c.stops, listText(c.statuses), listText(c.numbers), c.last, c.done,
 		c.jobs, c.bytes, touched)
 	return err
 }
@@ -176,11 +173,10 @@ func openChange(ctx context.Context, q querier, id dispatch.TaskID) (*taskChange
 	if err != nil {
 		return nil, missing(err)
 	}
-	if statuses != "" {
-		c.statuses = splitStatuses(strings.ReplaceAll(statuses, "||", "|"))
-	}
-	c.numbers, err = parseNumbers(numbers)
-	return c, err
+	var failed error
+	c.statuses, failed = decoded[[]dispatch.Status](statuses)
+	c.numbers, err = decoded[[]int64](numbers)
+	return c, errors.Join(failed, err)
 }
 
 // lockedTask is what changes of a task need of it.
@@ -188,7 +184,8 @@ type lockedTask struct {
 	id        dispatch.TaskID
 	owner     dispatch.UserID
 	account   dispatch.Account
-	spread    int64
+	spread    bool
+	moves     int64
 	paused    bool
 	pausedFor dispatch.Attention
 	budget    dispatch.Budget
@@ -199,9 +196,9 @@ type lockedTask struct {
 // lockTask locks a task, also one that its owner has deleted: its other changes come before or after, not in between.
 func lockTask(ctx context.Context, q tx, id dispatch.TaskID) (t lockedTask, err error) {
 	err = q.QueryRowContext(ctx, `
-		SELECT id, owner, account, spread, paused, paused_for, budget, budget_unit, trial, hidden
+		SELECT id, owner, account, spread, moves, paused, paused_for, budget, budget_unit, trial, hidden
 		FROM tasks WHERE id = $1`+q.lock("tasks"), id).
-		Scan(&t.id, &t.owner, &t.account, &t.spread, &t.paused, &t.pausedFor, &t.budget.Amount, &t.budget.Unit, &t.trial,
+		Scan(&t.id, &t.owner, &t.account, &t.spread, &t.moves, &t.paused, &t.pausedFor, &t.budget.Amount, &t.budget.Unit, &t.trial,
 			&t.hidden)
 	return t, err
 }
@@ -415,46 +412,4 @@ func (s *Store) FinishChanges(ctx context.Context, idle time.Duration) (finished
 		}
 	}
 	return finished, err
-}
-
-// numbersText returns ascending numbers as runs, such as 1-3,7.
-func numbersText(numbers []int64) string {
-	var b strings.Builder
-	for i := 0; i < len(numbers); {
-		end := i
-		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
-			end++
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.FormatInt(numbers[i], 10))
-		if end > i {
-			fmt.Fprintf(&b, "-%d", numbers[end])
-		}
-		i = end + 1
-	}
-	return b.String()
-}
-
-// parseNumbers is the inverse of numbersText.
-func parseNumbers(text string) (numbers []int64, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for run := range strings.SplitSeq(text, ",") {
-		from, to, isRun := strings.Cut(run, "-")
-		if !isRun {
-			to = from
-		}
-		first, failed := strconv.ParseInt(from, 10, 64)
-		last, err := strconv.ParseInt(to, 10, 64)
-		if err = errors.Join(failed, err); err != nil {
-			return nil, err
-		}
-		for n := first; n <= last; n++ {
-			numbers = append(numbers, n)
-		}
-	}
-	return numbers, nil
 }

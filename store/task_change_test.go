@@ -112,7 +112,7 @@ func TestTaskChange_OfAProcessThatDies(t *testing.T) {
 		c.must(err)
 		c.equal(done, []dispatch.FinishedChange{{Task: c.task.ID, Owner: "ann", Account: "p/shared", Action: "pause"}})
 		for _, j := range c.jobs {
-			if got, err := c.s.Load(c.Context(), j.ID); err != nil || !got.Paused || !got.Due.Equal(dispatch.Never) {
+			if got, err := c.s.Load(c.Context(), j.ID); err != nil || !got.Paused || !got.Due.IsZero() {
 				c.Errorf("not paused: %+v, %v", got, err)
 			}
 		}
@@ -241,7 +241,7 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 				_, err = c.s.FinishChanges(t.Context(), time.Hour)
 				c.must(err)
 				for _, d := range all {
-					if j := c.loaded(d); j.Phase == dispatch.Waiting && (j.Paused != row.paused || j.Due.Equal(dispatch.Never) != row.paused) {
+					if j := c.loaded(d); j.Phase == dispatch.Waiting && (j.Paused != row.paused || j.Due.IsZero() != row.paused) {
 						t.Fatalf("job %d: paused %t, due %v", j.Number, j.Paused, j.Due)
 					}
 				}

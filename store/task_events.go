@@ -44,14 +44,14 @@ type notified struct {
 func lockNotified(ctx context.Context, q querier, id dispatch.TaskID) (n notified, err error) {
 	err = q.QueryRowContext(ctx, `
 		UPDATE tasks
-		SET ends = ends
+		SET times_ended = times_ended
 		WHERE id = $1 AND NOT hidden
-		RETURNING told_share, ends, ended_as, paused_for, trial`, id).
+		RETURNING notified_share, times_ended, ended_as, paused_for, trial`, id).
 		Scan(number(&n.share), number(&n.ends), &n.endedAs, text(&n.pausedFor), number(&n.trial))
 	return n, err
 }
 
-func addTaskEvents(ctx context.Context, q querier, task dispatch.TaskID, now int64) error {
+func addTaskEvents(ctx context.Context, q tx, task dispatch.TaskID, now int64) error {
 	sent, err := lockNotified(ctx, q, task)
 	gone := errors.Is(err, sql.ErrNoRows)
 	if err = missing(err); err != nil {
@@ -77,8 +77,9 @@ func addTaskEvents(ctx context.Context, q querier, task dispatch.TaskID, now int
 		return err
 	}
 	hooks, err := listTaskHooks(ctx, q, task)
+	var all []command
 	for _, h := range hooks {
-		for _, status := range splitStatuses(h.statuses) {
+		for _, status := range h.statuses {
 			epoch, happened := p.event(status, since, ended)
 			switch {
 			case status == dispatch.NeedsOwner:
@@ -89,37 +90,44 @@ func addTaskEvents(ctx context.Context, q querier, task dispatch.TaskID, now int
 				epoch = afterShares + sent.ends
 			}
 			due := now
-			if h.kind == string(dispatch.OGCSubscriber) && status != dispatch.TaskRunning {
+			if h.kind == dispatch.OGCSubscriber && status != dispatch.TaskRunning {
 				due-- // see ClaimDeliveries
 			}
-			if happened && err == nil {
-				_, err = q.ExecContext(ctx, `
-					INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due)
-					VALUES ($1, $2, $3, $4, $5, 0, $6, $6, $7)
-					ON CONFLICT (hook, job, epoch, status) DO NOTHING`,
-					h.id, -task, epoch, status, task, now, due)
+			if happened {
+				e := dispatch.Event{Of: task, Epoch: int(epoch), Status: status}
+				all = append(all, addDelivery(dispatch.Delivery{Hook: h.id, Event: e}, now, due))
 			}
 		}
 	}
-	if err != nil {
+	if err = errors.Join(err, q.runAll(ctx, all)); err != nil {
 		return err
 	}
 	_, err = q.ExecContext(ctx, `
 		UPDATE tasks
-		SET told_share = $2, ends = $3, ended_as = $4
+		SET notified_share = $2, times_ended = $3, ended_as = $4
 		WHERE id = $1`,
 		task, max(sent.share, 100*p.ended/p.jobs), sent.ends, sent.endedAs)
 	return err
 }
 
 // taskHook is a hook that is notified of a task.
-type taskHook struct{ id, kind, statuses string }
+type taskHook struct {
+	id       string
+	kind     dispatch.HookKind
+	statuses []dispatch.Status
+}
+
+func scanTaskHook(r row) (h taskHook, err error) {
+	var statuses string
+	if err := r.Scan(&h.id, text(&h.kind), &statuses); err != nil {
+		return h, err
+	}
+	h.statuses, err = decoded[[]dispatch.Status](statuses)
+	return h, err
+}
 
 func listTaskHooks(ctx context.Context, q querier, task dispatch.TaskID) ([]taskHook, error) {
-	return list(ctx, q, func(r row) (h taskHook, err error) {
-		err = r.Scan(&h.id, &h.kind, &h.statuses)
-		return h, err
-	}, `
+	return list(ctx, q, scanTaskHook, `
 		SELECT h.id, h.kind, h.statuses
 		FROM tasks t
 			JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
@@ -135,7 +143,7 @@ func trialEnded(ctx context.Context, q querier, task dispatch.TaskID, sent notif
 	var running int
 	err = q.QueryRowContext(ctx, `
 		SELECT CAST(COALESCE(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END), 0) AS BIGINT),
-			CAST(COALESCE(SUM(turn), 0) AS BIGINT)
+			CAST(COALESCE(SUM(epoch), 0) AS BIGINT)
 		FROM jobs
 		WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND number <= $2`,
 		task, sent.trial).
@@ -176,7 +184,7 @@ type taskProgress struct {
 }
 
 // progressOf counts the jobs of a task after marks of it were taken. Those that ended since have left other marks,
-// which are counted last: so before may be too small, which repeats nothing that told_share knows, and is never too
+// which are counted last: so before may be too small, which repeats nothing that notified_share knows, and is never too
 // large, which would lose a share.
 func progressOf(ctx context.Context, q querier, task dispatch.TaskID, taken int64) (p taskProgress, err error) {
 	counts, err := countJobsOf(ctx, q, task)

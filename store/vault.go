@@ -222,7 +222,7 @@ func (s *Store) AccountsWithJobs(ctx context.Context) ([]dispatch.Account, error
 		SELECT a.id FROM accounts a
 		WHERE EXISTS (
 			SELECT 1 FROM jobs j
-			WHERE j.account = a.id AND j.step IN ('cancel', 'wait', 'settle', 'start', 'learn'))
+			WHERE j.account = a.id AND j.step IN ('cancel', 'wait', 'paused', 'settle', 'start', 'poll'))
 		ORDER BY a.id`)
 	return accounts, fail("AccountsWithJobs", err)
 }

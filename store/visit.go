@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -78,23 +77,17 @@ func (d *dequeue) duePlatforms(ctx context.Context) ([]string, error) {
 		WITH RECURSIVE hop (platform) AS (
 			SELECT CAST('' AS TEXT)
 			UNION ALL
-			SELECT (SELECT `+platformOf("b")+` FROM accounts b WHERE b.due > 0 AND `+platformOf("b")+` > hop.platform
-				ORDER BY `+platformOf("b")+` LIMIT 1)
+			SELECT (SELECT b.platform FROM accounts b WHERE b.due > 0 AND b.platform > hop.platform
+				ORDER BY b.platform LIMIT 1)
 			FROM hop WHERE hop.platform IS NOT NULL
 		)
 		SELECT p.platform FROM (
-			SELECT hop.platform, (SELECT c.due FROM accounts c WHERE c.due > 0 AND `+platformOf("c")+` = hop.platform
+			SELECT hop.platform, (SELECT c.due FROM accounts c WHERE c.due > 0 AND c.platform = hop.platform
 				AND c.due <= $1 AND c.lease_until <= $1 ORDER BY c.due, c.id LIMIT 1) AS due
 			FROM hop WHERE hop.platform <> ''
 		) AS p WHERE p.due IS NOT NULL ORDER BY p.due, p.platform`, d.now)
 	full := d.full()
 	return slices.DeleteFunc(platforms, func(p string) bool { return slices.Contains(full, p) }), err
-}
-
-// platformOf is the platform of an account in SQL: its id before the slash.
-func platformOf(account string) string {
-	return strings.ReplaceAll("substr(a.id, 1, length(a.id) - "+
-		"length(ltrim(a.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-')))", "a.", account+".")
 }
 
 // take leases due accounts, as many of each platform as there is room for.
@@ -124,8 +117,7 @@ func (d *dequeue) take(ctx context.Context) (err error) {
 	return nil
 }
 
-// lease leases n due accounts of a platform. A lease that was not released has expired. The platform is joined with ”
-// because SQLite uses no index on an expression for comparison with a cast.
+// lease leases n due accounts of a platform. A lease that was not released has expired.
 func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error) {
 	leases, err := list(ctx, d.q, func(r row) (l dispatch.Lease, err error) {
 		err = r.Scan(&l.Account, &l.Generation, &l.Lapses)
@@ -133,7 +125,7 @@ func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error
 	}, `
 		WITH free AS (
 			SELECT a.id FROM accounts a
-			WHERE a.due > 0 AND a.due <= $1 AND a.lease_until <= $1 AND `+platformOf("a")+` = CAST($2 AS TEXT) || ''
+			WHERE a.due > 0 AND a.due <= $1 AND a.lease_until <= $1 AND a.platform = $2
 			ORDER BY a.due, a.id LIMIT CAST($3 AS BIGINT)`+d.q.skipLocked()+`
 		)
 		UPDATE accounts SET generation = generation + 1, lease_until = $4,
@@ -391,6 +383,7 @@ func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patie
 		err := s.in(ctx, s.visit, "FailWithoutSignIn", func(q tx, now int64) (err error) {
 			var w where
 			w.and("jobs.account = " + w.arg(string(a)))
+			w.and("jobs.step IN ('wait', 'start', 'cancel')")
 			w.and("(jobs.phase = 'waiting' AND NOT jobs.paused OR jobs.phase = 'created' AND jobs.desired = 'run')")
 			w.and(`EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account
 				AND a.sign_in_since BETWEEN 1 AND CAST(` + w.arg(now-patience.Microseconds()) + ` AS BIGINT))`)
@@ -419,7 +412,7 @@ func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest)
 		}
 		booked := map[dispatch.Purpose]time.Time{}
 		var reading, acting time.Time
-		err = q.QueryRowContext(ctx, "SELECT reading_slot, acting_slot FROM accounts WHERE id = $1", a.Account).
+		err = q.QueryRowContext(ctx, "SELECT reading_send_time, acting_send_time FROM accounts WHERE id = $1", a.Account).
 			Scan(instant(&reading), instant(&acting))
 		if err = missing(err); err != nil {
 			return err
@@ -430,15 +423,15 @@ func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest)
 		if served, anew = t.Reserve(a, &sendAt, at(now)); anew {
 			booked = map[dispatch.Purpose]time.Time{}
 			_, err = q.ExecContext(ctx, `
-				UPDATE accounts SET reading_slot = 0, acting_slot = 0
-				WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT)`, platform+"/")
+				UPDATE accounts SET reading_send_time = 0, acting_send_time = 0
+				WHERE platform = $1 AND reading_send_time + acting_send_time > 0`, platform)
 		}
 		if err == nil && t != before {
-			_, err = q.ExecContext(ctx, "UPDATE timetables SET free = $1, kept = $2, seen = $3 WHERE platform = $4",
+			_, err = q.ExecContext(ctx, "UPDATE schedules SET next = $1, kept = $2, seen = $3 WHERE platform = $4",
 				micros(t.Next), micros(t.Kept), micros(t.Seen), platform)
 		}
 		if booked[a.Purpose] = sendAt; err == nil && !sendAt.Equal(had) {
-			_, err = q.ExecContext(ctx, "UPDATE accounts SET reading_slot = $1, acting_slot = $2 WHERE id = $3",
+			_, err = q.ExecContext(ctx, "UPDATE accounts SET reading_send_time = $1, acting_send_time = $2 WHERE id = $3",
 				micros(booked[dispatch.Reading]), micros(booked[dispatch.Acting]), a.Account)
 		}
 		return err
@@ -449,7 +442,7 @@ func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest)
 // lockTimetable locks the schedule of a platform: other requests for a send time come before or after.
 func lockTimetable(ctx context.Context, q querier, platform string) (t dispatch.Schedule, err error) {
 	err = q.QueryRowContext(ctx, `
-		INSERT INTO timetables (platform) VALUES ($1) ON CONFLICT (platform) DO UPDATE SET platform = excluded.platform
-		RETURNING free, kept, seen`, platform).Scan(instant(&t.Next), instant(&t.Kept), instant(&t.Seen))
+		INSERT INTO schedules (platform) VALUES ($1) ON CONFLICT (platform) DO UPDATE SET platform = excluded.platform
+		RETURNING next, kept, seen`, platform).Scan(instant(&t.Next), instant(&t.Kept), instant(&t.Seen))
 	return t, err
 }

@@ -35,21 +35,21 @@ var (
 	// submitted are those that steps of a submission change that its owner does not see, such as the intent to send it.
 	submitted = []column{
 		{"phase", func(j dispatch.Job) any { return string(j.Phase) }},
-		{"turn", func(j dispatch.Job) any { return int64(j.Epoch) }},
+		{"epoch", func(j dispatch.Job) any { return int64(j.Epoch) }},
 		{"attempt", func(j dispatch.Job) any { return int64(j.Attempt) }},
 		{"nonces", func(j dispatch.Job) any { return string(j.Nonces) }},
 		{"intent_lease", func(j dispatch.Job) any { return j.IntentLease }},
 		{"begun", func(j dispatch.Job) any { return int64(j.Begun) }},
 		{"retried", func(j dispatch.Job) any { return int64(j.Retried) }},
 		{"send_by", func(j dispatch.Job) any { return micros(j.SendBy) }},
-		{"past", func(j dispatch.Job) any { return textOf(j.Past) }},
+		{"past", func(j dispatch.Job) any { return listText(j.Past) }},
 		{"refused", func(j dispatch.Job) any { return micros(j.Refused) }},
 	}
 	// shown are those that owners see or change, and what follows from them. Most indexes are on these.
 	shown = []column{
 		{"account", func(j dispatch.Job) any { return string(j.Account) }},
 		{"base", func(j dispatch.Job) any { return j.Base }},
-		{"service_hash", func(j dispatch.Job) any { return int64(j.Service) }},
+		{"service", func(j dispatch.Job) any { return int64(j.Service) }},
 		{"desired", func(j dispatch.Job) any { return string(j.Desired) }},
 		{"hidden", func(j dispatch.Job) any { return j.Hidden }},
 		{"paused", func(j dispatch.Job) any { return j.Paused }},
@@ -57,7 +57,7 @@ var (
 		{"ref_base", func(j dispatch.Job) any { return j.Ref.Base }},
 		{"ref_id", func(j dispatch.Job) any { return j.Ref.ID }},
 		{"versions", func(j dispatch.Job) any { return versionsText(j.Versions) }},
-		{"strays", func(j dispatch.Job) any { return textOf(j.Orphans) }},
+		{"orphans", func(j dispatch.Job) any { return listText(j.Orphans) }},
 		{"status", func(j dispatch.Job) any { return string(j.Status) }},
 		{"progress", func(j dispatch.Job) any { return nullable(j.Progress) }},
 		{"costs", func(j dispatch.Job) any { return nullable(j.Costs) }},
@@ -65,6 +65,7 @@ var (
 		{"spent", func(j dispatch.Job) any { return j.Spent }},
 		{"metered", func(j dispatch.Job) any { return meteredText(j.Metered) }},
 		{"unmetered", func(j dispatch.Job) any { return unmeteredText(j.Unmetered) }},
+		{"unpriced", func(j dispatch.Job) any { return unpriced(j.Unmetered) }},
 		{"meter_due", func(j dispatch.Job) any { return micros(j.MeterDue()) }},
 		{"removal_due", func(j dispatch.Job) any { return micros(j.Removal.Due) }},
 		{"removal", func(j dispatch.Job) any { return removalText(j.Removal) }},

@@ -211,7 +211,7 @@ func (c *controlTest) finish() {
 	for end := time.Now().Add(2 * time.Minute); ; <-again.C {
 		live := 0
 		for _, r := range c.rows() {
-			if r.phase != dispatch.Ended || r.strays != "" {
+			if r.phase != dispatch.Ended || r.orphans != "" {
 				live++
 			}
 		}
@@ -278,12 +278,12 @@ type controlledJob struct {
 	status  dispatch.Status
 	hidden  bool
 	attempt int
-	strays  string
+	orphans  string
 }
 
 // rows returns all jobs by id.
 func (c *controlTest) rows() map[int64]controlledJob {
-	found, err := c.db.Query(`SELECT id, task, desired, phase, status, hidden, attempt, strays FROM jobs`)
+	found, err := c.db.Query(`SELECT id, task, desired, phase, status, hidden, attempt, orphans FROM jobs`)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func (c *controlTest) rows() map[int64]controlledJob {
 	for found.Next() {
 		var id int64
 		var r controlledJob
-		if err := found.Scan(&id, &r.task, &r.desired, &r.phase, &r.status, &r.hidden, &r.attempt, &r.strays); err != nil {
+		if err := found.Scan(&id, &r.task, &r.desired, &r.phase, &r.status, &r.hidden, &r.attempt, &r.orphans); err != nil {
 			c.Fatal(err)
 		}
 		rows[id] = r

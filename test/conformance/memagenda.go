@@ -37,7 +37,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Poll, &g.Meter, &g.Remove} {
 		*list = (*list)[:min(n, len(*list))]
 	}
-	g.Lines = s.lines(a, func(j dispatch.Job) bool { return !j.Due.After(now) })
+	g.Lines = s.lines(a, func(j dispatch.Job) bool { return dueEver(j) && !j.Due.After(now) })
 	for i := range g.Lines {
 		g.Lines[i].Waiting = 0
 	}
@@ -139,7 +139,7 @@ func (s *MemStore) Lines(_ context.Context, a dispatch.Account) ([]dispatch.Line
 }
 
 // dueEver reports whether a waiting job is due at some time, which one that is paused is not.
-func dueEver(j dispatch.Job) bool { return j.Due.Before(dispatch.Never) }
+func dueEver(j dispatch.Job) bool { return !j.Paused }
 
 func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank) (ids []dispatch.JobID, err error) {
 	_, unlock := s.lock()
@@ -159,7 +159,7 @@ func (s *MemStore) WaitingBefore(_ context.Context, j dispatch.Job) (n int, err 
 	_, unlock := s.lock()
 	defer unlock()
 	for _, k := range s.jobs {
-		same := k.Account == j.Account && k.Owner == j.Owner && k.Task == j.Task && k.Phase == dispatch.Waiting
+		same := k.Account == j.Account && k.Owner == j.Owner && k.Task == j.Task && k.Phase == dispatch.Waiting && dueEver(k.Job)
 		if same && cmp.Or(k.Due.Compare(j.Due), cmp.Compare(k.ID, j.ID)) < 0 {
 			n++
 		}
@@ -177,7 +177,7 @@ func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line,
 	now, unlock := s.lock()
 	defer unlock()
 	for _, j := range s.byDue(a) {
-		if j.Owner == l.Owner && j.Task == l.Task && j.Phase == dispatch.Waiting && !j.Due.After(now) && len(jobs) < n {
+		if j.Owner == l.Owner && j.Task == l.Task && j.Phase == dispatch.Waiting && dueEver(j) && !j.Due.After(now) && len(jobs) < n {
 			jobs = append(jobs, j)
 		}
 	}

@@ -93,7 +93,7 @@ func (s *MemStore) MoveJobs(_ context.Context, m dispatch.JobMove, within ...dis
 	}
 	var chosen []*row
 	for _, r := range s.jobs {
-		if _, can := r.MovedTo(m.To, now); can && r.Task == m.Task && r.Account == m.From.Account && r.Due.Before(dispatch.Never) &&
+		if _, can := r.MovedTo(m.To, now); can && r.Task == m.Task && r.Account == m.From.Account && !r.Paused &&
 			(r.Attention == dispatch.Retrying) == m.Retrying {
 			chosen = append(chosen, r)
 		}

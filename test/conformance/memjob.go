@@ -58,7 +58,7 @@ func (s *MemStore) insert(t *dispatch.Task, jobs []dispatch.Draft, task dispatch
 		j.ID, j.Task, j.Version = first+dispatch.JobID(i), task, 1
 		j.Due, j.Created, j.Updated, j.Moved = now, now, now, now
 		if j.Paused {
-			j.Due = dispatch.Never
+			j.Due = time.Time{}
 		}
 		s.jobs = append(s.jobs, &row{Job: *j, body: slices.Clone(jobs[i].Body), bytes: jobs[i].Bytes()})
 		if t == nil {

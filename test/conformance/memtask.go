@@ -256,7 +256,7 @@ func (s *MemStore) markJobs(id dispatch.TaskID, pause bool, most int, now time.T
 		case dispatch.Waiting:
 			r.Version, r.Updated, r.Attention, r.Notice = r.Version+1, now, dispatch.None, ""
 			if r.Due = now; pause {
-				r.Due, r.Tries, r.Refused, r.Attention = dispatch.Never, 0, time.Time{}, dispatch.Paused
+				r.Due, r.Tries, r.Refused, r.Attention = time.Time{}, 0, time.Time{}, dispatch.Paused
 			}
 		case dispatch.Creating:
 			r.Version++

@@ -107,7 +107,7 @@ func (s *MemStore) follow(now time.Time) {
 		}
 	}
 	for _, r := range s.jobs {
-		if r.Due.After(soon) && r.Due.Before(dispatch.Never) {
+		if r.Due.After(soon) {
 			move(&r.SendBy)
 			move(&r.Due)
 		}

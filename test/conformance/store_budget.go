@@ -48,7 +48,7 @@ func (t storeTest) intendDue(l dispatch.Lease, jobs []dispatch.Draft) []dispatch
 	t.Helper()
 	var waiting []dispatch.Job
 	for _, d := range jobs {
-		if j := t.load(d.ID); j.Phase == dispatch.Waiting && !j.Due.After(t.look().Now) {
+		if j := t.load(d.ID); j.Phase == dispatch.Waiting && !j.Paused && !j.Due.After(t.look().Now) {
 			waiting = append(waiting, j)
 		}
 	}

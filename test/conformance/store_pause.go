@@ -69,7 +69,7 @@ func (t storeTest) pauses() {
 			want.Version++
 		}
 		if i == 0 {
-			want.Due, want.Tries, want.Refused, want.Updated = dispatch.Never, 0, time.Time{}, now
+			want.Due, want.Tries, want.Refused, want.Updated = time.Time{}, 0, time.Time{}, now
 			want.Attention, want.Notice = dispatch.Paused, ""
 		}
 		paused[i] = t.load(want.ID)
@@ -203,7 +203,7 @@ func (t storeTest) pausesAndOthers() {
 	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
 	t.must(err)
 	again := t.load(failed.ID)
-	if n != 1 || again.Phase != dispatch.Waiting || !again.Due.Equal(dispatch.Never) || again.Attention != dispatch.Paused {
+	if n != 1 || again.Phase != dispatch.Waiting || !again.Due.IsZero() || again.Attention != dispatch.Paused {
 		t.Errorf("retried %d: %+v", n, again)
 	}
 	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NeedsSignIn, "Sign in."))
@@ -213,7 +213,7 @@ func (t storeTest) pausesAndOthers() {
 	t.must(t.s.NoteServed(ctx, []string{"p"}))
 	t.db.Pass(-30 * time.Minute)
 	t.must(t.s.NoteServed(ctx, []string{"p"}))
-	if j := t.load(stale.ID); len(given) > 0 || !j.Due.Equal(dispatch.Never) {
+	if j := t.load(stale.ID); len(given) > 0 || !j.Due.IsZero() {
 		t.Errorf("%d jobs failed; a paused one is due %v", len(given), j.Due)
 	}
 	canceled, err := t.s.Cancel(ctx, ann, stale.ID, false)
@@ -264,7 +264,7 @@ func (t storeTest) parallelPauses() {
 	for _, d := range jobs {
 		j := t.load(d.ID)
 		waits := j.Phase == dispatch.Waiting
-		if j.Paused != got.Paused || waits && j.Due.Equal(dispatch.Never) != got.Paused {
+		if j.Paused != got.Paused || waits && j.Due.IsZero() != got.Paused {
 			t.Errorf("job %d is %s, paused: %v, due %v; the task is paused: %v", j.ID, j.Phase, j.Paused, j.Due, got.Paused)
 		}
 	}

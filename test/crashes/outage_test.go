@@ -183,7 +183,7 @@ func (th *outageTest) ends(dsn string) {
 		th.t.Fatalf("not all jobs end: %+v", rows)
 	}
 	for _, r := range rows {
-		if r.status != dispatch.Finished || r.ref == "" || r.strays != "" {
+		if r.status != dispatch.Finished || r.ref == "" || r.orphans != "" {
 			th.t.Errorf("%+v", r)
 		}
 	}

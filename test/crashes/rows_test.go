@@ -18,13 +18,13 @@ type row struct {
 	status    dispatch.Status
 	attention dispatch.Attention
 	ref       string
-	strays    string
+	orphans   string
 }
 
 // rests reports whether the job does not change any more without its owner: it has ended, or it is shown as submission_unknown
 // because the broker cannot determine its outcome.
 func (r row) rests() bool {
-	return r.phase == dispatch.Ended && r.strays == "" || r.attention == dispatch.SubmissionUnknown && r.desired == dispatch.WantRun
+	return r.phase == dispatch.Ended && r.orphans == "" || r.attention == dispatch.SubmissionUnknown && r.desired == dispatch.WantRun
 }
 
 // database opens a broker's database while the broker works.
@@ -45,14 +45,14 @@ func database(t testing.TB, dsn string) *sql.DB {
 
 func rowsOf(t testing.TB, db *sql.DB) (rows []row) {
 	t.Helper()
-	found, err := db.QueryContext(t.Context(), `SELECT id, desired, phase, status, attention, ref_id, strays FROM jobs ORDER BY id`)
+	found, err := db.QueryContext(t.Context(), `SELECT id, desired, phase, status, attention, ref_id, orphans FROM jobs ORDER BY id`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer found.Close()
 	for found.Next() {
 		var r row
-		if err := found.Scan(&r.id, &r.desired, &r.phase, &r.status, &r.attention, &r.ref, &r.strays); err != nil {
+		if err := found.Scan(&r.id, &r.desired, &r.phase, &r.status, &r.attention, &r.ref, &r.orphans); err != nil {
 			t.Fatal(err)
 		}
 		rows = append(rows, r)

@@ -8,21 +8,22 @@
 
 -- An account of the broker or of a user at a platform. Its row is the queue of the engine.
 CREATE TABLE accounts (
-	id             TEXT PRIMARY KEY, -- PLATFORM/shared or PLATFORM/OWNER, see dispatch.Account
-	due            BIGINT NOT NULL DEFAULT 0, -- when it is to be visited; 0: nothing is to be done
-	wakes          BIGINT NOT NULL DEFAULT 0, -- number of wakes, by which a visit knows whether it missed one
-	generation     BIGINT NOT NULL DEFAULT 0, -- of its lease; a visit writes only with the generation that it took
-	lease_until    BIGINT NOT NULL DEFAULT 0, -- 0: nobody visits it
-	lapses         BIGINT NOT NULL DEFAULT 0, -- leases in a row that ran out, see dispatch.Lease
-	lapsed         BIGINT NOT NULL DEFAULT 0, -- when the last one did
-	served         BIGINT NOT NULL DEFAULT 0, -- number of slots that it has given away, see turns
-	reading_slot   BIGINT NOT NULL DEFAULT 0, -- when it may read from its platform next, see dispatch.Timetable
-	acting_slot    BIGINT NOT NULL DEFAULT 0, -- when it may send a request with an effect
-	hold           BIGINT NOT NULL DEFAULT 0, -- until when nothing is submitted
-	hold_attention TEXT NOT NULL DEFAULT '', -- the reason
-	hold_notice    TEXT NOT NULL DEFAULT '',
-	sign_in_since  BIGINT NOT NULL DEFAULT 0, -- since when its jobs wait for the sign-in of its user
-	restored       BIGINT NOT NULL DEFAULT 0 -- not 0: to be compared with its platform's list, see dispatch.Restored
+	id                TEXT PRIMARY KEY, -- PLATFORM/shared or PLATFORM/OWNER, see dispatch.Account
+	platform          TEXT NOT NULL,
+	due               BIGINT NOT NULL DEFAULT 0, -- when it is to be visited; 0: nothing is to be done
+	wakes             BIGINT NOT NULL DEFAULT 0, -- number of wakes, by which a visit knows whether it missed one
+	generation        BIGINT NOT NULL DEFAULT 0, -- of its lease; a visit writes only with the generation that it took
+	lease_until       BIGINT NOT NULL DEFAULT 0, -- 0: nobody visits it
+	lapses            BIGINT NOT NULL DEFAULT 0, -- leases in a row that ran out, see dispatch.Lease
+	lapsed            BIGINT NOT NULL DEFAULT 0, -- when the last one did
+	served            BIGINT NOT NULL DEFAULT 0, -- number of slots that it has given away
+	reading_send_time BIGINT NOT NULL DEFAULT 0, -- when it may read from its platform next, see dispatch.Schedule
+	acting_send_time  BIGINT NOT NULL DEFAULT 0, -- when it may send a request with an effect
+	hold              BIGINT NOT NULL DEFAULT 0, -- until when nothing is submitted
+	hold_attention    TEXT NOT NULL DEFAULT '', -- the reason
+	hold_notice       TEXT NOT NULL DEFAULT '',
+	sign_in_since     BIGINT NOT NULL DEFAULT 0, -- since when its jobs wait for the sign-in of its user
+	restored          BIGINT NOT NULL DEFAULT 0 -- not 0: to be compared with its platform's list, see dispatch.Restored
 );
 -- NextFree, DuePlatforms, CensusDue
 CREATE INDEX accounts_due ON accounts (due, id) WHERE due > 0;
@@ -30,26 +31,15 @@ CREATE INDEX accounts_due ON accounts (due, id) WHERE due > 0;
 CREATE INDEX accounts_leased ON accounts (lease_until) WHERE lease_until > 0;
 -- CensusHolds
 CREATE INDEX accounts_held ON accounts (hold) WHERE hold > 0;
--- Dequeue, DuePlatforms: the queue of each platform. Its name is what precedes the first slash: the longest
--- beginning of characters that names consist of.
-CREATE INDEX accounts_of_platform ON accounts ((substr(id, 1, length(id)
-	- length(ltrim(id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-')))), due, id) WHERE due > 0;
+-- Dequeue, DuePlatforms: the queue of each platform
+CREATE INDEX accounts_of_platform ON accounts (platform, due, id) WHERE due > 0;
 
--- Whose turn it is: which of the slots that an account has given away its lines got last, and its owners ("OWNER/",
--- the name of a line without the task). No row: none, or so long ago that it does not matter.
-CREATE TABLE turns (
-	account TEXT NOT NULL,
-	line    TEXT NOT NULL,
-	served  BIGINT NOT NULL,
-	PRIMARY KEY (account, line)
-);
-
--- Which request slots of a platform are given away, see dispatch.Timetable.
-CREATE TABLE timetables (
+-- Which send times of a platform are given away, see dispatch.Schedule.
+CREATE TABLE schedules (
 	platform TEXT PRIMARY KEY,
-	free     BIGINT NOT NULL DEFAULT 0,
-	kept     BIGINT NOT NULL DEFAULT 0,
-	seen     BIGINT NOT NULL DEFAULT 0
+	next     BIGINT NOT NULL DEFAULT 0, -- the first that is free
+	kept     BIGINT NOT NULL DEFAULT 0, -- the first that is free of those that are kept
+	seen     BIGINT NOT NULL DEFAULT 0 -- when the last one was given away
 );
 
 -- What was last heard of platforms.
@@ -100,47 +90,48 @@ CREATE TABLE run_times (
 -- Tasks -------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE tasks (
-	id          BIGINT PRIMARY KEY,
-	owner       TEXT NOT NULL,
-	account     TEXT NOT NULL,
-	created     BIGINT NOT NULL,
-	hidden      BOOLEAN NOT NULL DEFAULT FALSE, -- its owner deleted it
-	edited      BIGINT NOT NULL DEFAULT 0, -- when its owner last paused, resumed or annotated it
-	paused      BOOLEAN NOT NULL DEFAULT FALSE,
-	paused_for  TEXT NOT NULL DEFAULT '', -- the attention of a task that its owner did not pause
-	trial       BIGINT NOT NULL DEFAULT 0, -- how many of the first jobs run before the task is resumed; 0: no trial
-	budget      DOUBLE PRECISION NOT NULL DEFAULT 0, -- 0: none
-	budget_unit TEXT NOT NULL DEFAULT '',
-	spread      BIGINT NOT NULL DEFAULT 0, -- 0: one home; 1: its jobs have ended; else a number that each move changes
-	told_share  BIGINT NOT NULL DEFAULT 0, -- what hooks know: the largest share in percent, see store/task_events.go
-	ends        BIGINT NOT NULL DEFAULT 0, -- how often it ended
-	ended_as    TEXT NOT NULL DEFAULT '', -- the jobs of its last end
-	pruned      BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
-	sent        BIGINT NOT NULL DEFAULT 0, -- bytes of a process that was sent with its request and is kept in documents
-	dimension   TEXT NOT NULL, -- the name of the first
-	annotations TEXT NOT NULL DEFAULT '', -- JSON, see dispatch.Annotations; '': none
-	request     TEXT NOT NULL -- JSON, what its jobs share
+	id             BIGINT PRIMARY KEY,
+	owner          TEXT NOT NULL,
+	account        TEXT NOT NULL,
+	created        BIGINT NOT NULL,
+	hidden         BOOLEAN NOT NULL DEFAULT FALSE, -- its owner deleted it
+	edited         BIGINT NOT NULL DEFAULT 0, -- when its owner last paused, resumed or annotated it
+	paused         BOOLEAN NOT NULL DEFAULT FALSE,
+	paused_for     TEXT NOT NULL DEFAULT '', -- the attention of a task that its owner did not pause
+	trial          BIGINT NOT NULL DEFAULT 0, -- how many of the first jobs run before the task is resumed; 0: no trial
+	budget         DOUBLE PRECISION NOT NULL DEFAULT 0, -- 0: none
+	budget_unit    TEXT NOT NULL DEFAULT '',
+	spread         BOOLEAN NOT NULL DEFAULT FALSE, -- its jobs may run at several accounts, see task_homes
+	moves          BIGINT NOT NULL DEFAULT 0, -- changed by each move of its jobs to another; 0: none can be moved
+	notified_share BIGINT NOT NULL DEFAULT 0, -- the largest share of its jobs, in percent, that hooks know to have ended
+	times_ended    BIGINT NOT NULL DEFAULT 0, -- how often all its jobs had, as hooks know
+	ended_as       TEXT NOT NULL DEFAULT '', -- the jobs of its last end, see store/task_events.go
+	pruned         BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
+	sent           BIGINT NOT NULL DEFAULT 0, -- bytes of a process that was sent with its request and is kept in documents
+	dimension      TEXT NOT NULL, -- the name of the first
+	annotations    TEXT NOT NULL DEFAULT '', -- JSON, see dispatch.Annotations; '': none
+	request        TEXT NOT NULL -- JSON, what its jobs share
 );
 -- ListTasks, ListOwnTasks, CountTasks, ListAttentions
 CREATE INDEX tasks_owner ON tasks (owner, created, id) WHERE NOT hidden;
 -- ListHiddenTasks, ListEmptyTasks: what Purge deletes
 CREATE INDEX tasks_hidden ON tasks (id) WHERE hidden;
 -- ListSpreadTasks, ListSpread, ListOutdatedHomes
-CREATE INDEX tasks_spread ON tasks (id) WHERE spread > 1;
+CREATE INDEX tasks_spread ON tasks (id) WHERE moves > 0;
 -- CensusLimited: tasks that start nothing for now
 CREATE INDEX tasks_limited ON tasks (paused_for) WHERE paused AND NOT hidden;
 
 -- The accounts between which a task spreads its jobs, see dispatch.Home.
 CREATE TABLE task_homes (
-	task         BIGINT NOT NULL REFERENCES tasks ON DELETE CASCADE,
-	account      TEXT NOT NULL,
-	number       BIGINT NOT NULL, -- in the order of the request
-	platform     TEXT NOT NULL,
-	base         TEXT NOT NULL,
-	service_hash BIGINT NOT NULL,
-	service      TEXT NOT NULL DEFAULT '', -- as in definitions, of each home but the first that is used
-	document     TEXT NOT NULL DEFAULT '', -- '': it cannot change, or is not known
-	told         TEXT NOT NULL DEFAULT '',
+	task       BIGINT NOT NULL REFERENCES tasks ON DELETE CASCADE,
+	account    TEXT NOT NULL,
+	number     BIGINT NOT NULL, -- in the order of the request
+	platform   TEXT NOT NULL,
+	base       TEXT NOT NULL,
+	hash       BIGINT NOT NULL, -- see dispatch.ServiceHash
+	service    TEXT NOT NULL DEFAULT '', -- as in definitions, of each home but the first that is used
+	document   TEXT NOT NULL DEFAULT '', -- '': it cannot change, or is not known
+	changed_to TEXT NOT NULL DEFAULT '', -- as in definitions
 	PRIMARY KEY (task, account)
 );
 
@@ -164,8 +155,8 @@ CREATE TABLE task_changes (
 	account  TEXT NOT NULL,
 	action   TEXT NOT NULL,
 	stops    BOOLEAN NOT NULL, -- no job of the task that waits is submitted meanwhile
-	statuses TEXT NOT NULL, -- that the jobs must have, each between bars; '': any
-	numbers  TEXT NOT NULL, -- of the jobs, as in 1-3,7; '': all
+	statuses TEXT NOT NULL, -- JSON, that the jobs must have; '': any
+	numbers  TEXT NOT NULL, -- JSON, of the jobs; '': all
 	last     BIGINT NOT NULL, -- the number of the last job
 	done     BIGINT NOT NULL, -- the number up to which jobs were changed
 	jobs     BIGINT NOT NULL, -- how many more jobs will be live by it
@@ -198,7 +189,7 @@ CREATE TABLE jobs (
 	awaited      BOOLEAN NOT NULL, -- a client waits for its next status
 
 	-- When something is to be done for it, and was.
-	due          BIGINT NOT NULL, -- when the next step is due; the year 9999: it is paused, see dispatch.Never
+	due          BIGINT NOT NULL, -- when the next step is due; 0: it waits and is paused
 	created      BIGINT NOT NULL,
 	updated      BIGINT NOT NULL, -- when what its owner sees last changed
 	moved        BIGINT NOT NULL, -- when phase or status last changed
@@ -212,20 +203,20 @@ CREATE TABLE jobs (
 	tries        BIGINT NOT NULL DEFAULT 0, -- requests in a row that failed
 
 	-- Its submission.
-	turn         BIGINT NOT NULL DEFAULT 0, -- its epoch: number of changes of phase
+	epoch        BIGINT NOT NULL DEFAULT 0, -- number of changes of phase
 	attempt      BIGINT NOT NULL DEFAULT 0, -- each create and each retry takes a new number
 	begun        BIGINT NOT NULL DEFAULT 0, -- submissions that were begun since one got a response
 	retries      BIGINT NOT NULL DEFAULT 0, -- how often it is retried by itself
 	retried      BIGINT NOT NULL DEFAULT 0, -- how often it was
 	send_by      BIGINT NOT NULL DEFAULT 0, -- when the last request that submits it is certainly over
 	intent_lease BIGINT NOT NULL DEFAULT 0, -- the generation of the lease under which that request was intended
-	service_hash BIGINT NOT NULL DEFAULT 0, -- see dispatch.ServiceHash
+	service      BIGINT NOT NULL DEFAULT 0, -- see dispatch.ServiceHash
 	base         TEXT NOT NULL, -- URL below which its platform lists it
 	ref_base     TEXT NOT NULL DEFAULT '', -- the job at the platform; '': none
 	ref_id       TEXT NOT NULL DEFAULT '',
 	seen         TEXT NOT NULL DEFAULT '', -- the last reported status, believed or not
 	nonces       TEXT NOT NULL DEFAULT '', -- random parts of the tags of its attempts, see dispatch.Nonces
-	strays       TEXT NOT NULL DEFAULT '', -- JSON, further platform jobs of it, which are to be canceled; '': none
+	orphans      TEXT NOT NULL DEFAULT '', -- JSON, further platform jobs of it, which are to be canceled; '': none
 	past         TEXT NOT NULL DEFAULT '', -- JSON, platform jobs of it to be ignored; '': none
 	versions     TEXT NOT NULL DEFAULT '', -- JSON, which software runs it, see dispatch.Versions; '': not known
 
@@ -237,6 +228,7 @@ CREATE TABLE jobs (
 	meter_due    BIGINT NOT NULL DEFAULT 0, -- when costs or usage are to be read; 0: no more
 	metered      TEXT NOT NULL DEFAULT '', -- JSON, see dispatch.Metered; '': nothing
 	unmetered    TEXT NOT NULL DEFAULT '', -- JSON, runs whose costs or usage are still to be read; '': none
+	unpriced     BIGINT NOT NULL DEFAULT 0, -- how many of these lack the costs
 	removal_due  BIGINT NOT NULL DEFAULT 0, -- when its platform is to remove it, see dispatch.Removal; 0: never
 	removal      TEXT NOT NULL DEFAULT '', -- the rest of that, JSON
 	bytes        BIGINT NOT NULL DEFAULT 0, -- of its request, so that none is read to add up those of a user
@@ -248,42 +240,37 @@ CREATE TABLE jobs (
 	names        TEXT NOT NULL DEFAULT '', -- JSON, names of its values, see dispatch.Job; '': none
 	traceparent  TEXT NOT NULL DEFAULT '', -- trace context of the request that accepted it; '': it was not traced
 
-	-- Who waits together, see dispatch.Line.
-	line         TEXT NOT NULL GENERATED ALWAYS AS (owner || '/' || CAST(task AS TEXT)) STORED,
 	-- What a visit has to do for it once it is due. A cancel waits until what is in doubt is over, and until there is
-	-- something to cancel.
-	step         TEXT NOT NULL GENERATED ALWAYS AS (CASE
-		WHEN strays <> '' THEN 'cancel'
+	-- something to cancel. NULL: nothing.
+	step         TEXT GENERATED ALWAYS AS (CASE
+		WHEN orphans <> '' THEN 'cancel'
+		WHEN phase = 'waiting' AND paused THEN 'paused'
 		WHEN phase = 'waiting' THEN 'wait'
-		WHEN phase = 'ended' THEN 'none'
+		WHEN phase = 'ended' THEN NULL
 		WHEN phase = 'creating' THEN 'settle'
 		WHEN desired = 'canceled' THEN 'cancel'
 		WHEN phase = 'starting' THEN 'settle'
 		WHEN phase = 'created' THEN 'start'
-		ELSE 'learn' END) STORED
+		ELSE 'poll' END) STORED
 );
 
 -- What visits read.
 
--- GetAgenda, ListDue, ListRunning, ListWorking, ListBases, DoubtCreated, FailWithoutSignIn, MarkRestored
-CREATE INDEX jobs_step ON jobs (account, step, due, id);
--- CensusOldest, ListOrigins, ListOutdated, MoveToHome
-CREATE INDEX jobs_line ON jobs (account, line, due, id) WHERE phase = 'waiting';
--- ListLines, ListReady, ListWaiting, CountWaitingBefore: without paused jobs, which are due in the year 9999
-CREATE INDEX jobs_next ON jobs (account, line, due, id) WHERE phase = 'waiting' AND due < 253370764800000000;
--- ListUnprepared, GetAgenda: while no slot is free, only those are looked at. With step and attention in it SQLite,
--- which has not counted its rows, takes it rather than jobs_step.
+-- Agenda, Running, Listable, HeldWithoutFreed, the census, AccountsWithJobs
+CREATE INDEX jobs_step ON jobs (account, step, due, id) WHERE step IS NOT NULL;
+-- Lines, Ready, Waiting, WaitingBefore, MoveJobs
+CREATE INDEX jobs_queue ON jobs (account, owner, task, due, id) WHERE phase = 'waiting' AND NOT paused;
+-- Unprepared, Agenda: while no slot is free, only those are looked at. With step in it SQLite, which has not counted
+-- its rows, takes it rather than jobs_step.
 CREATE INDEX jobs_unprepared ON jobs (account, step, attention, due, id)
 	WHERE step = 'wait' AND attention = 'application_unreachable';
--- CountFreed, Listable, CensusHeld
-CREATE INDEX jobs_held ON jobs (account) WHERE phase NOT IN ('waiting', 'ended');
 -- ListUnmetered, GetAgenda
 CREATE INDEX jobs_meter ON jobs (account, meter_due, id) WHERE meter_due > 0;
 -- ListToRemove, GetAgenda
 CREATE INDEX jobs_removal ON jobs (account, removal_due, id)
-	WHERE removal_due > 0 AND phase = 'ended' AND strays = '' AND meter_due = 0;
+	WHERE removal_due > 0 AND phase = 'ended' AND orphans = '' AND meter_due = 0;
 -- RefHolder
-CREATE INDEX jobs_refs ON jobs (account, ref_id) WHERE ref_id <> '';
+CREATE INDEX jobs_refs ON jobs (ref_id) WHERE ref_id <> '';
 
 -- What owners list.
 
@@ -300,7 +287,7 @@ CREATE INDEX jobs_started ON jobs (owner, phase, task) WHERE phase = 'started';
 -- CountBytes, CountShared, EndRetries, ListUnendedJobs
 CREATE INDEX jobs_open ON jobs (owner, task) WHERE phase <> 'ended';
 -- ListFinishedRuns, ListFinishedRequests: from which requests are estimated
-CREATE INDEX jobs_finished_runs ON jobs (owner, account, service_hash, moved) WHERE status = 'finished';
+CREATE INDEX jobs_finished_runs ON jobs (owner, account, service, moved) WHERE status = 'finished';
 
 -- What is read of the jobs of a task.
 
@@ -441,13 +428,13 @@ CREATE TABLE documents (
 
 -- The document that defined the service of a task, or of a job without one, when that was accepted.
 CREATE TABLE definitions (
-	task     BIGINT NOT NULL, -- 0: a job's
-	job      BIGINT NOT NULL, -- 0: a task's
-	owner    TEXT NOT NULL,
-	platform TEXT NOT NULL,
-	service  TEXT NOT NULL, -- a dispatch.Service in JSON
-	document TEXT NOT NULL REFERENCES documents,
-	told     TEXT NOT NULL DEFAULT '', -- the hash of the document since, if that is another
+	task       BIGINT NOT NULL, -- 0: a job's
+	job        BIGINT NOT NULL, -- 0: a task's
+	owner      TEXT NOT NULL,
+	platform   TEXT NOT NULL,
+	service    TEXT NOT NULL, -- a dispatch.Service in JSON
+	document   TEXT NOT NULL REFERENCES documents,
+	changed_to TEXT NOT NULL DEFAULT '', -- the hash of the document since, if that is another
 	PRIMARY KEY (task, job)
 );
 -- ListUnusedDocuments, PurgeDocument
@@ -485,6 +472,7 @@ CREATE TABLE line_counts (
 	task    BIGINT NOT NULL,
 	waiting BIGINT NOT NULL, -- and not paused
 	held    BIGINT NOT NULL, -- that hold a slot
+	served  BIGINT NOT NULL DEFAULT 0, -- which of the slots that the account has given away it got last; 0: none
 	PRIMARY KEY (account, owner, task)
 );
 
@@ -503,10 +491,13 @@ CREATE TABLE owner_counts (
 	held    BIGINT NOT NULL,
 	bytes   BIGINT NOT NULL, -- of the requests of unfinished jobs
 	jobs    BIGINT NOT NULL, -- all that are stored
+	served  BIGINT NOT NULL DEFAULT 0, -- as in line_counts, of all its lines
 	costs   DOUBLE PRECISION NOT NULL,
 	priced  BIGINT NOT NULL, -- jobs with costs
 	PRIMARY KEY (owner, account)
 );
+-- Bases, MarkRestored, Forget
+CREATE INDEX owner_counts_of_account ON owner_counts (account);
 
 -- How many jobs were created in a period of five minutes, for quotas of a day.
 CREATE TABLE period_counts (
@@ -527,7 +518,7 @@ CREATE TABLE task_counts (
 	progress BIGINT NOT NULL, -- sum, in millionths of a percent, which have no rounding errors
 	first    BIGINT NOT NULL, -- sums over jobs.updated, see dispatch.SumUpdated
 	second   BIGINT NOT NULL,
-	epochs   BIGINT NOT NULL, -- sum of jobs.turn
+	epochs   BIGINT NOT NULL, -- sum of jobs.epoch
 	PRIMARY KEY (task, status)
 );
 
@@ -578,7 +569,7 @@ CREATE TABLE hooks (
 	job      BIGINT NOT NULL DEFAULT 0, -- 0: not of one job
 	task     BIGINT NOT NULL DEFAULT 0, -- 0: not of one task
 	url      TEXT NOT NULL,
-	statuses TEXT NOT NULL, -- that are sent, as '|finished|failed|'
+	statuses TEXT NOT NULL, -- JSON, that are sent
 	key      TEXT NOT NULL,
 	sealed   TEXT NOT NULL,
 	gone     BOOLEAN NOT NULL DEFAULT FALSE, -- the receiver wants nothing more
@@ -587,20 +578,20 @@ CREATE TABLE hooks (
 	ran      BIGINT NOT NULL DEFAULT 0, -- when the last round ended
 	created  BIGINT NOT NULL
 );
--- ListHooks, ListTaskHooks, AddHook, and the triggers that add deliveries
+-- ListHooks, ListTaskHooks, AddHook, notify
 CREATE INDEX hooks_of_job ON hooks (owner, job, task, created);
 -- CountPausedHooks
 CREATE INDEX hooks_held ON hooks (hold) WHERE hold > 0;
 
--- The outbox: what is to be sent to hooks, which triggers insert. It does not refer to hooks, so that the deletion
--- of a hook never makes the end of a job fail.
+-- The outbox: what is to be sent to hooks. It does not refer to hooks, so that the deletion of a hook never makes the
+-- end of a job fail.
 CREATE TABLE deliveries (
 	hook     TEXT NOT NULL,
-	job      BIGINT NOT NULL, -- 0: a test, or a sign-in; negative: a task
-	epoch    BIGINT NOT NULL, -- jobs.turn; otherwise a time
+	job      BIGINT NOT NULL, -- 0: of a task, a test, or a sign-in
+	task     BIGINT NOT NULL, -- of the job, or which itself is the subject; 0: none
+	epoch    BIGINT NOT NULL, -- jobs.epoch; otherwise a time, or a share, see store/task_events.go
 	status   TEXT NOT NULL,
-	task     BIGINT NOT NULL,
-	number   BIGINT NOT NULL,
+	number   BIGINT NOT NULL, -- of the job in its task
 	happened BIGINT NOT NULL,
 	queued   BIGINT NOT NULL, -- since when it is to be sent
 	due      BIGINT NOT NULL, -- 0: no more
@@ -609,7 +600,7 @@ CREATE TABLE deliveries (
 	tried    BIGINT NOT NULL DEFAULT 0, -- when the last one began
 	answer   BIGINT NOT NULL DEFAULT 0, -- HTTP status of the last one; 0: none
 	notice   TEXT NOT NULL DEFAULT '', -- why the last one failed
-	PRIMARY KEY (hook, job, epoch, status)
+	PRIMARY KEY (hook, job, task, epoch, status)
 );
 -- ListDueHooks, ClaimDeliveries, EndDeliveries, CountFailingHooks, CensusDeliveries
 CREATE INDEX deliveries_due ON deliveries (hook, due) WHERE due > 0;
@@ -622,12 +613,11 @@ CREATE INDEX deliveries_of_job ON deliveries (job);
 -- PurgeDeliveries
 CREATE INDEX deliveries_by_age ON deliveries (queued);
 
--- Ends of jobs of tasks of which a hook is to be notified, not looked at yet, see store/task_events.go. Triggers
--- insert them.
+-- Ends of jobs of tasks of which a hook is to be notified, not looked at yet, see store/task_events.go.
 CREATE TABLE task_marks (
 	task  BIGINT NOT NULL,
 	job   BIGINT NOT NULL,
-	epoch BIGINT NOT NULL, -- jobs.turn
+	epoch BIGINT NOT NULL, -- jobs.epoch
 	PRIMARY KEY (task, job, epoch)
 );
 -- Forget
