@@ -230,7 +230,7 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 		{"retries", func(j dispatch.Job) any { return int64(j.Retries) }},
 		{"budgeted", func(j dispatch.Job) any { return j.Budgeted }},
 		{"traceparent", func(j dispatch.Job) any { return j.Traceparent }},
-	}, submitted, shown, reported[1:]) {
+	}, slices.Concat(groups...)[1:]) {
 		if slices.Contains(required, c.name) || slices.ContainsFunc(jobs, func(j dispatch.Draft) bool { return c.of(j.Job) != c.of(dispatch.Job{}) }) {
 			columns = append(columns, c)
 		}

@@ -181,7 +181,7 @@ type tx struct {
 type dialect struct {
 	parameter func(n int) string // placeholder of the nth parameter
 	locks     bool               // it locks rows; else a transaction that writes is the only one
-	updates   []update           // that write a job, from the shortest
+	updates   []string           // that write some groups of the columns of a job, by the bits of these
 }
 
 // lock ends a query of which nobody else may change the rows of a table until the end of the transaction.

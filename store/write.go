@@ -16,10 +16,10 @@ type column struct {
 	of   func(dispatch.Job) any
 }
 
-// The columns that change, by what changes them. SQLite writes the entries of all indexes on the columns that a statement
-// sets, even if their values stay as they are, so a job is written by the shortest of three statements.
+// The columns that change, in groups of those that change together. SQLite writes the entries of all indexes on the columns
+// that a statement sets, even if their values stay as they are, so only the groups are written in which anything changes.
 var (
-	// reported are the columns that any report about a job changes. Of these only due is in indexes.
+	// reported are the columns that any report about a job changes. They are always written.
 	reported = []column{
 		{"version", func(j dispatch.Job) any { return j.Version }},
 		{"seen", func(j dispatch.Job) any { return string(j.Seen) }},
@@ -32,7 +32,7 @@ var (
 		{"awaited", func(j dispatch.Job) any { return j.Awaited }},
 		{"checked", func(j dispatch.Job) any { return micros(j.Checked) }},
 	}
-	// submitted are those that steps of a submission change that its owner does not see, such as the intent to send it.
+	// submitted are those that steps of a submission change.
 	submitted = []column{
 		{"phase", func(j dispatch.Job) any { return string(j.Phase) }},
 		{"epoch", func(j dispatch.Job) any { return int64(j.Epoch) }},
@@ -42,24 +42,28 @@ var (
 		{"begun", func(j dispatch.Job) any { return int64(j.Begun) }},
 		{"retried", func(j dispatch.Job) any { return int64(j.Retried) }},
 		{"send_by", func(j dispatch.Job) any { return micros(j.SendBy) }},
-		{"past", func(j dispatch.Job) any { return listText(j.Past) }},
 		{"refused", func(j dispatch.Job) any { return micros(j.Refused) }},
 	}
-	// shown are those that owners see or change, and what follows from them. Most indexes are on these.
+	// shown are those that tell how far it is.
 	shown = []column{
-		{"account", func(j dispatch.Job) any { return string(j.Account) }},
-		{"base", func(j dispatch.Job) any { return j.Base }},
-		{"service", func(j dispatch.Job) any { return int64(j.Service) }},
-		{"desired", func(j dispatch.Job) any { return string(j.Desired) }},
-		{"hidden", func(j dispatch.Job) any { return j.Hidden }},
-		{"paused", func(j dispatch.Job) any { return j.Paused }},
-		{"annotations", func(j dispatch.Job) any { return annotationsText(j.Annotations) }},
+		{"status", func(j dispatch.Job) any { return string(j.Status) }},
+		{"progress", func(j dispatch.Job) any { return nullable(j.Progress) }},
+		{"attention", func(j dispatch.Job) any { return string(j.Attention) }},
+		{"notice", func(j dispatch.Job) any { return j.Notice }},
+		{"failure", func(j dispatch.Job) any { return j.Failure }},
+		{"updated", func(j dispatch.Job) any { return micros(j.Updated) }},
+		{"moved", func(j dispatch.Job) any { return micros(j.Moved) }},
+	}
+	// remote are those that tell what is of it at its platform.
+	remote = []column{
 		{"ref_base", func(j dispatch.Job) any { return j.Ref.Base }},
 		{"ref_id", func(j dispatch.Job) any { return j.Ref.ID }},
 		{"versions", func(j dispatch.Job) any { return versionsText(j.Versions) }},
 		{"orphans", func(j dispatch.Job) any { return listText(j.Orphans) }},
-		{"status", func(j dispatch.Job) any { return string(j.Status) }},
-		{"progress", func(j dispatch.Job) any { return nullable(j.Progress) }},
+		{"past", func(j dispatch.Job) any { return listText(j.Past) }},
+	}
+	// paid are those that tell what it costs, and what is to be done after its end.
+	paid = []column{
 		{"costs", func(j dispatch.Job) any { return nullable(j.Costs) }},
 		{"unit", func(j dispatch.Job) any { return j.Unit }},
 		{"spent", func(j dispatch.Job) any { return j.Spent }},
@@ -69,12 +73,19 @@ var (
 		{"meter_due", func(j dispatch.Job) any { return micros(j.MeterDue()) }},
 		{"removal_due", func(j dispatch.Job) any { return micros(j.Removal.Due) }},
 		{"removal", func(j dispatch.Job) any { return removalText(j.Removal) }},
-		{"attention", func(j dispatch.Job) any { return string(j.Attention) }},
-		{"notice", func(j dispatch.Job) any { return j.Notice }},
-		{"failure", func(j dispatch.Job) any { return j.Failure }},
-		{"updated", func(j dispatch.Job) any { return micros(j.Updated) }},
-		{"moved", func(j dispatch.Job) any { return micros(j.Moved) }},
 	}
+	// owned are those that its owner changes, or a move to another account.
+	owned = []column{
+		{"account", func(j dispatch.Job) any { return string(j.Account) }},
+		{"base", func(j dispatch.Job) any { return j.Base }},
+		{"service", func(j dispatch.Job) any { return int64(j.Service) }},
+		{"desired", func(j dispatch.Job) any { return string(j.Desired) }},
+		{"hidden", func(j dispatch.Job) any { return j.Hidden }},
+		{"paused", func(j dispatch.Job) any { return j.Paused }},
+		{"annotations", func(j dispatch.Job) any { return annotationsText(j.Annotations) }},
+	}
+
+	groups = [][]column{reported, submitted, shown, remote, paid, owned}
 )
 
 func nullable(n *float64) any {
@@ -84,39 +95,37 @@ func nullable(n *float64) any {
 	return *n
 }
 
-// update is a statement that writes some columns of a job.
-type update struct {
-	columns []column
-	text    string
-}
-
 func newDialect(parameter func(n int) string, locks bool) *dialect {
 	d := &dialect{parameter: parameter, locks: locks}
-	for _, columns := range [][]column{reported, slices.Concat(reported, submitted), slices.Concat(reported, submitted, shown)} {
-		sets := make([]string, len(columns))
-		for i, c := range columns {
-			sets[i] = c.name + " = " + parameter(i+1)
+	for changed := range 1 << len(groups) {
+		var sets []string
+		for i, g := range groups {
+			for _, c := range g {
+				if changed&(1<<i) != 0 {
+					sets = append(sets, c.name+" = "+parameter(len(sets)+1))
+				}
+			}
 		}
-		d.updates = append(d.updates, update{columns,
-			fmt.Sprintf("UPDATE jobs SET %s WHERE id = %s", strings.Join(sets, ", "), parameter(len(columns)+1))})
+		d.updates = append(d.updates, fmt.Sprintf("UPDATE jobs SET %s WHERE id = %s", strings.Join(sets, ", "),
+			parameter(len(sets)+1)))
 	}
 	return d
 }
 
 // updateOf returns the statement that makes a job that is stored another.
 func (d *dialect) updateOf(was, now dispatch.Job) command {
-	differs := func(c column) bool { return c.of(was) != c.of(now) }
-	u := d.updates[0]
-	if slices.ContainsFunc(shown, differs) {
-		u = d.updates[2]
-	} else if slices.ContainsFunc(submitted, differs) {
-		u = d.updates[1]
+	changed, args := 0, make([]any, 0, 64)
+	for i, g := range groups {
+		differs := func(c column) bool { return c.of(was) != c.of(now) }
+		if i > 0 && !slices.ContainsFunc(g, differs) {
+			continue
+		}
+		changed |= 1 << i
+		for _, c := range g {
+			args = append(args, c.of(now))
+		}
 	}
-	args := make([]any, 0, len(u.columns)+1)
-	for _, c := range u.columns {
-		args = append(args, c.of(now))
-	}
-	return command{u.text, append(args, int64(now.ID))}
+	return command{d.updates[changed], append(args, int64(now.ID))}
 }
 
 // change is a job as it was, and as it becomes.
