@@ -91,11 +91,13 @@ func lives(b *testing.B, s dispatch.Store, logged func() int64) int {
 		}
 		cpu, log = conformance.CPU(b), logged()
 	}
+	const owner = "https://id.example.org/realms/eo 7f9c24e8-3b1a-4d5e-9c1f-0a1b2c3d4e5f"
 	for range tasks {
-		task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+		task := &dispatch.Task{Owner: owner, Account: "p/" + owner, Request: dispatch.Request{Parameters: []byte(`{}`)},
 			Dimension: "d"}
 		all := drafts(jobs)
 		for i := range all {
+			all[i].Owner, all[i].Account = owner, "p/"+owner
 			all[i].Body = []byte(`{"type":"Polygon","coordinates":[[[1,2],[3,4],[5,6],[1,2]]]}`)
 			all[i].Base, all[i].Names = "https://openeo.example.org/1.2", []string{fmt.Sprintf("field %d", i)}
 			all[i].Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
