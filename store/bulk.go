@@ -7,27 +7,30 @@ import (
 	"strings"
 )
 
-// rowsAtOnce is how many rows one statement inserts or writes.
-const rowsAtOnce = 20
+// rowsAtOnce is how many rows one statement inserts or writes. Where rows can be copied, that many more are.
+const rowsAtOnce, copiedAtOnce = 20, 1000
 
 // bulk inserts many rows with few statements.
 type bulk struct {
 	q       tx
-	into    string
-	columns int
+	table   string
+	columns []string
 	full    *sql.Stmt // for rowsAtOnce rows
 	args    []any
 }
 
 func newBulk(q tx, table string, columns ...string) *bulk {
-	return &bulk{q: q, columns: len(columns), into: fmt.Sprintf("INSERT INTO %s (%s) VALUES ", table, strings.Join(columns, ", "))}
+	return &bulk{q: q, table: table, columns: columns}
 }
 
 // add adds one row, and inserts the collected rows when they fill a statement.
 func (b *bulk) add(ctx context.Context, row ...any) (err error) {
 	b.args = append(b.args, row...)
-	if len(b.args) < rowsAtOnce*b.columns {
+	switch n := len(b.args) / len(b.columns); {
+	case n < rowsAtOnce, b.q.copy != nil && n < copiedAtOnce:
 		return nil
+	case b.q.copy != nil:
+		return b.flush(ctx)
 	}
 	if b.full == nil {
 		if b.full, err = b.q.PrepareContext(ctx, b.text()); err != nil {
@@ -40,11 +43,16 @@ func (b *bulk) add(ctx context.Context, row ...any) (err error) {
 }
 
 // flush inserts the remaining rows.
-func (b *bulk) flush(ctx context.Context) error {
-	if len(b.args) == 0 {
+func (b *bulk) flush(ctx context.Context) (err error) {
+	switch n := len(b.args) / len(b.columns); {
+	case n == 0:
 		return nil
+	case b.q.copy != nil && n > rowsAtOnce:
+		err = b.q.copy(ctx, b.table, b.columns, b.args)
+	default:
+		_, err = b.q.ExecContext(ctx, b.text(), b.args...)
 	}
-	_, err := b.q.ExecContext(ctx, b.text(), b.args...)
+	b.args = b.args[:0]
 	return err
 }
 
@@ -56,7 +64,8 @@ func (b *bulk) close() {
 
 // text returns the statement for the collected rows.
 func (b *bulk) text() string {
-	return b.into + strings.TrimPrefix(b.q.rows(0, b.columns, len(b.args)/b.columns), ", ")
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", b.table, strings.Join(b.columns, ", "),
+		strings.TrimPrefix(b.q.rows(0, len(b.columns), len(b.args)/len(b.columns)), ", "))
 }
 
 // rows returns the parameter list of n more rows of VALUES, after others.

@@ -116,7 +116,7 @@ var plans = []plan{
 	{`DELETE FROM sync_runs WHERE id IN`,
 		"SEARCH r USING INDEX sync_runs_created (created<?)", "", false},
 	{`FROM sync_runs WHERE account = \S+ AND ref_id`,
-		"sync_runs USING INDEX sync_runs_refs (account=? AND ref_base=? AND ref_id=?)", "sync_runs_refs", false},
+		"sync_runs USING COVERING INDEX sync_runs_refs (account=? AND ref_base=? AND ref_id=?)", "sync_runs_refs", false},
 	{`UPDATE sync_runs SET ref_base`,
 		"SEARCH j USING INDEX jobs_refs (ref_id=?)", "jobs_refs", false},
 	{`DELETE FROM period_counts WHERE \(`,

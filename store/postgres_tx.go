@@ -77,6 +77,17 @@ func (t *postgresTx) sendAll(ctx context.Context, all []command) error {
 	})
 }
 
+// copy inserts rows, whose values stand one after the other.
+func (t *postgresTx) copy(ctx context.Context, table string, columns []string, values []any) error {
+	rows := pgx.CopyFromSlice(len(values)/len(columns), func(i int) ([]any, error) {
+		return values[i*len(columns) : (i+1)*len(columns)], nil
+	})
+	return t.native(func(conn *pgx.Conn) error {
+		_, err := conn.CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
+		return err
+	})
+}
+
 // Commit implements transaction. The server rolls back a transaction of which a statement failed, and says so.
 func (t *postgresTx) Commit() error {
 	if err := t.ctx.Err(); err != nil {

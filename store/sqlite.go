@@ -90,7 +90,7 @@ func closeAll(dbs ...*sql.DB) error {
 // and accounts still fit four times. The journal mode is set after the length of pages, which it fixes.
 func sqliteDB(file, begin string, connections, cache int) (*sql.DB, error) {
 	settings := url.Values{"_txlock": {begin}, "_journal_mode": {"WAL"}, "_pragma": {"busy_timeout(5000)",
-		"page_size(2048)", "synchronous(FULL)", "foreign_keys(ON)", fmt.Sprintf("cache_size(-%d)", cache)}}
+		"page_size(2048)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cache)}}
 	return openSQLiteFile(file, settings, connections)
 }
 

@@ -2,7 +2,8 @@
 
 -- The schema on SQLite. That on PostgreSQL differs in what the databases lack in common, and the rest is the same
 -- on both. Times are microseconds since 1970; 0 is no time. JSON is kept as text, to the byte. Each index names the
--- statements that need it.
+-- statements that need it. A key of type INTEGER is that of the table itself; that of jobs is a BIGINT, with an index
+-- of its own, because SQLite does not compare (due, id) by an index if id is the key of the table.
 
 -- Accounts, and what waits for them ---------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ CREATE TABLE run_times (
 -- Tasks -------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE tasks (
-	id             BIGINT PRIMARY KEY,
+	id             INTEGER PRIMARY KEY,
 	owner          TEXT NOT NULL,
 	account        TEXT NOT NULL,
 	created        BIGINT NOT NULL,
@@ -150,7 +151,7 @@ CREATE INDEX task_labels_found ON task_labels (owner, name, value, created, task
 -- Changes of the jobs of tasks that are under way, see store/task_change.go. One whose process died is continued by
 -- another.
 CREATE TABLE task_changes (
-	task     BIGINT PRIMARY KEY REFERENCES tasks ON DELETE CASCADE,
+	task     INTEGER PRIMARY KEY REFERENCES tasks ON DELETE CASCADE,
 	owner    TEXT NOT NULL,
 	account  TEXT NOT NULL,
 	action   TEXT NOT NULL,
@@ -322,13 +323,13 @@ CREATE INDEX jobs_aging ON jobs (pruned, moved) WHERE task = 0 AND phase = 'ende
 
 -- What was asked for.
 CREATE TABLE requests (
-	job  BIGINT PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+	job  INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
 	body TEXT NOT NULL -- JSON, a dispatch.Request; of a task's job its value
 );
 
 -- What platforms returned in their response to the submission.
 CREATE TABLE results (
-	job  BIGINT PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+	job  INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
 	body TEXT NOT NULL -- JSON, a STAC Collection
 );
 
@@ -384,7 +385,7 @@ CREATE INDEX unstarted_expires ON unstarted (expires);
 
 -- Synchronous runs. Their ids are from the counter of jobs; visits do not see them.
 CREATE TABLE sync_runs (
-	id       BIGINT PRIMARY KEY,
+	id       INTEGER PRIMARY KEY,
 	owner    TEXT NOT NULL,
 	account  TEXT NOT NULL,
 	request  TEXT NOT NULL,
@@ -695,7 +696,7 @@ CREATE INDEX sessions_by_end ON sessions (ends);
 
 -- The name of this database, which is in the tags of its jobs at platforms.
 CREATE TABLE installation (
-	one  BIGINT PRIMARY KEY CHECK (one = 1),
+	one  INTEGER PRIMARY KEY CHECK (one = 1),
 	name TEXT NOT NULL
 );
 
@@ -714,7 +715,7 @@ INSERT INTO ids (name, last) VALUES ('job', 0), ('task', 0);
 
 -- Which process counts for the metrics of all, see dispatch.Censuses.
 CREATE TABLE census (
-	one    BIGINT PRIMARY KEY CHECK (one = 1),
+	one    INTEGER PRIMARY KEY CHECK (one = 1),
 	holder TEXT NOT NULL,
 	ends   BIGINT NOT NULL -- of its lease
 );
