@@ -206,7 +206,7 @@ func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.Tas
 
 // insertJobs inserts the jobs with their requests, and counts them.
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
-	var all []dispatch.Draft
+	all := make([]dispatch.Draft, 0, len(a.jobs))
 	for i, j := range a.jobs {
 		j.ID, j.Task = a.first+dispatch.JobID(i), a.id
 		j.Due, j.Created, j.Updated, j.Moved = at(a.dueOf(j.Job)), at(a.now), at(a.now), at(a.now)
@@ -218,20 +218,24 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 // insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their defaults.
 func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 	columns := []column{
-		{"id", func(j dispatch.Job) any { return int64(j.ID) }},
-		{"task", func(j dispatch.Job) any { return int64(j.Task) }},
-		{"number", func(j dispatch.Job) any { return int64(j.Number) }},
-		{"owner", func(j dispatch.Job) any { return string(j.Owner) }},
-		{"created", func(j dispatch.Job) any { return micros(j.Created) }},
-		{"max_duration", func(j dispatch.Job) any { return j.MaxDuration.Microseconds() }},
+		{"id", func(j *dispatch.Job) any { return int64(j.ID) }},
+		{"task", func(j *dispatch.Job) any { return int64(j.Task) }},
+		{"number", func(j *dispatch.Job) any { return int64(j.Number) }},
+		{"owner", func(j *dispatch.Job) any { return string(j.Owner) }},
+		{"created", func(j *dispatch.Job) any { return micros(j.Created) }},
+		{"max_duration", func(j *dispatch.Job) any { return j.MaxDuration.Microseconds() }},
 	}
 	for _, c := range slices.Concat([]column{
-		{"names", func(j dispatch.Job) any { return listText(j.Names) }},
-		{"retries", func(j dispatch.Job) any { return int64(j.Retries) }},
-		{"budgeted", func(j dispatch.Job) any { return j.Budgeted }},
-		{"traceparent", func(j dispatch.Job) any { return j.Traceparent }},
+		{"names", func(j *dispatch.Job) any { return listText(j.Names) }},
+		{"retries", func(j *dispatch.Job) any { return int64(j.Retries) }},
+		{"budgeted", func(j *dispatch.Job) any { return j.Budgeted }},
+		{"traceparent", func(j *dispatch.Job) any { return j.Traceparent }},
 	}, slices.Concat(groups...)[1:]) {
-		if slices.Contains(required, c.name) || slices.ContainsFunc(jobs, func(j dispatch.Draft) bool { return c.of(j.Job) != c.of(dispatch.Job{}) }) {
+		needed, none := slices.Contains(required, c.name), c.of(new(dispatch.Job))
+		for i := range jobs {
+			needed = needed || c.of(&jobs[i].Job) != none
+		}
+		if needed {
 			columns = append(columns, c)
 		}
 	}
@@ -243,10 +247,10 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 	defer rows.close()
 	defer bodies.close()
 	var e effects
-	for _, j := range jobs {
+	for i, j := range jobs {
 		values := []any{j.Bytes()}
 		for _, c := range columns {
-			values = append(values, c.of(j.Job))
+			values = append(values, c.of(&jobs[i].Job))
 		}
 		if err := rows.add(ctx, values...); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 // column is a column of the table jobs that changes.
 type column struct {
 	name string
-	of   func(dispatch.Job) any
+	of   func(*dispatch.Job) any
 }
 
 // The columns that change, in groups of those that change together. SQLite writes the entries of all indexes on the columns
@@ -21,68 +21,68 @@ type column struct {
 var (
 	// reported are the columns that any report about a job changes. They are always written.
 	reported = []column{
-		{"version", func(j dispatch.Job) any { return j.Version }},
-		{"seen", func(j dispatch.Job) any { return string(j.Seen) }},
-		{"deadline", func(j dispatch.Job) any { return micros(j.Deadline) }},
-		{"duration", func(j dispatch.Job) any { return j.Duration.Microseconds() }},
-		{"due", func(j dispatch.Job) any { return micros(j.Due) }},
-		{"looks", func(j dispatch.Job) any { return int64(j.Looks) }},
-		{"unmoved", func(j dispatch.Job) any { return j.Unmoved.Microseconds() }},
-		{"tries", func(j dispatch.Job) any { return int64(j.Tries) }},
-		{"awaited", func(j dispatch.Job) any { return j.Awaited }},
-		{"checked", func(j dispatch.Job) any { return micros(j.Checked) }},
+		{"version", func(j *dispatch.Job) any { return j.Version }},
+		{"seen", func(j *dispatch.Job) any { return string(j.Seen) }},
+		{"deadline", func(j *dispatch.Job) any { return micros(j.Deadline) }},
+		{"duration", func(j *dispatch.Job) any { return j.Duration.Microseconds() }},
+		{"due", func(j *dispatch.Job) any { return micros(j.Due) }},
+		{"looks", func(j *dispatch.Job) any { return int64(j.Looks) }},
+		{"unmoved", func(j *dispatch.Job) any { return j.Unmoved.Microseconds() }},
+		{"tries", func(j *dispatch.Job) any { return int64(j.Tries) }},
+		{"awaited", func(j *dispatch.Job) any { return j.Awaited }},
+		{"checked", func(j *dispatch.Job) any { return micros(j.Checked) }},
 	}
 	// submitted are those that steps of a submission change.
 	submitted = []column{
-		{"phase", func(j dispatch.Job) any { return string(j.Phase) }},
-		{"epoch", func(j dispatch.Job) any { return int64(j.Epoch) }},
-		{"attempt", func(j dispatch.Job) any { return int64(j.Attempt) }},
-		{"nonces", func(j dispatch.Job) any { return string(j.Nonces) }},
-		{"intent_lease", func(j dispatch.Job) any { return j.IntentLease }},
-		{"begun", func(j dispatch.Job) any { return int64(j.Begun) }},
-		{"retried", func(j dispatch.Job) any { return int64(j.Retried) }},
-		{"send_by", func(j dispatch.Job) any { return micros(j.SendBy) }},
-		{"refused", func(j dispatch.Job) any { return micros(j.Refused) }},
+		{"phase", func(j *dispatch.Job) any { return string(j.Phase) }},
+		{"epoch", func(j *dispatch.Job) any { return int64(j.Epoch) }},
+		{"attempt", func(j *dispatch.Job) any { return int64(j.Attempt) }},
+		{"nonces", func(j *dispatch.Job) any { return string(j.Nonces) }},
+		{"intent_lease", func(j *dispatch.Job) any { return j.IntentLease }},
+		{"begun", func(j *dispatch.Job) any { return int64(j.Begun) }},
+		{"retried", func(j *dispatch.Job) any { return int64(j.Retried) }},
+		{"send_by", func(j *dispatch.Job) any { return micros(j.SendBy) }},
+		{"refused", func(j *dispatch.Job) any { return micros(j.Refused) }},
 	}
 	// shown are those that tell how far it is.
 	shown = []column{
-		{"status", func(j dispatch.Job) any { return string(j.Status) }},
-		{"progress", func(j dispatch.Job) any { return nullable(j.Progress) }},
-		{"attention", func(j dispatch.Job) any { return string(j.Attention) }},
-		{"notice", func(j dispatch.Job) any { return j.Notice }},
-		{"failure", func(j dispatch.Job) any { return j.Failure }},
-		{"updated", func(j dispatch.Job) any { return micros(j.Updated) }},
-		{"moved", func(j dispatch.Job) any { return micros(j.Moved) }},
+		{"status", func(j *dispatch.Job) any { return string(j.Status) }},
+		{"progress", func(j *dispatch.Job) any { return nullable(j.Progress) }},
+		{"attention", func(j *dispatch.Job) any { return string(j.Attention) }},
+		{"notice", func(j *dispatch.Job) any { return j.Notice }},
+		{"failure", func(j *dispatch.Job) any { return j.Failure }},
+		{"updated", func(j *dispatch.Job) any { return micros(j.Updated) }},
+		{"moved", func(j *dispatch.Job) any { return micros(j.Moved) }},
 	}
 	// remote are those that tell what is of it at its platform.
 	remote = []column{
-		{"ref_base", func(j dispatch.Job) any { return j.Ref.Base }},
-		{"ref_id", func(j dispatch.Job) any { return j.Ref.ID }},
-		{"versions", func(j dispatch.Job) any { return versionsText(j.Versions) }},
-		{"orphans", func(j dispatch.Job) any { return listText(j.Orphans) }},
-		{"past", func(j dispatch.Job) any { return listText(j.Past) }},
+		{"ref_base", func(j *dispatch.Job) any { return j.Ref.Base }},
+		{"ref_id", func(j *dispatch.Job) any { return j.Ref.ID }},
+		{"versions", func(j *dispatch.Job) any { return versionsText(j.Versions) }},
+		{"orphans", func(j *dispatch.Job) any { return listText(j.Orphans) }},
+		{"past", func(j *dispatch.Job) any { return listText(j.Past) }},
 	}
 	// paid are those that tell what it costs, and what is to be done after its end.
 	paid = []column{
-		{"costs", func(j dispatch.Job) any { return nullable(j.Costs) }},
-		{"unit", func(j dispatch.Job) any { return j.Unit }},
-		{"spent", func(j dispatch.Job) any { return j.Spent }},
-		{"metered", func(j dispatch.Job) any { return meteredText(j.Metered) }},
-		{"unmetered", func(j dispatch.Job) any { return unmeteredText(j.Unmetered) }},
-		{"unpriced", func(j dispatch.Job) any { return unpriced(j.Unmetered) }},
-		{"meter_due", func(j dispatch.Job) any { return micros(j.MeterDue()) }},
-		{"removal_due", func(j dispatch.Job) any { return micros(j.Removal.Due) }},
-		{"removal", func(j dispatch.Job) any { return removalText(j.Removal) }},
+		{"costs", func(j *dispatch.Job) any { return nullable(j.Costs) }},
+		{"unit", func(j *dispatch.Job) any { return j.Unit }},
+		{"spent", func(j *dispatch.Job) any { return j.Spent }},
+		{"metered", func(j *dispatch.Job) any { return meteredText(j.Metered) }},
+		{"unmetered", func(j *dispatch.Job) any { return unmeteredText(j.Unmetered) }},
+		{"unpriced", func(j *dispatch.Job) any { return unpriced(j.Unmetered) }},
+		{"meter_due", func(j *dispatch.Job) any { return micros(j.MeterDue()) }},
+		{"removal_due", func(j *dispatch.Job) any { return micros(j.Removal.Due) }},
+		{"removal", func(j *dispatch.Job) any { return removalText(j.Removal) }},
 	}
 	// owned are those that its owner changes, or a move to another account.
 	owned = []column{
-		{"account", func(j dispatch.Job) any { return string(j.Account) }},
-		{"base", func(j dispatch.Job) any { return j.Base }},
-		{"service", func(j dispatch.Job) any { return int64(j.Service) }},
-		{"desired", func(j dispatch.Job) any { return string(j.Desired) }},
-		{"hidden", func(j dispatch.Job) any { return j.Hidden }},
-		{"paused", func(j dispatch.Job) any { return j.Paused }},
-		{"annotations", func(j dispatch.Job) any { return annotationsText(j.Annotations) }},
+		{"account", func(j *dispatch.Job) any { return string(j.Account) }},
+		{"base", func(j *dispatch.Job) any { return j.Base }},
+		{"service", func(j *dispatch.Job) any { return int64(j.Service) }},
+		{"desired", func(j *dispatch.Job) any { return string(j.Desired) }},
+		{"hidden", func(j *dispatch.Job) any { return j.Hidden }},
+		{"paused", func(j *dispatch.Job) any { return j.Paused }},
+		{"annotations", func(j *dispatch.Job) any { return annotationsText(j.Annotations) }},
 	}
 
 	groups = [][]column{reported, submitted, shown, remote, paid, owned}
@@ -113,7 +113,7 @@ func newDialect(parameter func(n int) string, locks bool) *dialect {
 }
 
 // updateOf returns the statement that makes a job that is stored another.
-func (d *dialect) updateOf(was, now dispatch.Job) command {
+func (d *dialect) updateOf(was, now *dispatch.Job) command {
 	changed, args := 0, make([]any, 0, 64)
 	for i, g := range groups {
 		differs := func(c column) bool { return c.of(was) != c.of(now) }
@@ -136,7 +136,7 @@ func apply(ctx context.Context, q tx, changes []change) error {
 	var e effects
 	var all []command
 	for i, c := range changes {
-		all = append(all, q.updateOf(c.was.Job, c.now.Job))
+		all = append(all, q.updateOf(&changes[i].was.Job, &changes[i].now.Job))
 		if c.now.Result != nil {
 			all = append(all, command{`
 				INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body`,
