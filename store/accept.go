@@ -217,6 +217,16 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 
 // insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their defaults.
 func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
+	alone := make([]dispatch.UserID, 0, 1)
+	for _, j := range jobs {
+		if j.Task == 0 && !slices.Contains(alone, j.Owner) {
+			alone = append(alone, j.Owner)
+		}
+	}
+	numbers, err := takeNumbers(ctx, q, alone)
+	if err != nil {
+		return err
+	}
 	columns := []column{
 		{"id", func(j *dispatch.Job) any { return int64(j.ID) }},
 		{"task", func(j *dispatch.Job) any { return int64(j.Task) }},
@@ -239,7 +249,7 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 			columns = append(columns, c)
 		}
 	}
-	names := []string{"bytes"}
+	names := []string{"bytes", "changed"}
 	for _, c := range columns {
 		names = append(names, c.name)
 	}
@@ -248,7 +258,12 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 	defer bodies.close()
 	var e effects
 	for i, j := range jobs {
-		values := []any{j.Bytes()}
+		values := []any{j.Bytes(), int64(0)} // the jobs of a task are known by the task
+		if j.Task == 0 {
+			values[1] = numbers[j.Owner]
+		} else {
+			e.numbers.task(j.Task, j.Owner, true)
+		}
 		for _, c := range columns {
 			values = append(values, c.of(&jobs[i].Job))
 		}
@@ -272,7 +287,7 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 	if err != nil {
 		return err
 	}
-	return q.runAll(ctx, follow)
+	return q.runAll(ctx, slices.Concat(e.numbers.take(q.now), e.numbers.ofTasks(), follow))
 }
 
 // required are the columns without a default.

@@ -85,6 +85,7 @@ func (s *Store) AnnotateTask(
 		if err != nil {
 			return err
 		}
+		q.numbers.task(id, u, false)
 		return insertTaskLabels(ctx, q, id, u, a.Labels, created)
 	})
 }

@@ -167,7 +167,7 @@ func (b *batches) runSome(common string) (some []*joining, err error) {
 	}
 	defer begun.Rollback()
 	since := time.Now()
-	if err := first.runIn(b.store.tx(first.ctx, b.store.write, begun), now); err != nil {
+	if err := first.runIn(b.store.tx(first.ctx, b.store.write, begun, now)); err != nil {
 		return []*joining{first}, err
 	}
 	some = []*joining{first}
@@ -176,7 +176,7 @@ func (b *batches) runSome(common string) (some []*joining, err error) {
 		if t == nil {
 			break
 		}
-		refused, err := t.runAfter(b.store.tx(t.ctx, b.store.write, begun), begun, now)
+		refused, err := t.runAfter(b.store.tx(t.ctx, b.store.write, begun, now), begun)
 		if err != nil { // nothing of all is stored
 			return append(some, t), errAlone
 		}
@@ -190,12 +190,12 @@ func (b *batches) runSome(common string) (some []*joining, err error) {
 }
 
 // runAfter runs the statements of t after those of others, and undoes them if t is refused. An error concerns all.
-func (t *joining) runAfter(q tx, begun transaction, now int64) (refused, err error) {
+func (t *joining) runAfter(q tx, begun transaction) (refused, err error) {
 	ctx := context.WithoutCancel(t.ctx)
 	if _, err := begun.ExecContext(ctx, "SAVEPOINT one"); err != nil {
 		return nil, err
 	}
-	if refused = t.runIn(q, now); refused != nil {
+	if refused = t.runIn(q); refused != nil {
 		if _, err := begun.ExecContext(ctx, "ROLLBACK TO SAVEPOINT one"); err != nil {
 			return nil, err
 		}
@@ -205,11 +205,14 @@ func (t *joining) runAfter(q tx, begun transaction, now int64) (refused, err err
 }
 
 // runIn runs the statements of t. One that panics is run again by its caller, who panics then.
-func (t *joining) runIn(q tx, now int64) (err error) {
+func (t *joining) runIn(q tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", errAlone, p)
 		}
 	}()
-	return t.f(q, now)
+	if err := t.f(q, q.now); err != nil {
+		return err
+	}
+	return q.number(context.WithoutCancel(t.ctx))
 }

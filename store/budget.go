@@ -119,6 +119,11 @@ func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.J
 // resume resumes the tasks that waited for the costs of their first runs, if these are known by now, and returns the
 // accounts of the tasks.
 func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err error) {
+	defer func() {
+		if err == nil {
+			err = b.q.number(ctx)
+		}
+	}()
 	for _, id := range b.tasks() {
 		t := b.of[id]
 		if !t.paused || t.pausedFor != dispatch.CostsAwaited {
@@ -195,6 +200,9 @@ func setBudget(ctx context.Context, q tx, id dispatch.TaskID, replacement *dispa
 		_, err := q.ExecContext(ctx, "UPDATE tasks SET budget = $1, budget_unit = $2 WHERE id = $3", b.Amount, b.Unit, id)
 		if err != nil {
 			return err
+		}
+		if b != t.budget {
+			q.numbers.task(id, t.owner, false)
 		}
 	}
 	room, why, err := roomOf(ctx, q, id, b)

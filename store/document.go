@@ -183,16 +183,23 @@ func (s *Store) setHashes(ctx context.Context, all []outdated, hash string) (own
 		var changed []dispatch.UserID
 		err := s.in(ctx, s.write, "SetDocumentHash", func(q tx, _ int64) error {
 			changed = nil
+			var alone []dispatch.JobID
 			for _, d := range chunk {
 				owner, err := d.setHash(ctx, q, hash)
 				if missing(err) != nil {
 					return err
 				}
-				if err == nil {
-					changed = append(changed, owner)
+				if err != nil { // another process was faster
+					continue
+				}
+				changed = append(changed, owner)
+				if d.task != 0 {
+					q.numbers.task(d.task, owner, true)
+				} else {
+					alone = append(alone, d.job)
 				}
 			}
-			return nil
+			return renumber(ctx, q, alone)
 		})
 		if err != nil {
 			return owners, err

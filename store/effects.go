@@ -92,6 +92,7 @@ type stored struct {
 	bytes   int64 // of its request
 	stopped bool  // a change of its task under way keeps it from being submitted
 	watched bool  // its owner has hooks
+	changed int64 // number of the last change that its owner saw
 }
 
 // exists reports whether there is such a job.
@@ -99,9 +100,10 @@ func (s stored) exists() bool { return s.ID != 0 }
 
 // effects are what follows from changes of jobs in one transaction: counts, the ledger, and what hooks are notified of.
 type effects struct {
-	sums   map[*tally]map[key]sum
-	booked []charge
-	events []event
+	numbers numbers
+	sums    map[*tally]map[key]sum
+	booked  []charge
+	events  []event
 }
 
 func (e *effects) add(t *tally, k key, s sum) {
@@ -127,6 +129,15 @@ func (e *effects) change(was, now stored) {
 		e.book(was, now)
 	}
 	e.events = append(e.events, eventsOf(was, now)...)
+	if !was.exists() || !now.exists() {
+		return
+	}
+	if !now.LooksLike(was.Job) {
+		e.numbers.owner(now.Owner)
+	}
+	if now.Task != 0 && !now.TaskLooksLike(was.Job) {
+		e.numbers.task(now.Task, now.Owner, false)
+	}
 }
 
 // count adds a job to the counts, or removes it. Paused jobs count among those of their owner that wait, which limit how

@@ -161,6 +161,8 @@ type jobList struct {
 	// ofTask: the jobs are those of a task. They have values in place of requests, which are left out if they are too
 	// long, and what holds their accounts is not read.
 	ofTask bool
+
+	numbered bool // with the numbers of changes
 }
 
 // recordRow is a row of a jobList.
@@ -171,7 +173,9 @@ type recordRow struct {
 	body, notice string
 	size, hold   int64
 	why          dispatch.Attention
-	changed      bool // the document of the service
+	changed      bool  // the document of the service
+	number       int64 // of the last change
+	isHidden     bool
 }
 
 // read returns what record makes of each job. Of bodies longer than page.Most bytes, unless that is 0, only the first
@@ -188,6 +192,10 @@ func (l jobList) read(
 	statement := `
 		SELECT ` + columns + `, jobs.pruned, ` + l.body() + `, octet_length(requests.body)`
 	to = append(to, &r.pruned, &r.body, number(&r.size))
+	if l.numbered {
+		statement += `, jobs.changed, jobs.hidden`
+		to = append(to, &r.number, &r.isHidden)
+	}
 	if !l.ofTask {
 		statement += `,
 			accounts.hold, accounts.hold_attention, accounts.hold_notice,

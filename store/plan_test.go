@@ -82,6 +82,16 @@ var plans = []plan{
 		"Index Only Scan using jobs_task_status", false},
 	{`AND \+j\.number >`,
 		"SEARCH j USING INDEX jobs_changed (task=? AND updated>?)", "jobs_changed", true},
+	{`jobs\.owner = \S+ AND jobs\.task = 0 AND jobs\.changed >= `,
+		"jobs USING INDEX jobs_numbers (owner=? AND changed>?)", "jobs_numbers", false},
+	{`jobs\.task <> 0 AND jobs\.changed >= `,
+		"jobs USING INDEX jobs_numbers_of_task (task=? AND changed>?)", "jobs_numbers_of_task", false},
+	{`FROM task_numbers n JOIN tasks t .* n\.change >= `,
+		"SEARCH n USING COVERING INDEX task_numbers_owner (owner=? AND change>?)", "task_numbers_owner", false},
+	{`tasks\.dimension, .* WHERE tasks\.id IN `,
+		"SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)", "tasks_pkey", false},
+	{`FROM owner_counts c JOIN accounts a`,
+		"SEARCH c USING INDEX sqlite_autoindex_owner_counts_1 (owner=?)", "owner_counts_pkey", false},
 	{`ORDER BY jobs\.moved, jobs\.id`,
 		"jobs USING INDEX jobs_finished (task=? AND moved>?)", "jobs_finished", false},
 	{`^SELECT DISTINCT jobs\.task, jobs\.attention`,
@@ -353,6 +363,8 @@ INSERT INTO sync_runs (id, owner, account, request, status, lapses, created, end
 	FROM generate_series(%[1]d + 1, %[1]d + 2000) AS n;
 INSERT INTO period_counts (owner, account, period, jobs) SELECT owner, account, created / 1000,
 		count(*) FROM jobs GROUP BY owner, account, created / 1000;
+UPDATE jobs SET changed = updated;
+INSERT INTO task_numbers (task, owner, change, floor) SELECT id, owner, created, 0 FROM tasks;
 INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs) SELECT task, status, count(*), 0, 0,
 		0, 0 FROM jobs WHERE task <> 0 GROUP BY task, status;
 INSERT INTO line_counts (account, owner, task, waiting, held) SELECT account, owner, task, count(*),

@@ -217,9 +217,21 @@ func (s *Store) purgeTasks(ctx context.Context) error {
 			if err != nil || deleted == 0 {
 				return 0, err
 			}
-			return deleted, errors.Join(purgeDefinition(ctx, q, id, 0),
+			return deleted, errors.Join(purgeDefinition(ctx, q, id, 0), purgeNumber(ctx, q, id),
 				run(ctx, q, "DELETE FROM task_costs WHERE task = $1", id))
 		})
+}
+
+// purgeNumber deletes the number of a hidden task. Readers who have not read up to it do not hear of the deletion.
+func purgeNumber(ctx context.Context, q tx, id dispatch.TaskID) error {
+	var u dispatch.UserID
+	var n int64
+	err := q.QueryRowContext(ctx, "DELETE FROM task_numbers WHERE task = $1 RETURNING owner, change", id).
+		Scan(text(&u), &n)
+	if err != nil {
+		return missing(err)
+	}
+	return q.runAll(ctx, []command{raiseFloor(u, n)})
 }
 
 func (s *Store) purgeDocuments(ctx context.Context) error {

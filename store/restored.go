@@ -25,6 +25,9 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 		if paused, err = pauseSpread(ctx, q, now); err != nil {
 			return err
 		}
+		if err := renewNumbers(ctx, q); err != nil {
+			return err
+		}
 		n, err := exec(ctx, q, `
 			UPDATE accounts
 			SET restored = $1, wakes = wakes + 1, due = $2, hold = 0

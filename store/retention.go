@@ -148,10 +148,14 @@ func pruneRequest(ctx context.Context, q tx, id dispatch.JobID, before int64) (i
 
 // markPruned marks a job that has aged, and returns how many it marked.
 func markPruned(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
-	return exec(ctx, q, `
+	n, err := exec(ctx, q, `
 		UPDATE jobs
 		SET pruned = TRUE
 		WHERE id = $1 AND phase = 'ended' AND orphans = '' AND moved < $2 AND NOT pruned`, id, before)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return n, renumber(ctx, q, []dispatch.JobID{id})
 }
 
 func writeBody(ctx context.Context, q tx, id dispatch.JobID, body string) error {
@@ -325,6 +329,10 @@ func (s *Store) deleteAgedTasks(ctx context.Context, before int64) error {
 }
 
 // hideTask hides a task from its owner.
-func hideTask(ctx context.Context, q querier, id dispatch.TaskID) error {
-	return run(ctx, q, "UPDATE tasks SET hidden = TRUE WHERE id = $1", id)
+func hideTask(ctx context.Context, q tx, id dispatch.TaskID) error {
+	owner, err := value[dispatch.UserID](ctx, q, "UPDATE tasks SET hidden = TRUE WHERE id = $1 RETURNING owner", id)
+	if err == nil {
+		q.numbers.task(id, owner, false)
+	}
+	return missing(err)
 }

@@ -40,6 +40,8 @@ var scans = map[string]string{
 	"LivePlatforms owner_counts":   "a row for each owner at an account; at the start, and when operators ask",
 	"MarkRestored accounts":        "once after a restore",
 	"MarkRestored ids":             "one row for each sequence",
+	"MarkRestored owners":          "once after a restore",
+	"MarkRestored task_numbers":    "once after a restore",
 	"NoteServed accounts":          "the clock was set back by hours",
 	"NoteServed jobs":              "the clock was set back by hours",
 	"NoteServed served":            "a row for each platform",

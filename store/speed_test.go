@@ -8,6 +8,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -305,6 +306,60 @@ func BenchmarkSave(b *testing.B) {
 				save([]dispatch.Status{dispatch.Queued, dispatch.Running}[i%2])
 			}
 		})
+	})
+}
+
+// BenchmarkSaveOne saves one job of a task of 10,000 as visits mostly do: as it was, with another progress, or with
+// another status.
+func BenchmarkSaveOne(b *testing.B) {
+	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+		fill(b, s, 1)
+		g, err := s.Agenda(b.Context(), "p/shared", 100, time.Hour)
+		if err != nil {
+			b.Fatal(err)
+		}
+		jobs, err := s.Ready(b.Context(), "p/shared", g.Lines[0], 500)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n := 0
+		save := func(change func(*dispatch.Job)) {
+			n++
+			j := &jobs[n%len(jobs)]
+			j.Checked, j.Due = j.Checked.Add(time.Second), j.Due.Add(time.Second)
+			change(j)
+			saved, err := s.Save(b.Context(), []dispatch.Job{*j})
+			if err != nil || len(saved) != 1 {
+				b.Fatal(len(saved), err)
+			}
+			*j = saved[0]
+		}
+		for range jobs {
+			save(func(j *dispatch.Job) {
+				j.Phase, j.Status, j.Ref.ID = dispatch.Started, dispatch.Running, j.Tag("x")
+				j.Updated, j.Moved = j.Checked, j.Checked
+			})
+		}
+		analyze()
+		other := map[dispatch.Status]dispatch.Status{dispatch.Running: dispatch.Queued, dispatch.Queued: dispatch.Running}
+		for _, of := range []struct {
+			name   string
+			change func(*dispatch.Job)
+		}{
+			{"unchanged", func(*dispatch.Job) {}},
+			{"progress", func(j *dispatch.Job) { percent := float64(n % 100); j.Progress, j.Updated = &percent, j.Checked }},
+			{"status", func(j *dispatch.Job) {
+				j.Status, j.Updated, j.Moved = other[j.Status], j.Checked, j.Checked
+			}},
+		} {
+			b.Run(of.name, func(b *testing.B) {
+				before := conformance.CPU(b)
+				for b.Loop() {
+					save(of.change)
+				}
+				b.ReportMetric(float64((conformance.CPU(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+			})
+		}
 	})
 }
 

@@ -176,6 +176,9 @@ type tx struct {
 	*dialect
 	runAll func(context.Context, []command) error // runs statements one after the other
 
+	now     int64
+	numbers *numbers // that are to be taken, see number
+
 	// copy inserts rows, whose values stand one after the other, faster than a statement; nil on SQLite.
 	copy func(ctx context.Context, table string, columns []string, values []any) error
 }
@@ -254,7 +257,7 @@ func (s *Store) readOnly(ctx context.Context, db *sql.DB, op string, f func(q tx
 	ctx, end := s.begin(ctx, op)
 	now, err := s.now(ctx, db)
 	if err == nil {
-		err = f(s.tx(ctx, db, db), now)
+		err = f(s.tx(ctx, db, db, now), now)
 	}
 	end(err)
 	return fail(op, err)
@@ -267,7 +270,11 @@ func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q
 		return err
 	}
 	defer begun.Rollback()
-	if err := f(s.tx(ctx, db, begun), now); errors.Is(err, driver.ErrBadConn) && ctx.Err() != nil {
+	q := s.tx(ctx, db, begun, now)
+	if err = f(q, now); err == nil {
+		err = q.number(ctx)
+	}
+	if errors.Is(err, driver.ErrBadConn) && ctx.Err() != nil {
 		return ctx.Err() // the driver also calls a connection bad whose statement was not sent because the context had ended
 	} else if err != nil {
 		return err
@@ -275,12 +282,11 @@ func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q
 	return committed(begun.Commit())
 }
 
-// tx returns what runs statements of db in a transaction, whose context is ctx, or on db itself.
-func (s *Store) tx(ctx context.Context, db *sql.DB, on querier) tx {
+// tx returns what runs statements of db in a transaction, whose context is ctx, or on db itself. The time is now.
+func (s *Store) tx(ctx context.Context, db *sql.DB, on querier, now int64) tx {
 	adapted := s.tracedWithin(ctx, s.adapt(db, on))
-	q := tx{querier: adapted, dialect: s.dialect, runAll: func(ctx context.Context, all []command) error {
-		return runEach(ctx, adapted, all)
-	}}
+	q := tx{querier: adapted, dialect: s.dialect, now: now, numbers: &numbers{}}
+	q.runAll = func(ctx context.Context, all []command) error { return runEach(ctx, adapted, all) }
 	if t, remote := on.(*postgresTx); remote {
 		q.runAll, q.copy = s.tracedBatch(ctx, t.sendAll), t.copy
 	}

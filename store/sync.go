@@ -3,7 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -49,6 +51,7 @@ func (s *Store) beginSyncRun(
 			INSERT INTO sync_runs (id, owner, account, request, status, lapses, created)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			r.ID, r.Owner, r.Account, request, r.Status, now+lapse.Microseconds(), now)
+		q.numbers.owner(r.Owner)
 		return err
 	})
 }
@@ -69,30 +72,36 @@ func (s *Store) RenewSyncRun(ctx context.Context, id dispatch.JobID, lapse time.
 func (s *Store) ClaimRef(ctx context.Context, id dispatch.JobID, r dispatch.Ref) error {
 	base, ref := storableText(r.Base), storableText(r.ID)
 	return s.in(ctx, s.write, "ClaimRef", func(q tx, _ int64) error {
-		rows, err := exec(ctx, q, `
+		owner, err := value[dispatch.UserID](ctx, q, `
 			UPDATE sync_runs
 			SET ref_base = $2, ref_id = $3
 			WHERE id = $1 AND ended = 0 AND NOT EXISTS (
 				SELECT 1
 				FROM jobs j
-				WHERE j.account = sync_runs.account AND j.ref_id = $3 AND j.ref_id <> '' AND j.ref_base = $2)`,
+				WHERE j.account = sync_runs.account AND j.ref_id = $3 AND j.ref_id <> '' AND j.ref_base = $2)
+			RETURNING owner`,
 			id, base, ref)
-		if isHeldRef(err) {
+		if isHeldRef(err) || errors.Is(err, sql.ErrNoRows) {
 			return conflict("ClaimRef")
 		}
-		return changed("ClaimRef", rows, err)
+		q.numbers.owner(owner)
+		return err
 	})
 }
 
 // EndSyncRun stores how a run ended.
 func (s *Store) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
 	return s.in(ctx, s.write, "EndSyncRun", func(q tx, now int64) error {
-		_, err := q.ExecContext(ctx, `
+		owner, err := value[dispatch.UserID](ctx, q, `
 			UPDATE sync_runs
 			SET status = $2, failure = $3, ended = $4
-			WHERE id = $1 AND ended = 0`,
+			WHERE id = $1 AND ended = 0
+			RETURNING owner`,
 			r.ID, r.Status, storableText(r.Failure), now)
-		return err
+		if err == nil {
+			q.numbers.owner(owner)
+		}
+		return missing(err)
 	})
 }
 

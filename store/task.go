@@ -46,23 +46,33 @@ func (s *Store) anyTasks(
 	if p.Oldest {
 		first, last = last, first
 	}
-	counts, err := countTasks(ctx, q, u, first, last)
-	if err != nil {
-		return nil, err
-	}
-	attentions, err := attentionsOf(ctx, q, u, first, last)
-	if err != nil {
-		return nil, err
-	}
+	var created where
+	created.and("tasks.owner = " + created.arg(u) + " AND NOT tasks.hidden")
+	created.and("tasks.created >= " + created.arg(first) + " AND tasks.created <= " + created.arg(last))
 	now := int64(0)
 	if slices.ContainsFunc(rows, func(r taskRow) bool { return r.hold.until > 0 }) {
 		if now, err = s.now(ctx, s.read); err != nil {
 			return nil, err
 		}
 	}
+	return recordsOf(ctx, q, rows, p.Most, created, now)
+}
+
+// recordsOf returns the records of tasks, which a condition selects with others at most.
+func recordsOf(
+	ctx context.Context, q querier, rows []taskRow, most int, tasks where, now int64,
+) ([]dispatch.TaskRecord, error) {
+	counts, err := countTasks(ctx, q, tasks)
+	if err != nil {
+		return nil, err
+	}
+	attentions, err := attentionsOf(ctx, q, tasks)
+	if err != nil {
+		return nil, err
+	}
 	records := make([]dispatch.TaskRecord, len(rows))
 	for i := range rows {
-		if records[i], err = rows[i].record(p.Most, counts[rows[i].ID]); err != nil {
+		if records[i], err = rows[i].record(most, counts[rows[i].ID]); err != nil {
 			return nil, err
 		}
 	}
@@ -183,11 +193,10 @@ func listTasks(ctx context.Context, q querier, u dispatch.UserID, p dispatch.Pag
 		LIMIT CAST(`+w.arg(most(p.Limit))+` AS BIGINT)`)
 }
 
-// attentionsOf returns the attentions of the jobs of an owner's tasks that were created between two times. The
-// condition is given twice: the first form permits jobs_attention, and for the second SQLite, which has not counted
+// attentionsOf returns the attentions of the jobs of tasks. The condition on jobs is given twice: the first form permits jobs_attention, and for the second SQLite, which has not counted
 // its rows, takes it rather than the index of all jobs of a task.
 func attentionsOf(
-	ctx context.Context, q querier, u dispatch.UserID, first, last int64,
+	ctx context.Context, q querier, tasks where,
 ) (map[dispatch.TaskID][]dispatch.Attention, error) {
 	all := map[dispatch.TaskID][]dispatch.Attention{}
 	_, err := list(ctx, q, func(r row) (a dispatch.Attention, err error) {
@@ -200,8 +209,8 @@ func attentionsOf(
 		FROM tasks
 			JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > ''
 				AND NOT jobs.hidden
-		WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= $2 AND tasks.created <= $3`,
-		u, first, last)
+		WHERE `+tasks.String(),
+		tasks.args...)
 	return all, err
 }
 
@@ -212,10 +221,8 @@ type taskCount struct {
 	progress int64
 }
 
-// countTasks counts the jobs of an owner's tasks that were created between two times.
-func countTasks(
-	ctx context.Context, q querier, u dispatch.UserID, first, last int64,
-) (map[dispatch.TaskID][]taskCount, error) {
+// countTasks counts the jobs of tasks.
+func countTasks(ctx context.Context, q querier, tasks where) (map[dispatch.TaskID][]taskCount, error) {
 	all := map[dispatch.TaskID][]taskCount{}
 	_, err := list(ctx, q, func(r row) (c taskCount, err error) {
 		var id dispatch.TaskID
@@ -226,9 +233,9 @@ func countTasks(
 		SELECT c.task, c.status, CAST(SUM(c.jobs) AS BIGINT), CAST(SUM(c.progress) AS BIGINT)
 		FROM tasks
 			JOIN task_counts c ON c.task = tasks.id
-		WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= $2 AND tasks.created <= $3
+		WHERE `+tasks.String()+`
 		GROUP BY c.task, c.status HAVING SUM(c.jobs) <> 0`,
-		u, first, last)
+		tasks.args...)
 	return all, err
 }
 
@@ -256,32 +263,34 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 func readTask(
 	ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, now int64,
 ) (dispatch.TaskRecord, error) {
-	row, err := getTask(ctx, q, u, id, 0)
+	all, err := readTasks(ctx, q, u, []dispatch.TaskID{id}, 0, now)
+	if err == nil && len(all) == 0 {
+		err = sql.ErrNoRows
+	}
 	if err != nil {
 		return dispatch.TaskRecord{}, err
 	}
-	counts, err := countJobsOf(ctx, q, id)
-	if err != nil {
-		return dispatch.TaskRecord{}, err
-	}
-	r, err := row.record(0, counts)
-	if err != nil {
-		return r, err
-	}
-	records := []dispatch.TaskRecord{r}
-	if err := showSpending(ctx, q, records); err != nil {
-		return r, err
-	}
-	attentions, err := attentionsOf(ctx, q, u, micros(r.Created), micros(r.Created))
-	if err != nil {
-		return r, err
-	}
-	holds, err := holdsOf(ctx, q, []taskRow{row}, records)
-	if err != nil {
-		return r, err
-	}
-	showAttention(&records[0], attentions[id], holds[0], now)
-	return records[0], nil
+	return all[0], nil
+}
+
+// readTasks reads those of some tasks that their owner sees, with most bytes of their requests, in no order.
+func readTasks(
+	ctx context.Context, q querier, u dispatch.UserID, ids []dispatch.TaskID, most int, now int64,
+) (all []dispatch.TaskRecord, err error) {
+	err = inChunks(ids, func(ids []dispatch.TaskID) error {
+		var w where
+		in(&w, "tasks.id", ids)
+		w.and("tasks.owner || '' = " + w.arg(u) + " AND NOT tasks.hidden")
+		tasks := where{conditions: w.conditions, args: slices.Clone(w.args)}
+		rows, err := selectTasks(ctx, q, most, "tasks", w, "")
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		records, err := recordsOf(ctx, q, rows, most, tasks, now)
+		all = append(all, records...)
+		return err
+	})
+	return all, err
 }
 
 // getTask reads a task of its owner, with most bytes of its request.
@@ -685,11 +694,15 @@ func markPaused(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Atte
 // markTask writes that a task is paused, and for what reason, or that it is not: then its trial is over, too. Nothing
 // changes if that is so already. Hooks are notified of a pause because of the budget.
 func markTask(ctx context.Context, q tx, id dispatch.TaskID, paused bool, why dispatch.Attention, now int64) error {
-	changed, err := exec(ctx, q, `
+	owner, err := value[dispatch.UserID](ctx, q, `
 		UPDATE tasks SET paused = $1, paused_for = $2, trial = CASE WHEN CAST($1 AS BOOLEAN) THEN trial ELSE 0 END, edited = $3
-		WHERE id = $4 AND (paused <> CAST($1 AS BOOLEAN) OR paused_for <> $2)`, paused, string(why), now, id)
-	if err != nil || changed == 0 || why != dispatch.BudgetReached && why != dispatch.BudgetUnusable {
-		return err
+		WHERE id = $4 AND (paused <> CAST($1 AS BOOLEAN) OR paused_for <> $2)
+		RETURNING owner`, paused, string(why), now, id)
+	if err != nil {
+		return missing(err)
+	}
+	if q.numbers.task(id, owner, false); why != dispatch.BudgetReached && why != dispatch.BudgetUnusable {
+		return nil
 	}
 	return notifyPause(ctx, q, id, why, now)
 }

@@ -84,8 +84,11 @@ func (c *taskChange) step(ctx context.Context, q tx, n int64, t lockedTask, now 
 	if c.ended() {
 		return 0, nil
 	}
+	begins := c.done == 0
 	first, last, numbers := c.next(n)
-	c.done = last
+	if c.done = last; !begins || !c.ended() { // the task shows how far the change has come
+		q.numbers.task(c.task, c.owner, false)
+	}
 	var w where
 	w.and("jobs.task = CAST(" + w.arg(int64(c.task)) + " AS BIGINT) AND jobs.task <> 0")
 	if numbers != nil {
@@ -234,7 +237,10 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 				return err
 			}
 			c.owner, c.account = u, a
-			switch n, err = c.step(ctx, q, int64(s.atOnce(changedAtOnce)), t, now); {
+			if n, err = c.step(ctx, q, int64(s.atOnce(changedAtOnce)), t, now); err == nil {
+				err = q.number(ctx)
+			}
+			switch {
 			case err != nil:
 				return err
 			case !c.ended():

@@ -48,6 +48,7 @@ func (s *Store) createUnstarted(
 			INSERT INTO unstarted (job, task, owner, account, title, body, created, updated, expires)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)`,
 			id.Job, id.Task, n.Owner, n.Account, n.Title, string(n.Body), now, now+life.Microseconds())
+		q.numbers.owner(n.Owner)
 		return err
 	})
 }
@@ -184,6 +185,7 @@ func (s *Store) ChangeUnstarted(ctx context.Context, n *dispatch.Unstarted, with
 		if err == nil {
 			*n = changed
 		}
+		q.numbers.owner(n.Owner)
 		return err
 	})
 }
@@ -198,6 +200,7 @@ func (s *Store) DeleteUnstarted(ctx context.Context, u dispatch.UserID, id dispa
 		if err == nil && n == 0 {
 			err = sql.ErrNoRows
 		}
+		q.numbers.owner(u)
 		return err
 	})
 }

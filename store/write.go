@@ -86,6 +86,9 @@ var (
 	}
 
 	groups = [][]column{reported, submitted, shown, remote, paid, owned}
+
+	// numberedMask selects the statements that also write the number that the owner took.
+	numberedMask = 1 << len(groups)
 )
 
 func nullable(n *float64) any {
@@ -97,35 +100,42 @@ func nullable(n *float64) any {
 
 func newDialect(parameter func(n int) string, locks bool) *dialect {
 	d := &dialect{parameter: parameter, locks: locks}
-	for changed := range 1 << len(groups) {
+	for mask := range 2 << len(groups) {
 		var sets []string
 		for i, g := range groups {
 			for _, c := range g {
-				if changed&(1<<i) != 0 {
+				if mask&(1<<i) != 0 {
 					sets = append(sets, c.name+" = "+parameter(len(sets)+1))
 				}
 			}
 		}
-		d.updates = append(d.updates, fmt.Sprintf("UPDATE jobs SET %s WHERE id = %s", strings.Join(sets, ", "),
-			parameter(len(sets)+1)))
+		id := parameter(len(sets) + 1)
+		if mask&numberedMask != 0 {
+			sets = append(sets, "changed = "+presentNumber)
+		}
+		d.updates = append(d.updates, fmt.Sprintf("UPDATE jobs SET %s WHERE id = %s", strings.Join(sets, ", "), id))
 	}
 	return d
 }
 
-// updateOf returns the statement that makes a job that is stored another.
+// updateOf returns the statement that makes a job that is stored another. If its owner sees that, the owner has taken a
+// number.
 func (d *dialect) updateOf(was, now *dispatch.Job) command {
-	changed, args := 0, make([]any, 0, 64)
+	mask, args := 0, make([]any, 0, 64)
 	for i, g := range groups {
 		differs := func(c column) bool { return c.of(was) != c.of(now) }
 		if i > 0 && !slices.ContainsFunc(g, differs) {
 			continue
 		}
-		changed |= 1 << i
+		mask |= 1 << i
 		for _, c := range g {
 			args = append(args, c.of(now))
 		}
 	}
-	return command{d.updates[changed], append(args, int64(now.ID))}
+	if !now.LooksLike(*was) {
+		mask |= numberedMask
+	}
+	return command{d.updates[mask], append(args, int64(now.ID))}
 }
 
 // change is a job as it was, and as it becomes.
@@ -133,7 +143,7 @@ type change struct{ was, now stored }
 
 // apply writes changes of jobs that are locked, with all that follows from them.
 func apply(ctx context.Context, q tx, changes []change) error {
-	var e effects
+	e := effects{numbers: q.numbers.drain()}
 	var all []command
 	for i, c := range changes {
 		all = append(all, q.updateOf(&changes[i].was.Job, &changes[i].now.Job))
@@ -148,7 +158,7 @@ func apply(ctx context.Context, q tx, changes []change) error {
 	if err != nil {
 		return err
 	}
-	return q.runAll(ctx, append(all, follow...))
+	return q.runAll(ctx, slices.Concat(e.numbers.take(q.now), all, e.numbers.ofTasks(), follow))
 }
 
 // write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those that
@@ -214,14 +224,14 @@ func lockJobs(ctx context.Context, q tx, w where) ([]stored, error) {
 	}
 	var s stored
 	var job jobRow
-	columns := append(job.whole(), &s.bytes, &s.stopped, &s.watched)
+	columns := append(job.whole(), &s.bytes, &s.changed, &s.stopped, &s.watched)
 	return list(ctx, q, func(r row) (_ stored, err error) {
 		if err := r.Scan(columns...); err != nil {
 			return s, err
 		}
 		s.Job, err = job.decoded()
 		return s, err
-	}, `SELECT `+jobColumns+`, jobs.bytes,
+	}, `SELECT `+jobColumns+`, jobs.bytes, jobs.changed,
 			EXISTS (SELECT 1 FROM task_changes s WHERE s.task = jobs.task AND s.stops),
 			EXISTS (SELECT 1 FROM hooks h WHERE h.owner = jobs.owner)
 		FROM jobs WHERE `+condition+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
@@ -240,11 +250,12 @@ func deleteJobs(ctx context.Context, q tx, w where) (ids []dispatch.JobID, err e
 		all = append(all, command{`DELETE FROM jobs WHERE id = $1`, []any{int64(was.ID)}})
 		e.change(was, stored{})
 	}
+	floors := e.forgetNumbers(found)
 	follow, err := e.statements(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return ids, q.runAll(ctx, append(all, follow...))
+	return ids, q.runAll(ctx, slices.Concat(e.numbers.take(q.now), all, e.numbers.ofTasks(), floors, follow))
 }
 
 // storedAs returns j as the database will return it: with its precision of time.

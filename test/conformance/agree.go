@@ -67,6 +67,8 @@ type pair struct {
 	tasks  int
 	leases []dispatch.Lease
 	known  []dispatch.Job
+
+	numbers map[any][][2]int64 // of changes, that both sides had at some moments
 }
 
 // both calls f on each store and compares the results.
@@ -408,7 +410,9 @@ func (p *pair) compare(r *rapid.T) {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
 			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
 		})
+		p.changes(r, u, 0, page.Limit)
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
+			p.changes(r, u, id+1, page.Limit)
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRevision, error) {
 				return s.TaskRevision(ctx, u, id+1, time.Minute)

@@ -31,6 +31,7 @@ func (s *MemStore) MarkRestored(_ context.Context, r dispatch.Restored) (account
 			s.mark(id, true, dispatch.None, now)
 		}
 	}
+	s.renewNumbers()
 	for name, acc := range s.accounts {
 		if slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Account == name }) {
 			acc.restored, acc.hold, acc.due = r, time.Time{}, now

@@ -39,6 +39,7 @@ type MemStore struct {
 	labeled   map[costLabel]dispatch.Charge
 	spent     map[taskUnit]dispatch.Charge // of tasks
 	spread    map[dispatch.TaskID]int64    // see dispatch.SpreadTask.Seen
+	numbers   map[dispatch.UserID]*numbers
 }
 
 // charged identifies an entry of the ledger.
@@ -109,6 +110,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{}, processes: map[dispatch.UserID]map[string]dispatch.StoredProcess{},
 		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, labeled: map[costLabel]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{}, spread: map[dispatch.TaskID]int64{},
+		numbers: map[dispatch.UserID]*numbers{},
 	}
 }
 

@@ -166,6 +166,17 @@ CREATE TABLE task_changes (
 -- CountOwned
 CREATE INDEX task_changes_owner ON task_changes (owner);
 
+-- The numbers of the last changes of tasks and their jobs, see dispatch.ChangeNumbers. They are not in tasks, because
+-- rows of tasks are locked before those of jobs, and these are written after them.
+CREATE TABLE task_numbers (
+	task   BIGINT PRIMARY KEY,
+	owner  TEXT NOT NULL,
+	change BIGINT NOT NULL,
+	floor  BIGINT NOT NULL -- which jobs changed up to this number is not known
+);
+-- ChangesSince
+CREATE INDEX task_numbers_owner ON task_numbers (owner, change, task);
+
 -- Jobs --------------------------------------------------------------------------------------------------------------
 
 -- See dispatch.Job. What is read most often comes first.
@@ -187,6 +198,7 @@ CREATE TABLE jobs (
 	budgeted     BOOLEAN NOT NULL DEFAULT FALSE, -- its task had a budget when it was accepted
 	pruned       BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
 	awaited      BOOLEAN NOT NULL, -- a client waits for its next status
+	changed      BIGINT NOT NULL DEFAULT 0, -- number of the last change that its owner sees, see store/numbers.go
 
 	-- When something is to be done for it, and was.
 	due          BIGINT NOT NULL, -- when the next step is due; 0: it waits and is paused
@@ -282,6 +294,8 @@ CREATE INDEX jobs_single ON jobs (owner, created, id) WHERE task = 0;
 CREATE INDEX jobs_filtered ON jobs (owner, account, status, created, id) WHERE task = 0 AND NOT hidden;
 -- ListChangedRecords
 CREATE INDEX jobs_updated ON jobs (owner, updated) WHERE task = 0 AND NOT hidden;
+-- ChangesSince: jobs of no task, also those that are hidden
+CREATE INDEX jobs_numbers ON jobs (owner, changed, id) WHERE task = 0;
 -- AwaitAll, CountAwaited, CountTimeDependent. With phase in it SQLite takes it rather than jobs_owner.
 CREATE INDEX jobs_started ON jobs (owner, phase, task) WHERE phase = 'started';
 -- CountBytes, CountShared, EndRetries, ListUnendedJobs
@@ -298,6 +312,8 @@ CREATE INDEX jobs_number ON jobs (task, number) WHERE task <> 0;
 CREATE INDEX jobs_task_status ON jobs (task, status, number) WHERE task <> 0 AND NOT hidden;
 -- GetTask, ListChangedJobs, ReviseTask, ListAgedTasks, CountAgedTasks, ListEmptyTasks, PurgeTask
 CREATE INDEX jobs_changed ON jobs (task, updated) WHERE task <> 0;
+-- ChangesSince of a task
+CREATE INDEX jobs_numbers_of_task ON jobs (task, changed, id) WHERE task <> 0;
 -- GetTask, ListFinished, ListRunsOfTask: in the order in which they finished
 CREATE INDEX jobs_finished ON jobs (task, moved, id) WHERE task <> 0 AND status = 'finished' AND NOT hidden;
 -- GetTask: with jobs_finished it gives the end of a task
@@ -624,6 +640,13 @@ CREATE TABLE task_marks (
 CREATE INDEX task_marks_of_job ON task_marks (job);
 
 -- Users --------------------------------------------------------------------------------------------------------------
+
+-- How many changes owners saw, see dispatch.ChangeNumbers.
+CREATE TABLE owners (
+	owner  TEXT PRIMARY KEY,
+	change BIGINT NOT NULL, -- the number of the last one; the first number is a time
+	floor  BIGINT NOT NULL -- which jobs and tasks changed up to this number is not known
+);
 
 -- Permissions to act for users who are away. What is sealed can be read only with a key that is not in the database.
 CREATE TABLE grants (

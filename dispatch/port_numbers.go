@@ -1,0 +1,102 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"time"
+)
+
+// ChangeNumbers answers what has changed of what an owner sees. Each transaction that changes anything of it takes the
+// next number of the owner, and numbers become visible in their order: who has read up to a number has missed nothing.
+//
+// No number is taken by what all waiting jobs of an account show while it is held, see [ChangedPage].Holds, by what is
+// derived when a record is read (a place in the queue, a platform that does not respond), nor when time alone changes a
+// list: a synchronous run that lapses, an unstarted job that expires. Unstarted jobs and synchronous runs take numbers
+// and are not listed.
+type ChangeNumbers interface {
+	// ChangesSince returns the jobs of no task, and the tasks, of an owner that changed after a place. A task changes
+	// with its jobs. With id it returns the task's jobs that changed, and NotFound if the owner has no such task. Of the
+	// page, Limit and Most apply as in Records; [MostChanged] are returned at most.
+	ChangesSince(ctx context.Context, u UserID, id TaskID, after ChangedPlace, p Page) (ChangedPage, error)
+}
+
+// MostChanged is how many changes a page has at most.
+const MostChanged = 1000
+
+// ChangedPage is a part of what has changed.
+type ChangedPage struct {
+	// Number is the present number of the owner, or of the task. 0: nothing was ever there. It is a whole number that
+	// JavaScript can represent, and no earlier value returns, not even if the database is set back.
+	Number int64
+
+	// Anew: it is not known any more what changed after the place, because a job or a task was deleted from the database
+	// since, or all waiting jobs of the task look different. The reader has to read the whole list, and then what changed
+	// after Number.
+	Anew bool
+
+	Changed []Changed   // by Place; none if Anew
+	More    bool        // more follow the last one; otherwise the reader has all up to Number
+	Task    *TaskRecord // that the reader asked for, unless its number is that of the place
+
+	// Holds are the present holds of accounts at which the owner has unfinished jobs, by account. Those of these jobs that
+	// have not started show them, until they are over.
+	Holds []AccountHold
+}
+
+// Changed is a job or a task that changed, as it is now.
+type Changed struct {
+	Number  int64       // of its last change
+	Job     JobID       // 0: it is a task
+	Task    TaskID      // or that of the job
+	Deleted bool        // by its owner
+	Record  *Record     // of the job; nil: it is deleted
+	Whole   *TaskRecord // the task itself; likewise
+}
+
+// Place returns the place after which further changes follow.
+func (c Changed) Place() ChangedPlace {
+	if c.Job != 0 {
+		return ChangedPlace{Number: c.Number, ID: int64(c.Job)}
+	}
+	return ChangedPlace{Number: c.Number, Task: true, ID: int64(c.Task)}
+}
+
+// ChangedPlace is a place in the order of changes: by number, of one number jobs first, then by id.
+type ChangedPlace struct {
+	Number int64
+	Task   bool
+	ID     int64
+}
+
+// AfterNumber returns the place after all changes up to a number.
+func AfterNumber(n int64) ChangedPlace { return ChangedPlace{n, true, math.MaxInt64} }
+
+// Jobs returns the id after which jobs with the number of the place follow it, and Tasks that for tasks.
+func (p ChangedPlace) Jobs() int64 {
+	if p.Task {
+		return math.MaxInt64
+	}
+	return p.ID
+}
+
+// Tasks is documented at Jobs.
+func (p ChangedPlace) Tasks() int64 {
+	if p.Task {
+		return p.ID
+	}
+	return 0
+}
+
+// Compare orders places.
+func (p ChangedPlace) Compare(q ChangedPlace) int {
+	return cmp.Or(cmp.Compare(p.Number, q.Number), cmp.Compare(p.Jobs(), q.Jobs()), cmp.Compare(p.Tasks(), q.Tasks()))
+}
+
+// AccountHold is why an account submits nothing, and until when.
+type AccountHold struct {
+	Account Account
+	Until   time.Time
+	Why     Attention
+	Notice  string
+}
