@@ -13,8 +13,8 @@ var (
 	quoted        = regexp.MustCompile(`"([^"]+)"`)
 )
 
-// TestBenchmarks_HaveTheRowsOfThePage: docs/benchmarks.md names a benchmark for each figure, or a command of make, and the row or column of what it
-// prints, which stands in its file.
+// TestBenchmarks_HaveTheRowsOfThePage: docs/benchmarks.md names a benchmark for each figure, or a command of make, and
+// the row or column of what it prints, which stands in its file.
 func TestBenchmarks_HaveTheRowsOfThePage(t *testing.T) {
 	page, err := os.ReadFile("docs/benchmarks.md")
 	if err != nil {

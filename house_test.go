@@ -28,7 +28,8 @@ type rule struct {
 // row matches a line of the table in docs/architecture.md: folders, what they hold, and what they may import.
 var row = regexp.MustCompile("(?m)^\\| (`[^|]+`) \\| [^|]+ \\| ([^|]+) \\|$")
 
-// rules reads that table. "standard library" means no module of others, "modules of others" nothing of this one, "everything" all of it.
+// rules reads that table. "standard library" means no module of others, "modules of others" nothing of this one,
+// "everything" all of it.
 func rules(t *testing.T) (all []rule) {
 	t.Helper()
 	text, err := os.ReadFile("docs/architecture.md")
@@ -120,7 +121,8 @@ func TestTable_NamesFoldersThatExist(t *testing.T) {
 
 func TestFolders_AreNamedForWhatTheyHold(t *testing.T) {
 	eachFile(t, func(folder, path string, _ *ast.File) {
-		if slices.Contains([]string{"util", "utils", "common", "types", "models", "helpers", "internal"}, filepath.Base(folder)) {
+		if slices.Contains([]string{"util", "utils", "common", "types", "models", "helpers", "internal"},
+			filepath.Base(folder)) {
 			t.Errorf("%s: a folder is named for what it holds", path)
 		}
 	})
@@ -233,7 +235,8 @@ func eachFile(t *testing.T, visit func(folder, path string, f *ast.File)) {
 var promise = regexp.MustCompile("`([a-z/]+)/(Test[A-Za-z0-9_]+)`")
 
 // promising are the documents that name such tests, and at least how many.
-var promising = map[string]int{"docs/reliability.md": 20, "docs/security.md": 80, "docs/platforms.md": 4, "docs/upgrade.md": 3, "docs/operations.md": 10}
+var promising = map[string]int{"docs/reliability.md": 20, "docs/security.md": 80, "docs/platforms.md": 4,
+	"docs/upgrade.md": 3, "docs/operations.md": 10}
 
 func TestPromises_AreTested(t *testing.T) {
 	for document, least := range promising {

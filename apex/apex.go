@@ -1,4 +1,5 @@
-// Package apex reads the database of the APEx Dispatch API, which this broker can replace: its jobs and tasks are taken over with their ids.
+// Package apex reads the database of the APEx Dispatch API, which this broker can replace: its jobs and tasks are taken
+// over with their ids.
 package apex
 
 import (
@@ -24,8 +25,9 @@ type Source struct {
 	postgres bool
 }
 
-// Open opens a database and checks that it is one of the deployed service. The address is a URL as SQLAlchemy takes it: mysql://, mariadb:// or
-// postgresql://, with a driver's name or not. Of the query of a MySQL address only tls is read: true, skip-verify, preferred (the default) or false.
+// Open opens a database and checks that it is one of the deployed service. The address is a URL as SQLAlchemy takes it:
+// mysql://, mariadb:// or postgresql://, with a driver's name or not. Of the query of a MySQL address only tls is read:
+// true, skip-verify, preferred (the default) or false.
 func Open(ctx context.Context, address dispatch.Secret) (*Source, error) {
 	u, err := url.Parse(address.Reveal())
 	if err != nil {
@@ -53,7 +55,8 @@ func Open(ctx context.Context, address dispatch.Secret) (*Source, error) {
 
 func misaddressed() error { // without the parser's error, which may contain the password
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "apex.Open",
-		Text: "The address of the deployed service's database has the form mysql://USER:PASSWORD@HOST:PORT/NAME, or postgresql://…"}
+		Text: "The address of the deployed service's database has the form mysql://USER:PASSWORD@HOST:PORT/NAME, or " +
+			"postgresql://…"}
 }
 
 func openMySQL(u *url.URL) (*sql.DB, error) {
@@ -88,7 +91,8 @@ func (s *Source) Close() error { return s.db.Close() }
 
 // columns are those of the deployed service's tables that are read.
 var columns = map[string][]string{
-	"processing_jobs": {"id", "title", "label", "status", "user_id", "platform_job_id", "parameters", "service", "created", "updated", "upscaling_task_id"},
+	"processing_jobs": {"id", "title", "label", "status", "user_id", "platform_job_id", "parameters", "service", "created",
+		"updated", "upscaling_task_id"},
 	"upscaling_tasks": {"id", "title", "label", "status", "user_id", "service", "created", "updated"},
 }
 
@@ -98,8 +102,9 @@ func (s *Source) check(ctx context.Context) error {
 	if s.postgres {
 		schema = "current_schema()"
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = "+schema+
-		" AND table_name IN ('processing_jobs', 'upscaling_tasks')")
+	rows, err := s.db.QueryContext(ctx,
+		"SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = "+schema+
+			" AND table_name IN ('processing_jobs', 'upscaling_tasks')")
 	if err != nil {
 		return unreadable(err)
 	}
@@ -128,11 +133,13 @@ func (s *Source) check(ctx context.Context) error {
 	}
 	slices.Sort(missing)
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "apex.Open",
-		Text: "This is not the database of the APEx Dispatch API, or one of another version. It lacks: " + strings.Join(missing, ", ") + "."}
+		Text: "This is not the database of the APEx Dispatch API, or one of another version. It lacks: " +
+			strings.Join(missing, ", ") + "."}
 }
 
 func unreadable(err error) error {
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "apex", Err: err, Text: "The database of the deployed service cannot be read."}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "apex", Err: err,
+		Text: "The database of the deployed service cannot be read."}
 }
 
 // record is a row of either table.
@@ -153,18 +160,23 @@ const (
 
 // tasks returns tasks after an id, in the order of their ids.
 func (s *Source) tasks(ctx context.Context, after int64, n int) ([]record, error) {
-	return s.read(ctx, false, fmt.Sprintf("SELECT %s FROM upscaling_tasks WHERE id > %d ORDER BY id LIMIT %d", taskColumns, after, n))
+	return s.read(ctx, false, fmt.Sprintf("SELECT %s FROM upscaling_tasks WHERE id > %d ORDER BY id LIMIT %d", taskColumns,
+		after, n))
 }
 
 // jobsOf returns all jobs of a task, in the order of their ids.
 func (s *Source) jobsOf(ctx context.Context, task int64) ([]record, error) {
-	return s.read(ctx, true, fmt.Sprintf("SELECT %s FROM processing_jobs WHERE upscaling_task_id = %d ORDER BY id", jobColumns, task))
+	return s.read(ctx, true, fmt.Sprintf("SELECT %s FROM processing_jobs WHERE upscaling_task_id = %d ORDER BY id",
+		jobColumns, task))
 }
 
-// singles returns jobs that belong to no task after an id, in the order of their ids. A job whose task was deleted belongs to none.
+// singles returns jobs that belong to no task after an id, in the order of their ids. A job whose task was deleted
+// belongs to none.
 func (s *Source) singles(ctx context.Context, after int64, n int) ([]record, error) {
-	return s.read(ctx, true, fmt.Sprintf("SELECT %s FROM processing_jobs j WHERE j.id > %d AND NOT EXISTS (SELECT 1 FROM upscaling_tasks t WHERE t.id = j.upscaling_task_id) "+
-		"ORDER BY j.id LIMIT %d", jobColumns, after, n))
+	return s.read(ctx, true,
+		fmt.Sprintf("SELECT %s FROM processing_jobs j WHERE j.id > %d AND NOT EXISTS (SELECT 1 FROM upscaling_tasks t "+
+			"WHERE t.id = j.upscaling_task_id) "+
+			"ORDER BY j.id LIMIT %d", jobColumns, after, n))
 }
 
 func (s *Source) read(ctx context.Context, jobs bool, text string) (all []record, err error) {

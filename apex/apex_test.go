@@ -64,8 +64,10 @@ func (p platform) Base(s dispatch.Service) (string, error) {
 
 func importer(k Keeper) Import {
 	b := &dispatch.Broker{Backends: []*dispatch.Backend{
-		{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessUser, Platform: platform{}},
-		{Name: "gep", Label: dispatch.OGCProcess, Endpoint: "https://gep.example.org", Access: dispatch.AccessShared, Platform: platform{base: "https://gep.example.org"}}}}
+		{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessUser,
+			Platform: platform{}},
+		{Name: "gep", Label: dispatch.OGCProcess, Endpoint: "https://gep.example.org", Access: dispatch.AccessShared,
+			Platform: platform{base: "https://gep.example.org"}}}}
 	return Import{Issuer: issuer, Adopt: b.Adopt, Keeper: k}
 }
 
@@ -79,11 +81,13 @@ func fill(t *testing.T, db *sql.DB) {
 	t.Helper()
 	task := func(id int, service string) {
 		t.Helper()
-		run(t, db, "INSERT INTO upscaling_tasks VALUES ($1, 'T', 'OPENEO', 'RUNNING', 'ann', $2, '2026-01-01 10:00:00', '2026-01-02 10:00:00')", id, service)
+		run(t, db, "INSERT INTO upscaling_tasks VALUES ($1, 'T', 'OPENEO', 'RUNNING', 'ann', $2, '2026-01-01 10:00:00', "+
+			"'2026-01-02 10:00:00')", id, service)
 	}
 	job := func(id int, title, label, status, user string, ref any, parameters, service string, of any) {
 		t.Helper()
-		run(t, db, "INSERT INTO processing_jobs VALUES ($1, $2, $3, CAST($4 AS status), $5, $6, $7, $8, '2026-01-01 10:00:00.25', '2026-01-02 10:00:00', $9)", id, title, label, status, user, ref, parameters, service, of)
+		run(t, db, "INSERT INTO processing_jobs VALUES ($1, $2, $3, CAST($4 AS status), $5, $6, $7, $8, '2026-01-01 "+
+			"10:00:00.25', '2026-01-02 10:00:00', $9)", id, title, label, status, user, ref, parameters, service, of)
 	}
 	task(1, openEO)
 	task(2, openEO)
@@ -96,7 +100,8 @@ func fill(t *testing.T, db *sql.DB) {
 	job(10, "single", "OGC_API_PROCESS", "QUEUED", "bob", "eo:x:1", `{}`, ogc, nil)
 	job(11, "single", "OPENEO", "UNKNOWN", "bob", "o11", `{"a": null}`, openEO, nil)
 	job(12, "single", "OPENEO", "CANCELED", "bob", "o12", `{}`, openEO, nil)
-	job(13, "elsewhere", "OPENEO", "FINISHED", "bob", "o13", `{}`, `{"endpoint": "https://other.example.org", "application": "x"}`, nil)
+	job(13, "elsewhere", "OPENEO", "FINISHED", "bob", "o13", `{}`,
+		`{"endpoint": "https://other.example.org", "application": "x"}`, nil)
 	job(14, "broken", "OPENEO", "FINISHED", "bob", "o14", `[1]`, openEO, nil)
 }
 
@@ -107,8 +112,8 @@ func run(t *testing.T, db *sql.DB, text string, args ...any) {
 	}
 }
 
-// TestImport_FromPostgreSQL: what can be taken over comes as it is, what cannot is named with the reason, and an interrupted import that is repeated ends
-// like one that was not interrupted.
+// TestImport_FromPostgreSQL: what can be taken over comes as it is, what cannot is named with the reason, and an
+// interrupted import that is repeated ends like one that was not interrupted.
 func TestImport_FromPostgreSQL(t *testing.T) {
 	url := postgres.Database(t)
 	postgres.Exec(t, url, oldTables)
@@ -132,7 +137,8 @@ func TestImport_FromPostgreSQL(t *testing.T) {
 	if err != nil || r.Present != before || r.Records() != 8 || len(k.jobs) != 8 || len(k.tasks) != 1 {
 		t.Fatalf("%+v: %v", r, err)
 	}
-	for what, reason := range map[string]string{"task 2": "differ in several parameters: tile, year", "task 3": "no jobs", "job 13": "not one of the platforms", "job 14": "not a JSON object"} {
+	for what, reason := range map[string]string{"task 2": "differ in several parameters: tile, year", "task 3": "no jobs",
+		"job 13": "not one of the platforms", "job 14": "not a JSON object"} {
 		if !refuses(r, what, reason) {
 			t.Errorf("%s is not refused because of %q: %v", what, reason, r.Refused)
 		}
@@ -153,13 +159,16 @@ func refuses(r Report, what, reason string) bool {
 func checkTask(t *testing.T, k *keeper) {
 	t.Helper()
 	task := k.tasks[1]
-	if task.Dimension != "tile" || string(task.Request.Parameters) != `{"year":2024}` || task.Request.Title != "T" || task.Owner != issuer+" ann" ||
+	if task.Dimension != "tile" || string(task.Request.Parameters) != `{"year":2024}` || task.Request.Title != "T" ||
+		task.Owner != issuer+" ann" ||
 		!task.Created.Equal(time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)) {
 		t.Errorf("task %+v", task)
 	}
 	first, second, third := k.jobs[1], k.jobs[2], k.jobs[3]
-	if first.Number != 2 || first.Task != 1 || string(first.Body) != `{"a":1.50}` || first.Phase != dispatch.Ended || first.Status != dispatch.Finished || first.Ref.ID != "o1" ||
-		first.Account != "cdse/"+issuer+" ann" || !first.Created.Equal(time.Date(2026, 1, 1, 10, 0, 0, 250_000_000, time.UTC)) {
+	if first.Number != 2 || first.Task != 1 || string(first.Body) != `{"a":1.50}` || first.Phase != dispatch.Ended ||
+		first.Status != dispatch.Finished || first.Ref.ID != "o1" ||
+		first.Account != "cdse/"+issuer+" ann" || !first.Created.Equal(time.Date(2026, 1, 1, 10, 0, 0, 250_000_000,
+		time.UTC)) {
 		t.Errorf("job 1: %+v", first)
 	}
 	if second.Number != 1 || second.Phase != dispatch.Started || second.Status != dispatch.Running {
@@ -176,10 +185,12 @@ func checkTask(t *testing.T, k *keeper) {
 func checkSingles(t *testing.T, k *keeper) {
 	t.Helper()
 	ogc, unknown, canceled := k.jobs[10], k.jobs[11], k.jobs[12]
-	if ogc.Ref != (dispatch.Ref{Base: "https://gep.example.org/eo", ID: "x:1"}) || ogc.Account != "gep/shared" || ogc.Phase != dispatch.Started || ogc.Status != dispatch.Queued {
+	if ogc.Ref != (dispatch.Ref{Base: "https://gep.example.org/eo", ID: "x:1"}) || ogc.Account != "gep/shared" ||
+		ogc.Phase != dispatch.Started || ogc.Status != dispatch.Queued {
 		t.Errorf("job 10: %+v", ogc)
 	}
-	if unknown.Phase != dispatch.Started || unknown.Status != dispatch.Unknown || !strings.Contains(string(unknown.Body), `"parameters":{"a":null}`) {
+	if unknown.Phase != dispatch.Started || unknown.Status != dispatch.Unknown ||
+		!strings.Contains(string(unknown.Body), `"parameters":{"a":null}`) {
 		t.Errorf("job 11: %+v", unknown)
 	}
 	if canceled.Phase != dispatch.Ended || canceled.Desired != dispatch.WantCancel {
@@ -187,8 +198,8 @@ func checkSingles(t *testing.T, k *keeper) {
 	}
 }
 
-// TestOpen_RefusesOthers: addresses of other forms, databases of other programs, and servers that do not answer are refused, and no error contains the
-// password.
+// TestOpen_RefusesOthers: addresses of other forms, databases of other programs, and servers that do not answer are
+// refused, and no error contains the password.
 func TestOpen_RefusesOthers(t *testing.T) {
 	for address, want := range map[string]string{
 		"sqlite:///x.db":                          "has the form mysql://",

@@ -44,7 +44,8 @@ func (r record) foreign(issuer string) (f dispatch.Foreign, err error) {
 		return f, refused("The parameters are not a JSON object.")
 	}
 	return dispatch.Foreign{ID: dispatch.JobID(r.id), Owner: r.owner(issuer), Request: request, Status: status,
-		PlatformJob: request.Service.WithoutNamespace(r.platformJob.String), Created: r.created.Time.UTC(), Updated: r.updatedAt()}, nil
+		PlatformJob: request.Service.WithoutNamespace(r.platformJob.String), Created: r.created.Time.UTC(),
+		Updated: r.updatedAt()}, nil
 }
 
 // request returns the request of a record, without parameters.
@@ -76,9 +77,10 @@ func members(object json.RawMessage) (m map[string]json.RawMessage, err error) {
 	return m, err
 }
 
-// task returns the task of a record and its jobs, as this broker keeps them: what the jobs share, and of each job the value of one parameter. It is an
-// error if they differ in several parameters.
-func (r record) task(issuer string, account dispatch.Account, jobs []dispatch.Draft) (*dispatch.Task, []dispatch.Draft, error) {
+// task returns the task of a record and its jobs, as this broker keeps them: what the jobs share, and of each job the
+// value of one parameter. It is an error if they differ in several parameters.
+func (r record) task(issuer string, account dispatch.Account, jobs []dispatch.Draft) (*dispatch.Task, []dispatch.Draft,
+	error) {
 	request, err := r.request()
 	if err != nil {
 		return nil, nil, err
@@ -102,7 +104,8 @@ func (r record) task(issuer string, account dispatch.Account, jobs []dispatch.Dr
 	if request.Parameters, err = dispatch.Encode(shared); err != nil {
 		return nil, nil, err
 	}
-	t := &dispatch.Task{ID: dispatch.TaskID(r.id), Owner: r.owner(issuer), Account: account, Request: request, Dimension: dimension, Created: r.created.Time.UTC()}
+	t := &dispatch.Task{ID: dispatch.TaskID(r.id), Owner: r.owner(issuer), Account: account, Request: request,
+		Dimension: dimension, Created: r.created.Time.UTC()}
 	return t, numbered(jobs, all, t), nil
 }
 
@@ -116,7 +119,10 @@ func difference(all []map[string]json.RawMessage) (dimension string, err error) 
 	}
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if slices.ContainsFunc(all, func(one map[string]json.RawMessage) bool { return !bytes.Equal(one[name], all[0][name]) }) {
+		if slices.ContainsFunc(all, func(one map[string]json.RawMessage) bool {
+			return !bytes.Equal(one[name],
+				all[0][name])
+		}) {
 			differ = append(differ, name)
 		}
 	}
@@ -134,7 +140,8 @@ func difference(all []map[string]json.RawMessage) (dimension string, err error) 
 	return differ[0], nil
 }
 
-// numbered returns the jobs of a task with their numbers, those of their titles if these count from 1, and their values.
+// numbered returns the jobs of a task with their numbers, those of their titles if these count from 1, and their
+// values.
 func numbered(jobs []dispatch.Draft, parameters []map[string]json.RawMessage, t *dispatch.Task) []dispatch.Draft {
 	numbers := make([]int, len(jobs))
 	seen := map[int]bool{}

@@ -9,8 +9,8 @@ import (
 
 // Keeper stores what is taken over.
 type Keeper interface {
-	// Import stores jobs that are new under their ids, with their task unless it is nil. Conflict, and nothing stored, if the id of the task is that of
-	// another.
+	// Import stores jobs that are new under their ids, with their task unless it is nil. Conflict, and nothing stored, if
+	// the id of the task is that of another.
 	Import(ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft) (dispatch.Imported, error)
 }
 
@@ -49,8 +49,8 @@ const (
 	jobsAtOnce  = 500
 )
 
-// Run takes over the records of a database: tasks with their jobs first, then the other jobs. Repeated, it takes over what is missing. It returns what it
-// did, also if it fails, and calls progress after each step.
+// Run takes over the records of a database: tasks with their jobs first, then the other jobs. Repeated, it takes over
+// what is missing. It returns what it did, also if it fails, and calls progress after each step.
 func (i Import) Run(ctx context.Context, from *Source, progress func(Report)) (Report, error) {
 	r := Report{Jobs: map[dispatch.Status]int{}, Refused: map[string][]string{}}
 	for after := int64(0); ; {

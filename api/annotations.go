@@ -39,7 +39,8 @@ func (f *form) check(a dispatch.Annotations) {
 	}
 }
 
-// annotationChange reads a JSON merge patch of annotations. A member that is not known is a fault, because its sender expects a change.
+// annotationChange reads a JSON merge patch of annotations. A member that is not known is a fault, because its sender
+// expects a change.
 func (a *api) annotationChange(in *request) (c dispatch.AnnotationChange, err error) {
 	body, err := a.readBody(in)
 	if err != nil {
@@ -105,7 +106,8 @@ func (a *api) annotateTask(ctx context.Context, in *request) (*status[UpscalingT
 	if err != nil {
 		return nil, err
 	}
-	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID,
+		id dispatch.TaskID) (dispatch.TaskRecord, error) {
 		return b.AnnotateTask(ctx, u, id, c)
 	})(ctx, in)
 }

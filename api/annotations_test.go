@@ -37,11 +37,12 @@ func TestAnnotations_OfARealBroker(t *testing.T) {
 			}
 			return r
 		}
-		if r := read(); r.Note != "first" || len(r.Labels) != 2 || r.Labels["project"] != "hesbaye" || slices.ContainsFunc(r.Jobs, func(j struct {
-			Labels map[string]string `json:"labels"`
-		}) bool {
-			return j.Labels != nil
-		}) {
+		if r := read(); r.Note != "first" || len(r.Labels) != 2 || r.Labels["project"] != "hesbaye" ||
+			slices.ContainsFunc(r.Jobs, func(j struct {
+				Labels map[string]string `json:"labels"`
+			}) bool {
+				return j.Labels != nil
+			}) {
 			t.Errorf("%s: %+v", path, r)
 		}
 		etag := ask(h, "GET", path, "").Header().Get("ETag")
@@ -53,7 +54,8 @@ func TestAnnotations_OfARealBroker(t *testing.T) {
 			t.Errorf("%s: the ETag has not changed with the labels: %d", path, again.Code)
 		}
 		decode[any](t, ask(h, "PATCH", path, `{"labels":null,"note":null}`), 200)
-		if a := ask(h, "GET", path, ""); strings.Contains(a.Body.String(), "labels") || strings.Contains(a.Body.String(), "note\"") {
+		if a := ask(h, "GET", path, ""); strings.Contains(a.Body.String(), "labels") ||
+			strings.Contains(a.Body.String(), "note\"") {
 			t.Errorf("%s: %s", path, a.Body)
 		}
 		for _, who := range [][]string{{"Authorization", "Bearer token-bert"}} {
@@ -68,11 +70,14 @@ func TestAnnotations_Refused(t *testing.T) {
 	h := newRealAPI(t, &platform{})
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	for body, place := range map[string]string{
-		`{"labels":{"a":"` + strings.Repeat("x", 10<<10) + `"}}`: `["body","labels","a"]`, `{"labels":{"a":1}}`: `["body","labels","a"]`, `{"labels":[]}`: `["body","labels"]`,
-		`{"labels":{"a b":"x"}}`: `["body","labels","a b"]`, `{"note":7}`: `["body","note"]`, `{"note":"` + strings.Repeat("x", 2001) + `"}`: `["body","note"]`,
+		`{"labels":{"a":"` + strings.Repeat("x", 10<<10) + `"}}`: `["body","labels","a"]`,
+		`{"labels":{"a":1}}`: `["body","labels","a"]`, `{"labels":[]}`: `["body","labels"]`,
+		`{"labels":{"a b":"x"}}`: `["body","labels","a b"]`, `{"note":7}`: `["body","note"]`, `{"note":"` +
+			strings.Repeat("x", 2001) + `"}`: `["body","note"]`,
 	} {
 		changed := failed(t, ask(h, "PATCH", "/unit_jobs/1", body), 422, "VALIDATION_ERROR")
-		submitted := failed(t, ask(h, "POST", "/unit_jobs", withMembers(goodBody, body[1:len(body)-1])), 422, "VALIDATION_ERROR")
+		submitted := failed(t, ask(h, "POST", "/unit_jobs", withMembers(goodBody, body[1:len(body)-1])), 422,
+			"VALIDATION_ERROR")
 		for _, f := range []failure{changed, submitted} {
 			if got := locs(f.Detail); len(got) != 1 || !strings.HasPrefix(got[0], place+" ") {
 				t.Errorf("%.60s: the faults are at %q", body, got)
@@ -111,7 +116,8 @@ func TestSieve_OfAList(t *testing.T) {
 	}
 	var middle time.Time
 	for i, title := range []string{"Burnt AREA", "ndvi of Liège", "burnt area 2", "Été"} {
-		decode[any](t, ask(h, "POST", "/unit_jobs", titled(goodBody, title, fmt.Sprintf(`{"project":"p%d","odd":"%d"}`, i/2, i%2))), 201)
+		decode[any](t, ask(h, "POST", "/unit_jobs", titled(goodBody, title, fmt.Sprintf(`{"project":"p%d","odd":"%d"}`, i/2,
+			i%2))), 201)
 		if i == 1 {
 			r := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/2", ""), 200)
 			middle = r.Created.Add(time.Microsecond)
@@ -149,12 +155,15 @@ func TestSieve_OfAList(t *testing.T) {
 		}
 	}
 	decode[any](t, ask(h, "PATCH", "/unit_jobs/6", `{"labels":{"checked":"yes"}}`), 200)
-	for query, want := range map[string]int{"labels=checked%3Dyes": 1, "title=job%202": 1, "created_after=" + at: 3, "created_before=" + at: 0, "labels=checked%3Dno": 0} {
+	for query, want := range map[string]int{"labels=checked%3Dyes": 1, "title=job%202": 1, "created_after=" + at: 3,
+		"created_before=" + at: 0, "labels=checked%3Dno": 0} {
 		if got := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?"+query, ""), 200).Jobs; len(got) != want {
 			t.Errorf("of the task, %s: %d jobs, want %d", query, len(got), want)
 		}
 	}
-	for _, bad := range []string{"labels=project", "labels=%3Dx", "title=" + strings.Repeat("x", 201), "created_after=today", "created_before=1", "filter=sync&title=x", "sort=updated", "sort=", "filter=sync&sort=created"} {
+	for _, bad := range []string{"labels=project", "labels=%3Dx", "title=" + strings.Repeat("x", 201),
+		"created_after=today", "created_before=1", "filter=sync&title=x", "sort=updated", "sort=",
+		"filter=sync&sort=created"} {
 		failed(t, ask(h, "GET", "/jobs_status?"+bad, ""), 422, "VALIDATION_ERROR")
 	}
 }
@@ -203,28 +212,33 @@ func TestSort_CursorsBelongToOneOrder(t *testing.T) {
 		decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	}
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
-	oldest, newest := nextOf(t, ask(h, "GET", "/jobs_status?limit=1&sort=created", "")), nextOf(t, ask(h, "GET", "/jobs_status?limit=1", ""))
+	oldest, newest := nextOf(t, ask(h, "GET", "/jobs_status?limit=1&sort=created", "")),
+		nextOf(t, ask(h, "GET", "/jobs_status?limit=1", ""))
 	for _, bad := range []string{strings.Replace(oldest, "&sort=created", "", 1), newest + "&sort=created"} {
 		if bad == oldest {
 			t.Fatalf("the next page is not in the same order: %s", oldest)
 		}
-		if f := failed(t, ask(h, "GET", bad, ""), 422, "VALIDATION_ERROR"); len(f.Detail) != 1 || f.Detail[0].Loc[1] != "cursor" {
+		if f := failed(t, ask(h, "GET", bad, ""), 422, "VALIDATION_ERROR"); len(f.Detail) != 1 ||
+			f.Detail[0].Loc[1] != "cursor" {
 			t.Errorf("%s: %v", bad, f.Detail)
 		}
 	}
 	decode[any](t, ask(h, "GET", newest+"&sort=-created", ""), 200)
-	if f := failed(t, ask(h, "GET", "/upscale_tasks/1?sort=created", ""), 422, "VALIDATION_ERROR"); f.Detail[0].Loc[1] != "sort" {
+	if f := failed(t, ask(h, "GET", "/upscale_tasks/1?sort=created", ""), 422,
+		"VALIDATION_ERROR"); f.Detail[0].Loc[1] != "sort" {
 		t.Errorf("jobs of a task: %v", f.Detail)
 	}
 }
 
-// A page for a rare title reads a bounded number of jobs; its Link goes on behind them, and nothing is passed over or shown twice.
+// A page for a rare title reads a bounded number of jobs; its Link goes on behind them, and nothing is passed over or
+// shown twice.
 func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	for i := range 2*mostSifted + 10 {
 		id := dispatch.JobID(i + 1)
-		r := dispatch.Record{Request: dispatch.Request{Title: "common"}, Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared", Status: dispatch.Finished,
+		r := dispatch.Record{Request: dispatch.Request{Title: "common"}, Job: dispatch.Job{ID: id, Owner: anna,
+			Account: "cdse/shared", Status: dispatch.Finished,
 			Phase: dispatch.Ended, Created: moment.Add(time.Duration(i) * time.Second), Updated: moment}}
 		if i == 0 || i == mostSifted || i == 2*mostSifted {
 			r.Request.Title = fmt.Sprint("rare ", i)
@@ -239,7 +253,8 @@ func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 				Created: moment.Add(time.Duration(i) * mostSifted * time.Second)}}
 	}
 	titles, pages := titlesIn(t, h, "/jobs_status?title=rare&limit=2")
-	want := fmt.Sprint([]string{"rare task 2", fmt.Sprint("rare ", 2*mostSifted), "rare task 1", fmt.Sprint("rare ", mostSifted), "rare task 0", "rare 0"})
+	want := fmt.Sprint([]string{"rare task 2", fmt.Sprint("rare ", 2*mostSifted), "rare task 1",
+		fmt.Sprint("rare ", mostSifted), "rare task 0", "rare 0"})
 	if fmt.Sprint(titles) != want || pages > 6 {
 		t.Errorf("%d pages: %q", pages, titles)
 	}
@@ -247,7 +262,8 @@ func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 		t.Errorf("in pages of 1,000: %q", whole)
 	}
 	titles, pages = titlesIn(t, h, "/jobs_status?title=rare&limit=1&sort=created")
-	if want := "[rare 0 rare task 0 rare 10000 rare task 1 rare 20000 rare task 2]"; fmt.Sprint(titles) != want || pages > 9 {
+	if want := "[rare 0 rare task 0 rare 10000 rare task 1 rare 20000 rare task 2]"; fmt.Sprint(titles) != want ||
+		pages > 9 {
 		t.Errorf("oldest first, %d pages: %q, want %s", pages, titles, want)
 	}
 }

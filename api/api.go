@@ -46,14 +46,16 @@ type Config struct {
 	Health   func(context.Context) error // returns nil if the database answers
 	Log      *slog.Logger
 
-	// OnServed is called after each request, with the pattern of its route ("": it had none); a stream has the status 101. Optional.
+	// OnServed is called after each request, with the pattern of its route ("": it had none); a stream has the status 101.
+	// Optional.
 	OnServed func(route, method string, status int, took time.Duration)
-	// Trace is called with each request before it is served. It returns the context to serve it with, and what is called at its end. Optional.
+	// Trace is called with each request before it is served. It returns the context to serve it with, and what is called
+	// at its end. Optional.
 	Trace func(*http.Request) (context.Context, func(route string, status int))
 	// OnRequest is called with the caller of each authenticated request, before the request is served. Optional.
 	OnRequest func(context.Context, identity.Caller)
-	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; "" if there is no such
-	// page. Optional.
+	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; "" if
+	// there is no such page. Optional.
 	SignInLink func(dispatch.Account) string
 	// SignIns runs the pages where users link accounts and give permissions. nil: these pages are not served.
 	SignIns SignIns
@@ -83,12 +85,14 @@ type Config struct {
 	DocumentVersion string // of the OpenAPI document; "": Version
 	// Endpoints holds an address for each protocol, used in the examples of the OpenAPI document. A protocol without an
 	// entry gets an address under example.org.
-	Endpoints   map[dispatch.Label]string
-	PublicURL   string         // base URL that clients use, without a slash at its end; "": the OpenAPI document names no server
+	Endpoints map[dispatch.Label]string
+	// base URL that clients use, without a slash at its end; "": the OpenAPI document names no server
+	PublicURL   string
 	Proxies     []netip.Prefix // networks whose X-Forwarded-For is trusted
 	CORSOrigins []string       // origins whose pages may call the API, matched exactly; empty: none
 
-	// Secret signs cursors and seals tickets. Processes that share a database need the same one. "": a random secret of this process.
+	// Secret signs cursors and seals tickets. Processes that share a database need the same one. "": a random secret of
+	// this process.
 	Secret dispatch.Secret
 	// UseOnce records the name until the given time and reports whether no process had recorded it before. nil: the API
 	// issues no stream tickets.
@@ -114,7 +118,8 @@ type Limits struct {
 
 	Rendering int64 // bytes of memory for reading and writing large requests; 128 MiB, at least 64 MiB
 
-	UserPace, AddressPace time.Duration // minimum average interval between requests of one user, and of one address; 0: unlimited
+	// minimum average interval between requests of one user, and of one address; 0: unlimited
+	UserPace, AddressPace time.Duration
 	SignInPace            time.Duration // the same for one address on the sign-in pages; 100 ms
 	UserRequests          int           // requests of one user that are served at once; 16
 	AddressRequests       int           // requests of one address without a known user that are served at once; 512
@@ -151,7 +156,8 @@ func (c Config) withDefaults() Config {
 		Sockets:   cmp.Or(c.Limits.Sockets, 100),
 		Values:    cmp.Or(c.Limits.Values, 10_000),
 		Rendering: cmp.Or(c.Limits.Rendering, renderMemory),
-		UserPace:  c.Limits.UserPace, AddressPace: c.Limits.AddressPace, SignInPace: cmp.Or(c.Limits.SignInPace, 100*time.Millisecond),
+		UserPace:  c.Limits.UserPace, AddressPace: c.Limits.AddressPace, SignInPace: cmp.Or(c.Limits.SignInPace,
+			100*time.Millisecond),
 		UserRequests: cmp.Or(c.Limits.UserRequests, 16), AddressRequests: cmp.Or(c.Limits.AddressRequests, 512),
 	}
 	return c
@@ -165,26 +171,27 @@ type api struct {
 	tiling    concurrency            // /tiles requests and responses that are in memory
 	splitting *budget.Places[string] // areas that are being split
 
-	cursorKey          []byte
-	ticketKey          []byte
-	snapshots          snapshotReads
-	revisions          revisions
-	followers          followers
-	wholes             wholes
-	lists              listFollowers
-	readers            *readers
-	sockets            sockets
-	waits              sockets      // requests that wait for a change
-	refusals           reasonCounts // why tokens were refused
-	foreignOrigins     reasonCounts // origins whose pages were refused
-	noSignIn           reasonCounts // why the documentation page did not offer a sign-in
-	byUser             rates[dispatch.UserID]
-	byTicket           rates[dispatch.UserID] // ticket requests of each user
-	byAddress          rates[netip.Prefix]
-	bySignIn           rates[netip.Prefix] // requests of each address to the sign-in pages
-	ofUser             requestsAtOnce[dispatch.UserID]
-	ofAddress          requestsAtOnce[netip.Prefix]
-	bodies, openBodies budget.Shares[dispatch.UserID] // bytes of bodies that façades hold: of each user, and of all strangers together
+	cursorKey      []byte
+	ticketKey      []byte
+	snapshots      snapshotReads
+	revisions      revisions
+	followers      followers
+	wholes         wholes
+	lists          listFollowers
+	readers        *readers
+	sockets        sockets
+	waits          sockets      // requests that wait for a change
+	refusals       reasonCounts // why tokens were refused
+	foreignOrigins reasonCounts // origins whose pages were refused
+	noSignIn       reasonCounts // why the documentation page did not offer a sign-in
+	byUser         rates[dispatch.UserID]
+	byTicket       rates[dispatch.UserID] // ticket requests of each user
+	byAddress      rates[netip.Prefix]
+	bySignIn       rates[netip.Prefix] // requests of each address to the sign-in pages
+	ofUser         requestsAtOnce[dispatch.UserID]
+	ofAddress      requestsAtOnce[netip.Prefix]
+	// bytes of bodies that façades hold: of each user, and of all strangers together
+	bodies, openBodies budget.Shares[dispatch.UserID]
 	outage             outage
 	signIn             signInDocument
 	rendering          *rendering
@@ -232,7 +239,8 @@ type API interface {
 
 // New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(concurrency, tilingAtOnce), splitting: newSplitPlaces(), readers: newReaders(),
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(concurrency, tilingAtOnce),
+		splitting: newSplitPlaces(), readers: newReaders(),
 		heldNow: new(atomic.Int64), wholes: wholes{least: 1000}}
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
@@ -286,7 +294,8 @@ func register[O any](a *api, op huma.Operation, handle func(context.Context, *re
 const requestWithin = facade.Within
 
 var tooSlow = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE",
-	message: "The request was stopped because it took longer than 110 seconds. Repeat it later.", header: retryAfter(30 * time.Second)}
+	message: "The request was stopped because it took longer than 110 seconds. Repeat it later.",
+	header:  retryAfter(30 * time.Second)}
 
 // withDeadline returns ctx with the deadline of a request. The deadline ends with the HTTP request, not when the
 // handler returns, because a body may be written, and read from the database, after that.

@@ -29,7 +29,9 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	r, w := humago.Unwrap(ctx)
-	if anonymous(ctx.Operation()) && len(r.Header.Values("Authorization")) == 0 && (!a.hasSession(r) || !a.fromOwnPage(r)) { // a session counts on our page only
+	// a session counts on our page only
+	if anonymous(ctx.Operation()) && len(r.Header.Values("Authorization")) == 0 && (!a.hasSession(r) ||
+		!a.fromOwnPage(r)) {
 		next(ctx)
 		return
 	}
@@ -64,13 +66,14 @@ func (a *api) admit(ctx context.Context, caller identity.Caller) error {
 // open reports whether an operation needs no sign-in. It says so by an empty, non-nil list of security requirements.
 func open(op *huma.Operation) bool { return op.Security != nil && len(op.Security) == 0 }
 
-// anonymous reports whether an operation can be used with and without a sign-in. It says so by an empty security requirement beside others.
+// anonymous reports whether an operation can be used with and without a sign-in. It says so by an empty security
+// requirement beside others.
 func anonymous(op *huma.Operation) bool {
 	return slices.ContainsFunc(op.Security, func(requirement map[string][]string) bool { return len(requirement) == 0 })
 }
 
-// callerOf verifies the token of r, which only the Authorization header may carry (RFC 6750, section 2.1), or without one
-// the session of the browser.
+// callerOf verifies the token of r, which only the Authorization header may carry (RFC 6750, section 2.1), or without
+// one the session of the browser.
 func (a *api) callerOf(r *http.Request) (identity.Caller, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) == 0 && a.hasSession(r) {
@@ -123,9 +126,9 @@ const (
 	reasonsKnown = 100         // number of reasons that are counted separately
 )
 
-// reasonCounts counts what requests are refused for, so that an operator notices a wrong setting at once and a flood of requests
-// does not fill the log: each reason is logged at most once a second, with the number of requests since its last line. The
-// zero value is ready to use.
+// reasonCounts counts what requests are refused for, so that an operator notices a wrong setting at once and a flood of
+// requests does not fill the log: each reason is logged at most once a second, with the number of requests since its
+// last line. The zero value is ready to use.
 type reasonCounts struct {
 	mu sync.Mutex
 	of map[string]*tally

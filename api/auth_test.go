@@ -100,7 +100,8 @@ func TestAuthenticate_LogsWhyTokensAreRefused(t *testing.T) {
 func TestExpiredTokens_AreSaidEverywhere(t *testing.T) {
 	h := New(newWorld().config())
 	defer h.Close()
-	want := map[string]string{"token-old": `Bearer error="invalid_token", error_description="The token has expired"`, "token-x": `Bearer error="invalid_token"`}
+	want := map[string]string{"token-old": `Bearer error="invalid_token", error_description="The token has expired"`,
+		"token-x": `Bearer error="invalid_token"`}
 	for token, challenge := range want {
 		n := 0
 		check := func(method, target string, headers ...string) {
@@ -115,7 +116,8 @@ func TestExpiredTokens_AreSaidEverywhere(t *testing.T) {
 		for path, methods := range read(t, h).Paths {
 			for method := range methods {
 				if name := strings.ToUpper(method) + " " + path; !slices.Contains(openOperations, name) {
-					check(strings.ToUpper(method), strings.NewReplacer("{job_id}", "1", "{task_id}", "1").Replace(path), "Authorization", "Bearer "+token)
+					check(strings.ToUpper(method), strings.NewReplacer("{job_id}", "1", "{task_id}", "1").Replace(path),
+						"Authorization", "Bearer "+token)
 				}
 			}
 		}

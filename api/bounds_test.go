@@ -22,7 +22,8 @@ import (
 func TestRequest_RefusesHugeNumbers(t *testing.T) {
 	h := New(newWorld().config())
 	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 10_001)} {
-		body := fmt.Sprintf(`{"label":"openeo","service":{"endpoint":"https://h.example","application":"a"},"title":"t","format":"json","parameters":{"x":[%s]}}`,
+		body := fmt.Sprintf(
+			`{"label":"openeo","service":{"endpoint":"https://h.example","application":"a"},"title":"t","format":"json","parameters":{"x":[%s]}}`,
 			strings.TrimSuffix(strings.Repeat(number+",", 200), ","))
 		for _, path := range []string{"/unit_jobs", "/sync_jobs", "/params"} {
 			got := ask(h, "POST", path, body)
@@ -144,7 +145,8 @@ func TestTiles_KeepTheirPlaceUntilWritten(t *testing.T) {
 func TestDeadline_OfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
-		register(a, huma.Operation{OperationID: "slow", Method: http.MethodGet, Path: "/slow"}, func(ctx context.Context, _ *request) (*grids, error) {
+		register(a, huma.Operation{OperationID: "slow", Method: http.MethodGet, Path: "/slow"}, func(ctx context.Context,
+			_ *request) (*grids, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})

@@ -33,7 +33,8 @@ func (p *platform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submis
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.Service.Application == "unknown" {
-		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "platform", Text: "There is no process unknown."}
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "platform",
+			Text: "There is no process unknown."}
 	}
 	if s.Ref.ID != "" {
 		return dispatch.SubmitResult{Ref: s.Ref, Started: true}, nil
@@ -85,8 +86,9 @@ func houseWith(t *testing.T, p *platform, c Config) http.Handler {
 		t.Fatal(err)
 	}
 	b := conformance.NewBroker(s, p, &dispatch.Backend{
-		Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessOpen, Platform: p,
-		Limits: dispatch.Limits{Jobs: 5, Requests: 2, Send: 5 * time.Second, MinPoll: time.Millisecond},
+		Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessOpen,
+		Platform: p,
+		Limits:   dispatch.Limits{Jobs: 5, Requests: 2, Send: 5 * time.Second, MinPoll: time.Millisecond},
 	})
 	stop := conformance.RunBroker(b)
 	t.Cleanup(func() { stop(); s.Close() })
@@ -113,7 +115,8 @@ func TestBroker_KeyOfAServiceThatLeftTheCatalogue(t *testing.T) {
 	c.Services, c.PublicURL = s, "https://dispatch.example.org/broker"
 	h := houseWith(t, &platform{}, c)
 	const job = `{"title":"a","format":"json","parameters":{},"service":{"id":"ndvi composite"}`
-	bodies := map[string]string{"/unit_jobs": job + `}`, "/upscale_tasks": job + `,"dimension":{"name":"tile","values":[1]}}`}
+	bodies := map[string]string{"/unit_jobs": job + `}`, "/upscale_tasks": job +
+		`,"dimension":{"name":"tile","values":[1]}}`}
 	stored := map[string]int64{}
 	for path, body := range bodies {
 		a := ask(h, "POST", path, body, "Idempotency-Key", path)
@@ -124,10 +127,12 @@ func TestBroker_KeyOfAServiceThatLeftTheCatalogue(t *testing.T) {
 	}
 	s.gone.Store(true)
 	for path, body := range bodies {
-		if again := decode[UpscalingTaskSummary](t, ask(h, "POST", path, body, "Idempotency-Key", path), 201); again.ID != stored[path] {
+		if again := decode[UpscalingTaskSummary](t, ask(h, "POST", path, body, "Idempotency-Key", path),
+			201); again.ID != stored[path] {
 			t.Errorf("%s: %d, stored was %d", path, again.ID, stored[path])
 		}
-		for _, other := range [][]string{nil, {"Idempotency-Key", "another"}, {"Idempotency-Key", path, "Authorization", "Bearer token-bert"}} {
+		for _, other := range [][]string{nil, {"Idempotency-Key", "another"}, {"Idempotency-Key", path, "Authorization",
+			"Bearer token-bert"}} {
 			failed(t, ask(h, "POST", path, body, other...), 422, "VALIDATION_ERROR")
 		}
 		failed(t, ask(h, "POST", path, body+" ", "Idempotency-Key", path), 422, "VALIDATION_ERROR")
@@ -176,12 +181,14 @@ func TestBroker_QueuePositions(t *testing.T) {
 		}
 		return all
 	}
-	if got := fmt.Sprint(positions("/upscale_tasks/2", "bert"), positions("/upscale_tasks/1", "anna"), positions("/upscale_tasks/1?status=created&limit=2", "anna")); got != "[0 1 2] [3 4 5 6 7 8 9] [3 4]" {
+	if got := fmt.Sprint(positions("/upscale_tasks/2", "bert"), positions("/upscale_tasks/1", "anna"),
+		positions("/upscale_tasks/1?status=created&limit=2", "anna")); got != "[0 1 2] [3 4 5 6 7 8 9] [3 4]" {
 		t.Errorf("positions %s", got)
 	}
 	one := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1]}}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", one, "Authorization", "Bearer token-bert"), 201)
-	if got := fmt.Sprint(positions("/upscale_tasks/2", "bert"), positions("/upscale_tasks/3", "bert"), positions("/upscale_tasks/1", "anna")); got != "[0 2 3] [1] [4 5 6 7 8 9 10]" {
+	if got := fmt.Sprint(positions("/upscale_tasks/2", "bert"), positions("/upscale_tasks/3", "bert"),
+		positions("/upscale_tasks/1", "anna")); got != "[0 2 3] [1] [4 5 6 7 8 9 10]" {
 		t.Errorf("with another task of bert's: %s", got)
 	}
 }
@@ -193,11 +200,13 @@ func TestBroker_Platforms(t *testing.T) {
 	show := func(who string) (string, PlatformList) {
 		a := ask(h, "GET", "/platforms", "", "Authorization", "Bearer token-"+who)
 		list := decode[PlatformList](t, a, 200)
-		if strings.Contains(a.Body.String(), "idp.example.org") || a.Header().Get("Cache-Control") != "private, no-cache" || len(list.Platforms) != 1 {
+		if strings.Contains(a.Body.String(), "idp.example.org") || a.Header().Get("Cache-Control") != "private, no-cache" ||
+			len(list.Platforms) != 1 {
 			t.Fatalf("%v %s", a.Header(), a.Body)
 		}
 		at := list.Platforms[0]
-		return fmt.Sprint(at.State, " ", at.QueueLength, at.Jobs, at.Slots.Used, " of ", *at.Slots.Of, " ", at.Live.Used, at.LastDay.Used, list.Live.Used, list.LastDay.Used), list
+		return fmt.Sprint(at.State, " ", at.QueueLength, at.Jobs, at.Slots.Used, " of ", *at.Slots.Of, " ", at.Live.Used,
+			at.LastDay.Used, list.Live.Used, list.LastDay.Used), list
 	}
 	if got, list := show("anna"); got != "unknown 0 {0 0} 0 of 5 0 0 0 0" || list.Platforms[0].LastAnswer != nil {
 		t.Errorf("before anything: %s, %+v", got, list)
@@ -212,7 +221,8 @@ func TestBroker_Platforms(t *testing.T) {
 	if list.Bytes.Used != 0 {
 		t.Errorf("another's bytes: %+v", list.Bytes)
 	}
-	if at := list.Platforms[0]; got != "ok 2 {0 0} 5 of 5 0 0 0 0" || time.Since(*at.LastAnswer) > time.Minute || at.Attention != nil || at.Endpoint != "https://openeo.example.org" || at.Access != "open" {
+	if at := list.Platforms[0]; got != "ok 2 {0 0} 5 of 5 0 0 0 0" || time.Since(*at.LastAnswer) > time.Minute ||
+		at.Attention != nil || at.Endpoint != "https://openeo.example.org" || at.Access != "open" {
 		t.Errorf("another's: %s, %+v", got, at)
 	}
 	if at := list.Platforms[0].Starts; at == nil || at.SettlesAfter != 1200 && at.SettlesAfter != 20 || at.Lag != 0 {
@@ -248,7 +258,8 @@ func TestBroker_Pages(t *testing.T) {
 	failed(t, ask(h, "GET", next, "", "Authorization", "Bearer token-bert"), 422, "VALIDATION_ERROR")
 	failed(t, ask(h, "GET", next+"x", ""), 422, "VALIDATION_ERROR")
 	failed(t, ask(h, "GET", "/upscale_tasks/1?limit=1", "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
-	if got := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""), 200); len(got.Jobs) != 0 || got.Counts["finished"] != 0 {
+	if got := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""), 200); len(got.Jobs) != 0 ||
+		got.Counts["finished"] != 0 {
 		t.Errorf("at another platform: %d jobs", len(got.Jobs))
 	}
 	for range 3 {
@@ -288,7 +299,8 @@ func TestBroker_Jobs(t *testing.T) {
 	if first.Status != "submitted" || first.PlatformJobID != "j-1" || first.Platform != "cdse" {
 		t.Fatalf("accepted %+v", first)
 	}
-	if again := decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once"), 201); again.ID != first.ID {
+	if again := decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once"),
+		201); again.ID != first.ID {
 		t.Errorf("repeated: %d", again.ID)
 	}
 	failed(t, ask(h, "POST", "/unit_jobs", goodBody+" ", "Idempotency-Key", "once"), 422, "VALIDATION_ERROR")
@@ -302,11 +314,14 @@ func TestBroker_Jobs(t *testing.T) {
 	}
 	failed(t, ask(h, "GET", path, "", "Authorization", "Bearer token-bert"), 404, "JOB_NOT_FOUND")
 
-	f := failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, "openeo.example.org", "elsewhere.example.org", 1)), 422, "VALIDATION_ERROR")
-	if got := locs(f.Detail); len(got) != 1 || got[0] != `["body","service","endpoint"] value_error` || !strings.Contains(f.Message, "https://openeo.example.org") {
+	f := failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, "openeo.example.org", "elsewhere.example.org",
+		1)), 422, "VALIDATION_ERROR")
+	if got := locs(f.Detail); len(got) != 1 || got[0] != `["body","service","endpoint"] value_error` ||
+		!strings.Contains(f.Message, "https://openeo.example.org") {
 		t.Errorf("unknown endpoint: %+v", f)
 	}
-	f = failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, "https://apps.example.org/ndvi.json", "unknown", 1)), 422, "VALIDATION_ERROR")
+	f = failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, "https://apps.example.org/ndvi.json", "unknown",
+		1)), 422, "VALIDATION_ERROR")
 	if f.Message != "There is no process unknown." {
 		t.Errorf("refused: %+v", f)
 	}
@@ -318,10 +333,12 @@ func TestBroker_Jobs(t *testing.T) {
 		list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200).ProcessingJobs
 		return len(list) == 1 && list[0].Status == "finished"
 	})
-	if got := decode[map[string]any](t, ask(h, "GET", path+"/results", ""), 200); got["type"] != "Collection" || got["id"] != "ndvi" || got["providers"] == nil {
+	if got := decode[map[string]any](t, ask(h, "GET", path+"/results", ""), 200); got["type"] != "Collection" ||
+		got["id"] != "ndvi" || got["providers"] == nil {
 		t.Errorf("results %v", got)
 	}
-	if a := ask(h, "POST", "/sync_jobs", goodBody); a.Code != 200 || a.Body.String() != "II*" || a.Header().Get("Content-Type") != "image/tiff" {
+	if a := ask(h, "POST", "/sync_jobs", goodBody); a.Code != 200 || a.Body.String() != "II*" ||
+		a.Header().Get("Content-Type") != "image/tiff" {
 		t.Errorf("%d %v %s", a.Code, a.Header(), a.Body)
 	}
 	if a := ask(h, "DELETE", path, ""); a.Code != 200 || strings.TrimSpace(a.Body.String()) != "null" {
@@ -343,12 +360,14 @@ func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
 			t.Fatal(a.Code, a.Body)
 		}
 	}
-	if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); len(list.ProcessingJobs)+len(list.UpscalingTasks) != 0 {
+	if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); len(list.ProcessingJobs)+
+		len(list.UpscalingTasks) != 0 {
 		t.Errorf("runs are among the jobs: %+v", list)
 	}
 	a := ask(h, "GET", "/jobs_status?filter=sync&limit=2", "")
 	list := decode[JobsStatusResponse](t, a, 200).ProcessingJobs
-	if len(list) != 2 || list[0].ID <= list[1].ID || list[0].Status != "finished" || list[0].Platform != "cdse" || list[0].Title == "" ||
+	if len(list) != 2 || list[0].ID <= list[1].ID || list[0].Status != "finished" || list[0].Platform != "cdse" ||
+		list[0].Title == "" ||
 		strings.Contains(a.Body.String(), "parameters") {
 		t.Fatalf("%s", a.Body)
 	}
@@ -365,7 +384,8 @@ func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
 	if same := ask(h, "GET", "/jobs_status?filter=sync&limit=2", "", "If-None-Match", tag); same.Code != 304 {
 		t.Errorf("unchanged: %d", same.Code)
 	}
-	if none := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", "", "Authorization", "Bearer token-bert"), 200); len(none.ProcessingJobs) != 0 {
+	if none := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", "", "Authorization",
+		"Bearer token-bert"), 200); len(none.ProcessingJobs) != 0 {
 		t.Errorf("another's runs: %+v", none)
 	}
 	failed(t, ask(h, "GET", "/jobs_status?filter=sync&filter=processing", ""), 422, "VALIDATION_ERROR")

@@ -98,7 +98,8 @@ const dataPolicy = "default-src 'none'; frame-ancestors 'none'"
 // track sets a request's correlation id and response headers, logs the request, and answers for a handler that panics.
 func (a *api) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{ResponseWriter: w, id: correlationID(r), address: clientAddress(r, a.Proxies), facade: a.facadeAt(r.URL.Path)}
+		c := &call{ResponseWriter: w, id: correlationID(r), address: clientAddress(r, a.Proxies),
+			facade: a.facadeAt(r.URL.Path)}
 		h := w.Header()
 		h.Set("X-Correlation-ID", c.id)
 		h.Set("X-Content-Type-Options", "nosniff")

@@ -16,8 +16,10 @@ import (
 
 func TestRoute_NoSuchPathOrMethod(t *testing.T) {
 	h := New(newWorld().config())
-	for _, path := range []string{"/nothing", "/nothing/", "/unit_jobs//", "/unit_jobs/1//", "/unit_jobs/1/results/x", "//unit_jobs", "/a/../health", "/unit_jobs/./1",
-		"/upscale_tasks//", "/upscale_tasks/1/retry/x", "/job_state", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics", "/metrics/",
+	for _, path := range []string{"/nothing", "/nothing/", "/unit_jobs//", "/unit_jobs/1//", "/unit_jobs/1/results/x",
+		"//unit_jobs", "/a/../health", "/unit_jobs/./1",
+		"/upscale_tasks//", "/upscale_tasks/1/retry/x", "/job_state", "/openapi.yaml", "/schemas/ErrorResponse.json",
+		"/debug/pprof/", "/metrics", "/metrics/",
 		"/docs/nothing.js", "/docs/../health"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "TRACE"} {
 			failed(t, ask(h, method, path, "", "Authorization", ""), 404, "NOT_FOUND")
@@ -26,8 +28,10 @@ func TestRoute_NoSuchPathOrMethod(t *testing.T) {
 	for path, allow := range map[string]string{
 		"/health": "GET, HEAD, OPTIONS", "/unit_jobs": "POST, OPTIONS", "/unit_jobs/1": "DELETE, GET, HEAD, PATCH, OPTIONS",
 		"/unit_jobs/1/results": "GET, HEAD, OPTIONS", "/jobs_status": "GET, HEAD, OPTIONS", "/sync_jobs": "POST, OPTIONS",
-		"/upscale_tasks": "POST, OPTIONS", "/upscale_tasks/1": "DELETE, GET, HEAD, PATCH, OPTIONS", "/upscale_tasks/1/retry": "POST, OPTIONS", "/openapi.json": "GET, HEAD, OPTIONS",
-		"/params": "POST, OPTIONS", "/tiles": "POST, OPTIONS", "/grids": "GET, HEAD, OPTIONS", "/unit_jobs/1/logs": "GET, HEAD, OPTIONS",
+		"/upscale_tasks": "POST, OPTIONS", "/upscale_tasks/1": "DELETE, GET, HEAD, PATCH, OPTIONS",
+		"/upscale_tasks/1/retry": "POST, OPTIONS", "/openapi.json": "GET, HEAD, OPTIONS",
+		"/params": "POST, OPTIONS", "/tiles": "POST, OPTIONS", "/grids": "GET, HEAD, OPTIONS",
+		"/unit_jobs/1/logs": "GET, HEAD, OPTIONS",
 	} {
 		for _, method := range []string{"PUT", "PATCH", "BREW"} {
 			if strings.Contains(allow, method) {
@@ -49,7 +53,8 @@ func TestRoute_NoSuchPathOrMethod(t *testing.T) {
 func TestRoute_Head(t *testing.T) {
 	s := httptest.NewServer(New(newWorld().config()))
 	defer s.Close()
-	for path, want := range map[string]int{"/health": 200, "/openapi.json": 200, "/unit_jobs/1": 401, "/nothing": 404, "/sync_jobs": 405} {
+	for path, want := range map[string]int{"/health": 200, "/openapi.json": 200, "/unit_jobs/1": 401, "/nothing": 404,
+		"/sync_jobs": 405} {
 		r, err := s.Client().Head(s.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +104,8 @@ func TestHeaders_OfEveryResponse(t *testing.T) {
 			t.Errorf("%s: Cache-Control %q", path, got)
 		}
 	}
-	for _, a := range []*httptest.ResponseRecorder{ask(h, "GET", "/unit_jobs/1", ""), ask(h, "GET", "/unit_jobs/1", "", "Authorization", "")} {
+	for _, a := range []*httptest.ResponseRecorder{ask(h, "GET", "/unit_jobs/1", ""), ask(h, "GET", "/unit_jobs/1", "",
+		"Authorization", "")} {
 		if got := a.Header().Get("Cache-Control"); got != "no-store" {
 			t.Errorf("%d: Cache-Control %q", a.Code, got)
 		}
@@ -135,13 +141,15 @@ func TestLog_OneLinePerRequest(t *testing.T) {
 	for _, gone := range []string{"time", "duration", "user"} {
 		delete(line, gone)
 	}
-	if d := cmp.Diff(map[string]any{"level": "INFO", "msg": "request", "method": "GET", "route": "/unit_jobs/{job_id}", "status": 404.0,
+	if d := cmp.Diff(map[string]any{"level": "INFO", "msg": "request", "method": "GET", "route": "/unit_jobs/{job_id}",
+		"status":         404.0,
 		"correlation_id": "c-1", "broken": false}, line); d != "" {
 		t.Error(d)
 	}
 	ask(h, "GET", "/canary?token=canary", "", "Authorization", "Bearer canary")
 	ask(h, "GET", "/jobs_status", "", "Authorization", "Bearer canary")
-	if log := w.log.String(); strings.Contains(log, "canary") || strings.Contains(log, "token-anna") || strings.Contains(log, "idp.example.org anna") {
+	if log := w.log.String(); strings.Contains(log, "canary") || strings.Contains(log, "token-anna") ||
+		strings.Contains(log, "idp.example.org anna") {
 		t.Errorf("log %s", log)
 	}
 }
@@ -156,7 +164,8 @@ func TestPanic_IsAnswered(t *testing.T) {
 		t.Errorf("body %s", a.Body)
 	}
 	all := lines(t, w.log.String())
-	if p := all["panic"]; p["value"] != "canary" || !strings.Contains(p["stack"].(string), "fake_test.go") || p["correlation_id"] != "c-2" {
+	if p := all["panic"]; p["value"] != "canary" || !strings.Contains(p["stack"].(string), "fake_test.go") ||
+		p["correlation_id"] != "c-2" {
 		t.Errorf("panic %v", p)
 	}
 	if all["request"]["status"] != 500.0 {
@@ -185,13 +194,15 @@ func TestPanic_AbortedHandlerAnswersNothing(t *testing.T) {
 func TestLogHandler_LogsTheRequest(t *testing.T) {
 	var out syncBuffer
 	log := slog.New(LogHandler(LogHandler(slog.NewJSONHandler(&out, nil)))).With("part", "broker")
-	h := (&api{Config: Config{Log: log}.withDefaults()}).track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := (&api{Config: Config{Log: log}.withDefaults()}).track(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
 		log.InfoContext(r.Context(), "inside")
 	}))
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	log.Info("outside")
 	all := lines(t, out.String())
-	if id, _ := all["inside"]["correlation_id"].(string); id == "" || all["inside"]["part"] != "broker" || strings.Count(out.String(), id) != 2 {
+	if id, _ := all["inside"]["correlation_id"].(string); id == "" || all["inside"]["part"] != "broker" ||
+		strings.Count(out.String(), id) != 2 {
 		t.Errorf("log %s", out.String())
 	}
 	if _, has := all["outside"]["correlation_id"]; has {
@@ -210,14 +221,16 @@ func TestCORS(t *testing.T) {
 		origin  string
 		allowed bool
 	}{
-		{h, "https://portal.example.org", true}, {h, "http://portal.example.org", false}, {h, "https://portal.example.org.evil.org", false},
+		{h, "https://portal.example.org", true}, {h, "http://portal.example.org", false},
+		{h, "https://portal.example.org.evil.org", false},
 		{h, "http://localhost:5173", true}, {h, "http://localhost", true}, {h, "https://localhost:5173", false},
 		{h, "http://localhost:*", false},
 		{h, "http://localhost.evil.org:5173", false}, {h, "https://portal.example.org:8443", false}, {h, "null", false},
 		{h, "", false}, {none, "https://portal.example.org", false}, {none, "", false},
 	} {
 		got := ask(x.h, "GET", "/jobs_status", "", "Origin", x.origin)
-		pre := ask(x.h, "OPTIONS", "/unit_jobs/1", "", "Origin", x.origin, "Access-Control-Request-Method", "DELETE", "Authorization", "")
+		pre := ask(x.h, "OPTIONS", "/unit_jobs/1", "", "Origin", x.origin, "Access-Control-Request-Method", "DELETE",
+			"Authorization", "")
 		want := ""
 		if x.allowed {
 			want = x.origin
@@ -240,9 +253,12 @@ func TestCORS(t *testing.T) {
 			t.Errorf("%q: methods %q", x.origin, m)
 		}
 	}
-	pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://portal.example.org", "Access-Control-Request-Method", "POST").Header()
-	for name, want := range map[string]string{"Access-Control-Allow-Methods": "GET, POST, PATCH, DELETE", "Access-Control-Max-Age": "600",
-		"Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer, X-Correlation-ID"} {
+	pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://portal.example.org", "Access-Control-Request-Method",
+		"POST").Header()
+	for name, want := range map[string]string{"Access-Control-Allow-Methods": "GET, POST, PATCH, DELETE",
+		"Access-Control-Max-Age": "600",
+		"Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer, " +
+			"X-Correlation-ID"} {
 		if pre.Get(name) != want {
 			t.Errorf("%s: %q", name, pre.Get(name))
 		}
@@ -259,10 +275,12 @@ func TestCORS(t *testing.T) {
 	}
 	refused := ask(h, "GET", "/jobs_status", "", "Origin", "https://portal.example.org", "Authorization", "")
 	failed(t, refused, 401, "AUTHENTICATION_FAILED")
-	if refused.Header().Get("Access-Control-Allow-Origin") == "" || !strings.Contains(refused.Header().Get("Access-Control-Expose-Headers"), "X-Correlation-ID") {
+	if refused.Header().Get("Access-Control-Allow-Origin") == "" ||
+		!strings.Contains(refused.Header().Get("Access-Control-Expose-Headers"), "X-Correlation-ID") {
 		t.Errorf("a page cannot read why: %v", refused.Header())
 	}
-	if seen := refused.Header().Get("Access-Control-Expose-Headers"); !strings.Contains(seen, "Link") || !strings.Contains(seen, "ETag") {
+	if seen := refused.Header().Get("Access-Control-Expose-Headers"); !strings.Contains(seen, "Link") ||
+		!strings.Contains(seen, "ETag") {
 		t.Errorf("a page cannot go on in a list: %q", seen)
 	}
 	if refused.Header().Get("Access-Control-Allow-Credentials") != "true" {
@@ -281,7 +299,8 @@ func TestCORS_EveryOriginWithoutCredentials(t *testing.T) {
 	} {
 		for _, a := range []*httptest.ResponseRecorder{ask(h, "GET", "/jobs_status", "", "Origin", row.origin),
 			ask(h, "OPTIONS", "/unit_jobs", "", "Origin", row.origin, "Access-Control-Request-Method", "POST")} {
-			if a.Header().Get("Access-Control-Allow-Origin") != row.allowed || a.Header().Get("Access-Control-Allow-Credentials") != row.credentials {
+			if a.Header().Get("Access-Control-Allow-Origin") != row.allowed ||
+				a.Header().Get("Access-Control-Allow-Credentials") != row.credentials {
 				t.Errorf("%q: %v", row.origin, a.Header())
 			}
 		}
@@ -290,7 +309,8 @@ func TestCORS_EveryOriginWithoutCredentials(t *testing.T) {
 
 // A browser that has used https does not come back with http.
 func TestHeaders_TransportSecurityWithTLS(t *testing.T) {
-	for address, want := range map[string]string{"https://dispatch.example.org": "max-age=31536000", "http://localhost:8080": "", "": ""} {
+	for address, want := range map[string]string{"https://dispatch.example.org": "max-age=31536000",
+		"http://localhost:8080": "", "": ""} {
 		c := newWorld().config()
 		c.PublicURL = address
 		h := New(c)
@@ -308,8 +328,10 @@ func TestAuth_RefusesTokensElsewhere(t *testing.T) {
 	for _, target := range []string{"/jobs_status?token=token-anna", "/jobs_status?access_token=token-anna"} {
 		failed(t, ask(h, "GET", target, "", "Authorization", ""), 401, "AUTHENTICATION_FAILED")
 	}
-	failed(t, ask(h, "POST", "/unit_jobs", "access_token=token-anna", "Authorization", "", "Content-Type", "application/x-www-form-urlencoded"), 401, "AUTHENTICATION_FAILED")
-	failed(t, ask(h, "GET", "/jobs_status", "", "Authorization", "", "Cookie", "token=token-anna"), 401, "AUTHENTICATION_FAILED")
+	failed(t, ask(h, "POST", "/unit_jobs", "access_token=token-anna", "Authorization", "", "Content-Type",
+		"application/x-www-form-urlencoded"), 401, "AUTHENTICATION_FAILED")
+	failed(t, ask(h, "GET", "/jobs_status", "", "Authorization", "", "Cookie", "token=token-anna"), 401,
+		"AUTHENTICATION_FAILED")
 	r := httptest.NewRequest("GET", "/jobs_status", nil)
 	r.Header["Authorization"] = []string{"Bearer token-anna", "Bearer token-bert"}
 	a := httptest.NewRecorder()

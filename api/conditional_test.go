@@ -63,7 +63,8 @@ func (p *moody) move() {
 	}
 	done, costs := float64(p.rand.IntN(100)), float64(p.rand.IntN(3))
 	p.of[fmt.Sprintf("j-%d", 1+p.rand.IntN(p.jobs))] = dispatch.Report{Progress: &done, Costs: &costs,
-		Status: []dispatch.Status{dispatch.Queued, dispatch.Running, dispatch.Running, dispatch.Finished, dispatch.Failed}[p.rand.IntN(5)]}
+		Status: []dispatch.Status{dispatch.Queued, dispatch.Running, dispatch.Running, dispatch.Finished,
+			dispatch.Failed}[p.rand.IntN(5)]}
 }
 
 func (p *moody) fail(err error) {
@@ -120,7 +121,8 @@ func shownIn(body []byte) string {
 }
 
 func (w *walk) paths() []string {
-	all := []string{"/jobs_status", "/jobs_status?filter=upscaling", "/jobs_status?filter=processing", "/jobs_status?parameters=false", "/jobs_status?limit=3",
+	all := []string{"/jobs_status", "/jobs_status?filter=upscaling", "/jobs_status?filter=processing",
+		"/jobs_status?parameters=false", "/jobs_status?limit=3",
 		"/jobs_status?status=running&limit=2", "/jobs_status?filter=sync"}
 	for _, id := range w.tasks[max(0, len(w.tasks)-2):] {
 		at := fmt.Sprintf("/upscale_tasks/%d", id)
@@ -213,7 +215,8 @@ func (w *walk) overdue(waiters []*waiter, after string) {
 	for _, waits := range waiters {
 		_, is := w.truth(waits.path)
 		if late := len(waits.answer) == 0 && is.shown != waits.was.shown; late && waits.late {
-			w.Errorf("seed %d, after %s: %s still waits, but it showed\n%s\nand shows\n%s", w.seed, after, waits.path, waits.was.shown, is.shown)
+			w.Errorf("seed %d, after %s: %s still waits, but it showed\n%s\nand shows\n%s", w.seed, after, waits.path,
+				waits.was.shown, is.shown)
 		} else {
 			waits.late = late
 		}
@@ -240,7 +243,8 @@ func (w *walk) act() (did string) {
 		ask(w.h, "DELETE", fmt.Sprint("/upscale_tasks/", one(w.tasks)), "")
 		return "a deleted task"
 	case n == 6 && len(w.tasks) > 0: // jobs of tasks are counted after those that belong to none
-		ask(w.h, []string{"DELETE", "POST"}[w.rand.IntN(2)], fmt.Sprintf("/unit_jobs/%d%s", 1+w.rand.IntN(20), []string{"", "/cancel"}[w.rand.IntN(2)]), "")
+		ask(w.h, []string{"DELETE", "POST"}[w.rand.IntN(2)], fmt.Sprintf("/unit_jobs/%d%s", 1+w.rand.IntN(20),
+			[]string{"", "/cancel"}[w.rand.IntN(2)]), "")
 		return "the end of any job"
 	case n == 7 && len(w.tasks) > 0:
 		ask(w.h, "POST", fmt.Sprintf("/upscale_tasks/%d/retry", one(w.tasks)), "")
@@ -255,7 +259,8 @@ func (w *walk) act() (did string) {
 		w.p.fail(nil)
 		return "the end of an outage"
 	case n == 12:
-		w.must(w.b.Store.Hold(w.Context(), walkersAccount, time.Duration(1+w.rand.IntN(90))*time.Second, dispatch.NeedsOperator, fmt.Sprint("reason ", w.rand.IntN(3))))
+		w.must(w.b.Store.Hold(w.Context(), walkersAccount, time.Duration(1+w.rand.IntN(90))*time.Second,
+			dispatch.NeedsOperator, fmt.Sprint("reason ", w.rand.IntN(3))))
 		return "a hold"
 	case n == 13:
 		w.must(w.b.Store.Hold(w.Context(), walkersAccount, 0, dispatch.None, ""))
@@ -297,8 +302,9 @@ func TestConditionalReads_MissNoChange(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			p := &moody{rand: r, of: map[string]dispatch.Report{}}
 			b := conformance.NewBroker(conformance.NewMemStore(conformance.WallClock{}), p, &dispatch.Backend{
-				Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessOpen, Platform: p,
-				Limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 2, Send: 30 * time.Second, MinPoll: 2 * time.Second}})
+				Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessOpen,
+				Platform: p,
+				Limits:   dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 2, Send: 30 * time.Second, MinPoll: 2 * time.Second}})
 			stop := conformance.RunBroker(b)
 			c := newWorld().config()
 			c.Broker = b
@@ -339,11 +345,13 @@ func TestConditionalReads_MissNoChange(t *testing.T) {
 	}
 }
 
-// The digest of a list is the sum of those of its elements. It differs even if all of them change in the same character.
+// The digest of a list is the sum of those of its elements. It differs even if all of them change in the same
+// character.
 func TestDigests_OfJobsThatChangeAlike(t *testing.T) {
 	sum := func(first dispatch.JobID, notice string) (sum uint64) {
 		for id := first; id < first+4; id++ {
-			sum += jobDigest(dispatch.Record{Job: dispatch.Job{ID: id, Updated: moment, Status: dispatch.Accepted, Attention: dispatch.Full, Notice: notice}})
+			sum += jobDigest(dispatch.Record{Job: dispatch.Job{ID: id, Updated: moment, Status: dispatch.Accepted,
+				Attention: dispatch.Full, Notice: notice}})
 		}
 		return sum
 	}

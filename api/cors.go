@@ -31,7 +31,8 @@ func (a *api) allowOrigins(next http.Handler) http.Handler {
 			return
 		}
 		if !preflight {
-			h.Set("Access-Control-Expose-Headers", "X-Correlation-ID, Location, Retry-After, WWW-Authenticate, Link, ETag, Preference-Applied")
+			h.Set("Access-Control-Expose-Headers",
+				"X-Correlation-ID, Location, Retry-After, WWW-Authenticate, Link, ETag, Preference-Applied")
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -70,8 +71,8 @@ func (a *api) listsOrigin(origin string) bool {
 	return err == nil && u.Host != "" && slices.Contains(a.CORSOrigins, u.Scheme+"://"+u.Hostname()+":*")
 }
 
-// errForeignOrigin is the response to pages of origins that are not configured. Browsers hide it from the page, but show
-// it to its developer.
+// errForeignOrigin is the response to pages of origins that are not configured. Browsers hide it from the page, but
+// show it to its developer.
 var errForeignOrigin = refusal{status: http.StatusForbidden, code: "FORBIDDEN",
 	message: "Pages of this origin may not call this service. Its operator can allow the origin with " +
 		"cors.allowed_origins (EODISPATCH_CORS_ALLOWED_ORIGINS or CORS_ALLOWED_ORIGINS)."}

@@ -46,7 +46,8 @@ func TestDeadline_OfLists(t *testing.T) {
 		c.Broker = broker
 		h := New(c)
 		defer h.Close()
-		ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"<b>&"`, `"`+strings.Repeat("x", 4<<10)+`"`, 1)) // more than an outline of 1,000 jobs reads
+		// more than an outline of 1,000 jobs reads
+		ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"<b>&"`, `"`+strings.Repeat("x", 4<<10)+`"`, 1))
 		client := talk(t, w, h)
 		r, err := http.NewRequest("GET", "http://x/jobs_status?limit=1000", nil)
 		if err != nil {
@@ -85,8 +86,10 @@ func TestDeadline_OfClientsThatNeverRead(t *testing.T) {
 	const clients = 100
 	head := "Host: x\r\nAuthorization: Bearer token-anna\r\n"
 	for name, request := range map[string]string{
-		"streams": "GET /job_status?interval=1 HTTP/1.1\r\n" + head + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-		"lists":   "GET /jobs_status HTTP/1.1\r\n" + head + "\r\n",
+		"streams": "GET /job_status?interval=1 HTTP/1.1\r\n" + head +
+			"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " +
+			"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+		"lists": "GET /jobs_status HTTP/1.1\r\n" + head + "\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,7 +105,8 @@ func TestDeadline_OfClientsThatNeverRead(t *testing.T) {
 					l <- there
 					fmt.Fprint(here, request)
 					if name == "streams" { // what the kernel takes from us though nobody reads
-						if r, err := http.ReadResponse(bufio.NewReaderSize(here, 16), nil); err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+						if r, err := http.ReadResponse(bufio.NewReaderSize(here, 16), nil); err != nil ||
+							r.StatusCode != http.StatusSwitchingProtocols {
 							t.Fatal(r, err)
 						}
 					}

@@ -38,7 +38,8 @@ func (a *api) dimensions(f *form) dispatch.Dimension {
 	d.With = all[1:]
 	d.Zipped = f.has("combine") && f.choice("combine", combinations) == "zip"
 	if n := d.Jobs(); n > a.Limits.Values {
-		f.fault("dimensions", "too_long", fmt.Sprintf("The dimensions should have at most %d combinations of values, not %s", a.Limits.Values, product(d)))
+		f.fault("dimensions", "too_long", fmt.Sprintf("The dimensions should have at most %d combinations of values, not %s",
+			a.Limits.Values, product(d)))
 	}
 	return d
 }
@@ -94,7 +95,8 @@ func (a *api) splitInterval(f *form) []json.RawMessage {
 	text, raw := f.text("split", a.Limits.Text), f.required("interval")
 	step, ok := parseStep(text)
 	if len(*f.faults) == before && !ok {
-		f.fault("split", "value_error", "Input should be day, week, month, quarter, year, or a number of days or weeks as in ISO 8601, such as P10D")
+		f.fault("split", "value_error",
+			"Input should be day, week, month, quarter, year, or a number of days or weeks as in ISO 8601, such as P10D")
 	}
 	span, err := parseInterval(raw)
 	if len(*f.faults) == before && err != nil {

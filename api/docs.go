@@ -20,8 +20,8 @@ import (
 // inline finds the scripts and styles that stand in a page.
 var inline = regexp.MustCompile(`(?s)<(script|style)>(.*?)</(?:script|style)>`)
 
-// docsPolicy allows the documentation page to load from this server only, and to run the scripts and apply the styles that stand in it,
-// which are known by their hashes.
+// docsPolicy allows the documentation page to load from this server only, and to run the scripts and apply the styles
+// that stand in it, which are known by their hashes.
 func docsPolicy(page string) string {
 	sources := map[string]string{"script": "'self'", "style": "'self'"}
 	for _, found := range inline.FindAllStringSubmatch(page, -1) {
@@ -51,7 +51,8 @@ func (p *pageBuffer) WriteHeader(int) {}
 
 // serveDocs serves the OpenAPI document, and a page to read and try the operations.
 func (a *api) serveDocs() {
-	document := sync.OnceValue(func() []byte { return encodeDocument(a.huma.OpenAPI()) }) // encoding takes megabytes, which few starts need
+	// encoding takes megabytes, which few starts need
+	document := sync.OnceValue(func() []byte { return encodeDocument(a.huma.OpenAPI()) })
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-cache")

@@ -23,8 +23,8 @@ type DocsSignIn struct {
 	Endpoints func(context.Context) (authorizationURL, tokenURL string, err error)
 }
 
-// docsSignedInPath is the path to which the identity provider redirects the browser after a sign-in on the documentation
-// page.
+// docsSignedInPath is the path to which the identity provider redirects the browser after a sign-in on the
+// documentation page.
 const docsSignedInPath = "/docs/oauth2-redirect"
 
 // docsSignedInScript hands the provider's response over to the documentation page.
@@ -46,7 +46,8 @@ func (s *DocsSignIn) addTo(c *swgui.Config) {
 // does not respond.
 type docsEndpoints struct{ authorizationURL, tokenURL, origin string }
 
-// docsEndpointsWithin bounds how long the documentation waits for the identity provider. The discovery goes on meanwhile.
+// docsEndpointsWithin bounds how long the documentation waits for the identity provider. The discovery goes on
+// meanwhile.
 const docsEndpointsWithin = time.Second
 
 // docsEndpoints returns where users can sign in now.
@@ -82,8 +83,8 @@ func connectTo(at docsEndpoints) string {
 	return "; connect-src 'self' " + at.origin
 }
 
-// signInDocument keeps the OpenAPI document that offers the sign-in at some endpoints. They hardly ever change. The zero
-// value is ready to use.
+// signInDocument keeps the OpenAPI document that offers the sign-in at some endpoints. They hardly ever change. The
+// zero value is ready to use.
 type signInDocument struct {
 	mu   sync.Mutex
 	at   docsEndpoints
@@ -106,16 +107,18 @@ func withSignIn(document *huma.OpenAPI, at docsEndpoints) *huma.OpenAPI {
 	components.SecuritySchemes = maps.Clone(components.SecuritySchemes)
 	components.SecuritySchemes["oauth2"] = &huma.SecurityScheme{Type: "oauth2",
 		Description: "Sign in at the identity provider that this service trusts.",
-		Flows: &huma.OAuthFlows{AuthorizationCode: &huma.OAuthFlow{AuthorizationURL: at.authorizationURL, TokenURL: at.tokenURL,
-			Scopes: map[string]string{"openid": "Sign in"}}}}
+		Flows: &huma.OAuthFlows{AuthorizationCode: &huma.OAuthFlow{AuthorizationURL: at.authorizationURL,
+			TokenURL: at.tokenURL,
+			Scopes:   map[string]string{"openid": "Sign in"}}}}
 	own.Components = &components
 	own.Security = append(slices.Clip(own.Security), map[string][]string{"oauth2": {}})
 	return &own
 }
 
-// docsSignedInPage hands the code that the browser brings from the identity provider over to the documentation page that
-// opened it. The server does not use the code.
+// docsSignedInPage hands the code that the browser brings from the identity provider over to the documentation page
+// that opened it. The server does not use the code.
 func (a *api) docsSignedInPage(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, http.StatusOK, page{Title: "Sign-in on the documentation page", Script: template.JS(docsSignedInScript),
-		Text: []string{"This window closes by itself. If it does not, the sign-in was not completed: close it, and choose Authorize on the documentation page again."}})
+		Text: []string{"This window closes by itself. If it does not, the sign-in was not completed: close it, and choose " +
+			"Authorize on the documentation page again."}})
 }

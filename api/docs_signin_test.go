@@ -71,12 +71,14 @@ func TestDocsSignIn_IsOffered(t *testing.T) {
 	for range 2 {
 		d := security(t, h)
 		flow := d.Components.SecuritySchemes["oauth2"].Flows["authorizationCode"]
-		if len(d.Security) != 2 || len(d.Components.SecuritySchemes) != 2 || flow.AuthorizationURL != signInAt || flow.TokenURL != tokensAt {
+		if len(d.Security) != 2 || len(d.Components.SecuritySchemes) != 2 || flow.AuthorizationURL != signInAt ||
+			flow.TokenURL != tokensAt {
 			t.Errorf("the document has %+v", d)
 		}
 	}
 	for _, path := range []string{"/docs", "/docs/"} {
-		if policy := policyOf(t, h, path); !strings.HasSuffix(policy, "; connect-src 'self' https://tokens.example.org:8443") {
+		if policy := policyOf(t, h, path); !strings.HasSuffix(policy,
+			"; connect-src 'self' https://tokens.example.org:8443") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
 	}
@@ -94,13 +96,15 @@ func TestDocsSignIn_IsNotOffered(t *testing.T) {
 	h := New(newWorld().config())
 	_, plain := whole(t, h)
 	policy := policyOf(t, h, "/docs")
-	if d := security(t, h); len(d.Components.SecuritySchemes) != 1 || len(d.Security) != 1 || strings.Contains(policy, "connect-src") {
+	if d := security(t, h); len(d.Components.SecuritySchemes) != 1 || len(d.Security) != 1 ||
+		strings.Contains(policy, "connect-src") {
 		t.Errorf("without a client: %+v, policy %q", d, policy)
 	}
 	failed(t, ask(h, "GET", docsSignedInPath+".html", "", "Authorization", ""), 404, "NOT_FOUND")
 
 	for name, p := range map[string]*endpointSource{
-		"no response":                 {err: &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake", Err: errors.New("away")}},
+		"no response": {err: &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake",
+			Err: errors.New("away")}},
 		"no token endpoint":           {authorizationURL: signInAt},
 		"a directive in the host":     {authorizationURL: signInAt, tokenURL: "https://idp;script-src.example/token"},
 		"another policy in the host":  {authorizationURL: signInAt, tokenURL: "https://idp,script-src.example/token"},
@@ -127,14 +131,17 @@ func TestDocsSignIn_IsNotOffered(t *testing.T) {
 // The page contains the client's id as data: whatever it is, the scripts and their hashes do not change.
 func TestDocsSignIn_ClientIsData(t *testing.T) {
 	scripts := func(client string) (string, string) {
-		page := ask(New(withDocsSignIn(client, &endpointSource{authorizationURL: signInAt, tokenURL: tokensAt})), "GET", "/docs", "", "Authorization", "").Body.String()
+		page := ask(New(withDocsSignIn(client, &endpointSource{authorizationURL: signInAt, tokenURL: tokensAt})), "GET",
+			"/docs", "", "Authorization", "").Body.String()
 		return page, strings.Join(regexp.MustCompile(`(?s)<script[ >].*?</script>`).FindAllString(page, -1), "")
 	}
 	page, want := scripts("docs")
-	if !strings.Contains(page, `<meta name="oauth2-client-id" content="docs">`) || !strings.Contains(want, "usePkceWithAuthorizationCodeGrant: true") {
+	if !strings.Contains(page, `<meta name="oauth2-client-id" content="docs">`) ||
+		!strings.Contains(want, "usePkceWithAuthorizationCodeGrant: true") {
 		t.Errorf("the page does not sign in: %s", page)
 	}
-	for _, client := range []string{`"><script>alert(1)</script>`, "</script><script>alert(1)</script>", "{{.Title}}", "{{", `'+alert(1)+'`, "`${alert(1)}`", "\u2028", "<!--<script>"} {
+	for _, client := range []string{`"><script>alert(1)</script>`, "</script><script>alert(1)</script>", "{{.Title}}",
+		"{{", `'+alert(1)+'`, "`${alert(1)}`", "\u2028", "<!--<script>"} {
 		page, got := scripts(client)
 		if got != want || strings.Contains(page, "<script>alert") || strings.Count(page, "<meta ") != 2 {
 			t.Errorf("%q changes the page: %s", client, page)
@@ -142,24 +149,29 @@ func TestDocsSignIn_ClientIsData(t *testing.T) {
 	}
 }
 
-// The page that the provider redirects to runs its own script and nothing else, cannot be embedded, and repeats nothing of
-// its address.
+// The page that the provider redirects to runs its own script and nothing else, cannot be embedded, and repeats nothing
+// of its address.
 func TestDocsSignIn_SignedInPage(t *testing.T) {
 	w := newWorld()
 	c := w.config()
-	c.DocsSignIn = &DocsSignIn{ClientID: "docs", Endpoints: (&endpointSource{authorizationURL: signInAt, tokenURL: tokensAt}).endpoints}
-	a := ask(New(c), "GET", docsSignedInPath+"?code=secret-code&state=%3Cscript%3Ealert(1)%3C/script%3E&error=odd", "", "Authorization", "")
+	c.DocsSignIn = &DocsSignIn{ClientID: "docs", Endpoints: (&endpointSource{authorizationURL: signInAt,
+		tokenURL: tokensAt}).endpoints}
+	a := ask(New(c), "GET", docsSignedInPath+"?code=secret-code&state=%3Cscript%3Ealert(1)%3C/script%3E&error=odd", "",
+		"Authorization", "")
 	policy, page := a.Header().Get("Content-Security-Policy"), a.Body.String()
 	nonce := regexp.MustCompile(`<script nonce="([^"]+)">`).FindAllStringSubmatch(page, -1)
-	if a.Code != 200 || len(nonce) != 1 || strings.Count(page, "<script") != 1 || !strings.Contains(page, docsSignedInScript) {
+	if a.Code != 200 || len(nonce) != 1 || strings.Count(page, "<script") != 1 ||
+		!strings.Contains(page, docsSignedInScript) {
 		t.Fatalf("%d %s", a.Code, page)
 	}
-	for _, directive := range []string{"default-src 'none'", "script-src 'nonce-" + nonce[0][1] + "'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} {
+	for _, directive := range []string{"default-src 'none'", "script-src 'nonce-" + nonce[0][1] + "'",
+		"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} {
 		if !strings.Contains(policy, directive) {
 			t.Errorf("policy %q lacks %s", policy, directive)
 		}
 	}
-	for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "Cross-Origin-Opener-Policy": ""} {
+	for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		"Cross-Origin-Opener-Policy": ""} {
 		if got := a.Header().Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}

@@ -37,7 +37,8 @@ func TestRoot_LeadsToTheDocuments(t *testing.T) {
 	}
 }
 
-// The page runs the scripts and applies the styles that it was made with and no others: the policy names each by its hash.
+// The page runs the scripts and applies the styles that it was made with and no others: the policy names each by its
+// hash.
 func TestDocs_PolicyNamesWhatIsInline(t *testing.T) {
 	a := ask(New(newWorld().config()), "GET", "/docs", "", "Authorization", "")
 	policy, page := a.Header().Get("Content-Security-Policy"), a.Body.String()
@@ -98,8 +99,8 @@ func TestDocument_BeginsWithAnIntroduction(t *testing.T) {
 	}
 }
 
-// Groups have the order of a user's work: jobs first, access last. Every operation is in one group, but for two that keep
-// the groups of the deployed service.
+// Groups have the order of a user's work: jobs first, access last. Every operation is in one group, but for two that
+// keep the groups of the deployed service.
 func TestDocument_HasJobsFirstAndAccessLast(t *testing.T) {
 	d, _ := whole(t, New(newWorld().config()))
 	var order []string
@@ -127,8 +128,10 @@ func TestDocument_HasJobsFirstAndAccessLast(t *testing.T) {
 func TestDocument_DescribesTheStreams(t *testing.T) {
 	d, _ := whole(t, New(newWorld().config()))
 	i := slices.IndexFunc(d.Tags, func(tag struct{ Name, Description string }) bool { return tag.Name == "streams" })
-	for _, want := range []string{"`/job_status`", "`/ws/jobs_status`", "`/ws/upscale_tasks/{task_id}`", "`interval`", "`filter`", "`changes=true`",
-		"`parameters=false`", "`init`", "`loading`", "`status`", "`changes`", "`error`", "1001", "1008", "1011", "1013", "POST /tickets", "bearer.TOKEN"} {
+	for _, want := range []string{"`/job_status`", "`/ws/jobs_status`", "`/ws/upscale_tasks/{task_id}`", "`interval`",
+		"`filter`", "`changes=true`",
+		"`parameters=false`", "`init`", "`loading`", "`status`", "`changes`", "`error`", "1001", "1008", "1011", "1013",
+		"POST /tickets", "bearer.TOKEN"} {
 		if i < 0 || !strings.Contains(d.Tags[i].Description, want) {
 			t.Errorf("%s is not described", want)
 		}
@@ -157,9 +160,11 @@ func TestDocument_NamesItsModels(t *testing.T) {
 
 func TestDocument_HasTheBrokersPlatformsInItsExamples(t *testing.T) {
 	c := newWorld().config()
-	c.Endpoints = map[dispatch.Label]string{dispatch.OpenEO: "https://openeo.mine.example.net", dispatch.OGCProcess: "https://ogc.mine.example.net"}
+	c.Endpoints = map[dispatch.Label]string{dispatch.OpenEO: "https://openeo.mine.example.net",
+		dispatch.OGCProcess: "https://ogc.mine.example.net"}
 	_, text := whole(t, New(c))
-	for _, made := range []string{`"endpoint":"https://openeo.example.org"`, `"endpoint":"https://processes.example.org"`} {
+	for _, made := range []string{`"endpoint":"https://openeo.example.org"`,
+		`"endpoint":"https://processes.example.org"`} {
 		if bytes.Contains(text, []byte(made)) {
 			t.Errorf("an example has %s", made)
 		}
@@ -181,10 +186,13 @@ func TestGeneratedClient_SubmitsAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	const tools = "-modfile=../tools/go.mod"
-	if out, err := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen", "-version").CombinedOutput(); err != nil { // builds the tool: go prints what it downloads
+	// builds the tool: go prints what it downloads
+	if out, err := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen",
+		"-version").CombinedOutput(); err != nil {
 		t.Fatalf("oapi-codegen: %v\n%s", err, out)
 	}
-	generate := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", client, document)
+	generate := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen", "-generate", "types,client",
+		"-package", "main", "-o", client, document)
 	if out, err := generate.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Fatalf("oapi-codegen: %v\n%s", err, out)
 	}
@@ -218,8 +226,8 @@ func TestDocs_AtTheAddressesOfTheDeployedService(t *testing.T) {
 	}
 }
 
-// The eleven operations of the deployed service have its names, groups and models, from which generators make the names of
-// modules and classes. The enumerations have its words alone where the broker is configured for its clients.
+// The eleven operations of the deployed service have its names, groups and models, from which generators make the names
+// of modules and classes. The enumerations have its words alone where the broker is configured for its clients.
 func TestDocument_HasTheNamesOfTheDeployedService(t *testing.T) {
 	c := newWorld().config()
 	c.Compat, c.DocumentVersion = Compat{SubmittedAsCreated: true, ObjectAsString: true}, "0.9"
@@ -246,7 +254,8 @@ func TestDocument_HasTheNamesOfTheDeployedService(t *testing.T) {
 		"ProcessTypeEnum": `["openeo","ogc_api_process"]`, "OutputFormatEnum": `["geojson","gtiff","json","netcdf"]`,
 		"GridTypeEnum": `"20x20km"`, "ParameterDimension": `"values"`, "ServiceDetails": `"namespace"`,
 		"ParamRequest":        `"service"`,
-		"HTTPValidationError": "ValidationError", "GeometryCollection": "geometries", "UpscalingTaskRequest": "ParameterDimension",
+		"HTTPValidationError": "ValidationError", "GeometryCollection": "geometries",
+		"UpscalingTaskRequest": "ParameterDimension",
 	} {
 		if !strings.Contains(string(d.Components.Schemas[model]), want) {
 			t.Errorf("%s is %s", model, d.Components.Schemas[model])

@@ -9,13 +9,15 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// jsonText is JSON that is being written, member by member, without reflection: lists have thousands of jobs. Rare members go through [dispatch.Encode].
+// jsonText is JSON that is being written, member by member, without reflection: lists have thousands of jobs. Rare
+// members go through [dispatch.Encode].
 type jsonText struct {
 	json []byte
 	err  error
 }
 
-// placeIn is where the text of a job says its place in the queue, counted from the end of the text. The two are equal if it does not.
+// placeIn is where the text of a job says its place in the queue, counted from the end of the text. The two are equal
+// if it does not.
 type placeIn struct{ begin, end int }
 
 // appendSummary appends a job as [dispatch.Encode] does, except that the white space in its parameters stays.

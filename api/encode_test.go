@@ -34,7 +34,8 @@ func fillIn(r *rapid.T, v reflect.Value) {
 	}
 	switch v.Interface().(type) {
 	case Object:
-		v.Set(reflect.ValueOf(Object{json.RawMessage(rapid.SampledFrom([]string{`{}`, `{"a":[1,"<é>"]}`}).Draw(r, "object"))}))
+		v.Set(reflect.ValueOf(Object{json.RawMessage(rapid.SampledFrom([]string{`{}`, `{"a":[1,"<é>"]}`}).Draw(r,
+			"object"))}))
 		return
 	case time.Time:
 		v.Set(reflect.ValueOf(time.UnixMicro(rapid.Int64Range(0, math.MaxInt64/4096).Draw(r, "time")).UTC()))
@@ -49,13 +50,15 @@ func fillIn(r *rapid.T, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fillIn(r, v.Elem())
 	case reflect.String:
-		v.SetString(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"plain", `"\`, "<&>", "\u2028\x00\x7f", "\xff", "é\n"})).Draw(r, "text"))
+		v.SetString(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"plain", `"\`, "<&>", "\u2028\x00\x7f", "\xff",
+			"é\n"})).Draw(r, "text"))
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(rapid.Int64().Draw(r, "whole"))
 	case reflect.Float64:
-		v.SetFloat(rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{100, 33.3, 1e-6, 9e-7, 1e21, -0.5, math.Copysign(0, -1)})).Draw(r, "number"))
+		v.SetFloat(rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{100, 33.3, 1e-6, 9e-7, 1e21, -0.5,
+			math.Copysign(0, -1)})).Draw(r, "number"))
 	case reflect.Map:
 		v.Set(reflect.ValueOf(map[string]string{"a<": "b", "c": "\u2029"}))
 	default:

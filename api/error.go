@@ -71,15 +71,22 @@ var kinds = map[dispatch.Kind]refusal{
 	dispatch.DocumentInvalid:     {status: 422, code: "APPLICATION_INVALID"},
 }
 
-const internalText = "The service failed with an internal error. Repeat the request; if it fails again, report its request_id to the operator."
+const internalText = "The service failed with an internal error. Repeat the request; if it fails again, report its " +
+	"request_id to the operator."
 
 var (
-	errNoDocument = refusal{status: http.StatusNotFound, code: "DOCUMENT_NOT_FOUND", message: "No document is stored for this job. Its platform stores the service itself, or the document could not be read when the job was accepted."}
-	errNoJob      = &dispatch.Error{Kind: dispatch.NotFound, Op: "api"}
-	errNoToken    = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The request needs a valid bearer token.", header: map[string]string{"WWW-Authenticate": "Bearer"}}
-	errBadToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token is not valid for this service. Sign in at its identity provider and use the new token.", header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
-	errOldToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token has expired. Get a new one and repeat the request.",
-		header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
+	errNoDocument = refusal{status: http.StatusNotFound, code: "DOCUMENT_NOT_FOUND",
+		message: "No document is stored for this job. Its platform stores the service itself, or the document could not be " +
+			"read when the job was accepted."}
+	errNoJob   = &dispatch.Error{Kind: dispatch.NotFound, Op: "api"}
+	errNoToken = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The request needs a valid bearer token.",
+		header: map[string]string{"WWW-Authenticate": "Bearer"}}
+	errBadToken = refusal{status: 401, code: "AUTHENTICATION_FAILED",
+		message: "The bearer token is not valid for this service. Sign in at its identity provider and use the new token.",
+		header:  map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
+	errOldToken = refusal{status: 401, code: "AUTHENTICATION_FAILED",
+		message: "The bearer token has expired. Get a new one and repeat the request.",
+		header:  map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
 	errNoSubject = refusal{status: 401, code: "AUTHENTICATION_FAILED",
 		message: "The bearer token names no user: it has no claim sub. " +
 			"Signing in again does not help. The operator of the identity provider must add the claim, " +
@@ -92,8 +99,11 @@ var (
 		header: map[string]string{"WWW-Authenticate": fmt.Sprintf(
 			`Bearer error="invalid_token", error_description="The token has more than %d bytes"`, identity.MaxToken)}}
 	errNoPath   = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
-	errNoHealth = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not respond. Try again in a few seconds.", header: map[string]string{"Retry-After": "5"}}
-	errNoIssuer = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.", header: map[string]string{"Retry-After": "5"}}
+	errNoHealth = refusal{status: 503, code: "SERVICE_UNAVAILABLE",
+		message: "The database does not respond. Try again in a few seconds.", header: map[string]string{"Retry-After": "5"}}
+	errNoIssuer = refusal{status: 503, code: "SERVICE_UNAVAILABLE",
+		message: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.",
+		header:  map[string]string{"Retry-After": "5"}}
 )
 
 // refusalFor returns the response for err.
@@ -105,7 +115,8 @@ func refusalFor(err error) refusal {
 		return errNoHealth
 	}
 	if e := dispatch.DatabaseError(err); e != nil {
-		return refusal{status: errNoHealth.status, code: errNoHealth.code, message: dispatch.TextFor(e), header: errNoHealth.header}
+		return refusal{status: errNoHealth.status, code: errNoHealth.code, message: dispatch.TextFor(e),
+			header: errNoHealth.header}
 	}
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok {
@@ -200,8 +211,8 @@ func (a *api) answerFor(ctx context.Context, err error) errorAnswer {
 	return errorAnswer{r, callIn(ctx).id}
 }
 
-// failureLevel returns the level of a request that failed: a warning if another server failed, such as a platform that does not
-// give a result, and an error if the broker or its operator has something to mend.
+// failureLevel returns the level of a request that failed: a warning if another server failed, such as a platform that
+// does not give a result, and an error if the broker or its operator has something to mend.
 func failureLevel(err error) slog.Level {
 	switch dispatch.KindOf(err) {
 	case dispatch.Busy, dispatch.Unavailable, dispatch.Uncertain, dispatch.BadUpstream, dispatch.DocumentUnreachable:

@@ -14,7 +14,8 @@ import (
 // estimateBroker estimates requests.
 type estimateBroker interface {
 	// Estimate estimates a request for a number of jobs, from the user's finished runs.
-	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int, added ...json.RawMessage) (dispatch.Estimate, error)
+	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int,
+		added ...json.RawMessage) (dispatch.Estimate, error)
 	// CheckRequest checks a request or, with a dimension, a task's as its acceptance would, and stores nothing.
 	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
 }
@@ -45,8 +46,10 @@ type estimated struct{ Body Estimate }
 func (a *api) estimateRoutes() {
 	register(a, huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: jobTags,
 		Summary: "Estimate the costs and the run time of a request",
-		Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. What would be refused if it were submitted is refused. The estimate is made from your own finished jobs of the same service " +
-			"on the same platform: from those over an area of half to twice the size if there are eight, otherwise from all, whatever their parameters." +
+		Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. What would be " +
+			"refused if it were submitted is refused. The estimate is made from your own finished jobs of the same service " +
+			"on the same platform: from those over an area of half to twice the size if there are eight, otherwise from all, " +
+			"whatever their parameters." +
 			" What the provider of a service says that it costs is in GET /services/{service_id}.",
 		Responses: a.errors(401, 403, 404, 409, 413, 422, 501, 502, 503)}, a.estimate)
 	either := a.jobBody()
@@ -76,7 +79,8 @@ func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
 	if err != nil {
 		return nil, requestError(err)
 	}
-	shown := Estimate{Jobs: e.Jobs, Costs: (*Spread)(e.Costs.Rounded()), CostUnit: e.Unit, CostRuns: e.Charged, Seconds: (*Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
+	shown := Estimate{Jobs: e.Jobs, Costs: (*Spread)(e.Costs.Rounded()), CostUnit: e.Unit, CostRuns: e.Charged,
+		Seconds: (*Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
 	if e.Costs != nil {
 		shown.CostBasis = basisOf(e.CostBasis)
 	} else {
@@ -96,8 +100,8 @@ func basisOf(b dispatch.Basis) string {
 	return "runs"
 }
 
-// estimateByNote fills in what the provider of a service of the catalogue states that each run costs. A price for something else, such as an area, or
-// none that can be read, gives no estimate.
+// estimateByNote fills in what the provider of a service of the catalogue states that each run costs. A price for
+// something else, such as an area, or none that can be read, gives no estimate.
 func (a *api) estimateByNote(e *Estimate, body []byte) {
 	var named struct{ Service struct{ ID string } }
 	_ = json.Unmarshal(body, &named) // it was parsed before; an endpoint in place of an id is none of the catalogue's

@@ -14,7 +14,8 @@ func TestEstimate_OfJobsAndTasks(t *testing.T) {
 	h := New(w.config())
 	job := strings.TrimSuffix(strings.TrimSpace(goodBody), "}")
 	is := decode[Estimate](t, ask(h, "POST", "/estimate", goodBody), 200)
-	if is.Jobs != 1 || is.Costs == nil || *is.Costs != (Spread{1, 2, 4}) || is.CostUnit != "credits" || is.CostRuns != 7 || is.Seconds != nil || is.SecondsRuns != 2 {
+	if is.Jobs != 1 || is.Costs == nil || *is.Costs != (Spread{1, 2, 4}) || is.CostUnit != "credits" || is.CostRuns != 7 ||
+		is.Seconds != nil || is.SecondsRuns != 2 {
 		t.Errorf("job %+v", is)
 	}
 	is = decode[Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": [1, 2, 3]}}`), 200)
@@ -59,7 +60,8 @@ func TestEstimate_ByNotes(t *testing.T) {
 		"too much":      {catalogue.Cost{Estimate: new(1e300), Unit: "credits"}, 0},
 	} {
 		a, e := &api{Config: Config{Services: shelf{{ID: "ndvi", Cost: c.cost}}}}, Estimate{Jobs: 3}
-		if a.estimateByNote(&e, []byte(`{"service": {"id": "ndvi"}}`)); (e.Costs != nil) != (c.want != 0) || e.Costs != nil && *e.Costs != (Spread{c.want, c.want, c.want}) {
+		if a.estimateByNote(&e, []byte(`{"service": {"id": "ndvi"}}`)); (e.Costs != nil) != (c.want != 0) || e.Costs != nil &&
+			*e.Costs != (Spread{c.want, c.want, c.want}) {
 			t.Errorf("%s: %+v", name, e.Costs)
 		}
 	}

@@ -32,7 +32,8 @@ func (a *api) facadeAt(path string) facade.Facade {
 	return nil
 }
 
-// serveFacades serves the paths of façades, which do without the rules of the API for other origins, and passes on the rest.
+// serveFacades serves the paths of façades, which do without the rules of the API for other origins, and passes on the
+// rest.
 func (a *api) serveFacades(next http.Handler) http.Handler {
 	limited := a.limitRate(a.countAddress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := callIn(r.Context())
@@ -92,7 +93,8 @@ func (s facadeServer) Stream(w http.ResponseWriter, r *http.Request, status int,
 		return errStopping
 	}
 	defer release()
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.a.chunkTime())); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.a.chunkTime())); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	w.WriteHeader(status)
@@ -104,12 +106,13 @@ const (
 	bodiesOfOthers = 8 // of the size of [budget.OpenBody]: those of all who have not signed in
 )
 
-// reserveBody waits until a body fits among those of the user's requests, or of strangers' requests, and returns its limit in bytes. It is
-// counted until the request ends, because a request that waits for a platform keeps its body.
+// reserveBody waits until a body fits among those of the user's requests, or of strangers' requests, and returns its
+// limit in bytes. It is counted until the request ends, because a request that waits for a platform keeps its body.
 func (a *api) reserveBody(r *http.Request) (most int64, reason string, err error) {
 	c, whose := callIn(r.Context()), &a.bodies
 	if most = a.Limits.Body; c.caller.User == "" {
-		most, whose, reason = min(most, budget.OpenBody.Most), &a.openBodies, " without a sign-in (bound "+budget.OpenBody.Name+")"
+		most, whose, reason = min(most, budget.OpenBody.Most), &a.openBodies, " without a sign-in (bound "+
+			budget.OpenBody.Name+")"
 	}
 	size := most
 	if r.ContentLength > 0 {
@@ -168,7 +171,8 @@ func (s facadeServer) SignInLink(of dispatch.Account) string {
 	return s.a.SignInLink(of)
 }
 
-// Problem implements [facade.Server]. The error of a request that took too long is that it did, whatever it was doing, and is logged.
+// Problem implements [facade.Server]. The error of a request that took too long is that it did, whatever it was doing,
+// and is logged.
 func (s facadeServer) Problem(ctx context.Context, err error) facade.Problem {
 	if errors.Is(context.Cause(ctx), facade.ErrTooSlow) {
 		return s.a.problem(context.WithoutCancel(ctx), errors.Join(tooSlow, err))

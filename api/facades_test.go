@@ -101,7 +101,8 @@ func TestFacade_ARequestThatTakesTooLong(t *testing.T) {
 		}))
 		defer h.Close()
 		got := ask(h, "GET", "/probe", "")
-		if got.Code != 503 || !strings.Contains(got.Body.String(), "110 seconds") || !strings.Contains(w.log.String(), "probe.reading") {
+		if got.Code != 503 || !strings.Contains(got.Body.String(), "110 seconds") ||
+			!strings.Contains(w.log.String(), "probe.reading") {
 			t.Errorf("%d %s; %s", got.Code, got.Body, w.log.String())
 		}
 	})
@@ -127,7 +128,8 @@ func TestFacade_BodiesAreBoundedTogether(t *testing.T) {
 		h := New(c)
 		defer h.Close()
 		body := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
-		if got := ask(h, "POST", "/probe", body(1<<20+1), "Authorization", ""); got.Code != 413 || !strings.Contains(got.Body.String(), "open_body") {
+		if got := ask(h, "POST", "/probe", body(1<<20+1), "Authorization", ""); got.Code != 413 ||
+			!strings.Contains(got.Body.String(), "open_body") {
 			t.Errorf("a large body without a token: %d %s", got.Code, got.Body)
 		}
 		for _, of := range []struct {
@@ -180,7 +182,8 @@ func TestFacade_UsersSplitAreasInTurn(t *testing.T) {
 		`{"type":"Point","coordinates":[4,50]}`:                                  "no area that can be split",
 	} {
 		r := httptest.NewRequest("GET", "/probe", nil)
-		r.URL.RawQuery = "area=" + strings.NewReplacer(`"`, "%22", "{", "%7B", "}", "%7D", "[", "%5B", "]", "%5D").Replace(area)
+		r.URL.RawQuery = "area=" + strings.NewReplacer(`"`, "%22", "{", "%7B", "}", "%7D", "[", "%5B", "]",
+			"%5D").Replace(area)
 		got := httptest.NewRecorder()
 		if h.ServeHTTP(got, r); !strings.Contains(got.Body.String(), want) {
 			t.Errorf("%s: %s", area, got.Body)
@@ -224,7 +227,8 @@ func TestFacade_HeadersOfRequests(t *testing.T) {
 		t.Errorf("two keys: %d", got.Code)
 	}
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/probe", nil))
-	if is, _ := failure.(refusal); is.header["WWW-Authenticate"] != "Bearer" { // RFC 6750, section 3.1: no error without a token
+	// RFC 6750, section 3.1: no error without a token
+	if is, _ := failure.(refusal); is.header["WWW-Authenticate"] != "Bearer" {
 		t.Errorf("without a token: %+v", failure)
 	}
 }

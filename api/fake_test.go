@@ -85,7 +85,8 @@ func (w *world) useOnce(_ context.Context, name string, until time.Time) (bool, 
 }
 
 func newWorld() *world {
-	return &world{jobs: map[dispatch.JobID]dispatch.Record{}, results: map[dispatch.JobID]json.RawMessage{}, tasks: map[dispatch.TaskID]dispatch.TaskRecord{}}
+	return &world{jobs: map[dispatch.JobID]dispatch.Record{}, results: map[dispatch.JobID]json.RawMessage{},
+		tasks: map[dispatch.TaskID]dispatch.TaskRecord{}}
 }
 
 func (w *world) config() Config {
@@ -108,9 +109,11 @@ func (w *world) Verify(_ context.Context, token dispatch.Secret) (identity.Calle
 	case w.unsure != nil:
 		return identity.Caller{}, w.unsure
 	case token == "token-old":
-		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: fmt.Errorf("%w: %w", identity.ErrUnauthenticated, identity.ErrExpired)}
+		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: fmt.Errorf("%w: %w",
+			identity.ErrUnauthenticated, identity.ErrExpired)}
 	case user == "":
-		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: errors.New("bad token " + token.Reveal()[:3])}
+		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: errors.New("bad token " +
+			token.Reveal()[:3])}
 	}
 	return identity.Caller{User: user, Token: token, Expires: w.expires}, nil
 }
@@ -124,7 +127,8 @@ func (w *world) broken() error {
 	return w.fail
 }
 
-func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request, k dispatch.Key) (dispatch.Record, error) {
+func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request, k dispatch.Key) (dispatch.Record,
+	error) {
 	if err := w.broken(); err != nil {
 		return dispatch.Record{}, err
 	}
@@ -132,22 +136,26 @@ func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request,
 	defer w.mu.Unlock()
 	w.keys = append(w.keys, k)
 	id := dispatch.JobID(len(w.jobs) + 1)
-	rec := dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Owner: u, Account: "cdse/shared", Status: dispatch.Submitted,
-		Phase: dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}, Annotations: r.Annotations, Created: moment, Updated: moment}}
+	rec := dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Owner: u, Account: "cdse/shared",
+		Status: dispatch.Submitted,
+		Phase:  dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}, Annotations: r.Annotations, Created: moment, Updated: moment}}
 	w.jobs[id] = rec
 	w.feed("", rec)
 	return rec, nil
 }
 
-func (w *world) RepeatedJob(_ context.Context, _ dispatch.UserID, _ dispatch.Key, refused error) (dispatch.Record, error) {
+func (w *world) RepeatedJob(_ context.Context, _ dispatch.UserID, _ dispatch.Key, refused error) (dispatch.Record,
+	error) {
 	return dispatch.Record{}, refused
 }
 
-func (w *world) RepeatedTask(_ context.Context, _ dispatch.UserID, _ dispatch.Key, refused error) (dispatch.TaskRecord, error) {
+func (w *world) RepeatedTask(_ context.Context, _ dispatch.UserID, _ dispatch.Key, refused error) (dispatch.TaskRecord,
+	error) {
 	return dispatch.TaskRecord{}, refused
 }
 
-func (w *world) Read(_ context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error) {
+func (w *world) Read(_ context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record,
+	error) {
 	if err := w.broken(); err != nil {
 		return dispatch.Record{}, err
 	}
@@ -161,15 +169,17 @@ func (w *world) Read(_ context.Context, u dispatch.UserID, id dispatch.JobID, fr
 	return dispatch.Record{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.Read"}
 }
 
-func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Request, d dispatch.Dimension, k dispatch.Key) (dispatch.TaskRecord, error) {
+func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Request, d dispatch.Dimension,
+	k dispatch.Key) (dispatch.TaskRecord, error) {
 	if err := w.broken(); err != nil {
 		return dispatch.TaskRecord{}, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.keys = append(w.keys, k)
-	t := dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()}, Task: dispatch.Task{ID: dispatch.TaskID(len(w.tasks) + 1),
-		Owner: u, Account: "cdse/shared", Request: r, Dimension: d.Name, Created: moment, Updated: moment}}
+	t := dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()},
+		Task: dispatch.Task{ID: dispatch.TaskID(len(w.tasks) + 1),
+			Owner: u, Account: "cdse/shared", Request: r, Dimension: d.Name, Created: moment, Updated: moment}}
 	w.tasks[t.ID] = t
 	names := d.NamesOfJobs()
 	for i, v := range d.Each() {
@@ -184,7 +194,8 @@ func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Requ
 	return t, nil
 }
 
-func (w *world) ReadTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, fresh time.Duration) (t dispatch.TaskRecord, jobs []dispatch.Record, err error) {
+func (w *world) ReadTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID,
+	fresh time.Duration) (t dispatch.TaskRecord, jobs []dispatch.Record, err error) {
 	if err := w.broken(); err != nil {
 		return t, nil, err
 	}
@@ -208,7 +219,8 @@ func (w *world) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 	return t, err
 }
 
-func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRevision, err error) {
+func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRevision,
+	err error) {
 	t, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
 	if err != nil {
 		return r, err
@@ -224,7 +236,8 @@ func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 	return r, nil
 }
 
-func (w *world) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, since time.Time, n int) (c dispatch.TaskChanges, err error) {
+func (w *world) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, since time.Time,
+	n int) (c dispatch.TaskChanges, err error) {
 	if c.Revision, err = w.TaskRevision(ctx, u, id); err != nil {
 		return c, err
 	}
@@ -246,7 +259,8 @@ func (w *world) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.
 	return c, err
 }
 
-func (w *world) QueuePlaces(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, _ dispatch.Account) (map[dispatch.JobID]int, error) {
+func (w *world) QueuePlaces(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	_ dispatch.Account) (map[dispatch.JobID]int, error) {
 	_, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
 	places := map[dispatch.JobID]int{}
 	for _, j := range jobs {
@@ -287,7 +301,8 @@ func (w *world) Jobs(_ context.Context, u dispatch.UserID, p dispatch.Page) iter
 	return sequence(w.bounded(firstOf(list, p), p), err)
 }
 
-func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	_, all, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -339,7 +354,8 @@ func (w *world) bounded(list []dispatch.Record, p dispatch.Page) []dispatch.Reco
 			r.Size, r.Request = len(r.Value), t.RequestHeadFor(r.Job)
 		}
 		if r.Cut = r.Size > cmp.Or(p.Most, dispatch.PartMost); r.Cut {
-			r.Value, r.Request = nil, dispatch.ParseRequestHead(string(text[:min(len(text), max(cmp.Or(p.Most, dispatch.PartMost), 0))]))
+			r.Value, r.Request = nil,
+				dispatch.ParseRequestHead(string(text[:min(len(text), max(cmp.Or(p.Most, dispatch.PartMost), 0))]))
 		}
 		list[i] = r
 	}
@@ -377,7 +393,8 @@ func (w *world) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 	return err
 }
 
-func (w *world) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.TaskRecord, error) {
+func (w *world) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	c dispatch.Choice) (dispatch.TaskRecord, error) {
 	return w.RetryTask(ctx, u, id, c)
 }
 
@@ -385,12 +402,14 @@ func (w *world) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	return w.pause(ctx, u, id, true)
 }
 
-func (w *world) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.TaskRecord, error) {
+func (w *world) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	budget *dispatch.Budget) (dispatch.TaskRecord, error) {
 	w.budget = budget
 	return w.pause(ctx, u, id, false)
 }
 
-func (w *world) pause(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, paused bool) (dispatch.TaskRecord, error) {
+func (w *world) pause(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, paused bool) (dispatch.TaskRecord,
+	error) {
 	if _, _, err := w.ReadTask(ctx, u, id, 0); err != nil {
 		return dispatch.TaskRecord{}, err
 	}
@@ -404,7 +423,8 @@ func (w *world) pause(ctx context.Context, u dispatch.UserID, id dispatch.TaskID
 	return t, nil
 }
 
-func (w *world) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID, c dispatch.AnnotationChange) (dispatch.Record, error) {
+func (w *world) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
+	c dispatch.AnnotationChange) (dispatch.Record, error) {
 	r, err := w.Read(ctx, u, id, dispatch.AsKnown)
 	if err != nil {
 		return r, err
@@ -415,7 +435,8 @@ func (w *world) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.
 	return r, err
 }
 
-func (w *world) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.AnnotationChange) (dispatch.TaskRecord, error) {
+func (w *world) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	c dispatch.AnnotationChange) (dispatch.TaskRecord, error) {
 	t, _, err := w.ReadTask(ctx, u, id, 0)
 	if err == nil {
 		t.Annotations, err = c.Apply(t.Annotations)
@@ -423,7 +444,8 @@ func (w *world) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatch
 	return t, err
 }
 
-func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.TaskRecord, error) {
+func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	c dispatch.Choice) (dispatch.TaskRecord, error) {
 	t, _, err := w.ReadTask(ctx, u, id, 0)
 	w.choices = append(w.choices, c)
 	return t, err
@@ -544,7 +566,8 @@ func (w *world) feed(was dispatch.UserID, r dispatch.Record) {
 	}
 }
 
-func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[dispatch.JobResult, error], error) {
+func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord,
+	iter.Seq2[dispatch.JobResult, error], error) {
 	g, err := w.allResults(ctx, u, id)
 	return g.Task, func(yield func(dispatch.JobResult, error) bool) {
 		for _, p := range g.Jobs {
@@ -555,7 +578,8 @@ func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.
 	}, err
 }
 
-func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g dispatch.TaskResults, err error) {
+func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g dispatch.TaskResults,
+	err error) {
 	t, jobs, err := w.ReadTask(ctx, u, id, 0)
 	if err != nil {
 		return g, err
@@ -572,7 +596,8 @@ func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.T
 	return g, nil
 }
 
-func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error) {
+func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
+	n int) (dispatch.TaskResults, error) {
 	g, err := w.allResults(ctx, u, id)
 	g.Jobs = slices.DeleteFunc(g.Jobs, func(p dispatch.JobResult) bool { return p.ID <= after.Job })
 	g.More = len(g.Jobs) > n
@@ -580,7 +605,8 @@ func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.
 	return g, err
 }
 
-func (w *world) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, job dispatch.JobID) (dispatch.TaskResults, error) {
+func (w *world) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	job dispatch.JobID) (dispatch.TaskResults, error) {
 	g, err := w.allResults(ctx, u, id)
 	if err != nil {
 		return g, err
@@ -643,8 +669,10 @@ func (w *world) CheckRequest(context.Context, dispatch.UserID, dispatch.Request,
 	return w.broken()
 }
 
-func (w *world) Estimate(_ context.Context, _ dispatch.UserID, _ dispatch.Request, jobs int, _ ...json.RawMessage) (dispatch.Estimate, error) {
-	return dispatch.Estimate{Jobs: jobs, Charged: 7, Costs: &dispatch.Spread{Low: 1, Likely: 2, High: 4}, Unit: "credits", Timed: 2}, nil
+func (w *world) Estimate(_ context.Context, _ dispatch.UserID, _ dispatch.Request, jobs int,
+	_ ...json.RawMessage) (dispatch.Estimate, error) {
+	return dispatch.Estimate{Jobs: jobs, Charged: 7, Costs: &dispatch.Spread{Low: 1, Likely: 2, High: 4}, Unit: "credits",
+		Timed: 2}, nil
 }
 
 func (w *world) ForecastTask(_ context.Context, t dispatch.TaskRecord) (dispatch.TaskRecord, error) {
@@ -669,22 +697,28 @@ func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, e
 		return nil, err
 	}
 	costs := 1.5
-	return []dispatch.Usage{{Account: "cdse/shared", Quota: dispatch.Quota{Live: 4}, Live: 1, Lately: 2, Jobs: 3, Costs: &costs,
-		Charges: []dispatch.Charge{{Month: "2026-11", Unit: "credits", Costs: 4.5, Runs: 3}}}, {Account: "open/open", Jobs: 1}}, nil
+	return []dispatch.Usage{{Account: "cdse/shared", Quota: dispatch.Quota{Live: 4}, Live: 1, Lately: 2, Jobs: 3,
+		Costs:   &costs,
+		Charges: []dispatch.Charge{{Month: "2026-11", Unit: "credits", Costs: 4.5, Runs: 3}}}, {Account: "open/open",
+		Jobs: 1}}, nil
 }
 
-func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.PlatformInfo, overall dispatch.AccountInfo, within dispatch.Quota, err error) {
+func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.PlatformInfo,
+	overall dispatch.AccountInfo, within dispatch.Quota, err error) {
 	if err := w.broken(); err != nil || u != anna {
 		return nil, overall, within, err
 	}
 	if w.platforms != nil {
 		return w.platforms, overall, within, nil
 	}
-	b := &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessUser,
+	b := &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org",
+		Access: dispatch.AccessUser,
 		Limits: dispatch.Limits{Jobs: 2, Pace: 100 * time.Millisecond}, Quota: dispatch.Quota{Live: 7}}
-	s := dispatch.AccountInfo{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3, Active: 1, Live: 4, Lately: 5, Queue: 6,
+	s := dispatch.AccountInfo{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3, Active: 1,
+		Live: 4, Lately: 5, Queue: 6,
 		Failed: moment, Failure: "It is away."}
-	return []dispatch.PlatformInfo{{Backend: b, AccountInfo: s, State: s.State()}}, dispatch.AccountInfo{Live: 4, Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
+	return []dispatch.PlatformInfo{{Backend: b, AccountInfo: s, State: s.State()}}, dispatch.AccountInfo{Live: 4,
+		Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
 }
 
 func (w *world) SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error) {
@@ -700,14 +734,16 @@ func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Reque
 
 func (w *world) Policy(dispatch.Service, dispatch.Label) dispatch.Policy { return w.policy }
 
-func (w *world) Parameters(_ context.Context, _ dispatch.UserID, s dispatch.Service, _ dispatch.Label) ([]dispatch.Parameter, error) {
+func (w *world) Parameters(_ context.Context, _ dispatch.UserID, s dispatch.Service,
+	_ dispatch.Label) ([]dispatch.Parameter, error) {
 	if err := w.broken(); err != nil {
 		return nil, err
 	}
 	return w.parameters[s.Application], nil
 }
 
-func (w *world) Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error) {
+func (w *world) Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat,
+	error) {
 	return w.formats, w.broken()
 }
 

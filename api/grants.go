@@ -69,27 +69,36 @@ type (
 	usageTable struct{ Body []Usage }
 )
 
-var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true,
+	Schema: &huma.Schema{Type: huma.TypeString}}
 
 // accessRoutes registers the operations on permissions and usage.
 func (a *api) accessRoutes() {
-	register(a, huma.Operation{OperationID: "list_grants", Method: http.MethodGet, Path: "/grants", Tags: []string{"access"},
+	register(a, huma.Operation{OperationID: "list_grants", Method: http.MethodGet, Path: "/grants",
+		Tags:    []string{"access"},
 		Summary: "List your permissions", Responses: a.errors(401, 503)}, a.listGrants)
-	register(a, huma.Operation{OperationID: "create_grant", Method: http.MethodPost, Path: "/grants", Tags: []string{"access"},
+	register(a, huma.Operation{OperationID: "create_grant", Method: http.MethodPost, Path: "/grants",
+		Tags:          []string{"access"},
 		Summary:       "Permit jobs to run after you sign out",
 		Description:   "Returns the address of a page where you give the permission, once.",
 		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 501, 503)}, a.createGrant)
-	register(a, huma.Operation{OperationID: "delete_grant", Method: http.MethodDelete, Path: "/grants/{grant_id}", Tags: []string{"access"},
-		Summary:       "Withdraw a permission",
-		Description:   "The permission is revoked at the identity provider and erased here. Your live jobs pause until your next request.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam}, Responses: withNull(a.errors(401, 404, 503))}, a.deleteGrant)
+	register(a, huma.Operation{OperationID: "delete_grant", Method: http.MethodDelete, Path: "/grants/{grant_id}",
+		Tags:    []string{"access"},
+		Summary: "Withdraw a permission",
+		Description: "The permission is revoked at the identity provider and erased here. Your live jobs pause until " +
+			"your next request.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam}, Responses: withNull(a.errors(401, 404, 503))},
+		a.deleteGrant)
 	register(a, huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},
 		Summary: "Get your usage of each platform",
-		Description: "With `label`, the charges of each platform and month are told apart by the value of this label, and what runs without it cost is a charge of its own, so that " +
-			"they add up to the same. The value is the one that the job, or else its task, had when the platform reported the costs; later changes do not count. " +
+		Description: "With `label`, the charges of each platform and month are told apart by the value of this label, and " +
+			"what runs without it cost is a charge of its own, so that " +
+			"they add up to the same. The value is the one that the job, or else its task, had when the platform reported the " +
+			"costs; later changes do not count. " +
 			"Costs by label are kept for two years; the 1,000 latest and highest are told apart.",
-		Parameters: []*huma.Param{{Name: "label", In: "query", Description: "The key of a label.", Example: "project", Schema: &huma.Schema{Type: huma.TypeString}}},
-		Responses:  a.errors(401, 422, 503)}, a.usage)
+		Parameters: []*huma.Param{{Name: "label", In: "query", Description: "The key of a label.", Example: "project",
+			Schema: &huma.Schema{Type: huma.TypeString}}},
+		Responses: a.errors(401, 422, 503)}, a.usage)
 }
 
 func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
@@ -99,7 +108,8 @@ func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
 	}
 	grants, err := a.Grants.Grants(ctx, user(ctx))
 	for _, g := range grants {
-		list.Body = append(list.Body, Grant{ID: g.ID, Kind: string(g.Kind), Platforms: a.AsUser, Created: g.Created.UTC(), Renewed: g.Renewed.UTC(),
+		list.Body = append(list.Body, Grant{ID: g.ID, Kind: string(g.Kind), Platforms: a.AsUser, Created: g.Created.UTC(),
+			Renewed: g.Renewed.UTC(),
 			Expires: known(g.Expires)})
 	}
 	return &list, err
@@ -107,10 +117,12 @@ func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
 
 func (a *api) createGrant(ctx context.Context, _ *request) (*grantLink, error) {
 	if a.SignIns == nil || !a.Away {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant", Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
+			Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
 	}
 	if p := a.PublicSignIn; p != nil && CallerIn(ctx).Issuer != p.Issuer {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant", Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
+			Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
 	}
 	return &grantLink{GrantLink{a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(user(ctx)))}}, nil
 }
@@ -137,7 +149,8 @@ func (a *api) usage(ctx context.Context, in *request) (*usageTable, error) {
 	use, err := read(ctx, user(ctx))
 	table := usageTable{[]Usage{}}
 	for _, u := range use {
-		table.Body = append(table.Body, Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately, limitOf(u.Quota.Daily), limitOf(u.Quota.Costs), u.Jobs, u.Costs, charges(u.Charges)})
+		table.Body = append(table.Body, Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately,
+			limitOf(u.Quota.Daily), limitOf(u.Quota.Costs), u.Jobs, u.Costs, charges(u.Charges)})
 	}
 	return &table, err
 }

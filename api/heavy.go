@@ -14,9 +14,9 @@ import (
 // heavyAfter is how many bytes of a list are read or written before the rest counts as heavy work.
 const heavyAfter = 64 << 10
 
-// A user with several large lists waits rest times as long as a turn took for the next one, at most mostRest: a turn also
-// takes long while the database does not respond. On two cores, without it the 99th percentile of others' short requests
-// was 1.5 to 2 times as long.
+// A user with several large lists waits rest times as long as a turn took for the next one, at most mostRest: a turn
+// also takes long while the database does not respond. On two cores, without it the 99th percentile of others' short
+// requests was 1.5 to 2 times as long.
 const (
 	rest     = 2
 	mostRest = time.Second
@@ -81,8 +81,8 @@ func (t *heavyTurn) releaseTurn() {
 	}
 }
 
-// count adds n bytes. After each pieceSize bytes it releases the turn for a moment, so that other lists get one: passing
-// it on for each element made two lists of 10,000 jobs take four times as long. A short list has no turn.
+// count adds n bytes. After each pieceSize bytes it releases the turn for a moment, so that other lists get one:
+// passing it on for each element made two lists of 10,000 jobs take four times as long. A short list has no turn.
 func (t *heavyTurn) count(ctx context.Context, n int) error {
 	t.done += n
 	if t.held += n; t.held >= pieceSize {

@@ -172,7 +172,8 @@ func TestHeavyWork_PassesTheTurnOnAfterPieces(t *testing.T) {
 		}
 		both.Wait()
 		alternations := len(slices.Compact(order)) - 1
-		if most := 2*elements*size/pieceSize + 2*heavyAfter/size; alternations < 10 || alternations > most { // lists begin without a turn
+		// lists begin without a turn
+		if most := 2*elements*size/pieceSize + 2*heavyAfter/size; alternations < 10 || alternations > most {
 			t.Errorf("the lists alternated %d times, want 10 to %d", alternations, most)
 		}
 	})

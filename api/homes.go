@@ -12,7 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// listedService returns the service with an id of the catalogue at the first of its platforms, or at the one that is named, and its label.
+// listedService returns the service with an id of the catalogue at the first of its platforms, or at the one that is
+// named, and its label.
 func (a *api) listedService(f, s *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
 	homes := a.listedHomes(f, s, l)
 	if len(homes) == 0 {
@@ -21,8 +22,8 @@ func (a *api) listedService(f, s *form, l dispatch.Label) (dispatch.Service, dis
 	return homes[0].Service, homes[0].Label
 }
 
-// listedHomes returns where the service is that the form s names by its id: the platforms that offer it or, with the member platform or with the label l of
-// the request f, those of them that are meant. None: a fault is recorded.
+// listedHomes returns where the service is that the form s names by its id: the platforms that offer it or, with the
+// member platform or with the label l of the request f, those of them that are meant. None: a fault is recorded.
 func (a *api) listedHomes(f, s *form, l dispatch.Label) []catalogue.Home {
 	before := len(*f.faults)
 	id, platform := s.text("id", a.Limits.Text), ""
@@ -42,12 +43,14 @@ func (a *api) listedHomes(f, s *form, l dispatch.Label) []catalogue.Home {
 		homes = slices.DeleteFunc(homes, func(h catalogue.Home) bool { return h.Platform != platform })
 	}
 	if len(homes) == 0 {
-		s.fault("platform", "value_error", fmt.Sprintf("The service %s is not offered there. It is at %s", id, strings.Join(platformNames(listed), ", ")))
+		s.fault("platform", "value_error", fmt.Sprintf("The service %s is not offered there. It is at %s", id,
+			strings.Join(platformNames(listed), ", ")))
 		return nil
 	}
 	meant := slices.DeleteFunc(slices.Clone(homes), func(h catalogue.Home) bool { return l != "" && h.Label != l })
 	if len(meant) == 0 {
-		f.fault("label", "value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", homes[0].Label, id))
+		f.fault("label", "value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", homes[0].Label,
+			id))
 	}
 	return meant
 }
@@ -59,8 +62,8 @@ func platformNames(s catalogue.Service) (names []string) {
 	return names
 }
 
-// homesOf returns where the service of a request is if the request leaves that open: several platforms offer it, and none is named. Faults are for those who
-// read the service.
+// homesOf returns where the service of a request is if the request leaves that open: several platforms offer it, and
+// none is named. Faults are for those who read the service.
 func (a *api) homesOf(f *form) []catalogue.Home {
 	silent := &form{at: f.at, members: f.members, faults: &[]dispatch.Fault{}}
 	s := &form{at: f.at, faults: silent.faults}
@@ -75,11 +78,12 @@ func (a *api) homesOf(f *form) []catalogue.Home {
 }
 
 // preference orders the states of platforms by how soon a job is expected to run there.
-var preference = []dispatch.State{dispatch.StateOK, dispatch.StateUnknown, dispatch.StateBusy, dispatch.StateUnreachable, dispatch.StateSignInRequired,
+var preference = []dispatch.State{dispatch.StateOK, dispatch.StateUnknown, dispatch.StateBusy,
+	dispatch.StateUnreachable, dispatch.StateSignInRequired,
 	dispatch.StateMisconfigured, dispatch.StateForbidden}
 
-// atOneHome returns a request for the home where it is expected to run soonest: the first, unless the platform of another one is in a better state. Without homes
-// it returns the request unchanged.
+// atOneHome returns a request for the home where it is expected to run soonest: the first, unless the platform of
+// another one is in a better state. Without homes it returns the request unchanged.
 func (a *api) atOneHome(ctx context.Context, r dispatch.Request, homes []catalogue.Home) dispatch.Request {
 	if len(homes) == 0 {
 		return r
@@ -89,13 +93,15 @@ func (a *api) atOneHome(ctx context.Context, r dispatch.Request, homes []catalog
 		return r
 	}
 	best := slices.MinFunc(homes, func(x, y catalogue.Home) int {
-		return cmp.Compare(slices.Index(preference, dispatch.State(states[x.Platform])), slices.Index(preference, dispatch.State(states[y.Platform])))
+		return cmp.Compare(slices.Index(preference, dispatch.State(states[x.Platform])), slices.Index(preference,
+			dispatch.State(states[y.Platform])))
 	})
 	r.Label, r.Service = best.Label, best.Service
 	return r
 }
 
-// atHomes returns a request for a task at all of the homes. With a budget it is one for a single home, because platforms charge in units of their own.
+// atHomes returns a request for a task at all of the homes. With a budget it is one for a single home, because
+// platforms charge in units of their own.
 func (a *api) atHomes(ctx context.Context, r dispatch.Request, homes []catalogue.Home) dispatch.Request {
 	budgeted := r.Budget() != dispatch.Budget{}
 	for _, h := range homes {

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestServiceID_OfSeveralPlatforms: a service that several platforms offer is named by one id. A task runs at all of them, and a job at the first that can run
-// it.
+// TestServiceID_OfSeveralPlatforms: a service that several platforms offer is named by one id. A task runs at all of
+// them, and a job at the first that can run it.
 func TestServiceID_OfSeveralPlatforms(t *testing.T) {
 	w := newWorld()
 	c := w.config()
@@ -59,17 +59,20 @@ func TestServiceID_OfSeveralPlatforms(t *testing.T) {
 		`"service":{"id":"ndvi","platform":7}`:                      `["body","service","platform"] string_type`,
 		`"label":"openeo","service":{"id":"ndvi","platform":"ogc"}`: `["body","label"] value_error`,
 	} {
-		f := failed(t, ask(h, "POST", "/unit_jobs", `{"title":"a","format":"json","parameters":{},`+reference+"}"), 422, "VALIDATION_ERROR")
+		f := failed(t, ask(h, "POST", "/unit_jobs", `{"title":"a","format":"json","parameters":{},`+reference+"}"), 422,
+			"VALIDATION_ERROR")
 		if d := cmp.Diff([]string{where}, locs(f.Detail)); d != "" {
 			t.Errorf("%s: %s", reference, d)
 		}
 	}
 	shown := decode[ServiceList](t, ask(h, "GET", "/services", ""), 200).Services
-	if d := cmp.Diff([]ServiceHome{{"cdse", "sign_in_required", "openeo"}, {"ogc", "unknown", "ogc_api_process"}}, shown[0].Homes); d != "" || shown[1].Homes != nil {
+	if d := cmp.Diff([]ServiceHome{{"cdse", "sign_in_required", "openeo"}, {"ogc", "unknown", "ogc_api_process"}},
+		shown[0].Homes); d != "" || shown[1].Homes != nil {
 		t.Error(d, shown[1].Homes)
 	}
 	w.policy.Budget = dispatch.Budget{Amount: 5}
-	decode[any](t, ask(h, "POST", "/upscale_tasks", `{"title":"a","format":"json","parameters":{},"dimension":{"name":"n","values":[1,2]},"service":{"id":"ndvi"}}`), 201)
+	decode[any](t, ask(h, "POST", "/upscale_tasks",
+		`{"title":"a","format":"json","parameters":{},"dimension":{"name":"n","values":[1,2]},"service":{"id":"ndvi"}}`), 201)
 	if last := w.tasks[dispatch.TaskID(len(w.tasks))]; last.ID == 0 || last.Request.Homes != nil {
 		t.Errorf("with a budget of the operator: %+v", last.Request)
 	}

@@ -77,44 +77,61 @@ var (
 
 var (
 	hookIDParam     = &huma.Param{Name: "hook_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
-	deliveryIDParam = &huma.Param{Name: "delivery_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
-	errNoHook       = refusal{status: 404, code: "HOOK_NOT_FOUND", message: "There is no such hook or delivery."}
+	deliveryIDParam = &huma.Param{Name: "delivery_id", In: "path", Required: true,
+		Schema: &huma.Schema{Type: huma.TypeString}}
+	errNoHook = refusal{status: 404, code: "HOOK_NOT_FOUND", message: "There is no such hook or delivery."}
 )
 
 // hookRoutes registers the operations on hooks.
 func (a *api) hookRoutes() {
 	one := []*huma.Param{hookIDParam}
-	register(a, huma.Operation{OperationID: "create_hook", Method: http.MethodPost, Path: "/hooks", Tags: []string{"hooks"},
+	register(a, huma.Operation{OperationID: "create_hook", Method: http.MethodPost, Path: "/hooks",
+		Tags:    []string{"hooks"},
 		Summary: "Be notified when jobs end",
-		Description: "From now on the URL receives a POST for each of your jobs that ends, also for jobs of tasks. The body is a CloudEvent (1.0.2, structured mode), signed as Standard Webhooks describes " +
-			"(webhook-id, webhook-timestamp, webhook-signature). Answer with a status below 300 within ten seconds. Otherwise the delivery is repeated with growing pauses for a day; " +
-			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the messages about one job arrive in their order.",
+		Description: "From now on the URL receives a POST for each of your jobs that ends, also for jobs of tasks. The " +
+			"body is a CloudEvent (1.0.2, structured mode), signed as Standard Webhooks describes " +
+			"(webhook-id, webhook-timestamp, webhook-signature). Answer with a status below 300 within ten seconds. Otherwise " +
+			"the delivery is repeated with growing pauses for a day; " +
+			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the messages about " +
+			"one job arrive in their order.",
 		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 408, 413, 415, 422, 501, 503)}, a.createHook)
 	register(a, huma.Operation{OperationID: "list_hooks", Method: http.MethodGet, Path: "/hooks", Tags: []string{"hooks"},
-		Summary: "List your hooks", Description: "Those of all your jobs or, with an id, those of one job or task.", Parameters: []*huma.Param{
-			{Name: "job_id", In: "query", Description: "Only hooks that are notified of this job alone.", Schema: &huma.Schema{Type: huma.TypeInteger}},
-			{Name: "task_id", In: "query", Description: "Only hooks that are notified of this task alone.", Schema: &huma.Schema{Type: huma.TypeInteger}},
+		Summary: "List your hooks", Description: "Those of all your jobs or, with an id, those of one job or task.",
+		Parameters: []*huma.Param{
+			{Name: "job_id", In: "query", Description: "Only hooks that are notified of this job alone.",
+				Schema: &huma.Schema{Type: huma.TypeInteger}},
+			{Name: "task_id", In: "query", Description: "Only hooks that are notified of this task alone.",
+				Schema: &huma.Schema{Type: huma.TypeInteger}},
 		}, Responses: a.errors(401, 422, 503)}, a.listHooks)
-	register(a, huma.Operation{OperationID: "get_hook", Method: http.MethodGet, Path: "/hooks/{hook_id}", Tags: []string{"hooks"},
+	register(a, huma.Operation{OperationID: "get_hook", Method: http.MethodGet, Path: "/hooks/{hook_id}",
+		Tags:    []string{"hooks"},
 		Summary: "Get a hook", Parameters: one, Responses: a.errors(401, 404, 503)}, a.readHook)
-	register(a, huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}", Tags: []string{"hooks"},
+	register(a, huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}",
+		Tags:    []string{"hooks"},
 		Summary: "Delete a hook", Description: "Deliveries that wait are dropped.",
 		DefaultStatus: http.StatusOK, Parameters: one, Responses: withNull(a.errors(401, 404, 503))}, a.deleteHook)
-	register(a, huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test", Tags: []string{"hooks"},
-		Summary: "Send a test to a hook", Description: "The list of deliveries shows whether it arrived. A hook is sent ten tests in ten minutes at most.",
+	register(a, huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test",
+		Tags:          []string{"hooks"},
+		Summary:       "Send a test to a hook",
+		Description:   "The list of deliveries shows whether it arrived. A hook is sent ten tests in ten minutes at most.",
 		DefaultStatus: http.StatusOK, Parameters: one, Responses: withNull(a.errors(401, 404, 503))}, a.testHook)
-	register(a, huma.Operation{OperationID: "list_deliveries", Method: http.MethodGet, Path: "/hooks/{hook_id}/deliveries", Tags: []string{"hooks"},
-		Summary: "List the last deliveries of a hook", Description: "The last 100 at most, newest first. A delivery is kept for a week.",
-		Parameters: one, Responses: a.errors(401, 404, 503)}, a.listDeliveries)
-	register(a, huma.Operation{OperationID: "send_again", Method: http.MethodPost, Path: "/hooks/{hook_id}/deliveries/{delivery_id}/send", Tags: []string{"hooks"},
-		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam, deliveryIDParam},
+	register(a, huma.Operation{OperationID: "list_deliveries", Method: http.MethodGet, Path: "/hooks/{hook_id}/deliveries",
+		Tags:        []string{"hooks"},
+		Summary:     "List the last deliveries of a hook",
+		Description: "The last 100 at most, newest first. A delivery is kept for a week.",
+		Parameters:  one, Responses: a.errors(401, 404, 503)}, a.listDeliveries)
+	register(a, huma.Operation{OperationID: "send_again", Method: http.MethodPost,
+		Path: "/hooks/{hook_id}/deliveries/{delivery_id}/send", Tags: []string{"hooks"},
+		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam,
+			deliveryIDParam},
 		Responses: withNull(a.errors(401, 404, 503))}, a.sendAgain)
 	a.huma.OpenAPI().Paths["/hooks"].Post.RequestBody = body[HookRequest](a)
 }
 
 func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	if a.Hooks == nil {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook", Text: "This service notifies nobody when jobs end."}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook",
+			Text: "This service notifies nobody when jobs end."}
 	}
 	body, err := a.readBody(in)
 	if err != nil {
@@ -175,7 +192,9 @@ func (f *form) events() (all []dispatch.Status) {
 		var word dispatch.Status
 		switch {
 		case json.Unmarshal(raw, &word) != nil || !slices.Contains(told, word):
-			f.faultAt("enum", "Input should be 'running', 'finished', 'failed', 'canceled', 'attention', 'task_ended' or 'task_share'", "events", i)
+			f.faultAt("enum",
+				"Input should be 'running', 'finished', 'failed', 'canceled', 'attention', 'task_ended' or 'task_share'", "events",
+				i)
 		case word == shareEvent:
 			shares = true
 		default:
@@ -275,7 +294,8 @@ func (a *api) listDeliveries(ctx context.Context, in *request) (*deliveryList, e
 }
 
 func showHook(h dispatch.Hook) Hook {
-	shown := Hook{ID: h.ID, Kind: string(h.Kind), URL: h.URL, Events: []string{}, State: "active", Created: h.Created.UTC()}
+	shown := Hook{ID: h.ID, Kind: string(h.Kind), URL: h.URL, Events: []string{}, State: "active",
+		Created: h.Created.UTC()}
 	for _, s := range h.Statuses {
 		word, share := eventWord(s)
 		if share > 0 {
@@ -303,7 +323,8 @@ func showHook(h dispatch.Hook) Hook {
 func showDelivery(d dispatch.Delivery) Delivery {
 	word, share := eventWord(d.Status)
 	why, _ := d.Status.Needed()
-	shown := Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share, Happened: d.Happened.UTC(), State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
+	shown := Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share, Happened: d.Happened.UTC(),
+		State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
 		Notice: d.Notice, NextTry: known(d.Due)}
 	if id := int64(d.Job); id != 0 {
 		shown.Job = &id
@@ -318,7 +339,8 @@ func showDelivery(d dispatch.Delivery) Delivery {
 }
 
 // asOneJob are the events of a task, for receivers to which it is one job.
-var asOneJob = map[dispatch.Status]string{dispatch.TaskRunning: string(dispatch.Running), dispatch.TaskFinished: string(dispatch.Finished), dispatch.TaskFailed: string(dispatch.Failed)}
+var asOneJob = map[dispatch.Status]string{dispatch.TaskRunning: string(dispatch.Running),
+	dispatch.TaskFinished: string(dispatch.Finished), dispatch.TaskFailed: string(dispatch.Failed)}
 
 // eventWord returns the word for an event, and the percentage if it is a share.
 func eventWord(s dispatch.Status) (word string, share int) {

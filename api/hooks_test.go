@@ -49,7 +49,8 @@ func TestHooks_BadRequests(t *testing.T) {
 	if stored != nil {
 		t.Errorf("stored: %v", stored)
 	}
-	if ask(h, "POST", "/hooks", `{"url": "https://a", "events": ["task_share", "task_share"], "shares": [10]}`); len(stored) != 1 {
+	if ask(h, "POST", "/hooks",
+		`{"url": "https://a", "events": ["task_share", "task_share"], "shares": [10]}`); len(stored) != 1 {
 		t.Errorf("an event that is named twice: %v", stored)
 	}
 	a := ask(h, "POST", "/hooks", `{"url": "https://r.example.org"}`)
@@ -59,8 +60,8 @@ func TestHooks_BadRequests(t *testing.T) {
 	failed(t, ask(h, "POST", "/hooks/h/deliveries/job-1/send", ""), 404, "HOOK_NOT_FOUND")
 }
 
-// TestNotify_OfARequest: what a request asks for reaches the broker, and is not kept with the request or sent to the platform. Faults are named at
-// their places.
+// TestNotify_OfARequest: what a request asks for reaches the broker, and is not kept with the request or sent to the
+// platform. Faults are named at their places.
 func TestNotify_OfARequest(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
@@ -84,7 +85,8 @@ func TestNotify_OfARequest(t *testing.T) {
 		}
 	}
 	for notify, want := range map[string]string{
-		`3`: `["body","options","notify"]`, `{}`: `["body","options","notify","url"]`, `{"url": 3}`: `["body","options","notify","url"]`,
+		`3`: `["body","options","notify"]`, `{}`: `["body","options","notify","url"]`,
+		`{"url": 3}`: `["body","options","notify","url"]`,
 		`{"url": "https://a", "events": ["ended"]}`:                       `["body","options","notify","events",0]`,
 		`{"url": "https://a", "secret": 3}`:                               `["body","options","notify","secret"]`,
 		`{"url": "https://a", "events": ["task_share"], "shares": [100]}`: `["body","options","notify","shares",0]`,

@@ -21,8 +21,8 @@ func parseTaskID(text string) (dispatch.TaskID, error) {
 
 var integer = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
-// parseID parses an id in a path, where name is the name of the parameter. An integer that no id can be is answered with
-// missing, like the id of nothing. The error for any other text is Invalid.
+// parseID parses an id in a path, where name is the name of the parameter. An integer that no id can be is answered
+// with missing, like the id of nothing. The error for any other text is Invalid.
 func parseID[ID ~int64](name, text string, missing error) (ID, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	switch {

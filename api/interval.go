@@ -14,7 +14,8 @@ type interval struct {
 	layout   string // of its ends, and of those of its parts
 }
 
-var errInterval = errors.New("two dates or times, such as [\"2024-01-01\", \"2025-01-01\"], of which the second is later; open ends cannot be split")
+var errInterval = errors.New(
+	"two dates or times, such as [\"2024-01-01\", \"2025-01-01\"], of which the second is later; open ends cannot be split")
 
 // parseInterval reads an array of two dates or times, which are those of RFC 3339.
 func parseInterval(raw json.RawMessage) (i interval, err error) {
@@ -87,8 +88,8 @@ func (s calendarStep) next(at time.Time) time.Time {
 	return at.AddDate(0, 0, s.days)
 }
 
-// split returns the parts of i as JSON arrays of two texts. Each part ends where the next begins, and the last where i does. whole is false
-// if there are more parts than most.
+// split returns the parts of i as JSON arrays of two texts. Each part ends where the next begins, and the last where i
+// does. whole is false if there are more parts than most.
 func (i interval) split(s calendarStep, most int) (parts []json.RawMessage, whole bool) {
 	for from := i.from; from.Before(i.to); {
 		if len(parts) == most {

@@ -42,13 +42,16 @@ func TestSplit_Intervals(t *testing.T) {
 }
 
 func TestParseInterval_Faults(t *testing.T) {
-	for _, text := range []string{`["2024-01-01"]`, `["2024-01-01",null]`, `["2024-01-01",".."]`, `["2024-01-02","2024-01-01"]`, `["2024-01-01","2024-01-01"]`,
-		`["2023-02-29","2024-01-01"]`, `"2024-01-01/2024-02-01"`, `7`, `{}`, `null`, `["2024-01-01","2024-02-01","2024-03-01"]`, ``} {
+	for _, text := range []string{`["2024-01-01"]`, `["2024-01-01",null]`, `["2024-01-01",".."]`,
+		`["2024-01-02","2024-01-01"]`, `["2024-01-01","2024-01-01"]`,
+		`["2023-02-29","2024-01-01"]`, `"2024-01-01/2024-02-01"`, `7`, `{}`, `null`,
+		`["2024-01-01","2024-02-01","2024-03-01"]`, ``} {
 		if i, err := parseInterval(json.RawMessage(text)); err == nil {
 			t.Errorf("%s is %v", text, i)
 		}
 	}
-	for _, text := range []string{"", "P", "PD", "D", "10D", "P0D", "P-1D", "P+1D", "P1.5D", "P1M", "P1DT1H", "P99999999999999999999D", "P9999999D", "Month", "P1Y"} {
+	for _, text := range []string{"", "P", "PD", "D", "10D", "P0D", "P-1D", "P+1D", "P1.5D", "P1M", "P1DT1H",
+		"P99999999999999999999D", "P9999999D", "Month", "P1Y"} {
 		if s, ok := parseStep(text); ok {
 			t.Errorf("%s is %v", text, s)
 		}
@@ -59,8 +62,10 @@ func TestParseInterval_Faults(t *testing.T) {
 func TestSplit_PartsCoverTheInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := time.Unix(rapid.Int64Range(0, 1<<31).Draw(t, "from"), 0).UTC()
-		i := interval{from: from, to: from.Add(time.Duration(rapid.Int64Range(1, 1e8).Draw(t, "seconds")) * time.Second), layout: time.RFC3339Nano}
-		s, _ := parseStep(rapid.SampledFrom([]string{"day", "week", "month", "quarter", "year", "P10D", "P3W"}).Draw(t, "step"))
+		i := interval{from: from, to: from.Add(time.Duration(rapid.Int64Range(1, 1e8).Draw(t, "seconds")) * time.Second),
+			layout: time.RFC3339Nano}
+		s, _ := parseStep(rapid.SampledFrom([]string{"day", "week", "month", "quarter", "year", "P10D", "P3W"}).Draw(t,
+			"step"))
 		parts, whole := i.split(s, 10_000)
 		at := i.from
 		for n, raw := range parts {

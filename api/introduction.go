@@ -25,8 +25,9 @@ var jobTags, taskTags = []string{"Unit Jobs"}, []string{"Upscale Tasks"}
 // tags are the groups of operations, in the order in which the documentation page shows them.
 var tags = []*huma.Tag{
 	{Name: jobTags[0], Description: "One job on one platform: submit it, follow its status, fetch its results."},
-	{Name: taskTags[0], Description: "One request with many values, such as the tiles of a region: a job for each value. " +
-		"No token is needed to split areas into values."},
+	{Name: taskTags[0],
+		Description: "One request with many values, such as the tiles of a region: a job for each value. " +
+			"No token is needed to split areas into values."},
 	{Name: "streams", Description: streamsText},
 	{Name: "services", Description: "The catalogue of services, and the platforms."},
 	{Name: "service", Description: "The health of the broker."},

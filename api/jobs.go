@@ -17,7 +17,8 @@ import (
 type jobBroker interface {
 	// Accept stores a job and waits a bounded time until its platform has accepted or refused it.
 	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
-	// RepeatedJob returns the job that was stored under a key, also if its request is refused now; refused if there is none.
+	// RepeatedJob returns the job that was stored under a key, also if its request is refused now; refused if there is
+	// none.
 	RepeatedJob(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.Record, error)
 	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
@@ -180,7 +181,8 @@ func (r *request) alsoAtPlatform() (bool, error) {
 	var faults []dispatch.Fault
 	on := switchOf(u.Query(), "platform", false, &faults)
 	if faults != nil {
-		return false, &dispatch.Error{Kind: dispatch.Invalid, Op: "api.delete", Text: "The query parameter platform is true or false.", Faults: faults}
+		return false, &dispatch.Error{Kind: dispatch.Invalid, Op: "api.delete",
+			Text: "The query parameter platform is true or false.", Faults: faults}
 	}
 	return on, nil
 }
@@ -202,7 +204,8 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "filter"}, Type: "value_error",
 			Msg: "Synchronous runs are not filtered by labels, title, service or time"}})
 	case want.sync && q.oldest:
-		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error", Msg: "Synchronous runs are listed newest first only"}})
+		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
+			Msg: "Synchronous runs are listed newest first only"}})
 	case want.sync:
 		return a.listSyncRuns(ctx, in, query, q)
 	case !paged:
@@ -222,7 +225,8 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 
 // awaitPart returns a page of a list and the address of the next page, after it has changed or the client's wait has
 // ended.
-func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.Context, fresh time.Duration) (part *listPart, next string, err error)) (*encodedStatus, error) {
+func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.Context,
+	fresh time.Duration) (part *listPart, next string, err error)) (*encodedStatus, error) {
 	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(user(ctx)) })
 	if err != nil {
 		return nil, err
@@ -233,7 +237,8 @@ func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.
 		if err != nil {
 			return nil, err
 		}
-		return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(part.digest), Link: next, Body: a.body(part.write)}, nil
+		return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(part.digest), Link: next,
+			Body: a.body(part.write)}, nil
 	}
 	return awaitChange(ctx, a, w, see, func(s *encodedStatus) string { return s.ETag })
 }

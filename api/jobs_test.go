@@ -38,8 +38,10 @@ func TestCreateJob(t *testing.T) {
 	a := ask(h, "POST", "/unit_jobs", goodBody)
 	got := decode[map[string]any](t, a, 201)
 	want := map[string]any{
-		"id": 1.0, "title": "NDVI", "label": "openeo", "format": "gtiff", "status": "submitted", "platform": "cdse", "platform_job_id": "j-7",
-		"service": map[string]any{"endpoint": "https://openeo.example.org", "namespace": nil, "application": "https://apps.example.org/ndvi.json"},
+		"id": 1.0, "title": "NDVI", "label": "openeo", "format": "gtiff", "status": "submitted", "platform": "cdse",
+		"platform_job_id": "j-7",
+		"service": map[string]any{"endpoint": "https://openeo.example.org", "namespace": nil,
+			"application": "https://apps.example.org/ndvi.json"},
 	}
 	var summary map[string]json.RawMessage
 	json.Unmarshal(a.Body.Bytes(), &summary)
@@ -67,7 +69,8 @@ func TestCreateJob(t *testing.T) {
 func TestCreateJob_KeepsNumbersDigitForDigit(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	for _, number := range []string{"1e399", "-1E+400", "9007199254740993", "-0", "-0.0", "1.10", "0.1000000000000000055511151231257827", strings.Repeat("7", 5_000)} {
+	for _, number := range []string{"1e399", "-1E+400", "9007199254740993", "-0", "-0.0", "1.10",
+		"0.1000000000000000055511151231257827", strings.Repeat("7", 5_000)} {
 		body := strings.Replace(goodBody, "1e99", number, 1)
 		a := decode[map[string]json.RawMessage](t, ask(h, "POST", "/unit_jobs", body), 201)
 		var id dispatch.JobID
@@ -84,7 +87,8 @@ func TestCreateJob_KeepsNumbersDigitForDigit(t *testing.T) {
 func TestCreateJob_OptionsAndUnknownMembers(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	body := strings.Replace(goodBody, `{"title"`, `{"user_id":"x","status":"finished","Title":"no","options":{"driver-memory":"4g"},"title"`, 1)
+	body := strings.Replace(goodBody, `{"title"`,
+		`{"user_id":"x","status":"finished","Title":"no","options":{"driver-memory":"4g"},"title"`, 1)
 	decode[any](t, ask(h, "POST", "/unit_jobs", body), 201)
 	r := w.jobs[1]
 	if r.Owner != anna || r.Request.Title != "NDVI" || string(r.Request.Options) != `{"driver-memory":"4g"}` {
@@ -113,12 +117,14 @@ func TestReadJob(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	a := ask(h, "GET", "/unit_jobs/1", "")
 	decode[any](t, a, 200)
-	want := []string{"created", "format", "id", "label", "parameters", "platform", "platform_job_id", "service", "status", "title", "updated"}
+	want := []string{"created", "format", "id", "label", "parameters", "platform", "platform_job_id", "service", "status",
+		"title", "updated"}
 	if d := cmp.Diff(want, keysOf(t, a.Body.Bytes())); d != "" {
 		t.Error(d)
 	}
 	got := decode[ProcessingJob](t, a, 200)
-	if !strings.Contains(a.Body.String(), `"created":"2026-05-01T10:30:00Z","updated":"2026-05-01T10:30:00Z"`) || got.ID != 1 {
+	if !strings.Contains(a.Body.String(), `"created":"2026-05-01T10:30:00Z","updated":"2026-05-01T10:30:00Z"`) ||
+		got.ID != 1 {
 		t.Errorf("body %s", a.Body)
 	}
 	if c := a.Header().Get("Cache-Control"); c != "private, no-cache" {
@@ -134,7 +140,8 @@ func TestReadJob(t *testing.T) {
 	r.Failure, r.Attention, r.Notice = "out of memory", dispatch.NeedsSignIn, "token expired"
 	w.jobs[1] = r
 	full := decode[map[string]any](t, ask(h, "GET", "/unit_jobs/1", ""), 200)
-	for _, gone := range []string{"id", "title", "label", "format", "parameters", "service", "created", "updated", "platform", "platform_job_id"} {
+	for _, gone := range []string{"id", "title", "label", "format", "parameters", "service", "created", "updated",
+		"platform", "platform_job_id"} {
 		delete(full, gone)
 	}
 	attention := full["attention"].(map[string]any)
@@ -146,7 +153,8 @@ func TestReadJob(t *testing.T) {
 	r.Attention, r.Notice = dispatch.Unreachable, ""
 	w.jobs[1] = r
 	other := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
-	if d := cmp.Diff(&JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]}, other); d != "" {
+	if d := cmp.Diff(&JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]},
+		other); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(map[string]any{"status": "failed", "failure": "out of memory", "progress": 50.5, "costs": 12.25,
@@ -191,7 +199,8 @@ func TestStatuses(t *testing.T) {
 		c.Compat.SubmittedAsCreated = compat
 		h := New(c)
 		decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
-		for _, s := range []dispatch.Status{"created", "submitted", "queued", "running", "finished", "canceled", "failed", "unknown"} {
+		for _, s := range []dispatch.Status{"created", "submitted", "queued", "running", "finished", "canceled", "failed",
+			"unknown"} {
 			r := w.jobs[1]
 			r.Status = s
 			w.jobs[1] = r
@@ -210,12 +219,14 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestJob_ShowsItsOptions, with their numbers as they were sent, so that it can be submitted again; a job without options has no such member.
+// TestJob_ShowsItsOptions, with their numbers as they were sent, so that it can be submitted again; a job without
+// options has no such member.
 func TestJob_ShowsItsOptions(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	const options = `{"max_duration":3600,"x":1.10}`
-	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `{"title"`, `{"options":`+options+`,"title"`, 1)), 201)
+	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `{"title"`, `{"options":`+options+`,"title"`,
+		1)), 201)
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	if got := ask(h, "GET", "/unit_jobs/1", "").Body.String(); !strings.Contains(got, `"options":`+options) {
 		t.Errorf("the options are not in %s", got)
@@ -236,7 +247,8 @@ func TestResults(t *testing.T) {
 	}
 	w.results[1] = json.RawMessage(`{"type":"Collection","id":"c","x":1.10}`)
 	w.set(1, func(r *dispatch.Record) {
-		r.Ref, r.Moved, r.Versions = dispatch.Ref{ID: "j-7"}, moment, dispatch.Versions{Software: "pygeoapi", Version: "0.20.0", Process: "1.2"}
+		r.Ref, r.Moved, r.Versions = dispatch.Ref{ID: "j-7"}, moment, dispatch.Versions{Software: "pygeoapi",
+			Version: "0.20.0", Process: "1.2"}
 	})
 	a = ask(h, "GET", "/unit_jobs/1/results", "")
 	decode[any](t, a, 200)
@@ -289,7 +301,8 @@ func TestJob_NotFound(t *testing.T) {
 	const id = "X-Correlation-ID"
 	want := ask(h, "GET", "/unit_jobs/77", "", id, "same").Body.String()
 	for _, c := range []struct{ method, path, token string }{
-		{"GET", "/unit_jobs/1", "token-bert"}, {"GET", "/unit_jobs/1/results", "token-bert"}, {"DELETE", "/unit_jobs/1", "token-bert"},
+		{"GET", "/unit_jobs/1", "token-bert"}, {"GET", "/unit_jobs/1/results", "token-bert"}, {"DELETE", "/unit_jobs/1",
+			"token-bert"},
 		{"GET", "/unit_jobs/0", "token-anna"}, {"GET", "/unit_jobs/-1", "token-anna"},
 		{"GET", "/unit_jobs/9223372036854775808", "token-anna"}, {"GET", "/unit_jobs/-99999999999999999999999", "token-anna"},
 		{"DELETE", "/unit_jobs/0", "token-anna"}, {"GET", "/unit_jobs/77/results", "token-anna"},
@@ -316,7 +329,8 @@ func TestJobsStatus(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	empty := ask(h, "GET", "/jobs_status", "")
-	if decode[any](t, empty, 200); strings.TrimSpace(empty.Body.String()) != `{"upscaling_tasks":[],"processing_jobs":[]}` {
+	if decode[any](t, empty,
+		200); strings.TrimSpace(empty.Body.String()) != `{"upscaling_tasks":[],"processing_jobs":[]}` {
 		t.Errorf("nothing is %s", empty.Body)
 	}
 	for range 3 {
@@ -387,14 +401,17 @@ func TestReadDocument(t *testing.T) {
 func TestKnown_ZeroTimeIsAbsent(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	for value, kind := range map[string]string{"1": "", "31622400": "", "null": "", "0": "greater_than_equal", "-5": "greater_than_equal", "31622401": "less_than_equal",
+	for value, kind := range map[string]string{"1": "", "31622400": "", "null": "", "0": "greater_than_equal",
+		"-5": "greater_than_equal", "31622401": "less_than_equal",
 		"1.5": "int_type", `"PT1H"`: "int_type", "1e99": "int_type", "{}": "int_type"} {
-		a := ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `{"title"`, `{"options":{"max_duration":`+value+`},"title"`, 1))
+		a := ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `{"title"`, `{"options":{"max_duration":`+value+
+			`},"title"`, 1))
 		if kind == "" {
 			decode[any](t, a, 201)
 			continue
 		}
-		if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 || got[0] != `["body","options","max_duration"] `+kind {
+		if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 ||
+			got[0] != `["body","options","max_duration"] `+kind {
 			t.Errorf("%s: %v", value, got)
 		}
 	}
@@ -403,12 +420,15 @@ func TestKnown_ZeroTimeIsAbsent(t *testing.T) {
 func TestRequest_OptionsOfTheBroker(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	for value, code := range map[string]int{"true": 201, "false": 201, "null": 201, `"no"`: 422, "0": 422, "[]": 422, "{}": 422} {
-		for _, route := range []struct{ path, body string }{{"/unit_jobs", goodBody}, {"/upscale_tasks", goodTask}, {"/sync_jobs", goodBody}} {
+	for value, code := range map[string]int{"true": 201, "false": 201, "null": 201, `"no"`: 422, "0": 422, "[]": 422,
+		"{}": 422} {
+		for _, route := range []struct{ path, body string }{{"/unit_jobs", goodBody}, {"/upscale_tasks", goodTask},
+			{"/sync_jobs", goodBody}} {
 			if route.path == "/sync_jobs" && code == 201 {
 				continue // covered by the others: one reader for all
 			}
-			a := ask(h, "POST", route.path, strings.Replace(route.body, `{"title"`, `{"options":{"driver-memory":"4g","validate":`+value+`},"title"`, 1))
+			a := ask(h, "POST", route.path, strings.Replace(route.body, `{"title"`,
+				`{"options":{"driver-memory":"4g","validate":`+value+`},"title"`, 1))
 			if code == 201 {
 				decode[any](t, a, 201)
 				continue
@@ -428,11 +448,13 @@ func TestAttention_QuotesOnlyPlatforms(t *testing.T) {
 	defer h.Close()
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	for why, notice := range map[dispatch.Attention]string{
-		dispatch.NeedsOperator: dispatch.RestoredNotice, dispatch.NoPlatform: "The platform of this job is not configured any more.",
+		dispatch.NeedsOperator: dispatch.RestoredNotice,
+		dispatch.NoPlatform:    "The platform of this job is not configured any more.",
 	} {
 		w.set(1, func(r *dispatch.Record) { r.Attention, r.Notice = why, notice })
 		got := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
-		if got == nil || got.Code != string(why) || strings.Contains(got.Message, "The platform says") || strings.Contains(got.Message, "credentials") {
+		if got == nil || got.Code != string(why) || strings.Contains(got.Message, "The platform says") ||
+			strings.Contains(got.Message, "credentials") {
 			t.Errorf("%s: %+v", why, got)
 		}
 	}

@@ -74,7 +74,8 @@ func TestDocument(t *testing.T) {
 	c := newWorld().config()
 	c.PublicURL, c.Description = "https://dispatch.example.org", "About it"
 	d := read(t, New(c))
-	if !strings.HasPrefix(d.OpenAPI, "3.1") || d.Info.Title != "Dispatch test" || d.Info.Version != "1.2.3" || !strings.HasPrefix(d.Info.Description, "About it\n\n") ||
+	if !strings.HasPrefix(d.OpenAPI, "3.1") || d.Info.Title != "Dispatch test" || d.Info.Version != "1.2.3" ||
+		!strings.HasPrefix(d.Info.Description, "About it\n\n") ||
 		len(d.Servers) != 1 || d.Servers[0].URL != "https://dispatch.example.org" {
 		t.Errorf("head %+v", d)
 	}
@@ -85,16 +86,27 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{"DELETE /grants/{grant_id}", "DELETE /hooks/{hook_id}", "DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details", "GET /hooks", "GET /hooks/{hook_id}", "GET /hooks/{hook_id}/deliveries", "GET /jobs_status", "GET /platforms", "GET /services", "GET /services/{service_id}", "GET /session", "GET /unit_jobs/{job_id}",
-		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/provenance", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
-		"GET /upscale_tasks/{task_id}/dimensions", "GET /upscale_tasks/{task_id}/platforms", "GET /upscale_tasks/{task_id}/provenance", "GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
-		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "PATCH /unit_jobs/{job_id}", "PATCH /upscale_tasks/{task_id}", "POST /estimate", "POST /grants", "POST /hooks", "POST /hooks/{hook_id}/deliveries/{delivery_id}/send", "POST /hooks/{hook_id}/test", "POST /params", "POST /session/sign-out", "POST /sync_jobs", "POST /tickets", "POST /tiles",
-		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/cancel", "POST /upscale_tasks/{task_id}/pause",
+	want := []string{"DELETE /grants/{grant_id}", "DELETE /hooks/{hook_id}", "DELETE /unit_jobs/{job_id}",
+		"DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details", "GET /hooks",
+		"GET /hooks/{hook_id}", "GET /hooks/{hook_id}/deliveries", "GET /jobs_status", "GET /platforms", "GET /services",
+		"GET /services/{service_id}", "GET /session", "GET /unit_jobs/{job_id}",
+		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/provenance",
+		"GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
+		"GET /upscale_tasks/{task_id}/dimensions", "GET /upscale_tasks/{task_id}/platforms",
+		"GET /upscale_tasks/{task_id}/provenance", "GET /upscale_tasks/{task_id}/results",
+		"GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
+		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "PATCH /unit_jobs/{job_id}", "PATCH /upscale_tasks/{task_id}",
+		"POST /estimate", "POST /grants", "POST /hooks", "POST /hooks/{hook_id}/deliveries/{delivery_id}/send",
+		"POST /hooks/{hook_id}/test", "POST /params", "POST /session/sign-out", "POST /sync_jobs", "POST /tickets",
+		"POST /tiles",
+		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/cancel",
+		"POST /upscale_tasks/{task_id}/pause",
 		"POST /upscale_tasks/{task_id}/resume", "POST /upscale_tasks/{task_id}/retry"}
 	if d := cmp.Diff(want, operations); d != "" {
 		t.Error(d)
 	}
-	if s := d.Components.SecuritySchemes["bearer"]; s["type"] != "http" || s["scheme"] != "bearer" || len(d.Security) != 1 {
+	if s := d.Components.SecuritySchemes["bearer"]; s["type"] != "http" || s["scheme"] != "bearer" ||
+		len(d.Security) != 1 {
 		t.Errorf("security %v %v", s, d.Security)
 	}
 	if strings.Contains(string(d.Components.Schemas["BaseJobRequest"]), `"additionalProperties":false`) {
@@ -103,7 +115,8 @@ func TestDocument(t *testing.T) {
 }
 
 // openOperations are all operations that need no token.
-var openOperations = []string{"GET /health", "GET /health/details", "GET /grids", "POST /session/sign-out", "POST /tiles"}
+var openOperations = []string{"GET /health", "GET /health/details", "GET /grids", "POST /session/sign-out",
+	"POST /tiles"}
 
 func TestOperations_NeedAToken(t *testing.T) {
 	const unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm5hIn0."
@@ -126,7 +139,8 @@ func TestOperations_NeedAToken(t *testing.T) {
 				t.Errorf("%s has a security of its own", name)
 			}
 			var bodies []string
-			for _, token := range []string{"", "Bearer " + unsigned, "Bearer", "Bearer ", "Basic token-anna", "token-anna", "Bearer token-x", "Bearer token-anna token-anna"} {
+			for _, token := range []string{"", "Bearer " + unsigned, "Bearer", "Bearer ", "Basic token-anna", "token-anna",
+				"Bearer token-x", "Bearer token-anna token-anna"} {
 				a := ask(h, strings.ToUpper(method), target, goodBody, "Authorization", token, "X-Correlation-ID", "same")
 				failed(t, a, 401, "AUTHENTICATION_FAILED")
 				want := "Bearer"
@@ -161,7 +175,8 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 	}
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	w.parameters = map[string][]dispatch.Parameter{"https://apps.example.org/ndvi.json": {
-		{Name: "cloud", Type: dispatch.Double, Maximum: new(json.Number("100")), Options: []json.RawMessage{[]byte("1")}, Schema: []byte(`{"type":"number"}`)}, {Name: "x", Type: dispatch.Object}}}
+		{Name: "cloud", Type: dispatch.Double, Maximum: new(json.Number("100")), Options: []json.RawMessage{[]byte("1")},
+			Schema: []byte(`{"type":"number"}`)}, {Name: "x", Type: dispatch.Object}}}
 	w.logs = []dispatch.LogEntry{{Time: moment, Level: "info", Message: "hello"}, {Level: "error"}}
 	w.document = []byte(`{"id":"ndvi"}`)
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
@@ -169,7 +184,9 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 	task.Attention, task.Request.Warning = dispatch.ServiceChanged, "odd"
 	half := 50.0
 	r := w.jobs[1]
-	r.Status, w.results[1] = dispatch.Finished, json.RawMessage(`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)
+	r.Status, w.results[1] = dispatch.Finished,
+		json.RawMessage(
+			`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)
 	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 1
 	r.Ahead, r.Duration, r.Request.Warning = new(int), time.Minute, "odd"
 	fromStore := []dispatch.Kind{dispatch.Internal, dispatch.Unavailable, dispatch.NotFound}
@@ -178,7 +195,9 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 		for method, op := range methods {
 			name := strings.ToUpper(method) + " " + path
 			kinds := fromStore
-			if method == "post" && !strings.HasSuffix(path, "/retry") && !strings.HasSuffix(path, "/cancel") && !strings.HasSuffix(path, "/pause") && !strings.HasSuffix(path, "/resume") || strings.HasPrefix(path, "/unit_jobs/{job_id}/results") || strings.Contains(path, "/items") {
+			if method == "post" && !strings.HasSuffix(path, "/retry") && !strings.HasSuffix(path, "/cancel") &&
+				!strings.HasSuffix(path, "/pause") && !strings.HasSuffix(path, "/resume") ||
+				strings.HasPrefix(path, "/unit_jobs/{job_id}/results") || strings.Contains(path, "/items") {
 				kinds = dispatch.Kinds()
 			}
 			for i := -1; i < len(kinds); i++ {
@@ -186,7 +205,8 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 				if i >= 0 {
 					fail = &dispatch.Error{Kind: kinds[i], Op: "fake", Text: "No.", Link: "https://x.example.org"}
 				}
-				if (path == "/jobs_status" || path == "/usage" || path == "/grants" || path == "/platforms" || path == "/services") && dispatch.Is(fail, dispatch.NotFound) {
+				if (path == "/jobs_status" || path == "/usage" || path == "/grants" || path == "/platforms" ||
+					path == "/services") && dispatch.Is(fail, dispatch.NotFound) {
 					continue // a list is there, if only empty
 				}
 				w.jobs[1], w.tasks[1], w.fail = r, task, fail
@@ -234,7 +254,8 @@ func check(t *testing.T, c *jsonschema.Compiler, name string, responses map[stri
 		t.Errorf("%s: %s is not in the document as %s", name, status, media)
 		return
 	}
-	schema, err := c.Compile("mem://openapi.json#/paths/" + at(path) + "/" + method + "/responses/" + status + "/content/" + at(media) + "/schema")
+	schema, err := c.Compile("mem://openapi.json#/paths/" + at(path) + "/" + method + "/responses/" + status +
+		"/content/" + at(media) + "/schema")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +301,8 @@ func TestDocument_SchemasFitTheResponses(t *testing.T) {
 
 func TestOperations_AnswerJSONWhateverIsAccepted(t *testing.T) {
 	h := New(newWorld().config())
-	for _, accept := range []string{"", "*/*", "text/html", "application/xml", "application/json;q=0", "application/problem+json", "nonsense", "application/cbor"} {
+	for _, accept := range []string{"", "*/*", "text/html", "application/xml", "application/json;q=0",
+		"application/problem+json", "nonsense", "application/cbor"} {
 		decode[any](t, ask(h, "GET", "/jobs_status", "", "Accept", accept), 200)
 		failed(t, ask(h, "GET", "/unit_jobs/9", "", "Accept", accept), 404, "JOB_NOT_FOUND")
 	}

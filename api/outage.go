@@ -68,7 +68,8 @@ func (a *api) databaseAnswered(ctx context.Context, check func(context.Context) 
 		o.last = time.Now()
 		return
 	}
-	a.Log.InfoContext(ctx, "database available again", "refused", o.refused, "after", o.last.Sub(o.since).Round(time.Second))
+	a.Log.InfoContext(ctx, "database available again", "refused", o.refused, "after",
+		o.last.Sub(o.since).Round(time.Second))
 	o.since, o.refused = time.Time{}, 0
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 func away(err error) error {
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Record", Text: "The database does not answer.", Err: err, Database: true}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Record", Text: "The database does not answer.", Err: err,
+		Database: true}
 }
 
 // Every error of the database is answered as an outage of the database: a statement that exceeded its deadline, a
@@ -25,12 +26,15 @@ func TestOutage_DatabaseIsNotThePlatform(t *testing.T) {
 	of := func(k dispatch.Kind) error {
 		return &dispatch.Error{Kind: k, Op: "store.Commit", Text: "The database does not answer.", Database: true}
 	}
-	for _, err := range []error{away(context.DeadlineExceeded), away(errors.New("connection refused")), of(dispatch.Uncertain), of(dispatch.Misconfigured),
-		&dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Text: "The identity provider gives no token.", Err: away(errors.New("x"))},
+	for _, err := range []error{away(context.DeadlineExceeded), away(errors.New("connection refused")),
+		of(dispatch.Uncertain), of(dispatch.Misconfigured),
+		&dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Text: "The identity provider gives no token.",
+			Err: away(errors.New("x"))},
 		errors.Join(errors.New("not closed"), away(errors.New("x")))} {
 		w.fail = err
 		a := ask(h, "GET", "/unit_jobs/1", "")
-		if f := failed(t, a, 503, "SERVICE_UNAVAILABLE"); a.Header().Get("Retry-After") != "5" || f.Message != "The database does not answer." {
+		if f := failed(t, a, 503, "SERVICE_UNAVAILABLE"); a.Header().Get("Retry-After") != "5" ||
+			f.Message != "The database does not answer." {
 			t.Errorf("%v: %v %s", err, a.Header(), a.Body)
 		}
 	}
@@ -57,11 +61,13 @@ func outages(t *testing.T, recovers string) {
 			}
 			time.Sleep(time.Second)
 		}
-		if lost, back := strings.Count(w.log.String(), "canary-cause"), strings.Count(w.log.String(), `"msg":"database available again"`); lost != n || back != n-1 {
+		if lost, back := strings.Count(w.log.String(), "canary-cause"), strings.Count(w.log.String(),
+			`"msg":"database available again"`); lost != n || back != n-1 {
 			t.Fatalf("outage %d: logged as lost %d times, as back %d times", n, lost, back)
 		}
 		time.Sleep(time.Minute)
-		if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusOK || strings.Count(w.log.String(), `"msg":"database available again"`) != n-1 {
+		if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusOK ||
+			strings.Count(w.log.String(), `"msg":"database available again"`) != n-1 {
 			t.Fatalf("back before the database answers")
 		}
 		w.fail, w.down = nil, nil

@@ -8,7 +8,8 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// packed is a text that is held compressed. The jobs of a list repeat most of each other's text, so that it takes a tenth of the memory.
+// packed is a text that is held compressed. The jobs of a list repeat most of each other's text, so that it takes a
+// tenth of the memory.
 type packed struct {
 	pieces [][]byte
 	size   int // bytes of all pieces

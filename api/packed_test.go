@@ -11,8 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// A list is read once and sent as it was read, until it does not fit in memory even when it is packed: then the database is read to the end of
-// what fits, from there on for the digest, and once more for the response.
+// A list is read once and sent as it was read, until it does not fit in memory even when it is packed: then the
+// database is read to the end of what fits, from there on for the digest, and once more for the response.
 func TestSnapshot_ReadsListsOnceThatFitPacked(t *testing.T) {
 	const size, jobs = 128 << 10, heldBytes>>17 + 16
 	random := rand.New(rand.NewPCG(1, 2))
@@ -44,11 +44,13 @@ func TestSnapshot_ReadsListsOnceThatFitPacked(t *testing.T) {
 			t.Errorf("%s: %d jobs after %d reads", row.name, len(list.ProcessingJobs), len(w.asked))
 		}
 		for i, j := range list.ProcessingJobs {
-			if want := w.jobs[dispatch.JobID(jobs-i)]; j.ID != int64(want.ID) || !bytes.Equal(j.Parameters.RawMessage, want.Request.Parameters) {
+			if want := w.jobs[dispatch.JobID(jobs-i)]; j.ID != int64(want.ID) ||
+				!bytes.Equal(j.Parameters.RawMessage, want.Request.Parameters) {
 				t.Fatalf("%s: at %d stands job %d, or its parameters differ", row.name, i, j.ID)
 			}
 		}
-		if tag := ask(h, "GET", "/jobs_status?filter=processing", "", "If-None-Match", got.Header().Get("ETag")); tag.Code != 304 {
+		if tag := ask(h, "GET", "/jobs_status?filter=processing", "", "If-None-Match",
+			got.Header().Get("ETag")); tag.Code != 304 {
 			t.Errorf("%s: the same list is answered with %d", row.name, tag.Code)
 		}
 		h.Close()

@@ -23,7 +23,8 @@ type Page struct {
 	Files       fs.FS    // index.html, and the files that it loads below page/; nil: the program was built without them
 	BaseMap     *BaseMap // nil: outlines of countries, which are among the files
 	Development bool     // results may lie at addresses with http
-	Account     string   // URL at which users manage their account at the identity provider and its links to platforms; "": not known
+	// URL at which users manage their account at the identity provider and its links to platforms; "": not known
+	Account string
 }
 
 // BaseMap is a map of tiles that the page shows below its own.
@@ -67,14 +68,18 @@ type healthDetails struct{ Body HealthDetails }
 var hashedName = regexp.MustCompile(`-[A-Za-z0-9_-]{8}\.[a-z0-9]+$`)
 
 // mediaTypes are those of the page's files. The system's table differs between machines.
-var mediaTypes = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
-	".json": "application/json", ".txt": "text/plain; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon",
+var mediaTypes = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".json": "application/json", ".txt": "text/plain; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
+	".ico":   "image/x-icon",
 	".woff2": "font/woff2", ".wasm": "application/wasm", ".map": "application/json"}
 
 // servePage serves the page at /, its files and its settings.
 func (a *api) servePage() {
-	register(a, huma.Operation{OperationID: "health_details", Method: http.MethodGet, Path: "/health/details", Tags: []string{"service"},
-		Summary: "Describe the program", Security: []map[string][]string{}, Responses: a.errors()}, func(context.Context, *request) (*healthDetails, error) {
+	register(a, huma.Operation{OperationID: "health_details", Method: http.MethodGet, Path: "/health/details",
+		Tags:    []string{"service"},
+		Summary: "Describe the program", Security: []map[string][]string{}, Responses: a.errors()}, func(context.Context,
+		*request) (*healthDetails, error) {
 		return &healthDetails{HealthDetails{a.Version, a.Page.Files != nil}}, nil
 	})
 	a.mux.HandleFunc("GET /page/settings.json", a.servePageSettings)
@@ -125,14 +130,15 @@ func (a *api) servePageFiles() (index http.HandlerFunc) {
 	return index
 }
 
-// builtPagePolicy lets the page run and load its own files only, and read the files of results, which lie at addresses that
-// platforms choose. geotiff.js starts its workers from blobs.
+// builtPagePolicy lets the page run and load its own files only, and read the files of results, which lie at addresses
+// that platforms choose. geotiff.js starts its workers from blobs.
 func (a *api) builtPagePolicy() string {
 	results := "https:"
 	if a.Page.Development {
 		results += " http:"
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; worker-src 'self' blob:; img-src 'self' data: blob: " + results +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; worker-src 'self' blob:; img-src " +
+		"'self' data: blob: " + results +
 		"; connect-src 'self' " + results + "; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
 
@@ -145,7 +151,8 @@ type pageFile struct {
 
 func newPageFile(name string, content []byte) *pageFile {
 	sum := sha256.Sum256(content)
-	f := &pageFile{name: name, media: mediaTypes[path.Ext(name)], content: content, cache: "no-cache", etag: base64.RawURLEncoding.EncodeToString(sum[:16])}
+	f := &pageFile{name: name, media: mediaTypes[path.Ext(name)], content: content, cache: "no-cache",
+		etag: base64.RawURLEncoding.EncodeToString(sum[:16])}
 	if f.media == "" {
 		f.media = "application/octet-stream"
 	}
@@ -199,14 +206,17 @@ func acceptsGzip(r *http.Request) bool {
 // servePageSettings serves the settings that the page needs.
 func (a *api) servePageSettings(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
-	a.writeJSON(w, r, pageSettings{Title: a.Title, Version: a.Version, SignIn: a.Sessions != nil, SignedInNeeded: !a.OpenCatalogue, Account: a.Page.Account, BaseMap: a.Page.BaseMap,
-		Limits: pageLimits{a.Limits.Values, a.Limits.Tiles, a.Limits.Body}, Links: []helpLink{{a.pagePath("/docs"), "Documentation of the interface"}}})
+	a.writeJSON(w, r, pageSettings{Title: a.Title, Version: a.Version, SignIn: a.Sessions != nil,
+		SignedInNeeded: !a.OpenCatalogue, Account: a.Page.Account, BaseMap: a.Page.BaseMap,
+		Limits: pageLimits{a.Limits.Values, a.Limits.Tiles, a.Limits.Body},
+		Links:  []helpLink{{a.pagePath("/docs"), "Documentation of the interface"}}})
 }
 
 // serveAddresses lists the addresses of this service for programs.
 func (a *api) serveAddresses(w http.ResponseWriter, r *http.Request) {
-	addresses := map[string]string{"title": a.Title, "version": a.Version, "documentation": a.pagePath("/docs"), "openapi": a.pagePath("/openapi.json"),
-		"health": a.pagePath("/health")}
+	addresses := map[string]string{"title": a.Title, "version": a.Version, "documentation": a.pagePath("/docs"),
+		"openapi": a.pagePath("/openapi.json"),
+		"health":  a.pagePath("/health")}
 	if a.Page.Files != nil {
 		addresses["page"] = a.pagePath("/")
 	}
@@ -223,7 +233,8 @@ func (a *api) writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 // showMissingPage says how to build the program with the page.
 func (a *api) showMissingPage(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, http.StatusOK, page{Title: "This program was built without the page",
-		Text: []string{"The page for browsers is built by Node 20 or newer, before the program. Run make build in the source folder, then start bin/eodispatch; or make demo to try it.",
+		Text: []string{"The page for browsers is built by Node 20 or newer, before the program. Run make build in the " +
+			"source folder, then start bin/eodispatch; or make demo to try it.",
 			"Everything else works: programs use the interface that the documentation describes."},
 		Link: &pageLink{a.pagePath("/docs"), "Documentation of the interface"}})
 }

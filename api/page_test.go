@@ -27,12 +27,15 @@ func withPage() API {
 func TestPage_IsServed(t *testing.T) {
 	h := withPage()
 	a := ask(h, "GET", "/", "", "Authorization", "", "Accept", "text/html,*/*;q=0.8")
-	if a.Code != 200 || a.Body.String() != string(builtPage["index.html"].Data) || a.Header().Get("Content-Type") != "text/html; charset=utf-8" ||
-		a.Header().Get("Cache-Control") != "no-cache" || !strings.Contains(strings.Join(a.Header().Values("Vary"), " "), "Accept ") {
+	if a.Code != 200 || a.Body.String() != string(builtPage["index.html"].Data) ||
+		a.Header().Get("Content-Type") != "text/html; charset=utf-8" ||
+		a.Header().Get("Cache-Control") != "no-cache" || !strings.Contains(strings.Join(a.Header().Values("Vary"), " "),
+		"Accept ") {
 		t.Errorf("%d %v %s", a.Code, a.Header(), a.Body)
 	}
 	policy := a.Header().Get("Content-Security-Policy")
-	for _, part := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "connect-src 'self' https:;", "frame-ancestors 'none'", "base-uri 'none'"} {
+	for _, part := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';",
+		"connect-src 'self' https:;", "frame-ancestors 'none'", "base-uri 'none'"} {
 		if !strings.Contains(policy, part) {
 			t.Errorf("%q is not in %q", part, policy)
 		}
@@ -40,10 +43,12 @@ func TestPage_IsServed(t *testing.T) {
 	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http:") || strings.Contains(policy, "*") {
 		t.Errorf("policy %q", policy)
 	}
-	if again := ask(h, "GET", "/", "", "Accept", "text/html", "If-None-Match", a.Header().Get("ETag")); again.Code != 304 || again.Body.Len() != 0 {
+	if again := ask(h, "GET", "/", "", "Accept", "text/html", "If-None-Match",
+		a.Header().Get("ETag")); again.Code != 304 || again.Body.Len() != 0 {
 		t.Errorf("known: %d", again.Code)
 	}
-	if links := decode[map[string]string](t, ask(h, "GET", "/", "", "Authorization", "", "Accept", "application/json"), 200); links["page"] != "/" || links["documentation"] != "/docs" {
+	if links := decode[map[string]string](t, ask(h, "GET", "/", "", "Authorization", "", "Accept", "application/json"),
+		200); links["page"] != "/" || links["documentation"] != "/docs" {
 		t.Errorf("for programs: %v", links)
 	}
 }
@@ -58,12 +63,14 @@ func TestPage_Files(t *testing.T) {
 	} {
 		content := string(builtPage[path[1:]].Data)
 		a := ask(h, "GET", path, "", "Authorization", "")
-		if a.Code != 200 || a.Header().Get("Content-Type") != want.media || a.Header().Get("Cache-Control") != want.cache || a.Body.String() != content ||
+		if a.Code != 200 || a.Header().Get("Content-Type") != want.media || a.Header().Get("Cache-Control") != want.cache ||
+			a.Body.String() != content ||
 			a.Header().Get("Cross-Origin-Resource-Policy") != "same-origin" {
 			t.Errorf("%s: %d %v", path, a.Code, a.Header())
 		}
 	}
-	for _, path := range []string{"/page/", "/page/none-12345678.js", "/index.html", "/placeholder.txt", "/page/placeholder.txt", "/page/../index.html"} {
+	for _, path := range []string{"/page/", "/page/none-12345678.js", "/index.html", "/placeholder.txt",
+		"/page/placeholder.txt", "/page/../index.html"} {
 		if a := ask(h, "GET", path, "", "Authorization", ""); a.Code != 404 {
 			t.Errorf("%s: %d", path, a.Code)
 		}
@@ -74,9 +81,11 @@ func TestPage_IsCompressed(t *testing.T) {
 	h := withPage()
 	const path = "/page/index-Ab12_-Cd.js"
 	plain := ask(h, "GET", path, "", "Accept-Encoding", "")
-	for accepts, packed := range map[string]bool{"gzip": true, "br, gzip;q=0.8": true, "": false, "identity": false, "gzip;q=0, br": false, "gzip; q=0.0": false} {
+	for accepts, packed := range map[string]bool{"gzip": true, "br, gzip;q=0.8": true, "": false, "identity": false,
+		"gzip;q=0, br": false, "gzip; q=0.0": false} {
 		a := ask(h, "GET", path, "", "Accept-Encoding", accepts)
-		if got := a.Header().Get("Content-Encoding") == "gzip"; got != packed || !strings.Contains(strings.Join(a.Header().Values("Vary"), " "), "Accept-Encoding") {
+		if got := a.Header().Get("Content-Encoding") == "gzip"; got != packed ||
+			!strings.Contains(strings.Join(a.Header().Values("Vary"), " "), "Accept-Encoding") {
 			t.Errorf("%q: %v", accepts, a.Header())
 		}
 		if !packed {
@@ -86,11 +95,13 @@ func TestPage_IsCompressed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, err := io.ReadAll(z); err != nil || string(text) != plain.Body.String() || a.Header().Get("ETag") == plain.Header().Get("ETag") {
+		if text, err := io.ReadAll(z); err != nil || string(text) != plain.Body.String() ||
+			a.Header().Get("ETag") == plain.Header().Get("ETag") {
 			t.Errorf("%q: %v %v", accepts, err, a.Header())
 		}
 	}
-	if a := ask(h, "GET", "/page/small-12345678.js", "", "Accept-Encoding", "gzip"); a.Header().Get("Content-Encoding") != "" || a.Body.String() != "x" {
+	if a := ask(h, "GET", "/page/small-12345678.js", "", "Accept-Encoding",
+		"gzip"); a.Header().Get("Content-Encoding") != "" || a.Body.String() != "x" {
 		t.Errorf("a small file: %v", a.Header())
 	}
 }
@@ -100,11 +111,13 @@ func TestPage_Settings(t *testing.T) {
 		c.Page, c.OpenCatalogue = Page{BaseMap: &BaseMap{"u", "a"}, Account: "https://idp.example.org/account"}, true
 	})
 	got := decode[pageSettings](t, ask(h, "GET", "/page/settings.json", "", "Authorization", ""), 200)
-	if got.Title != "Dispatch test" || got.Version != "1.2.3" || !got.SignIn || got.SignedInNeeded || got.Account != "https://idp.example.org/account" || *got.BaseMap != (BaseMap{"u", "a"}) ||
+	if got.Title != "Dispatch test" || got.Version != "1.2.3" || !got.SignIn || got.SignedInNeeded ||
+		got.Account != "https://idp.example.org/account" || *got.BaseMap != (BaseMap{"u", "a"}) ||
 		got.Limits != (pageLimits{10_000, 100_000, 10 << 20}) || len(got.Links) != 1 || got.Links[0].Href != "/broker/docs" {
 		t.Errorf("%+v", got)
 	}
-	if got := decode[pageSettings](t, ask(New(newWorld().config()), "GET", "/page/settings.json", ""), 200); got.SignIn || !got.SignedInNeeded || got.BaseMap != nil {
+	if got := decode[pageSettings](t, ask(New(newWorld().config()), "GET", "/page/settings.json", ""), 200); got.SignIn ||
+		!got.SignedInNeeded || got.BaseMap != nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -112,7 +125,8 @@ func TestPage_Settings(t *testing.T) {
 func TestPage_InDevelopmentReadsResultsByHTTP(t *testing.T) {
 	c := newWorld().config()
 	c.Page = Page{Files: builtPage, Development: true}
-	if policy := ask(New(c), "GET", "/", "", "Accept", "text/html").Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self' https: http:;") {
+	if policy := ask(New(c), "GET", "/", "", "Accept",
+		"text/html").Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self' https: http:;") {
 		t.Errorf("policy %q", policy)
 	}
 }
@@ -121,11 +135,13 @@ func TestPage_InDevelopmentReadsResultsByHTTP(t *testing.T) {
 func TestPage_Missing(t *testing.T) {
 	h := New(newWorld().config())
 	a := navigate(h, http.MethodGet, "/", "", map[string]string{"Accept": "text/html"})
-	if a.Code != 200 || !strings.Contains(a.Body.String(), "make build") || !strings.Contains(a.Body.String(), `href="/docs"`) {
+	if a.Code != 200 || !strings.Contains(a.Body.String(), "make build") ||
+		!strings.Contains(a.Body.String(), `href="/docs"`) {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}
 	for api, page := range map[API]bool{h: false, withPage(): true} {
-		if got := decode[HealthDetails](t, ask(api, "GET", "/health/details", "", "Authorization", ""), 200); got != (HealthDetails{"1.2.3", page}) {
+		if got := decode[HealthDetails](t, ask(api, "GET", "/health/details", "", "Authorization", ""),
+			200); got != (HealthDetails{"1.2.3", page}) {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -29,9 +29,11 @@ type pageQuery struct {
 	sieve
 }
 
-// after returns the page behind p, with one more element, which shows that there is a further page. The number of elements that a sieve passes over is not limited.
+// after returns the page behind p, with one more element, which shows that there is a further page. The number of
+// elements that a sieve passes over is not limited.
 func (q pageQuery) after(p dispatch.Place) dispatch.Page {
-	page := dispatch.Page{After: p, Oldest: q.oldest, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts, Since: q.since, Label: q.label()}
+	page := dispatch.Page{After: p, Oldest: q.oldest, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts,
+		Since: q.since, Label: q.label()}
 	if q.sifts() {
 		page.Limit = 0
 	}
@@ -68,12 +70,14 @@ func (a *api) parseCursor(u dispatch.UserID, about, cursor string) (p bookmark, 
 	return p, json.Unmarshal(raw[sha256.Size:], &p) == nil
 }
 
-var statuses = []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Finished,
+var statuses = []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running,
+	dispatch.Finished,
 	dispatch.Canceled, dispatch.Failed, dispatch.Unknown}
 
 // pageOf reads the page that the query asks for. paged is false if no parameter asks for a page: then the whole list is
 // returned.
-func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQuery, paged bool, faults []dispatch.Fault) {
+func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQuery, paged bool,
+	faults []dispatch.Fault) {
 	fault := func(kind, msg string, at ...any) {
 		faults = append(faults, dispatch.Fault{Loc: append([]any{"query"}, at...), Type: kind, Msg: msg})
 	}
@@ -106,7 +110,8 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 	if query.Has("cursor") {
 		var ok bool
 		if q.at, ok = a.parseCursor(u, listKey(path, query), query.Get("cursor")); !ok {
-			fault("value_error", "Input should be a cursor that this list, with the same filters and the same sort, returned to you", "cursor")
+			fault("value_error",
+				"Input should be a cursor that this list, with the same filters and the same sort, returned to you", "cursor")
 		}
 	}
 	paged = q.oldest
@@ -152,7 +157,8 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 	return "<" + a.PublicURL + path + "?" + link.Encode() + `>; rel="next"`
 }
 
-// pageBytes bounds the memory for the requests of a page that are read together with its statuses: as much as a part of a whole list takes.
+// pageBytes bounds the memory for the requests of a page that are read together with its statuses: as much as a part of
+// a whole list takes.
 const pageBytes = 256 * dispatch.PartMost
 
 // outline returns the page behind p with as much of each request as pageBytes permits.
@@ -162,13 +168,14 @@ func (q pageQuery) outline(p dispatch.Place) dispatch.Page {
 	return page
 }
 
-// complete reports whether jobs that were read by an outline have all of the requests that a part of a whole list would have. Otherwise
-// reading the page again, part by part, costs less than reading each request that was cut.
+// complete reports whether jobs that were read by an outline have all of the requests that a part of a whole list would
+// have. Otherwise reading the page again, part by part, costs less than reading each request that was cut.
 func complete(jobs []dispatch.Record) bool {
 	return !slices.ContainsFunc(jobs, func(j dispatch.Record) bool { return j.Cut && j.Size <= dispatch.PartMost })
 }
 
-// listPart is a page of a list whose order and statuses were read. Requests that are too large to be held are read while it is written.
+// listPart is a page of a list whose order and statuses were read. Requests that are too large to be held are read
+// while it is written.
 type listPart struct {
 	digest uint64 // of the elements, and of whether there is a next page
 	more   bool
@@ -204,8 +211,8 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	return part, nil
 }
 
-// merge takes the first tasks and jobs, at most q.limit, and returns how many of each. Where the reading of one kind was given up, elements of the
-// other kind that stand behind that place belong to the next page.
+// merge takes the first tasks and jobs, at most q.limit, and returns how many of each. Where the reading of one kind
+// was given up, elements of the other kind that stand behind that place belong to the next page.
 func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Record], q pageQuery) (nt, nj int) {
 	var bound time.Time
 	if tasks.cut != nil {
@@ -216,7 +223,8 @@ func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Rec
 	}
 	beyond := func(created time.Time) bool { return !bound.IsZero() && q.precedes(bound, created) }
 	for nj+nt < q.limit && nj+nt < len(jobs.list)+len(tasks.list) {
-		if job := nt == len(tasks.list) || nj < len(jobs.list) && !q.precedes(tasks.list[nt].Created, jobs.list[nj].Created); job {
+		if job := nt == len(tasks.list) || nj < len(jobs.list) &&
+			!q.precedes(tasks.list[nt].Created, jobs.list[nj].Created); job {
 			j := jobs.list[nj]
 			if beyond(j.Created) {
 				break
@@ -247,7 +255,8 @@ func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Rec
 }
 
 // readHeads reads a page of tasks and jobs and one more of each: tasks without parameters, jobs by an outline.
-func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[dispatch.TaskRecord], jobs head[dispatch.Record], err error) {
+func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[dispatch.TaskRecord],
+	jobs head[dispatch.Record], err error) {
 	turn := heavyTurn{work: a.heavy, user: t.user}
 	defer turn.releaseTurn()
 	if t.want.processing {
@@ -269,9 +278,9 @@ func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks head[d
 	return tasks, jobs, err
 }
 
-// toWrite returns the jobs of a page that was read by an outline, as they are written: the jobs themselves if they are complete, otherwise
-// what again returns for the page without the job that shows that there is a next page. Jobs that were added meanwhile belong to the next
-// read.
+// toWrite returns the jobs of a page that was read by an outline, as they are written: the jobs themselves if they are
+// complete, otherwise what again returns for the page without the job that shows that there is a next page. Jobs that
+// were added meanwhile belong to the next read.
 func toWrite(jobs []dispatch.Record, page dispatch.Page,
 	again func(*renderer, dispatch.Page) iter.Seq2[dispatch.Record, error],
 ) func(*renderer) iter.Seq2[dispatch.Record, error] {

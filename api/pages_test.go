@@ -91,13 +91,15 @@ func TestPages_Filters(t *testing.T) {
 		return len(l.ProcessingJobs)
 	}
 	since := url.QueryEscape(moment.Format(time.RFC3339))
-	for query, want := range map[string]int{"status=running": 1, "status=running&status=submitted": 3, "status=failed": 0, "platform=cdse": 3,
+	for query, want := range map[string]int{"status=running": 1, "status=running&status=submitted": 3, "status=failed": 0,
+		"platform=cdse":  3,
 		"platform=other": 0, "since=" + since: 1, "limit=1": 1, "limit=999999": 3} {
 		if n := count(query); n != want {
 			t.Errorf("%s: %d, want %d", query, n, want)
 		}
 	}
-	if l := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?status=running", ""), 200); len(l.UpscalingTasks) != 0 || l.UpscalingTasks == nil {
+	if l := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?status=running", ""),
+		200); len(l.UpscalingTasks) != 0 || l.UpscalingTasks == nil {
 		t.Errorf("tasks %v", l.UpscalingTasks)
 	}
 }
@@ -108,7 +110,8 @@ func TestPages_OfATask(t *testing.T) {
 	for path := "/upscale_tasks/1?limit=1"; path != ""; {
 		a := ask(h, "GET", path, "")
 		task := decode[UpscalingTask](t, a, 200)
-		if len(task.Jobs) != 1 || !strings.HasSuffix(task.Jobs[0].Title, fmt.Sprint("Job ", seen+1)) || task.Counts["created"] < 2 {
+		if len(task.Jobs) != 1 || !strings.HasSuffix(task.Jobs[0].Title, fmt.Sprint("Job ", seen+1)) ||
+			task.Counts["created"] < 2 {
 			t.Fatalf("part %+v", task)
 		}
 		seen++
@@ -147,7 +150,8 @@ func TestCursors_CannotBeForged(t *testing.T) {
 		}
 	}
 	failed(t, ask(h, "GET", next, "", "Authorization", ""), 401, "AUTHENTICATION_FAILED")
-	bad := failed(t, ask(h, "GET", "/jobs_status?limit=0&status=done&since=today&filter=x&cursor=y", ""), 422, "VALIDATION_ERROR")
+	bad := failed(t, ask(h, "GET", "/jobs_status?limit=0&status=done&since=today&filter=x&cursor=y", ""), 422,
+		"VALIDATION_ERROR")
 	if len(bad.Detail) != 5 {
 		t.Errorf("faults %+v", bad.Detail)
 	}
@@ -164,7 +168,8 @@ func TestCursors_AreSharedByProcesses(t *testing.T) {
 	}
 }
 
-// A page whose requests fit into the memory for pages reads them once. If a request does not, the page is read again, part by part.
+// A page whose requests fit into the memory for pages reads them once. If a request does not, the page is read again,
+// part by part.
 func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
 	for _, row := range []struct {
 		limit, text int
@@ -187,7 +192,8 @@ func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
 			t.Errorf("limit %d: %d jobs, or a part of one", row.limit, n)
 		}
 		if !slices.Equal(pages.most, row.most) {
-			t.Errorf("limit %d, %d bytes: read with at most %v bytes of a request, want %v", row.limit, row.text, pages.most, row.most)
+			t.Errorf("limit %d, %d bytes: read with at most %v bytes of a request, want %v", row.limit, row.text, pages.most,
+				row.most)
 		}
 		h.Close()
 	}

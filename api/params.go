@@ -99,7 +99,8 @@ func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []disp
 
 func wireParameter(p dispatch.Parameter) Parameter {
 	w := Parameter{Name: p.Name, Type: string(p.Type), Optional: p.Optional, Description: p.Description,
-		Default: orNull(p.Default), Options: []Any{}, Schema: orNull(p.Schema), Minimum: (*Number)(p.Minimum), Maximum: (*Number)(p.Maximum), Nullable: p.Nullable, Warning: p.Warning}
+		Default: orNull(p.Default), Options: []Any{}, Schema: orNull(p.Schema), Minimum: (*Number)(p.Minimum),
+		Maximum: (*Number)(p.Maximum), Nullable: p.Nullable, Warning: p.Warning}
 	for _, o := range p.Options {
 		w.Options = append(w.Options, Any{o})
 	}

@@ -15,9 +15,12 @@ const askParams = `{"label":"openeo","service":{"endpoint":"https://openeo.examp
 func TestParameters(t *testing.T) {
 	w := newWorld()
 	w.parameters = map[string][]dispatch.Parameter{"ndvi": {
-		{Name: "extent", Type: dispatch.BoundingBox, Description: "Where", Nullable: true, Schema: json.RawMessage(`[{"type":"object"},{"type":"null"}]`)},
-		{Name: "cloud", Type: dispatch.Double, Optional: true, Default: json.RawMessage(`0.150`), Minimum: new(json.Number("0")), Schema: json.RawMessage(`{"type":"number"}`)},
-		{Name: "band", Type: dispatch.String, Options: []json.RawMessage{json.RawMessage(`"VV"`), json.RawMessage(`"VH"`)}, Schema: json.RawMessage(`{}`)},
+		{Name: "extent", Type: dispatch.BoundingBox, Description: "Where", Nullable: true,
+			Schema: json.RawMessage(`[{"type":"object"},{"type":"null"}]`)},
+		{Name: "cloud", Type: dispatch.Double, Optional: true, Default: json.RawMessage(`0.150`),
+			Minimum: new(json.Number("0")), Schema: json.RawMessage(`{"type":"number"}`)},
+		{Name: "band", Type: dispatch.String, Options: []json.RawMessage{json.RawMessage(`"VV"`), json.RawMessage(`"VH"`)},
+			Schema: json.RawMessage(`{}`)},
 	}}
 	got := strings.TrimSpace(ask(New(w.config()), "POST", "/params", askParams).Body.String())
 	want := `[{"name":"extent","type":"bounding-box","optional":false,"description":"Where","default":null,"options":[],"schema":[{"type":"object"},{"type":"null"}],"nullable":true},` +
@@ -49,7 +52,8 @@ func TestParameters_OfOwnTypesAreStringsForClientsOfTheDeployedService(t *testin
 func TestParameters_RefusesInvalidRequests(t *testing.T) {
 	h := New(newWorld().config())
 	f := failed(t, ask(h, "POST", "/params", `{"label":"wps","service":{"endpoint":5}}`), 422, "VALIDATION_ERROR")
-	want := []string{`["body","label"] enum`, `["body","service","endpoint"] string_type`, `["body","service","application"] missing`}
+	want := []string{`["body","label"] enum`, `["body","service","endpoint"] string_type`,
+		`["body","service","application"] missing`}
 	if d := cmp.Diff(want, locs(f.Detail)); d != "" {
 		t.Error(d)
 	}
@@ -69,7 +73,8 @@ func TestLogs(t *testing.T) {
 	if got := decode[LogPage](t, a, 200); len(got.Logs) != 2 || got.Logs[1].Message != "b" {
 		t.Errorf("%+v", got)
 	}
-	if link := a.Header().Get("Link"); link != `<https://dispatch.example.org/broker/unit_jobs/1/logs?limit=2&offset=2>; rel="next"` {
+	if link := a.Header().Get(
+		"Link"); link != `<https://dispatch.example.org/broker/unit_jobs/1/logs?limit=2&offset=2>; rel="next"` {
 		t.Errorf("Link %q", link)
 	}
 	a = ask(h, "GET", "/unit_jobs/1/logs?limit=2&offset=2", "")

@@ -9,7 +9,8 @@ import (
 
 // platformBroker describes platforms.
 type platformBroker interface {
-	// Platforms returns all platforms with their state for the user, and the user's totals over all of them with their limits.
+	// Platforms returns all platforms with their state for the user, and the user's totals over all of them with their
+	// limits.
 	Platforms(context.Context, dispatch.UserID) ([]dispatch.PlatformInfo, dispatch.AccountInfo, dispatch.Quota, error)
 }
 
@@ -66,7 +67,8 @@ func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[PlatformLi
 	if err != nil {
 		return nil, err
 	}
-	list := PlatformList{[]Platform{}, Share{overall.Live, limitOf(within.Live)}, Share{overall.Lately, limitOf(within.Daily)},
+	list := PlatformList{[]Platform{}, Share{overall.Live, limitOf(within.Live)}, Share{overall.Lately,
+		limitOf(within.Daily)},
 		Share{int(overall.Bytes), limitOf(int(within.Bytes))}}
 	for _, p := range all {
 		list.Platforms = append(list.Platforms, a.platform(p))
@@ -83,7 +85,8 @@ func (a *api) platform(p dispatch.PlatformInfo) Platform {
 		Live: Share{p.Live, limitOf(p.Quota.Live)}, LastDay: Share{p.Lately, limitOf(p.Quota.Daily)},
 	}
 	if p.Settles > 0 {
-		shown.Starts = &Starts{SettlesAfter: p.Settles.Seconds(), Prompt: min(p.AccountInfo.Starts.Starts, dispatch.PromptStarts), Lag: p.AccountInfo.Starts.Lag.Seconds()}
+		shown.Starts = &Starts{SettlesAfter: p.Settles.Seconds(), Prompt: min(p.AccountInfo.Starts.Starts,
+			dispatch.PromptStarts), Lag: p.AccountInfo.Starts.Lag.Seconds()}
 	}
 	if p.Failed.After(p.Answered) {
 		shown.Failure = p.Failure

@@ -14,10 +14,14 @@ import (
 
 // polled are requests that accept wait, with every other parameter. The world has job 1, and task 1 with jobs 2, 3 and
 // 4.
-var polled = []string{"/unit_jobs/1", "/unit_jobs/2", "/jobs_status", "/jobs_status?filter=processing", "/jobs_status?filter=upscaling",
-	"/jobs_status?limit=1", "/jobs_status?status=created&status=finished", "/jobs_status?platform=cdse", "/jobs_status?platform=nowhere",
-	"/jobs_status?since=2026-01-01T00:00:00Z", "/jobs_status?since=2027-01-01T00:00:00Z", "/jobs_status?filter=processing&limit=5",
-	"/upscale_tasks/1", "/upscale_tasks/1?limit=2", "/upscale_tasks/1?status=failed", "/upscale_tasks/1?platform=cdse", "CURSOR /jobs_status", "CURSOR /upscale_tasks/1"}
+var polled = []string{"/unit_jobs/1", "/unit_jobs/2", "/jobs_status", "/jobs_status?filter=processing",
+	"/jobs_status?filter=upscaling",
+	"/jobs_status?limit=1", "/jobs_status?status=created&status=finished", "/jobs_status?platform=cdse",
+	"/jobs_status?platform=nowhere",
+	"/jobs_status?since=2026-01-01T00:00:00Z", "/jobs_status?since=2027-01-01T00:00:00Z",
+	"/jobs_status?filter=processing&limit=5",
+	"/upscale_tasks/1", "/upscale_tasks/1?limit=2", "/upscale_tasks/1?status=failed", "/upscale_tasks/1?platform=cdse",
+	"CURSOR /jobs_status", "CURSOR /upscale_tasks/1"}
 
 // inWorld runs a test on polled requests, each in a bubble of its own.
 func inWorld(t *testing.T, test func(t *testing.T, w *world, h API, path string)) {
@@ -84,17 +88,20 @@ func TestWait_NotModified(t *testing.T) {
 			touch(w, id+1)
 		}
 		for wait, query := range map[time.Duration]string{0: path, 40 * time.Second: with(path, "wait=40")} {
-			for _, known := range []string{tag, `"other", ` + tag + `,"more"`, strings.TrimPrefix(tag, "W/"), "*", ` , "a,b"  ,` + tag} {
+			for _, known := range []string{tag, `"other", ` + tag + `,"more"`, strings.TrimPrefix(tag, "W/"), "*",
+				` , "a,b"  ,` + tag} {
 				begin := time.Now()
 				a := <-later(replica, query, "If-None-Match", known)
-				if a.Code != http.StatusNotModified || a.Body.Len() > 0 || a.Header().Get("ETag") != tag || a.Header().Get("Cache-Control") != revalidate || time.Since(begin) != wait {
+				if a.Code != http.StatusNotModified || a.Body.Len() > 0 || a.Header().Get("ETag") != tag ||
+					a.Header().Get("Cache-Control") != revalidate || time.Since(begin) != wait {
 					t.Errorf("%s with %s: %d %q after %v, %v", query, known, a.Code, a.Body, time.Since(begin), a.Header())
 				}
 			}
 		}
 		for _, known := range []string{`"other"`, `W/"other", "more"`, `"*"`, "x"} {
 			begin := time.Now()
-			if a := <-later(h, path, "If-None-Match", known); a.Code != 200 || a.Body.Len() == 0 || a.Header().Get("ETag") != tag || time.Since(begin) > 0 {
+			if a := <-later(h, path, "If-None-Match", known); a.Code != 200 || a.Body.Len() == 0 ||
+				a.Header().Get("ETag") != tag || time.Since(begin) > 0 {
 				t.Errorf("%s with %s: %d after %v", path, known, a.Code, time.Since(begin))
 			}
 		}
@@ -123,7 +130,8 @@ func TestWait_IgnoresInvisibleChanges(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				w.set(id+1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 				a, took := <-answers, time.Since(begin)
-				if ends[id+1] && (a.Code != 200 || took != 5*time.Second) || !ends[id+1] && (a.Code != http.StatusNotModified || took != 30*time.Second) {
+				if ends[id+1] && (a.Code != 200 || took != 5*time.Second) || !ends[id+1] && (a.Code != http.StatusNotModified ||
+					took != 30*time.Second) {
 					t.Errorf("%s, job %d changed: %d after %v", path, id+1, a.Code, took)
 				}
 			})
@@ -164,7 +172,8 @@ func TestWait_BoundsTheWaitsOfAUser(t *testing.T) {
 		}
 		synctest.Wait()
 		watchers := len(w.watchers)
-		for _, path := range []string{"/unit_jobs/1?wait=1", "/jobs_status?wait=0.1", "/jobs_status?limit=1&wait=60", "/upscale_tasks/1?wait=60"} {
+		for _, path := range []string{"/unit_jobs/1?wait=1", "/jobs_status?wait=0.1", "/jobs_status?limit=1&wait=60",
+			"/upscale_tasks/1?wait=60"} {
 			begin := time.Now()
 			a := <-later(h, path)
 			failed(t, a, 429, "RATE_LIMITED")

@@ -10,9 +10,11 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
-// processingOf returns what is known of how a finished job came to its results. The time is when the platform was seen to have finished.
+// processingOf returns what is known of how a finished job came to its results. The time is when the platform was seen
+// to have finished.
 func processingOf(r dispatch.Record) stac.Processing {
-	p := stac.Processing{Facility: r.Account.Platform(), URL: r.Request.Service.Endpoint, Lineage: lineageOf(r), Time: r.Moved}
+	p := stac.Processing{Facility: r.Account.Platform(), URL: r.Request.Service.Endpoint, Lineage: lineageOf(r),
+		Time: r.Moved}
 	if !stac.IsAddress(p.URL) {
 		p.URL = ""
 	}
@@ -29,11 +31,13 @@ func processingOf(r dispatch.Record) stac.Processing {
 	return p
 }
 
-// taskProcessors returns the platforms of a task as providers of its results. Of one with several homes they are those at which jobs have finished.
+// taskProcessors returns the platforms of a task as providers of its results. Of one with several homes they are those
+// at which jobs have finished.
 func taskProcessors(t dispatch.TaskRecord, finishedAt map[dispatch.Account]bool) (all []map[string]any) {
 	add := func(a dispatch.Account, s dispatch.Service, jobs string) {
 		provider := map[string]any{"name": a.Platform(), "roles": []string{"processor"}}
-		stac.Processing{Facility: a.Platform(), Lineage: fmt.Sprintf("Task %d ran %s on %s%s %s.", t.ID, processName(s), a.Platform(), jobs, t.Dimension)}.AddTo(provider)
+		stac.Processing{Facility: a.Platform(), Lineage: fmt.Sprintf("Task %d ran %s on %s%s %s.", t.ID, processName(s),
+			a.Platform(), jobs, t.Dimension)}.AddTo(provider)
 		all = append(all, provider)
 	}
 	for _, h := range t.Request.Homes {
@@ -73,7 +77,8 @@ func processName(s dispatch.Service) string {
 // provenanceLinks returns links of results to the job and its provenance, below a base URL.
 func provenanceLinks(base string, id dispatch.JobID) []Link {
 	job := fmt.Sprintf("%s/unit_jobs/%d", strings.TrimSuffix(base, "/"), id)
-	return []Link{{stac.RelExecution, job, "application/json", "The job"}, {stac.RelProvenance, job + "/provenance", "application/json", "How the results came about, as PROV-JSON"}}
+	return []Link{{stac.RelExecution, job, "application/json", "The job"}, {stac.RelProvenance, job + "/provenance",
+		"application/json", "How the results came about, as PROV-JSON"}}
 }
 
 // withProcessing returns the Collection of a finished job with how it was processed; as it is if it is no JSON object.

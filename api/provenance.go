@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Provenance says how the results of a job, or of the jobs of a task, came about, in PROV-JSON (https://www.w3.org/submissions/prov-json/).
+// Provenance says how the results of a job, or of the jobs of a task, came about, in PROV-JSON
+// (https://www.w3.org/submissions/prov-json/).
 type Provenance struct {
 	Prefix            map[string]string           `json:"prefix" doc:"Namespaces of the names in this document"`
 	Entity            map[string]map[string]any   `json:"entity" doc:"The service, which is the plan, the parameters, and the results once the job has finished"`
@@ -41,7 +42,8 @@ func (a *api) provenancePrefix() map[string]string {
 	if base == "" {
 		base = "urn:eodispatch:broker"
 	}
-	return map[string]string{"broker": base + "/", "job": base + "/openapi.json#/components/schemas/ProcessingJob/properties/",
+	return map[string]string{"broker": base + "/", "job": base +
+		"/openapi.json#/components/schemas/ProcessingJob/properties/",
 		"task": base + "/openapi.json#/components/schemas/UpscalingTask/properties/", "schema": "https://schema.org/"}
 }
 
@@ -51,22 +53,24 @@ func taskName(id dispatch.TaskID) string { return fmt.Sprintf("%supscale_tasks/%
 
 // platformAgent returns a platform and its name in a document.
 func platformAgent(a dispatch.Account, s dispatch.Service) (string, map[string]any) {
-	return ofBroker + "platforms#" + a.Platform(), map[string]any{"prov:type": qualified("prov:SoftwareAgent"), "prov:label": a.Platform(), "schema:url": s.Endpoint}
+	return ofBroker + "platforms#" + a.Platform(), map[string]any{"prov:type": qualified("prov:SoftwareAgent"),
+		"prov:label": a.Platform(), "schema:url": s.Endpoint}
 }
 
-// provenanceOf returns the provenance of a job, whose service is defined by the document d; nil: the platform keeps the service itself. It
-// does not name the owner, because people publish it beside their results.
+// provenanceOf returns the provenance of a job, whose service is defined by the document d; nil: the platform keeps the
+// service itself. It does not name the owner, because people publish it beside their results.
 func (a *api) provenanceOf(r dispatch.Record, d *dispatch.Document) Provenance {
 	job := jobName(r.ID)
 	service := job + "#service"
 	platform, agent := platformAgent(r.Account, r.Request.Service)
 	p := Provenance{
-		Prefix:            a.provenancePrefix(),
-		Entity:            map[string]map[string]any{service: a.servicePlan(r, d)},
-		Activity:          map[string]map[string]any{job: a.jobActivity(r)},
-		Agent:             map[string]map[string]any{platform: agent},
-		Used:              map[string]provenanceRecord{"_:service": {"prov:activity": job, "prov:entity": service}},
-		WasAssociatedWith: map[string]provenanceRecord{"_:platform": {"prov:activity": job, "prov:agent": platform, "prov:plan": service}},
+		Prefix:   a.provenancePrefix(),
+		Entity:   map[string]map[string]any{service: a.servicePlan(r, d)},
+		Activity: map[string]map[string]any{job: a.jobActivity(r)},
+		Agent:    map[string]map[string]any{platform: agent},
+		Used:     map[string]provenanceRecord{"_:service": {"prov:activity": job, "prov:entity": service}},
+		WasAssociatedWith: map[string]provenanceRecord{"_:platform": {"prov:activity": job, "prov:agent": platform,
+			"prov:plan": service}},
 	}
 	p.addAttempts(r)
 	if r.Task != 0 {
@@ -84,13 +88,15 @@ func (a *api) provenanceOf(r dispatch.Record, d *dispatch.Document) Provenance {
 		p.Entity[results] = map[string]any{"prov:label": r.Request.Title, "job:format": r.Request.Format}
 		p.WasGeneratedBy = map[string]provenanceRecord{"_:results": {"prov:entity": results, "prov:activity": job}}
 		if !r.Pruned {
-			p.WasDerivedFrom = map[string]provenanceRecord{"_:derived": {"prov:generatedEntity": results, "prov:usedEntity": parameters, "prov:activity": job}}
+			p.WasDerivedFrom = map[string]provenanceRecord{"_:derived": {"prov:generatedEntity": results,
+				"prov:usedEntity": parameters, "prov:activity": job}}
 		}
 	}
 	return p
 }
 
-// addAttempts adds the platform jobs of attempts that a retry replaced, and of creates whose response came late. None of them made the results.
+// addAttempts adds the platform jobs of attempts that a retry replaced, and of creates whose response came late. None
+// of them made the results.
 func (p *Provenance) addAttempts(r dispatch.Record) {
 	for i, past := range r.Past {
 		name := fmt.Sprintf("%s#attempt-%d", jobName(r.ID), i+1)
@@ -98,7 +104,8 @@ func (p *Provenance) addAttempts(r dispatch.Record) {
 		if p.WasInformedBy == nil {
 			p.WasInformedBy = map[string]provenanceRecord{}
 		}
-		p.WasInformedBy[fmt.Sprintf("_:attempt-%d", i+1)] = provenanceRecord{"prov:informed": jobName(r.ID), "prov:informant": name}
+		p.WasInformedBy[fmt.Sprintf("_:attempt-%d", i+1)] = provenanceRecord{"prov:informed": jobName(r.ID),
+			"prov:informant": name}
 	}
 }
 
@@ -110,7 +117,8 @@ func qualified(name string) map[string]string {
 // servicePlan describes a service, and what is known of the document that defined it.
 func (a *api) servicePlan(r dispatch.Record, d *dispatch.Document) map[string]any {
 	s := r.Request.Service
-	plan := map[string]any{"prov:type": qualified("prov:Plan"), "job:label": string(r.Request.Label), "schema:identifier": s.Application}
+	plan := map[string]any{"prov:type": qualified("prov:Plan"), "job:label": string(r.Request.Label),
+		"schema:identifier": s.Application}
 	if s.Namespace != nil {
 		plan["schema:isPartOf"] = *s.Namespace
 	}
@@ -121,8 +129,8 @@ func (a *api) servicePlan(r dispatch.Record, d *dispatch.Document) map[string]an
 	return plan
 }
 
-// describeDefinition adds to a plan the hash of the definition that a job runs, as far as it is known, and when it was that. d is the definition at the
-// acceptance, which is stored; nil: none is.
+// describeDefinition adds to a plan the hash of the definition that a job runs, as far as it is known, and when it was
+// that. d is the definition at the acceptance, which is stored; nil: none is.
 func (a *api) describeDefinition(plan map[string]any, r dispatch.Record, d *dispatch.Document) {
 	accepted, hash := "", r.Versions.Definition
 	if d != nil {
@@ -132,10 +140,13 @@ func (a *api) describeDefinition(plan map[string]any, r dispatch.Record, d *disp
 	case d != nil && (r.Request.PinnedToDocument() || r.Request.Service.Inline()):
 		hash, plan["schema:description"] = accepted, "The definition that the job runs."
 	case hash != "":
-		plan["schema:description"] = "The definition as the broker knew it when it submitted the job. A platform that reads definitions itself may have read a later one."
+		plan["schema:description"] = "The definition as the broker knew it when it submitted the job. A platform that " +
+			"reads definitions itself may have read a later one."
 	case d != nil:
-		hash, plan["schema:description"] = accepted, fmt.Sprintf("The definition at the acceptance of the job, %s. Whether it had changed before the platform ran the job is not known.",
-			r.Created.UTC().Format(time.RFC3339))
+		hash, plan["schema:description"] = accepted,
+			fmt.Sprintf("The definition at the acceptance of the job, %s. Whether it had changed before the platform ran the "+
+				"job is not known.",
+				r.Created.UTC().Format(time.RFC3339))
 	default:
 		return
 	}
@@ -148,16 +159,19 @@ func (a *api) describeDefinition(plan map[string]any, r dispatch.Record, d *disp
 // parametersEntity holds parameters byte for byte, and their hash.
 func parametersEntity(parameters json.RawMessage) map[string]any {
 	sum := sha256.Sum256(parameters)
-	return map[string]any{"prov:value": string(parameters), "schema:encodingFormat": "application/json", "schema:sha256": hex.EncodeToString(sum[:])}
+	return map[string]any{"prov:value": string(parameters), "schema:encodingFormat": "application/json",
+		"schema:sha256": hex.EncodeToString(sum[:])}
 }
 
 // jobActivity describes what a job did. What is not known is left out.
 func (a *api) jobActivity(r dispatch.Record) map[string]any {
-	is := map[string]any{"prov:label": r.Request.Title, "prov:startTime": r.Created.UTC().Format(time.RFC3339Nano), "job:status": string(a.shown(r.Status))}
+	is := map[string]any{"prov:label": r.Request.Title, "prov:startTime": r.Created.UTC().Format(time.RFC3339Nano),
+		"job:status": string(a.shown(r.Status))}
 	if r.Phase == dispatch.Ended {
 		is["prov:endTime"] = r.Moved.UTC().Format(time.RFC3339Nano)
 	}
-	for name, text := range map[string]string{"platform_job_id": r.Ref.ID, "failure": r.Failure, "cost_unit": costUnit(r.Job), "options": string(r.Request.Options)} {
+	for name, text := range map[string]string{"platform_job_id": r.Ref.ID, "failure": r.Failure,
+		"cost_unit": costUnit(r.Job), "options": string(r.Request.Options)} {
 		if text != "" {
 			is[ofJob+name] = text
 		}

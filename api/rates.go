@@ -60,7 +60,8 @@ func (r *rates[K]) of(client K) *rate.Limiter {
 }
 
 func errTooFast(whose string, wait time.Duration) refusal {
-	return refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests of " + whose + ". Wait for the time in the header Retry-After.",
+	return refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests of " + whose +
+		". Wait for the time in the header Retry-After.",
 		header: retryAfter(wait)}
 }
 

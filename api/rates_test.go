@@ -39,7 +39,8 @@ func TestRates_OfAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		c := w.config()
-		c.Limits.AddressPace, c.Proxies = 5*time.Second, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest's is 192.0.2.1
+		// httptest's is 192.0.2.1
+		c.Limits.AddressPace, c.Proxies = 5*time.Second, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 		h := New(c)
 		defer h.Close()
 		for i, want := range []int{401, 401, 429} {

@@ -12,7 +12,8 @@ import (
 // slowly is a broker that takes a second to read a task.
 type slowly struct{ *world }
 
-func (s slowly) ReadTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error) {
+func (s slowly) ReadTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error) {
 	time.Sleep(time.Second)
 	return s.world.ReadTask(ctx, u, id, fresh)
 }
@@ -30,7 +31,8 @@ func TestReaders_OneUserDelaysNobodyElse(t *testing.T) {
 		const many = 400
 		for n := range many {
 			go func() {
-				_, _ = a.readSnapshot(t.Context(), topic{user: anna, task: dispatch.TaskID(n + 1)}) // there are none: that is read, too
+				// there are none: that is read, too
+				_, _ = a.readSnapshot(t.Context(), topic{user: anna, task: dispatch.TaskID(n + 1)})
 				done <- struct{}{}
 			}()
 		}

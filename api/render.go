@@ -25,11 +25,13 @@ const (
 	slowest     = 16 << 10 // bytes per second that a client must receive after the first chunkTime
 )
 
-var errManyLarge = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", header: retryAfter(5 * time.Second),
-	message: "The memory for large requests is in use. Repeat the request in a few seconds, or list jobs with parameters=false."}
+var errManyLarge = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE",
+	header: retryAfter(5 * time.Second),
+	message: "The memory for large requests is in use. Repeat the request in a few seconds, or list jobs with " +
+		"parameters=false."}
 
-// awaitMemory waits until memory for requests of that many bytes is free. It takes three times the size, because a request is
-// in memory as read from the database, decoded, and encoded. It returns errManyLarge after weighWithin.
+// awaitMemory waits until memory for requests of that many bytes is free. It takes three times the size, because a
+// request is in memory as read from the database, decoded, and encoded. It returns errManyLarge after weighWithin.
 func (a *api) awaitMemory(ctx context.Context, u dispatch.UserID, bytes int) (release func(), err error) {
 	within, cancel := context.WithTimeout(ctx, weighWithin)
 	defer cancel()

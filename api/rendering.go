@@ -25,7 +25,8 @@ const listsOfUser = 8
 
 func newRendering(total int64) *rendering {
 	total = max(total, leastRenderMemory)
-	return &rendering{bytes: budget.NewPlaces[dispatch.UserID](total, total/2), lists: budget.Shares[dispatch.UserID]{Most: listsOfUser}}
+	return &rendering{bytes: budget.NewPlaces[dispatch.UserID](total, total/2),
+		lists: budget.Shares[dispatch.UserID]{Most: listsOfUser}}
 }
 
 // enterList waits for a place among a user's large lists.

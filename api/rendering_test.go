@@ -111,7 +111,8 @@ func listOf(who string) *http.Request {
 }
 
 func largeRecord(id dispatch.JobID, owner dispatch.UserID, bytes int) dispatch.Record {
-	return dispatch.Record{Job: dispatch.Job{ID: id, Owner: owner, Account: "cdse/shared", Phase: dispatch.Ended, Status: dispatch.Finished, Created: moment, Updated: moment},
+	return dispatch.Record{Job: dispatch.Job{ID: id, Owner: owner, Account: "cdse/shared", Phase: dispatch.Ended,
+		Status: dispatch.Finished, Created: moment, Updated: moment},
 		Request: dispatch.Request{Title: "large", Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", bytes) + `"}`)}}
 }
 
@@ -148,7 +149,8 @@ func TestRendering_OfAUser(t *testing.T) {
 		first()
 		(<-got)()
 		other()
-		if kept := r.bytes.Clients() + r.lists.Clients(); kept != 0 || r.tryAcquire(anna, whole/2) == nil || r.tryAcquire(bert, whole/2) == nil {
+		if kept := r.bytes.Clients() + r.lists.Clients(); kept != 0 || r.tryAcquire(anna, whole/2) == nil ||
+			r.tryAcquire(bert, whole/2) == nil {
 			t.Errorf("%d users are kept", kept)
 		}
 	})

@@ -35,7 +35,8 @@ func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	return a.readWithin(w, r, most, reason)
 }
 
-// readWithin reads the whole body of a request, which must be JSON by its headers, of at most the given number of bytes.
+// readWithin reads the whole body of a request, which must be JSON by its headers, of at most the given number of
+// bytes.
 func (a *api) readWithin(w http.ResponseWriter, r *http.Request, most int64, reason string) ([]byte, error) {
 	if err := checkPlainJSON(r.Header); err != nil {
 		return nil, err
@@ -54,7 +55,8 @@ func (a *api) readWithin(w http.ResponseWriter, r *http.Request, most int64, rea
 func checkPlainJSON(h http.Header) error {
 	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return refusal{status: http.StatusUnsupportedMediaType, code: "UNSUPPORTED_MEDIA_TYPE",
-			message: "The request body must not be compressed. Send it without Content-Encoding.", header: map[string]string{"Accept-Encoding": "identity"}}
+			message: "The request body must not be compressed. Send it without Content-Encoding.",
+			header:  map[string]string{"Accept-Encoding": "identity"}}
 	}
 	kind := h.Get("Content-Type")
 	if kind == "" {
@@ -72,7 +74,8 @@ func checkPlainJSON(h http.Header) error {
 
 func tooLarge(most int64, reason string) refusal {
 	return refusal{status: http.StatusRequestEntityTooLarge, code: "PAYLOAD_TOO_LARGE",
-		message: fmt.Sprintf("The request body is larger than the limit of %d bytes%s.", most, reason), header: map[string]string{"Connection": "close"}}
+		message: fmt.Sprintf("The request body is larger than the limit of %d bytes%s.", most, reason),
+		header:  map[string]string{"Connection": "close"}}
 }
 
 func unreadable(err error, reason string) error {
@@ -83,7 +86,8 @@ func unreadable(err error, reason string) error {
 		return refusal{status: http.StatusRequestTimeout, code: "REQUEST_TIMEOUT",
 			message: "The request body did not arrive in time.", header: map[string]string{"Connection": "close"}}
 	}
-	return invalid([]dispatch.Fault{{Loc: []any{"body"}, Type: "unreadable", Msg: "The body is shorter than its Content-Length"}})
+	return invalid([]dispatch.Fault{{Loc: []any{"body"}, Type: "unreadable",
+		Msg: "The body is shorter than its Content-Length"}})
 }
 
 func (r *request) key(body []byte) (dispatch.Key, []dispatch.Fault) {
@@ -143,7 +147,8 @@ func (a *api) jobIn(f *form) dispatch.Request {
 	return r
 }
 
-// namesService reports whether a form names a service without faults. Its results then have a format even if the request names none.
+// namesService reports whether a form names a service without faults. Its results then have a format even if the
+// request names none.
 func (a *api) namesService(f *form) bool {
 	silent := *f
 	silent.faults = &[]dispatch.Fault{}
@@ -182,7 +187,8 @@ func (f *form) isReference() bool {
 	return f.members["id"] != nil && f.members["endpoint"] == nil && f.members["application"] == nil
 }
 
-// service reads a service: its endpoint and application, or the id that it has in the catalogue, where its label is known too.
+// service reads a service: its endpoint and application, or the id that it has in the catalogue, where its label is
+// known too.
 func (a *api) service(f *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
 	s := f.nested("service")
 	if s == nil {
@@ -307,7 +313,8 @@ func (f *form) optionalObject(name string) json.RawMessage {
 	return f.object(name)
 }
 
-// options returns the options unchanged except for notify, which is not kept with the request, after checking those that the broker itself acts on.
+// options returns the options unchanged except for notify, which is not kept with the request, after checking those
+// that the broker itself acts on.
 func (f *form) options(limit int) (json.RawMessage, []dispatch.Notify) {
 	raw := f.optionalObject("options")
 	own := &form{at: append(append([]any{}, f.at...), "options"), faults: f.faults}
@@ -398,9 +405,13 @@ func (f *form) budget() {
 	b, ok := dispatch.ParseBudget(raw)
 	switch {
 	case !ok:
-		f.fault("budget", "value_error", fmt.Sprintf("Input should be a number above 0 and at most %g, or an object with such an amount and a unit", dispatch.HighestCosts))
-	case utf8.RuneCountInString(b.Unit) > longestUnit || strings.ContainsFunc(b.Unit, func(r rune) bool { return !unicode.IsGraphic(r) }):
-		f.fault("budget", "string_too_long", fmt.Sprintf("The unit should have at most %d characters, and no control characters", longestUnit))
+		f.fault("budget", "value_error",
+			fmt.Sprintf("Input should be a number above 0 and at most %g, or an object with such an amount and a unit",
+				dispatch.HighestCosts))
+	case utf8.RuneCountInString(b.Unit) > longestUnit ||
+		strings.ContainsFunc(b.Unit, func(r rune) bool { return !unicode.IsGraphic(r) }):
+		f.fault("budget", "string_too_long",
+			fmt.Sprintf("The unit should have at most %d characters, and no control characters", longestUnit))
 	}
 }
 

@@ -35,23 +35,35 @@ func TestRequest_ListsAllFaults(t *testing.T) {
 		`null`:                  {`["body"] model_attributes_type`},
 		`"x"`:                   {`["body"] model_attributes_type`},
 		`7`:                     {`["body"] model_attributes_type`},
-		` {} `:                  {`["body","title"] missing`, `["body","label"] missing`, `["body","parameters"] missing`, `["body","format"] missing`, `["body","service"] missing`},
+		` {} `: {`["body","title"] missing`, `["body","label"] missing`, `["body","parameters"] missing`,
+			`["body","format"] missing`, `["body","service"] missing`},
 		`{"title":1,"label":"OPENEO","format":7,"parameters":[],"service":{"endpoint":null,"namespace":3},"options":"x"}`: {
-			`["body","title"] string_type`, `["body","label"] enum`, `["body","parameters"] dict_type`, `["body","format"] string_type`,
-			`["body","options"] dict_type`, `["body","service","endpoint"] string_type`, `["body","service","namespace"] string_type`,
+			`["body","title"] string_type`, `["body","label"] enum`, `["body","parameters"] dict_type`,
+			`["body","format"] string_type`,
+			`["body","options"] dict_type`, `["body","service","endpoint"] string_type`,
+			`["body","service","namespace"] string_type`,
 			`["body","service","application"] missing`},
 		`{"title":null,"label":null,"format":null,"parameters":null,"service":null}`: {
-			`["body","title"] string_type`, `["body","label"] enum`, `["body","parameters"] dict_type`, `["body","format"] string_type`,
+			`["body","title"] string_type`, `["body","label"] enum`, `["body","parameters"] dict_type`,
+			`["body","format"] string_type`,
 			`["body","service"] model_attributes_type`},
 		`{"Title":"a","LABEL":"openeo","Format":"json","Parameters":{},"sErvice":{}}`: {
-			`["body","title"] missing`, `["body","label"] missing`, `["body","parameters"] missing`, `["body","format"] missing`, `["body","service"] missing`},
-		strings.Replace(goodBody, `{"title"`, `{"title":"x","title"`, 1):                                                {`["body","title"] duplicate_member`},
-		strings.Replace(goodBody, `{"title"`, `{"titl\u0065":"x","title"`, 1):                                           {`["body","title"] duplicate_member`},
-		strings.Replace(goodBody, `"n":`, `"n":[0,{"a":1,"b":2,"a":3}],"n":`, 1):                                        {`["body","parameters","n",1,"a"] duplicate_member`, `["body","parameters","n"] duplicate_member`},
-		strings.Replace(goodBody, `"NDVI"`, `"`+strings.Repeat("ü", 1001)+`"`, 1):                                       {`["body","title"] string_too_long`},
-		strings.Replace(goodBody, `"NDVI"`, `"a\u0000b"`, 1):                                                            {`["body","title"] value_error`},
-		strings.Replace(goodBody, `"n":`, `"deep":`+strings.Repeat("[", 10_000)+strings.Repeat("]", 10_000)+`,"n":`, 1): {`["body",0] json_invalid`},
-		strings.Replace(goodBody, `"n":`, `"deep":`+strings.Repeat("[", 63)+strings.Repeat("]", 63)+`,"n":`, 1):         {`["body"] json_too_deep`},
+			`["body","title"] missing`, `["body","label"] missing`, `["body","parameters"] missing`, `["body","format"] missing`,
+			`["body","service"] missing`},
+		strings.Replace(goodBody, `{"title"`, `{"title":"x","title"`,
+			1): {`["body","title"] duplicate_member`},
+		strings.Replace(goodBody, `{"title"`, `{"titl\u0065":"x","title"`,
+			1): {`["body","title"] duplicate_member`},
+		strings.Replace(goodBody, `"n":`, `"n":[0,{"a":1,"b":2,"a":3}],"n":`,
+			1): {`["body","parameters","n",1,"a"] duplicate_member`, `["body","parameters","n"] duplicate_member`},
+		strings.Replace(goodBody, `"NDVI"`, `"`+strings.Repeat("ü", 1001)+`"`,
+			1): {`["body","title"] string_too_long`},
+		strings.Replace(goodBody, `"NDVI"`, `"a\u0000b"`,
+			1): {`["body","title"] value_error`},
+		strings.Replace(goodBody, `"n":`, `"deep":`+strings.Repeat("[", 10_000)+strings.Repeat("]", 10_000)+`,"n":`,
+			1): {`["body",0] json_invalid`},
+		strings.Replace(goodBody, `"n":`, `"deep":`+strings.Repeat("[", 63)+strings.Repeat("]", 63)+`,"n":`,
+			1): {`["body"] json_too_deep`},
 	} {
 		for _, path := range []string{"/unit_jobs", "/sync_jobs"} {
 			r := httptest.NewRequest("POST", path, strings.NewReader(body))
@@ -90,13 +102,16 @@ func deepest(body string) int {
 func TestRequest_BodyHasLimits(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"n":`, `"deep":`+strings.Repeat("[", 62)+strings.Repeat("]", 62)+`,"n":`, 1)), 201)
-	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"NDVI"`, `"`+strings.Repeat("ü", 1000)+`"`, 1)), 201)
+	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"n":`, `"deep":`+strings.Repeat("[", 62)+
+		strings.Repeat("]", 62)+`,"n":`, 1)), 201)
+	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"NDVI"`, `"`+strings.Repeat("ü", 1000)+`"`, 1)),
+		201)
 	var many strings.Builder
 	for i := range 10_001 {
 		fmt.Fprintf(&many, `"m%d":0,`, i)
 	}
-	f := failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"n":`, many.String()+`"n":`, 1)), 422, "VALIDATION_ERROR")
+	f := failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"n":`, many.String()+`"n":`, 1)), 422,
+		"VALIDATION_ERROR")
 	if d := cmp.Diff([]string{`["body","parameters"] too_many_members`}, locs(f.Detail)); d != "" {
 		t.Error(d)
 	}
@@ -116,7 +131,8 @@ func TestRequest_TooLargeBodyIsRefused(t *testing.T) {
 	h := New(c)
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} {
 		for _, length := range []int64{2_001, -1} {
-			r := httptest.NewRequest("POST", path, endless{strings.NewReader(goodBody + strings.Repeat(" ", 2_001-len(goodBody)))})
+			r := httptest.NewRequest("POST", path,
+				endless{strings.NewReader(goodBody + strings.Repeat(" ", 2_001-len(goodBody)))})
 			r.ContentLength = length
 			r.Header.Set("Authorization", "Bearer token-anna")
 			a := httptest.NewRecorder()
@@ -131,7 +147,8 @@ func TestRequest_TooLargeBodyIsRefused(t *testing.T) {
 	refused := httptest.NewRecorder()
 	h.ServeHTTP(refused, said)
 	failed(t, refused, 413, "PAYLOAD_TOO_LARGE")
-	r := httptest.NewRequest("POST", "/unit_jobs", endless{strings.NewReader(goodBody + strings.Repeat(" ", 2_000-len(goodBody)))})
+	r := httptest.NewRequest("POST", "/unit_jobs",
+		endless{strings.NewReader(goodBody + strings.Repeat(" ", 2_000-len(goodBody)))})
 	r.ContentLength = -1
 	r.Header.Set("Authorization", "Bearer token-anna")
 	a := httptest.NewRecorder()
@@ -147,7 +164,8 @@ func TestRequest_MediaTypes(t *testing.T) {
 	for kind, good := range map[string]bool{
 		"application/json": true, "application/json; charset=utf-8": true, "Application/JSON;charset=UTF-8": true, "": true,
 		"application/geo+json": true, "text/plain": false, "application/x-www-form-urlencoded": false, "text/json": false,
-		"application/json; charset=latin1": false, "multipart/form-data; boundary=x": false, "nonsense/": false, "application/xml": false,
+		"application/json; charset=latin1": false, "multipart/form-data; boundary=x": false, "nonsense/": false,
+		"application/xml": false,
 	} {
 		a := ask(h, "POST", "/unit_jobs", goodBody, "Content-Type", kind)
 		if good {
@@ -198,8 +216,8 @@ func TestRequest_IdempotencyKey(t *testing.T) {
 	decode[any](t, ask(h, "GET", "/jobs_status", "", "Idempotency-Key", strings.Repeat("x", 999)), 200)
 }
 
-// The document's schema accepts what parse accepts, and the reverse. Only that label is required with an endpoint is left to the description:
-// as a schema of two alternatives, it would give generated clients two types of request.
+// The document's schema accepts what parse accepts, and the reverse. Only that label is required with an endpoint is
+// left to the description: as a schema of two alternatives, it would give generated clients two types of request.
 func TestRequest_AgreesWithItsSchema(t *testing.T) {
 	h := New(newWorld().config())
 	schema := schemaOf(t, h, "BaseJobRequest")
@@ -215,7 +233,8 @@ func TestRequest_AgreesWithItsSchema(t *testing.T) {
 			if s, ok := body["service"].(map[string]any); ok && rapid.Bool().Draw(rt, "inside") {
 				at = s
 			}
-			name := rapid.SampledFrom([]string{"title", "label", "format", "service", "parameters", "options", "endpoint", "namespace", "application", "more"}).Draw(rt, "name")
+			name := rapid.SampledFrom([]string{"title", "label", "format", "service", "parameters", "options", "endpoint",
+				"namespace", "application", "more"}).Draw(rt, "name")
 			if rapid.Bool().Draw(rt, "drop") {
 				delete(at, name)
 			} else {
@@ -237,7 +256,8 @@ func TestRequest_AgreesWithItsSchema(t *testing.T) {
 
 // FuzzParse checks what holds for any body: no panic, faults or a request, and parameters byte for byte.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{goodBody, `{}`, `{"a":{"a":[1,{"b":"\"\\"}]}}`, `[[[`, `{"a":1,"a":2}`, "\"\\u0000\"", ` { "title" : "x" } `, `{"\ud800":1,"\ud800":2}`} {
+	for _, seed := range []string{goodBody, `{}`, `{"a":{"a":[1,{"b":"\"\\"}]}}`, `[[[`, `{"a":1,"a":2}`, "\"\\u0000\"",
+		` { "title" : "x" } `, `{"\ud800":1,"\ud800":2}`} {
 		f.Add([]byte(seed))
 	}
 	a := &api{Config: newWorld().config().withDefaults()}
@@ -259,7 +279,8 @@ func FuzzParse(f *testing.F) {
 
 // FuzzInspect compares with a slower and simpler reader of tokens.
 func FuzzInspect(f *testing.F) {
-	for _, seed := range []string{`{"a":1,"a":2}`, `[[{"a":{"b":[]}}]]`, ` [ 1 , "\\\"" , { } ] `, `{"\u0061":0,"a":0}`, `0`} {
+	for _, seed := range []string{`{"a":1,"a":2}`, `[[{"a":{"b":[]}}]]`, ` [ 1 , "\\\"" , { } ] `, `{"\u0061":0,"a":0}`,
+		`0`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -13,7 +13,8 @@ type revisionBroker interface {
 	// TaskRevision returns a value that changes with everything that is shown of a task. It reads no jobs.
 	TaskRevision(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRevision, error)
 	// TaskChanges returns a task with its revision, and up to n jobs of it that changed after a time.
-	TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, since time.Time, n int) (dispatch.TaskChanges, error)
+	TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, since time.Time, n int) (dispatch.TaskChanges,
+		error)
 	// QueuePlaces returns how many jobs are ahead of each job of a task that waits at an account.
 	QueuePlaces(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Account) (map[dispatch.JobID]int, error)
 }

@@ -47,13 +47,15 @@ func TestRevision_UnchangedTaskIsNotReadAgain(t *testing.T) {
 			if n := w.listed() - before; n > 0 {
 				t.Errorf("a task that has not changed was read %d times", n)
 			}
-			if a := ask(h, "GET", path+"?wait=1", ""); a.Code != 200 || a.Header().Get("ETag") != tag || len(decode[UpscalingTask](t, a, 200).Jobs) == 0 {
+			if a := ask(h, "GET", path+"?wait=1", ""); a.Code != 200 || a.Header().Get("ETag") != tag ||
+				len(decode[UpscalingTask](t, a, 200).Jobs) == 0 {
 				t.Errorf("without an ETag: %d %q", a.Code, a.Body)
 			}
 
 			w.set(i+1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 			a := ask(h, "GET", path, "", "If-None-Match", tag)
-			if now := a.Header().Get("ETag"); a.Code != 200 || now == tag || decode[UpscalingTask](t, a, 200).Jobs[i].Status != "running" {
+			if now := a.Header().Get("ETag"); a.Code != 200 || now == tag ||
+				decode[UpscalingTask](t, a, 200).Jobs[i].Status != "running" {
 				t.Errorf("after a change: %d, ETag %q, %s", a.Code, now, a.Body)
 			} else {
 				tag = now

@@ -12,9 +12,10 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      2*time.Minute + 2*turnOfRequest, // for a request that waits for its turn twice, and for its response
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// for a request that waits for its turn twice, and for its response
+		WriteTimeout:   2*time.Minute + 2*turnOfRequest,
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

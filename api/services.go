@@ -160,12 +160,17 @@ type KeywordCount struct {
 
 // catalogueRoutes registers the operations on the catalogue of services.
 func (a *api) catalogueRoutes() {
-	register(a, huma.Operation{OperationID: "list_services", Method: http.MethodGet, Path: "/services", Tags: []string{"services"},
-		Summary: "List the services of the catalogue", Description: "Returns the services that you can run by their id: service: {\"id\": …} in a request.",
-		Security: a.catalogueSecurity(), Parameters: servicesParams, Responses: a.errors(401, 422, 503)}, a.listServices)
-	register(a, huma.Operation{OperationID: "get_service", Method: http.MethodGet, Path: "/services/{service_id}", Tags: []string{"services"},
-		Summary: "Get a service of the catalogue", Description: "Returns the service with its parameters, for which its platform may be asked.",
-		Security: a.catalogueSecurity(), Parameters: []*huma.Param{{Name: "service_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
+	register(a, huma.Operation{OperationID: "list_services", Method: http.MethodGet, Path: "/services",
+		Tags:        []string{"services"},
+		Summary:     "List the services of the catalogue",
+		Description: "Returns the services that you can run by their id: service: {\"id\": …} in a request.",
+		Security:    a.catalogueSecurity(), Parameters: servicesParams, Responses: a.errors(401, 422, 503)}, a.listServices)
+	register(a, huma.Operation{OperationID: "get_service", Method: http.MethodGet, Path: "/services/{service_id}",
+		Tags:        []string{"services"},
+		Summary:     "Get a service of the catalogue",
+		Description: "Returns the service with its parameters, for which its platform may be asked.",
+		Security:    a.catalogueSecurity(), Parameters: []*huma.Param{{Name: "service_id", In: "path", Required: true,
+			Schema: &huma.Schema{Type: huma.TypeString}}},
 		Responses: a.errors(401, 404, 503)}, a.readService)
 }
 
@@ -178,13 +183,16 @@ func (a *api) catalogueSecurity() []map[string][]string {
 }
 
 var servicesParams = []*huma.Param{
-	{Name: "q", In: "query", Description: "Only services whose texts have all of these words. Case and accents do not matter.", Schema: &huma.Schema{Type: huma.TypeString}},
+	{Name: "q", In: "query",
+		Description: "Only services whose texts have all of these words. Case and accents do not matter.",
+		Schema:      &huma.Schema{Type: huma.TypeString}},
 	{Name: "platform", In: "query", Explode: new(true), Description: "Only services on one of these platforms.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
 	{Name: "keyword", In: "query", Explode: new(true), Description: "Only services with all of these keywords.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
 	{Name: "limit", In: "query", Description: "Maximum number of services.",
-		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostServices)), Default: someServices}},
+		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostServices)),
+			Default: someServices}},
 	{Name: "cursor", In: "query", Description: "next of the page before.", Schema: &huma.Schema{Type: huma.TypeString}},
 }
 
@@ -196,13 +204,15 @@ func (a *api) listServices(ctx context.Context, in *request) (*status[ServiceLis
 	}
 	page, ok := a.Services.Search(q)
 	if !ok {
-		return nil, invalid([]dispatch.Fault{queryFault("cursor", "value_error", "Input should be next of another page of this list")})
+		return nil, invalid([]dispatch.Fault{queryFault("cursor", "value_error",
+			"Input should be next of another page of this list")})
 	}
 	states, err := a.platformStates(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list := ServiceList{Services: []ServiceSummary{}, Next: page.Next, Total: page.Total, Platforms: []PlatformCount{}, Keywords: []KeywordCount{}}
+	list := ServiceList{Services: []ServiceSummary{}, Next: page.Next, Total: page.Total, Platforms: []PlatformCount{},
+		Keywords: []KeywordCount{}}
 	for _, s := range page.Services {
 		list.Services = append(list.Services, serviceSummary(s, states))
 	}
@@ -216,9 +226,11 @@ func (a *api) listServices(ctx context.Context, in *request) (*status[ServiceLis
 }
 
 func servicesQuery(given url.Values) (q catalogue.Query, faults []dispatch.Fault) {
-	q = catalogue.Query{Words: given.Get("q"), Platforms: given["platform"], Keywords: given["keyword"], After: given.Get("cursor"), Limit: someServices}
+	q = catalogue.Query{Words: given.Get("q"), Platforms: given["platform"], Keywords: given["keyword"],
+		After: given.Get("cursor"), Limit: someServices}
 	if utf8.RuneCountInString(q.Words) > mostWords {
-		faults = append(faults, queryFault("q", "string_too_long", "String should have at most "+strconv.Itoa(mostWords)+" characters"))
+		faults = append(faults, queryFault("q", "string_too_long", "String should have at most "+strconv.Itoa(mostWords)+
+			" characters"))
 	}
 	for _, name := range []string{"platform", "keyword"} {
 		if len(given[name]) > mostFilters {
@@ -228,7 +240,8 @@ func servicesQuery(given url.Values) (q catalogue.Query, faults []dispatch.Fault
 	if text := given.Get("limit"); text != "" {
 		var err error
 		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > mostServices {
-			faults = append(faults, queryFault("limit", "value_error", "Input should be a whole number from 1 to "+strconv.Itoa(mostServices)))
+			faults = append(faults, queryFault("limit", "value_error", "Input should be a whole number from 1 to "+
+				strconv.Itoa(mostServices)))
 		}
 	}
 	return q, faults
@@ -238,7 +251,8 @@ func queryFault(name, kind, msg string) dispatch.Fault {
 	return dispatch.Fault{Loc: []any{"query", name}, Type: kind, Msg: msg}
 }
 
-var errNoService = refusal{status: http.StatusNotFound, code: "SERVICE_NOT_FOUND", message: "The catalogue has no such service. It may have been removed since."}
+var errNoService = refusal{status: http.StatusNotFound, code: "SERVICE_NOT_FOUND",
+	message: "The catalogue has no such service. It may have been removed since."}
 
 func (a *api) readService(ctx context.Context, in *request) (*status[CatalogueService], error) {
 	s, ok := a.Services.Find(in.http.Param("service_id"))
@@ -249,7 +263,8 @@ func (a *api) readService(ctx context.Context, in *request) (*status[CatalogueSe
 	if err != nil {
 		return nil, err
 	}
-	shown := CatalogueService{ServiceSummary: serviceSummary(s, states), Description: s.Description, DescriptionHTML: s.HTML, Links: []ServiceLink{},
+	shown := CatalogueService{ServiceSummary: serviceSummary(s, states), Description: s.Description,
+		DescriptionHTML: s.HTML, Links: []ServiceLink{},
 		Cost:     ServiceCost{s.Cost.Estimate, optional(s.Cost.Unit), optional(s.Cost.Note)},
 		Endpoint: s.Service.Endpoint, Application: s.Service.Application, Namespace: s.Service.Namespace}
 	for _, l := range s.Links {
@@ -277,12 +292,14 @@ func (a *api) describeService(ctx context.Context, s catalogue.Service, shown *C
 		}
 	} else {
 		r, id := refusalFor(requestError(err)), callIn(ctx).id
-		shown.ParametersError = &ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details, RequestID: &id}
+		shown.ParametersError = &ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details,
+			RequestID: &id}
 	}
 	both.Wait()
 }
 
-// serviceFormats returns the output formats that the platform lists for a service or, if it does not list any, those of the record.
+// serviceFormats returns the output formats that the platform lists for a service or, if it does not list any, those of
+// the record.
 func (a *api) serviceFormats(ctx context.Context, s catalogue.Service) (shown []ServiceFormat) {
 	listed, err := a.Broker.Formats(ctx, user(ctx), s.Service, s.Label)
 	if err != nil {
@@ -300,7 +317,8 @@ func (a *api) serviceFormats(ctx context.Context, s catalogue.Service) (shown []
 	return shown
 }
 
-// platformStates returns the states of all platforms by name, for the user who asks, or for somebody who has not signed in.
+// platformStates returns the states of all platforms by name, for the user who asks, or for somebody who has not signed
+// in.
 func (a *api) platformStates(ctx context.Context) (map[string]string, error) {
 	all, _, _, err := a.Broker.Platforms(ctx, user(ctx))
 	states := make(map[string]string, len(all))
@@ -317,12 +335,16 @@ func (a *api) platformStates(ctx context.Context) (map[string]string, error) {
 var protocolOf = map[dispatch.Label]string{dispatch.OpenEO: "openeo", dispatch.OGCProcess: "ogcapi"}
 
 func serviceSummary(s catalogue.Service, states map[string]string) ServiceSummary {
-	shown := ServiceSummary{ID: s.ID, Title: s.Title, Summary: s.Summary, Keywords: append([]string{}, s.Keywords...), Platform: s.Platform,
-		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Label: string(s.Label), Protocol: protocolOf[s.Label],
-		Licence: optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: known(s.Updated), StaleSince: known(s.StaleSince)}
+	shown := ServiceSummary{ID: s.ID, Title: s.Title, Summary: s.Summary, Keywords: append([]string{}, s.Keywords...),
+		Platform:      s.Platform,
+		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Label: string(s.Label),
+		Protocol: protocolOf[s.Label],
+		Licence:  optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: known(s.Updated),
+		StaleSince: known(s.StaleSince)}
 	for _, h := range s.Homes() {
 		if len(s.Also) > 0 {
-			shown.Homes = append(shown.Homes, ServiceHome{h.Platform, cmp.Or(states[h.Platform], string(dispatch.StateUnknown)), string(h.Label)})
+			shown.Homes = append(shown.Homes, ServiceHome{h.Platform, cmp.Or(states[h.Platform], string(dispatch.StateUnknown)),
+				string(h.Label)})
 		}
 	}
 	if s.Provider.Name != "" {

@@ -33,7 +33,8 @@ func (s shelf) Search(q catalogue.Query) (catalogue.Page, bool) {
 		return catalogue.Page{}, false
 	}
 	page := catalogue.Page{Total: len(s), Services: s[:min(len(s), q.Limit)],
-		Platforms: []catalogue.Count{{Name: "cdse", Services: len(s)}}, Keywords: []catalogue.Count{{Name: q.Words + strings.Join(q.Keywords, "") + strings.Join(q.Platforms, ""), Services: 1}}}
+		Platforms: []catalogue.Count{{Name: "cdse", Services: len(s)}}, Keywords: []catalogue.Count{{Name: q.Words +
+			strings.Join(q.Keywords, "") + strings.Join(q.Platforms, ""), Services: 1}}}
 	if len(s) > q.Limit {
 		page.Next = "more"
 	}
@@ -41,12 +42,17 @@ func (s shelf) Search(q catalogue.Query) (catalogue.Page, bool) {
 }
 
 var shelved = shelf{
-	{ID: "ndvi composite", Title: "NDVI", Summary: "Greenness.", Description: "*Greenness*.", HTML: "<p><em>Greenness</em>.</p>", Keywords: []string{"ndvi"},
-		Provider: catalogue.Provider{Name: "P", URL: "https://p.example.org"}, Licence: "MIT", Thumbnail: "https://p.example.org/t.png", Formats: []string{"PNG"},
-		Links: []catalogue.Link{{Rel: "code", Href: "https://p.example.org/c", Title: "C", Type: "text/html"}}, Cost: catalogue.Cost{Estimate: new(1.5), Unit: "credits"},
+	{ID: "ndvi composite", Title: "NDVI", Summary: "Greenness.", Description: "*Greenness*.",
+		HTML: "<p><em>Greenness</em>.</p>", Keywords: []string{"ndvi"},
+		Provider: catalogue.Provider{Name: "P", URL: "https://p.example.org"}, Licence: "MIT",
+		Thumbnail: "https://p.example.org/t.png", Formats: []string{"PNG"},
+		Links:   []catalogue.Link{{Rel: "code", Href: "https://p.example.org/c", Title: "C", Type: "text/html"}},
+		Cost:    catalogue.Cost{Estimate: new(1.5), Unit: "credits"},
 		Example: json.RawMessage(`{"a":1}`), Updated: moment, StaleSince: moment.Add(time.Hour),
-		Label: dispatch.OpenEO, Platform: "cdse", Service: dispatch.Service{Endpoint: "https://openeo.example.org", Application: "https://apps.example.org/ndvi.json"}},
-	{ID: "fire", Title: "Fire", Label: dispatch.OGCProcess, Platform: "ogc", Service: dispatch.Service{Endpoint: "https://ogc.example.org", Namespace: new("ns"), Application: "fire"}},
+		Label: dispatch.OpenEO, Platform: "cdse", Service: dispatch.Service{Endpoint: "https://openeo.example.org",
+			Application: "https://apps.example.org/ndvi.json"}},
+	{ID: "fire", Title: "Fire", Label: dispatch.OGCProcess, Platform: "ogc",
+		Service: dispatch.Service{Endpoint: "https://ogc.example.org", Namespace: new("ns"), Application: "fire"}},
 }
 
 func withCatalogue(w *world) Config {
@@ -65,15 +71,19 @@ func TestServices_List(t *testing.T) {
 		t.Error(got.Code, d)
 	}
 	list := decode[ServiceList](t, ask(h, "GET", "/services", ""), 200)
-	if len(list.Services) != 2 || list.Next != "" || list.Services[1].Protocol != "ogcapi" || list.Services[1].Label != "ogc_api_process" || list.Services[1].PlatformState != "unknown" || list.Services[1].Provider != nil {
+	if len(list.Services) != 2 || list.Next != "" || list.Services[1].Protocol != "ogcapi" ||
+		list.Services[1].Label != "ogc_api_process" || list.Services[1].PlatformState != "unknown" ||
+		list.Services[1].Provider != nil {
 		t.Errorf("%+v", list)
 	}
 	empty := ask(New(newWorld().config()), "GET", "/services", "").Body.String()
 	if strings.TrimSpace(empty) != `{"services":[],"total":0,"platforms":[],"keywords":[]}` {
 		t.Errorf("empty: %s", empty)
 	}
-	f := failed(t, ask(h, "GET", "/services?limit=0&q="+strings.Repeat("x", 301)+"&platform="+strings.Repeat("&platform=", 50), ""), 422, "VALIDATION_ERROR")
-	if d := cmp.Diff([]string{`["query","q"] string_too_long`, `["query","platform"] too_long`, `["query","limit"] value_error`}, locs(f.Detail)); d != "" {
+	f := failed(t, ask(h, "GET", "/services?limit=0&q="+strings.Repeat("x", 301)+"&platform="+strings.Repeat("&platform=",
+		50), ""), 422, "VALIDATION_ERROR")
+	if d := cmp.Diff([]string{`["query","q"] string_too_long`, `["query","platform"] too_long`,
+		`["query","limit"] value_error`}, locs(f.Detail)); d != "" {
 		t.Error(d)
 	}
 	failed(t, ask(h, "GET", "/services?cursor=forged", ""), 422, "VALIDATION_ERROR")
@@ -81,7 +91,8 @@ func TestServices_List(t *testing.T) {
 
 func TestServices_One(t *testing.T) {
 	w := newWorld()
-	w.parameters = map[string][]dispatch.Parameter{"https://apps.example.org/ndvi.json": {{Name: "cloud", Type: dispatch.Double, Schema: json.RawMessage(`{"type":"number"}`)}}}
+	w.parameters = map[string][]dispatch.Parameter{"https://apps.example.org/ndvi.json": {{Name: "cloud",
+		Type: dispatch.Double, Schema: json.RawMessage(`{"type":"number"}`)}}}
 	w.formats = []dispatch.OutputFormat{{Name: "GTiff", GISDataTypes: []string{"raster"}}, {Name: "CSV", Title: "Table"}}
 	h := New(withCatalogue(w))
 	path := "/services/" + url.PathEscape("ndvi composite")
@@ -89,7 +100,8 @@ func TestServices_One(t *testing.T) {
 	for name, want := range map[string]string{
 		"description": `"*Greenness*."`, "cost": `{"estimate":1.5,"unit":"credits","note":null}`, "example": `{"a":1}`,
 		"links":    `[{"rel":"code","href":"https://p.example.org/c","title":"C","type":"text/html"}]`,
-		"endpoint": `"https://openeo.example.org"`, "application": `"https://apps.example.org/ndvi.json"`, "namespace": `null`, "parameters_error": `null`,
+		"endpoint": `"https://openeo.example.org"`, "application": `"https://apps.example.org/ndvi.json"`,
+		"namespace": `null`, "parameters_error": `null`,
 		"formats": `[{"name":"GTiff","title":"GTiff","gis_data_types":["raster"]},{"name":"CSV","title":"Table","gis_data_types":[]}]`,
 	} {
 		if string(got[name]) != want {
@@ -121,14 +133,16 @@ func TestServices_Rules(t *testing.T) {
 	}
 	const bare = `{"title":"t","label":"openeo","service":{"endpoint":"https://openeo.example.org","namespace":null,"application":"x"},"parameters":{}}`
 	decode[any](t, ask(h, "POST", "/unit_jobs", bare), 201)
-	w.policy = dispatch.Policy{Format: "gtiff", MaxDuration: time.Hour, Budget: dispatch.Budget{Amount: 10, Unit: "credits"}, Options: map[string]json.RawMessage{"memory": []byte(`"4g"`)},
+	w.policy = dispatch.Policy{Format: "gtiff", MaxDuration: time.Hour, Budget: dispatch.Budget{Amount: 10,
+		Unit: "credits"}, Options: map[string]json.RawMessage{"memory": []byte(`"4g"`)},
 		Entitled: func(context.Context) bool { return false }}
 	got := decode[map[string]json.RawMessage](t, ask(h, "GET", "/services/fire", ""), 200)
 	if want := `{"permitted":false,"format":"gtiff","max_duration":3600,"budget":{"amount":10,"unit":"credits"},"options":{"memory":"4g"}}`; string(got["rules"]) != want {
 		t.Errorf("rules %s, want %s", got["rules"], want)
 	}
 	decode[any](t, ask(h, "POST", "/unit_jobs", bare), 201)
-	failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(bare, `"title"`, `"format":7,"title"`, 1)), 422, "VALIDATION_ERROR")
+	failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(bare, `"title"`, `"format":7,"title"`, 1)), 422,
+		"VALIDATION_ERROR")
 }
 
 // TestServices_PlatformThatIsDown: the service is shown all the same, with the reason why its parameters are not known.
@@ -137,7 +151,8 @@ func TestServices_PlatformThatIsDown(t *testing.T) {
 	c := withCatalogue(w)
 	c.Broker = silent{w}
 	got := decode[CatalogueService](t, ask(New(c), "GET", "/services/ndvi%20composite", ""), 200)
-	if got.Parameters != nil || got.ParametersError == nil || got.ParametersError.ErrorCode != "APPLICATION_UNREACHABLE" || got.ParametersError.Message != "It is down." ||
+	if got.Parameters != nil || got.ParametersError == nil || got.ParametersError.ErrorCode != "APPLICATION_UNREACHABLE" ||
+		got.ParametersError.Message != "It is down." ||
 		got.ParametersError.RequestID == nil || len(got.Formats) != 1 || got.Formats[0].Name != "PNG" {
 		t.Errorf("%+v, %+v", got, got.ParametersError)
 	}
@@ -146,11 +161,13 @@ func TestServices_PlatformThatIsDown(t *testing.T) {
 // silent is a broker whose platforms do not respond.
 type silent struct{ *world }
 
-func (silent) Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error) {
+func (silent) Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter,
+	error) {
 	return nil, &dispatch.Error{Kind: dispatch.DocumentUnreachable, Text: "It is down."}
 }
 
-func (silent) Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error) {
+func (silent) Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat,
+	error) {
 	return nil, &dispatch.Error{Kind: dispatch.Unavailable}
 }
 
@@ -169,19 +186,24 @@ func TestServices_SignIn(t *testing.T) {
 	}
 }
 
-// TestServiceID_IsTheSameAsByHand sends each request that names a service with its id, and with its endpoint and application.
+// TestServiceID_IsTheSameAsByHand sends each request that names a service with its id, and with its endpoint and
+// application.
 func TestServiceID_IsTheSameAsByHand(t *testing.T) {
 	const job = `"title":"a","format":"json","parameters":{}`
-	for path, rest := range map[string]string{"/params": "", "/unit_jobs": job + ",", "/sync_jobs": job + ",", "/upscale_tasks": job + `,"dimension":{"name":"n","values":[1,2]},`} {
+	for path, rest := range map[string]string{"/params": "", "/unit_jobs": job + ",", "/sync_jobs": job + ",",
+		"/upscale_tasks": job + `,"dimension":{"name":"n","values":[1,2]},`} {
 		for _, s := range shelved {
 			byHand, _ := json.Marshal(ServiceDetails(s.Service))
 			var answers []string
 			label, byID := fmt.Sprintf(`"label":%q,`, s.Label), fmt.Sprintf(`{"id":%q}`, s.ID)
-			for _, named := range []string{label + `"service":` + string(byHand), label + `"service":` + byID, `"service":` + byID,
-				label + `"service":{"id":"ignored",` + string(byHand[1:]), fmt.Sprintf(`"label":%q,"service":%s`, protocolOf[s.Label], byID)} {
+			for _, named := range []string{label + `"service":` + string(byHand), label + `"service":` + byID, `"service":` +
+				byID,
+				label + `"service":{"id":"ignored",` + string(byHand[1:]), fmt.Sprintf(`"label":%q,"service":%s`,
+					protocolOf[s.Label], byID)} {
 				w := newWorld()
 				w.sync = func(_ context.Context, r dispatch.Request) (*dispatch.SyncResult, error) {
-					return nil, &dispatch.Error{Kind: dispatch.Forbidden, Text: fmt.Sprint(r.Service.Endpoint, *orNone(r.Service.Namespace), r.Service.Application)}
+					return nil, &dispatch.Error{Kind: dispatch.Forbidden, Text: fmt.Sprint(r.Service.Endpoint,
+						*orNone(r.Service.Namespace), r.Service.Application)}
 				}
 				a := ask(New(withCatalogue(w)), "POST", path, fmt.Sprintf(`{%s%s}`, rest, named))
 				answers = append(answers, withoutID(a.Body.String()))

@@ -58,21 +58,27 @@ type (
 )
 
 var (
-	errSignedOut = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", header: map[string]string{"WWW-Authenticate": "Bearer"},
+	errSignedOut = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED",
+		header:  map[string]string{"WWW-Authenticate": "Bearer"},
 		message: "You are not signed in, or your session has ended. Sign in again."}
 	errForeignPage = refusal{status: http.StatusForbidden, code: "FORBIDDEN",
-		message: "A session is used from the page of this service only, and changes need Content-Type: application/json. Other clients send a bearer token, without cookies."}
-	errNoRenewal = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", header: retryAfter(5 * time.Second),
+		message: "A session is used from the page of this service only, and changes need Content-Type: application/json. " +
+			"Other clients send a bearer token, without cookies."}
+	errNoRenewal = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE",
+		header:  retryAfter(5 * time.Second),
 		message: "Your sign-in cannot be renewed because the identity provider does not respond. Try again in a few seconds."}
 	errNoSessions = &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.session",
-		Text: "Users cannot sign in to the page of this service: its operator must set public_url, identity.client_id with its secret, and on PostgreSQL vault.keys. Other clients send a bearer token."}
+		Text: "Users cannot sign in to the page of this service: its operator must set public_url, identity.client_id with " +
+			"its secret, and on PostgreSQL vault.keys. Other clients send a bearer token."}
 )
 
 // sessionRoutes registers the operations on the session of a browser.
 func (a *api) sessionRoutes() {
-	register(a, huma.Operation{OperationID: "get_session", Method: http.MethodGet, Path: "/session", Tags: []string{"access"},
+	register(a, huma.Operation{OperationID: "get_session", Method: http.MethodGet, Path: "/session",
+		Tags:    []string{"access"},
 		Summary: "Get who is signed in", Responses: a.errors(401, 503)}, a.getSession)
-	register(a, huma.Operation{OperationID: "end_session", Method: http.MethodPost, Path: "/session/sign-out", Tags: []string{"access"},
+	register(a, huma.Operation{OperationID: "end_session", Method: http.MethodPost, Path: "/session/sign-out",
+		Tags:          []string{"access"},
 		Summary:       "Sign a browser out",
 		Description:   "Ends the session of the browser that sends the request, if it has one.",
 		DefaultStatus: http.StatusOK, Security: []map[string][]string{}, Responses: a.errors(403, 503)}, a.endSession)
@@ -130,9 +136,9 @@ func isSignedOut(err error) bool {
 	return ok && r.message == errSignedOut.message
 }
 
-// fromOwnPage reports whether the page of this service sent a request, or for a request that changes nothing, the user by
-// an address that they typed. Browsers say so by Sec-Fetch-Site, older ones by Origin; pages cannot set either. A request
-// that changes something must be in JSON, which a form of another site cannot send.
+// fromOwnPage reports whether the page of this service sent a request, or for a request that changes nothing, the user
+// by an address that they typed. Browsers say so by Sec-Fetch-Site, older ones by Origin; pages cannot set either. A
+// request that changes something must be in JSON, which a form of another site cannot send.
 func (a *api) fromOwnPage(r *http.Request) bool {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	own := site == "same-origin" || site == "" && origin != "" && origin == dispatch.OriginOf(a.PublicURL)
@@ -153,7 +159,8 @@ func (a *api) checkStreamOrigin(r *http.Request) error {
 
 func (a *api) getSession(ctx context.Context, _ *request) (*signedInAnswer, error) {
 	c := callIn(ctx)
-	answer := signedInAnswer{SignedIn{SignedInUser{c.caller.Subject, c.caller.Name, c.caller.Email()}, c.caller.Expires.UTC()}}
+	answer := signedInAnswer{SignedIn{SignedInUser{c.caller.Subject, c.caller.Name, c.caller.Email()},
+		c.caller.Expires.UTC()}}
 	if c.session.Cookie != "" {
 		answer.Body.Expires = c.session.Ends.UTC()
 	}
@@ -194,7 +201,8 @@ func (a *api) leavePage(w http.ResponseWriter, r *http.Request) {
 		address, err = a.Sessions.Leave(r.Context(), r.URL.Query().Get("with"), remembered)
 	}
 	if err != nil {
-		a.showError(w, r, page{Title: "Not signed out at the identity provider", Link: &pageLink{a.pagePath("/"), "Go to the page"}}, err)
+		a.showError(w, r, page{Title: "Not signed out at the identity provider", Link: &pageLink{a.pagePath("/"),
+			"Go to the page"}}, err)
 		return
 	}
 	http.SetCookie(w, a.cookie(leaveCookie, "", -1))
@@ -214,16 +222,17 @@ func (a *api) signInPage(w http.ResponseWriter, r *http.Request) {
 	a.redirectToProvider(w, r, identity.Purpose{Session: true, Return: back})
 }
 
-// isOwnPath reports whether a text is a path of this service, with a query and fragment, and no address of another server
-// in any reading of browsers.
+// isOwnPath reports whether a text is a path of this service, with a query and fragment, and no address of another
+// server in any reading of browsers.
 func isOwnPath(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && len(text) <= maxReturn && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") && !strings.ContainsAny(text, "\\\r\n\t") &&
+	return err == nil && len(text) <= maxReturn && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") &&
+		!strings.ContainsAny(text, "\\\r\n\t") &&
 		u.Scheme == "" && u.Host == "" && u.User == nil
 }
 
-// startSession gives the browser the cookie of its new session, in place of that of any earlier one, and sends it back to
-// the page.
+// startSession gives the browser the cookie of its new session, in place of that of any earlier one, and sends it back
+// to the page.
 func (a *api) startSession(w http.ResponseWriter, r *http.Request, arrived identity.Arrival) {
 	if a.hasSession(r) {
 		if _, _, err := a.Sessions.End(r.Context(), a.sessionIn(r)); err != nil {

@@ -77,7 +77,8 @@ func (f *fakeSessions) EndByProvider(_ context.Context, token dispatch.Secret) e
 // signedIn returns an API at which anna and bert are signed in by the cookies "anna" and "bert".
 func signedIn(publicURL string, change ...func(*Config)) (*world, *fakeSessions, *fakeSignIns, API) {
 	w, d := newWorld(), &fakeSignIns{}
-	f := &fakeSessions{users: map[dispatch.Secret]identity.Caller{"anna": {User: anna, Subject: "anna", Name: "Anna", Token: "token-anna"}, "bert": {User: bert, Subject: "bert", Name: "Bert", Token: "token-bert"}}}
+	f := &fakeSessions{users: map[dispatch.Secret]identity.Caller{"anna": {User: anna, Subject: "anna", Name: "Anna",
+		Token: "token-anna"}, "bert": {User: bert, Subject: "bert", Name: "Bert", Token: "token-bert"}}}
 	c := w.config()
 	c.PublicURL, c.SignIns, c.Sessions = publicURL, d, f
 	for _, set := range change {
@@ -88,7 +89,8 @@ func signedIn(publicURL string, change ...func(*Config)) (*world, *fakeSessions,
 
 // page sends a request of our page, without a token and with the cookie of anna's session; headers are name, value, ….
 func fromPage(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
-	return ask(h, method, target, body, append([]string{"Authorization", "", "Cookie", "__Host-eodispatch=anna", "Sec-Fetch-Site", "same-origin",
+	return ask(h, method, target, body, append([]string{"Authorization", "", "Cookie", "__Host-eodispatch=anna",
+		"Sec-Fetch-Site", "same-origin",
 		"Content-Type", "application/json"}, headers...)...)
 }
 
@@ -105,7 +107,8 @@ func TestSession_ActsAsItsUser(t *testing.T) {
 	if len(w.signed) != 3 || w.signed[0].User != anna || w.signed[0].Token != "token-anna" || w.signed[2].User != bert {
 		t.Errorf("reported: %+v", w.signed)
 	}
-	if a := ask(h, "GET", "/unit_jobs/1", "", "Cookie", "__Host-eodispatch=bert", "Sec-Fetch-Site", "cross-site"); a.Code != 200 {
+	if a := ask(h, "GET", "/unit_jobs/1", "", "Cookie", "__Host-eodispatch=bert", "Sec-Fetch-Site",
+		"cross-site"); a.Code != 200 {
 		t.Errorf("with a bearer token too: %d %s", a.Code, a.Body)
 	}
 	if strings.Contains(w.log.String(), "token-anna") || strings.Contains(w.log.String(), "=anna") {
@@ -119,7 +122,8 @@ func TestSession_TellsWhoIsSignedIn(t *testing.T) {
 	if got.User != (SignedInUser{ID: "anna", Name: "Anna"}) || !got.Expires.Equal(moment) {
 		t.Errorf("%+v", got)
 	}
-	for _, cookie := range []string{"", "__Host-eodispatch=", "__Host-eodispatch=x", "eodispatch=anna", "__Host-eodispatch=anna; __Host-eodispatch=anna"} {
+	for _, cookie := range []string{"", "__Host-eodispatch=", "__Host-eodispatch=x", "eodispatch=anna",
+		"__Host-eodispatch=anna; __Host-eodispatch=anna"} {
 		failed(t, fromPage(h, "GET", "/session", "", "Cookie", cookie), 401, "AUTHENTICATION_FAILED")
 	}
 	f.fail = &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake"}
@@ -147,10 +151,12 @@ func TestSession_OtherPagesAreRefused(t *testing.T) {
 		{"another site in an older browser", 403, 403, []string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}},
 		{"a frame without an origin", 403, 403, []string{"Sec-Fetch-Site", "", "Origin", "null"}},
 		{"a sub-domain", 403, 403, []string{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.dispatch.example.org"}},
-		{"a sub-domain in an older browser", 403, 403, []string{"Sec-Fetch-Site", "", "Origin", "https://evil.dispatch.example.org"}},
+		{"a sub-domain in an older browser", 403, 403, []string{"Sec-Fetch-Site", "", "Origin",
+			"https://evil.dispatch.example.org"}},
 		{"another port", 403, 403, []string{"Sec-Fetch-Site", "same-site", "Origin", ourOrigin + ":8443"}},
 		{"without TLS", 403, 403, []string{"Sec-Fetch-Site", "", "Origin", "http://dispatch.example.org"}},
-		{"a page that may use tokens", 403, 403, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://portal.example.org"}},
+		{"a page that may use tokens", 403, 403, []string{"Sec-Fetch-Site", "cross-site", "Origin",
+			"https://portal.example.org"}},
 		{"a form", 200, 403, []string{"Content-Type", "text/plain"}},
 		{"another form", 200, 403, []string{"Content-Type", "application/x-www-form-urlencoded"}},
 		{"a form that looks like JSON", 200, 403, []string{"Content-Type", "text/plain; application/json"}},
@@ -160,7 +166,8 @@ func TestSession_OtherPagesAreRefused(t *testing.T) {
 		if a := fromPage(h, "GET", "/jobs_status", "", row.headers...); a.Code != row.read {
 			t.Errorf("%s: reads: %d %s", row.name, a.Code, a.Body)
 		}
-		if a := fromPage(h, "POST", "/unit_jobs", goodBody, row.headers...); a.Code != row.change || (len(w.jobs) > jobs) != (row.change == 201) {
+		if a := fromPage(h, "POST", "/unit_jobs", goodBody, row.headers...); a.Code != row.change ||
+			(len(w.jobs) > jobs) != (row.change == 201) {
 			t.Errorf("%s: submits: %d %s", row.name, a.Code, a.Body)
 		}
 		if a := fromPage(h, "DELETE", "/unit_jobs/99", "", row.headers...); (a.Code == 403) != (row.change == 403) {
@@ -177,26 +184,30 @@ func TestSession_SignOut(t *testing.T) {
 		t.Fatal("a foreign page signed anna out")
 	}
 	a := fromPage(h, "POST", "/session/sign-out", "")
-	if got := decode[SignedOut](t, a, 200); got.Location != "/broker/session/leave?with="+url.QueryEscape("leave+&?") || strings.Contains(a.Body.String(), "canary") {
+	if got := decode[SignedOut](t, a, 200); got.Location != "/broker/session/leave?with="+url.QueryEscape("leave+&?") ||
+		strings.Contains(a.Body.String(), "canary") {
 		t.Errorf("%+v", got)
 	}
 	set := a.Result().Cookies()
 	if len(set) != 2 || set[0].Name != "__Host-eodispatch" || set[0].MaxAge != -1 {
 		t.Fatalf("cookies %v", set)
 	}
-	if c := set[1]; c.Name != "__Host-eodispatch-sign-out" || c.MaxAge != 300 || !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode {
+	if c := set[1]; c.Name != "__Host-eodispatch-sign-out" || c.MaxAge != 300 || !c.HttpOnly || !c.Secure ||
+		c.SameSite != http.SameSiteLaxMode {
 		t.Errorf("cookie %v", c)
 	}
 	failed(t, fromPage(h, "GET", "/jobs_status", ""), 401, "AUTHENTICATION_FAILED") // as who has stolen the cookie
 	if got := decode[SignedOut](t, fromPage(h, "POST", "/session/sign-out", ""), 200); got.Location != "/broker/" {
 		t.Errorf("again: %+v", got)
 	}
-	shows(t, browse(h, "/session/leave?with="+url.QueryEscape("leave+&?")), 422, "This address ends a sign-in.") // in another browser
+	// in another browser
+	shows(t, browse(h, "/session/leave?with="+url.QueryEscape("leave+&?")), 422, "This address ends a sign-in.")
 	left := browse(h, "/session/leave?with="+url.QueryEscape("leave+&?"), set[1])
 	if c := left.Result().Cookies(); len(c) != 1 || c[0].Name != set[1].Name || c[0].MaxAge != -1 {
 		t.Errorf("cookies %v", c)
 	}
-	if left.Code != 303 || left.Header().Get("Location") != "https://idp.example.org/logout?id_token_hint=canary-hint" || left.Header().Get("Referrer-Policy") != "no-referrer" {
+	if left.Code != 303 || left.Header().Get("Location") != "https://idp.example.org/logout?id_token_hint=canary-hint" ||
+		left.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("%d %v", left.Code, left.Header())
 	}
 	shows(t, browse(h, "/session/leave?with=https://evil.example", set[1]), 422, "This address ends a sign-in.")
@@ -206,12 +217,15 @@ func TestSession_SignIn(t *testing.T) {
 	long := "/#/" + strings.Repeat("x", maxReturn)
 	for back, want := range map[string]string{
 		"": "/", "/": "/", "/#/tasks/7?status=failed": "/#/tasks/7?status=failed", "/#/a//b/../c": "/#/a//b/../c", long: "/",
-		"https://evil.example": "/", "//evil.example": "/", "///evil.example": "/", `/\evil.example`: "/", `\\evil.example`: "/", "/\t/evil.example": "/",
-		"\t//evil.example": "/", "javascript:alert(1)": "/", "evil": "/", "/\n//evil.example": "/", "http:/evil.example": "/", "%2f%2fevil.example": "/", "?x": "/", "#x": "/",
+		"https://evil.example": "/", "//evil.example": "/", "///evil.example": "/", `/\evil.example`: "/",
+		`\\evil.example`: "/", "/\t/evil.example": "/",
+		"\t//evil.example": "/", "javascript:alert(1)": "/", "evil": "/", "/\n//evil.example": "/", "http:/evil.example": "/",
+		"%2f%2fevil.example": "/", "?x": "/", "#x": "/",
 	} {
 		_, _, d, h := signedIn(ourOrigin)
 		a := browse(h, "/session/sign-in?return="+url.QueryEscape(back))
-		if a.Code != 303 || a.Header().Get("Location") != provider || d.purpose != (identity.Purpose{Session: true, Return: want}) {
+		if a.Code != 303 || a.Header().Get("Location") != provider ||
+			d.purpose != (identity.Purpose{Session: true, Return: want}) {
 			t.Errorf("%q: %d %v %+v", back, a.Code, a.Header(), d.purpose)
 		}
 	}
@@ -234,7 +248,8 @@ func TestSession_Begins(t *testing.T) {
 				got = c
 			}
 		}
-		if got == nil || got.Value != "fresh" || !got.HttpOnly || got.Secure != (address == ourOrigin) || got.SameSite != http.SameSiteLaxMode || got.Path != "/" || got.Domain != "" || got.MaxAge != 0 {
+		if got == nil || got.Value != "fresh" || !got.HttpOnly || got.Secure != (address == ourOrigin) ||
+			got.SameSite != http.SameSiteLaxMode || got.Path != "/" || got.Domain != "" || got.MaxAge != 0 {
 			t.Errorf("cookie %+v", got)
 		}
 		if _, lasts := f.users["bert"]; lasts {
@@ -246,7 +261,8 @@ func TestSession_Begins(t *testing.T) {
 func TestSession_SignInFails(t *testing.T) {
 	_, _, d, h := signedIn(ourOrigin)
 	begun := browse(h, "/session/sign-in?return=/%23/tasks")
-	d.arrived, d.fail = identity.Arrival{Purpose: d.purpose}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "fake", Text: "You did not give permission. Nothing was changed."}
+	d.arrived, d.fail = identity.Arrival{Purpose: d.purpose}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "fake",
+		Text: "You did not give permission. Nothing was changed."}
 	a := browse(h, "/signed-in?state=s&error=access_denied", begun.Result().Cookies()...)
 	shows(t, a, 403, "Sign-in failed", "You did not give permission.", `href="/session/sign-in?return=%2F%23%2Ftasks"`)
 	for _, c := range a.Result().Cookies() {
@@ -274,7 +290,8 @@ func TestSession_EndedByTheProvider(t *testing.T) {
 	for _, bad := range []string{"logout_token=canary-bad", "x=y", "logout_token=" + strings.Repeat("x", 2*maxLogout)} {
 		failed(t, tell(bad), 400, "VALIDATION_ERROR")
 	}
-	if strings.Contains(w.log.String(), "canary") || strings.Contains(strings.Join(strings.Fields(fmt.Sprint(f.told)), " "), "canary") {
+	if strings.Contains(w.log.String(), "canary") || strings.Contains(strings.Join(strings.Fields(fmt.Sprint(f.told)),
+		" "), "canary") {
 		t.Error("a logout token is in the log")
 	}
 	f.fail = &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake"}
@@ -291,11 +308,15 @@ func TestSession_OpensStreamsOfOurPageOnly(t *testing.T) {
 	const cookie = "__Host-eodispatch=anna"
 	s.try([]handshake{
 		{"our page", "/job_status", []string{"Authorization", "", "Cookie", cookie, "Origin", ourOrigin}, 101},
-		{"a listed page", "/job_status", []string{"Authorization", "", "Cookie", cookie, "Origin", "https://portal.example.org"}, 403},
-		{"a sub-domain", "/job_status", []string{"Authorization", "", "Cookie", cookie, "Origin", "https://evil.dispatch.example.org"}, 403},
-		{"the address that the server sees", "/job_status", []string{"Authorization", "", "Cookie", cookie, "Origin", s.server.URL}, 403},
+		{"a listed page", "/job_status", []string{"Authorization", "", "Cookie", cookie, "Origin",
+			"https://portal.example.org"}, 403},
+		{"a sub-domain", "/job_status", []string{"Authorization", "", "Cookie", cookie, "Origin",
+			"https://evil.dispatch.example.org"}, 403},
+		{"the address that the server sees", "/job_status", []string{"Authorization", "", "Cookie", cookie, "Origin",
+			s.server.URL}, 403},
 		{"no page", "/job_status", []string{"Authorization", "", "Cookie", cookie}, 403},
-		{"signed out", "/job_status", []string{"Authorization", "", "Cookie", "__Host-eodispatch=x", "Origin", ourOrigin}, 401},
+		{"signed out", "/job_status", []string{"Authorization", "", "Cookie", "__Host-eodispatch=x", "Origin", ourOrigin},
+			401},
 		{"with a token", "/job_status", []string{"Cookie", cookie, "Origin", "https://portal.example.org"}, 101},
 	})
 }
@@ -310,9 +331,12 @@ func TestSession_StreamsEndWithIt(t *testing.T) {
 		go func() { served <- server.Serve(l) }()
 		here, there := net.Pipe()
 		l <- there
-		fmt.Fprint(here, "GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nCookie: __Host-eodispatch=anna\r\nOrigin: "+ourOrigin+"\r\nConnection: Upgrade\r\n"+
-			"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-		if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+		fmt.Fprint(here,
+			"GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nCookie: __Host-eodispatch=anna\r\nOrigin: "+ourOrigin+
+				"\r\nConnection: Upgrade\r\n"+
+				"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+		if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil ||
+			r.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(r, err)
 		}
 		ended := make(chan string)
@@ -338,7 +362,8 @@ func TestSession_StreamsEndWithIt(t *testing.T) {
 	})
 }
 
-// An open catalogue can be read by a browser that still has the cookie of an ended session. Another page cannot read it as the user.
+// An open catalogue can be read by a browser that still has the cookie of an ended session. Another page cannot read it
+// as the user.
 func TestSession_EndedSessionsReadTheOpenCatalogue(t *testing.T) {
 	w, _, _, h := signedIn(ourOrigin, func(c *Config) { c.Services, c.OpenCatalogue = shelved, true })
 	for cookie, want := range map[string]int{"__Host-eodispatch=anna": 200, "__Host-eodispatch=ended": 200} {
@@ -347,8 +372,10 @@ func TestSession_EndedSessionsReadTheOpenCatalogue(t *testing.T) {
 		}
 	}
 	reported := len(w.signed)
-	if a := fromPage(h, "GET", "/services", "", "Sec-Fetch-Site", "cross-site"); a.Code != 200 || len(w.signed) != reported {
-		t.Errorf("by a link of another site, which gets what a stranger gets: %d %s, as %v", a.Code, a.Body, w.signed[reported:])
+	if a := fromPage(h, "GET", "/services", "", "Sec-Fetch-Site", "cross-site"); a.Code != 200 ||
+		len(w.signed) != reported {
+		t.Errorf("by a link of another site, which gets what a stranger gets: %d %s, as %v", a.Code, a.Body,
+			w.signed[reported:])
 	}
 	failed(t, fromPage(h, "GET", "/jobs_status", "", "Sec-Fetch-Site", "cross-site"), 403, "FORBIDDEN")
 	failed(t, fromPage(h, "GET", "/jobs_status", "", "Cookie", "__Host-eodispatch=ended"), 401, "AUTHENTICATION_FAILED")

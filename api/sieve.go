@@ -12,9 +12,11 @@ import (
 )
 
 // filterNames are the parameters of the query that select elements of a list of jobs or tasks, besides filter.
-var filterNames = []string{"status", "platform", "since", "labels", "title", "service", "created_after", "created_before"}
+var filterNames = []string{"status", "platform", "since", "labels", "title", "service", "created_after",
+	"created_before"}
 
-// oldestFirst is the value of the parameter sort for lists whose oldest elements come first; newestFirst is the default.
+// oldestFirst is the value of the parameter sort for lists whose oldest elements come first; newestFirst is the
+// default.
 const (
 	oldestFirst = "created"
 	newestFirst = "-created"
@@ -25,8 +27,8 @@ const (
 	mostSifted    = 10_000 // jobs, or tasks, that are read for one page
 )
 
-// sieve holds the filters of a list that are applied to what was read, because no index finds what they select. The first label is one of them only
-// in the list of a task's jobs.
+// sieve holds the filters of a list that are applied to what was read, because no index finds what they select. The
+// first label is one of them only in the list of a task's jobs.
 type sieve struct {
 	labels      []dispatch.LabelMatch
 	title       string             // in lower case
@@ -145,7 +147,8 @@ type head[T any] struct {
 	cut  *T // the element at which the reading was given up; nil: it was not
 }
 
-// sift returns the first elements that pass, at most n of them, up to one that is past the end, of at most mostSifted that it reads.
+// sift returns the first elements that pass, at most n of them, up to one that is past the end, of at most mostSifted
+// that it reads.
 func sift[T any](all iter.Seq2[T, error], n int, pass, past func(T) bool) (h head[T], err error) {
 	count := 0
 	for v, err := range all {
@@ -177,7 +180,8 @@ func (s sieve) past(created time.Time) bool {
 	return created.Before(s.from)
 }
 
-// precedes reports whether an element that was created at a time stands before one that was created at another, in a list that is ordered by creation.
+// precedes reports whether an element that was created at a time stands before one that was created at another, in a
+// list that is ordered by creation.
 func (s sieve) precedes(a, b time.Time) bool {
 	if s.oldest {
 		return a.Before(b)

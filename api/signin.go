@@ -38,10 +38,12 @@ var (
 	pageStyle    = mustRead("pages/page.css")
 )
 
-// pagePolicy returns a Content-Security-Policy that lets a page load nothing but the style with the nonce, and the script
-// with it if the page has one. It forbids other pages to embed the page.
+// pagePolicy returns a Content-Security-Policy that lets a page load nothing but the style with the nonce, and the
+// script with it if the page has one. It forbids other pages to embed the page.
 func pagePolicy(p page, nonce string) string {
-	policy := fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; frame-ancestors 'none'; form-action %s", nonce, formTargets(p))
+	policy := fmt.Sprintf(
+		"default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; frame-ancestors 'none'; form-action %s", nonce,
+		formTargets(p))
 	if p.Script != "" {
 		policy += fmt.Sprintf("; script-src 'nonce-%s'", nonce)
 	}
@@ -79,8 +81,9 @@ func (a *api) servePages() {
 	if a.SignIns == nil {
 		return
 	}
-	for route, serve := range map[string]http.HandlerFunc{"GET /link/{platform}": a.linkPage, "POST /link/{platform}": a.startLink,
-		"GET /away": a.awayPage, "POST /away": a.sendToConsent, "GET " + SignedInPath: a.signedInPage} {
+	for route, serve := range map[string]http.HandlerFunc{"GET /link/{platform}": a.linkPage,
+		"POST /link/{platform}": a.startLink,
+		"GET /away":             a.awayPage, "POST /away": a.sendToConsent, "GET " + SignedInPath: a.signedInPage} {
 		a.mux.HandleFunc(route, a.limitPageRate(serve))
 	}
 }
@@ -98,7 +101,8 @@ func (a *api) limitPageRate(serve http.HandlerFunc) http.HandlerFunc {
 		for name, value := range err.header {
 			w.Header().Set(name, value)
 		}
-		a.show(w, r, err.status, page{Title: "Too many requests", Text: []string{err.message}, Note: "Reference: " + callIn(r.Context()).id})
+		a.show(w, r, err.status, page{Title: "Too many requests", Text: []string{err.message}, Note: "Reference: " +
+			callIn(r.Context()).id})
 	}
 }
 
@@ -141,19 +145,23 @@ func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("platform")
 	if !slices.Contains(a.Linked, name) { // the form would show any text that a link contains
-		a.showError(w, r, page{Title: "There is nothing to link"}, &dispatch.Error{Kind: dispatch.NotFound, Op: "api.linkPage", Text: "No platform of this name uses linked accounts."})
+		a.showError(w, r, page{Title: "There is nothing to link"}, &dispatch.Error{Kind: dispatch.NotFound,
+			Op: "api.linkPage", Text: "No platform of this name uses linked accounts."})
 		return
 	}
 	a.showForm(w, r, page{Title: "Link your account at " + name + "?",
-		Text: []string{a.Title + " runs your jobs at " + name + " under your own account there. For that, sign in and link that account to yours.",
+		Text: []string{a.Title + " runs your jobs at " + name +
+			" under your own account there. For that, sign in and link that account to yours.",
 			"You can remove the link at any time in your account at the identity provider."},
-		Form: &pageForm{Action: withReturn(a.pagePath("/link/"+url.PathEscape(name)), ownReturn(r)), Text: "Link my account"}})
+		Form: &pageForm{Action: withReturn(a.pagePath("/link/"+url.PathEscape(name)), ownReturn(r)),
+			Text: "Link my account"}})
 }
 
 // startLink sends the browser to the identity provider to link an account.
 func (a *api) startLink(w http.ResponseWriter, r *http.Request) {
 	if err := a.checkOwnPage(r); err != nil {
-		a.showError(w, r, page{Title: "The account was not linked", Link: &pageLink{withReturn(a.pagePath(r.URL.EscapedPath()), ownReturn(r)), "Try again"}}, err)
+		a.showError(w, r, page{Title: "The account was not linked",
+			Link: &pageLink{withReturn(a.pagePath(r.URL.EscapedPath()), ownReturn(r)), "Try again"}}, err)
 		return
 	}
 	a.redirectToProvider(w, r, identity.Purpose{Platform: r.PathValue("platform"), Return: ownReturn(r)})
@@ -167,10 +175,13 @@ func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.showForm(w, r, page{Title: "Keep running your jobs after you sign out?",
-		Text: []string{"Jobs can take days. " + a.Title + " can keep running yours after you sign out. For that it needs your permission, which you give once.",
-			"The permission is stored encrypted and used for your own jobs only. It lasts until you withdraw it, here or in your account at the identity provider."},
+		Text: []string{"Jobs can take days. " + a.Title +
+			" can keep running yours after you sign out. For that it needs your permission, which you give once.",
+			"The permission is stored encrypted and used for your own jobs only. It lasts until you withdraw it, here or in " +
+				"your account at the identity provider."},
 		Form: &pageForm{Action: withReturn(a.pagePath("/away"+invitation), ownReturn(r)), Text: "Give permission"},
-		Note: "If you do not want this, close this page. Your jobs then pause when your sign-in ends, until you sign in again."})
+		Note: "If you do not want this, close this page. Your jobs then pause when your sign-in ends, until you sign " +
+			"in again."})
 }
 
 // sendToConsent sends the browser to the identity provider, which asks the user once more for the permission.
@@ -180,7 +191,8 @@ func (a *api) sendToConsent(w http.ResponseWriter, r *http.Request) {
 		err = a.checkOwnPage(r)
 	}
 	if err != nil {
-		a.showError(w, r, page{Title: "Permission not given", Link: &pageLink{withReturn(a.pagePath("/away"+invitation), ownReturn(r)), "Try again"}}, err)
+		a.showError(w, r, page{Title: "Permission not given", Link: &pageLink{withReturn(a.pagePath("/away"+invitation),
+			ownReturn(r)), "Try again"}}, err)
 		return
 	}
 	a.redirectToProvider(w, r, identity.Purpose{Away: true, User: user, Return: ownReturn(r)})
@@ -192,7 +204,8 @@ const (
 )
 
 // showForm shows a page with a form that only this browser can send: the form and a cookie carry the same random token.
-// The cookie is lax, so that it arrives when another site opens the page in a further tab, which then has the same token.
+// The cookie is lax, so that it arrives when another site opens the page in a further tab, which then has the same
+// token.
 func (a *api) showForm(w http.ResponseWriter, r *http.Request, p page) {
 	p.Form.Value = a.formToken(r)
 	http.SetCookie(w, a.cookie(formCookie, p.Form.Value, formLasts))
@@ -201,7 +214,8 @@ func (a *api) showForm(w http.ResponseWriter, r *http.Request, p page) {
 
 var formTokens = regexp.MustCompile(`^[A-Z2-7]{26}$`) // of rand.Text
 
-// formToken returns the token that the browser already has, so that forms in several tabs can be sent, or else a new one.
+// formToken returns the token that the browser already has, so that forms in several tabs can be sent, or else a new
+// one.
 func (a *api) formToken(r *http.Request) string {
 	if c, err := r.Cookie(a.cookie(formCookie, "", 0).Name); err == nil && formTokens.MatchString(c.Value) {
 		return c.Value
@@ -216,9 +230,11 @@ func (a *api) checkOwnPage(r *http.Request) error {
 	sameOrigin := site == "same-origin" || site == "" && origin != "" && origin == dispatch.OriginOf(a.PublicURL)
 	r.Body = http.MaxBytesReader(nil, r.Body, 4<<10)
 	c, err := r.Cookie(a.cookie(formCookie, "", 0).Name)
-	if !sameOrigin || err != nil || c.Value == "" || subtle.ConstantTimeCompare([]byte(c.Value), []byte(r.PostFormValue("token"))) != 1 {
+	if !sameOrigin || err != nil || c.Value == "" || subtle.ConstantTimeCompare([]byte(c.Value),
+		[]byte(r.PostFormValue("token"))) != 1 {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "api.checkOwnPage",
-			Text: "The form was not sent from a page of this service that you opened in the last 15 minutes in this browser. Nothing was changed. Open the page again, and allow its cookies."}
+			Text: "The form was not sent from a page of this service that you opened in the last 15 minutes in this browser. " +
+				"Nothing was changed. Open the page again, and allow its cookies."}
 	}
 	return nil
 }
@@ -233,7 +249,8 @@ func (a *api) invited(r *http.Request) (query string, u dispatch.UserID, err err
 	return "?for=" + url.QueryEscape(invitation), u, err
 }
 
-// redirectToProvider redirects the browser to the identity provider. A cookie carries the state that it must bring back.
+// redirectToProvider redirects the browser to the identity provider. A cookie carries the state that it must bring
+// back.
 func (a *api) redirectToProvider(w http.ResponseWriter, r *http.Request, p identity.Purpose) {
 	address, remember, err := a.SignIns.Begin(r.Context(), p)
 	if err != nil {
@@ -268,8 +285,8 @@ func stateIn(address string) string {
 	return u.Query().Get("state")
 }
 
-// dropSignIns removes the cookies of a browser's oldest sign-ins if there are too many. Browsers send the oldest first (RFC
-// 6265, section 5.4).
+// dropSignIns removes the cookies of a browser's oldest sign-ins if there are too many. Browsers send the oldest first
+// (RFC 6265, section 5.4).
 func (a *api) dropSignIns(w http.ResponseWriter, r *http.Request) {
 	var pending []string
 	for _, c := range r.Cookies() {
@@ -284,7 +301,8 @@ func (a *api) dropSignIns(w http.ResponseWriter, r *http.Request) {
 
 // cookie returns a cookie of this service. With https its prefix __Host- ensures that only this host has set it.
 func (a *api) cookie(name, value string, seconds int) *http.Cookie {
-	c := &http.Cookie{Name: "eodispatch", Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	c := &http.Cookie{Name: "eodispatch", Value: value, Path: "/", MaxAge: seconds, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode}
 	if name != "" {
 		c.Name += "-" + name
 	}
@@ -315,13 +333,16 @@ func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 		a.showError(w, r, page{Title: title, Back: arrived.Return, Link: a.tryAgain(arrived, err)}, err)
 		return
 	}
-	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name + ". Your jobs that waited for this continue now."}, Back: arrived.Return}
+	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name +
+		". Your jobs that waited for this continue now."}, Back: arrived.Return}
 	if p.Back == "" {
 		p.Text[0] += " You can close this page."
 	}
 	if arrived.Platform != "" && a.Away {
-		p.Text = append(p.Text, "Your jobs pause when your sign-in here ends, unless you permit them to run after you sign out.")
-		p.Link = &pageLink{withReturn(a.pagePath("/away?for="+url.QueryEscape(a.SignIns.Invite(arrived.User))), arrived.Return), "Give permission"}
+		p.Text = append(p.Text,
+			"Your jobs pause when your sign-in here ends, unless you permit them to run after you sign out.")
+		p.Link = &pageLink{withReturn(a.pagePath("/away?for="+url.QueryEscape(a.SignIns.Invite(arrived.User))),
+			arrived.Return), "Give permission"}
 	}
 	a.show(w, r, http.StatusOK, p)
 }

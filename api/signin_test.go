@@ -70,7 +70,8 @@ func browse(h http.Handler, target string, cookies ...*http.Cookie) *httptest.Re
 	return navigate(h, http.MethodGet, target, "", map[string]string{"Sec-Fetch-Site": "none"}, cookies...)
 }
 
-func navigate(h http.Handler, method, target, form string, header map[string]string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
+func navigate(h http.Handler, method, target, form string, header map[string]string,
+	cookies ...*http.Cookie) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(form))
 	if form != "" {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -90,10 +91,12 @@ func navigate(h http.Handler, method, target, form string, header map[string]str
 func press(t *testing.T, h http.Handler, shown *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 	t.Helper()
 	action, token := formOf(t, shown)
-	return navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"}, shown.Result().Cookies()...)
+	return navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"},
+		shown.Result().Cookies()...)
 }
 
-var formFields = regexp.MustCompile(`<form method="post" action="([^"]+)"><input type="hidden" name="token" value="([^"]+)">`)
+var formFields = regexp.MustCompile(
+	`<form method="post" action="([^"]+)"><input type="hidden" name="token" value="([^"]+)">`)
 
 func formOf(t *testing.T, shown *httptest.ResponseRecorder) (action, token string) {
 	t.Helper()
@@ -114,8 +117,10 @@ func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...stri
 		}
 	}
 	policy := h.Get("Content-Security-Policy")
-	if a.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" ||
-		h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") ||
+	if a.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" ||
+		h.Get("Referrer-Policy") != "no-referrer" ||
+		h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") ||
+		!strings.Contains(policy, "frame-ancestors 'none'") ||
 		strings.Contains(policy, "unsafe") {
 		t.Errorf("%d %v", a.Code, h)
 	}
@@ -127,18 +132,23 @@ func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...stri
 }
 
 func TestLink_SendsToTheProvider(t *testing.T) {
-	for address, name := range map[string]string{"https://dispatch.example.org": "__Host-eodispatch-sign-in-s", "http://127.0.0.1": "eodispatch-sign-in-s"} {
+	for address, name := range map[string]string{"https://dispatch.example.org": "__Host-eodispatch-sign-in-s",
+		"http://127.0.0.1": "eodispatch-sign-in-s"} {
 		_, d, h, _ := newSignInAPI(address)
-		for _, target := range []string{"/link/cdse", "/link/cdse?redirect_uri=https://evil.example&return=//evil.example&next=/x"} {
+		for _, target := range []string{"/link/cdse",
+			"/link/cdse?redirect_uri=https://evil.example&return=//evil.example&next=/x"} {
 			a := browse(h, target)
-			if a.Code != http.StatusSeeOther || a.Header().Get("Location") != provider || d.purpose != (identity.Purpose{Platform: "cdse"}) {
+			if a.Code != http.StatusSeeOther || a.Header().Get("Location") != provider ||
+				d.purpose != (identity.Purpose{Platform: "cdse"}) {
 				t.Errorf("%d %v %+v", a.Code, a.Header(), d.purpose)
 			}
-			if a := press(t, h, navigate(h, http.MethodGet, target, "", nil)); a.Code != http.StatusSeeOther || a.Header().Get("Location") != provider {
+			if a := press(t, h, navigate(h, http.MethodGet, target, "", nil)); a.Code != http.StatusSeeOther ||
+				a.Header().Get("Location") != provider {
 				t.Errorf("from another site, after a question: %d %v", a.Code, a.Header())
 			}
 			c := a.Result().Cookies()[0]
-			if c.Name != name || c.Value != "canary-memo" || !c.HttpOnly || c.Secure != strings.HasPrefix(address, "https") || c.SameSite != http.SameSiteLaxMode ||
+			if c.Name != name || c.Value != "canary-memo" || !c.HttpOnly || c.Secure != strings.HasPrefix(address, "https") ||
+				c.SameSite != http.SameSiteLaxMode ||
 				c.Path != "/" || c.Domain != "" || c.MaxAge <= 0 {
 				t.Errorf("cookie %+v", c)
 			}
@@ -174,10 +184,14 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 		again   string
 	}{
 		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "x", Text: "Begin again."}, 422, "Begin again.", ""},
-		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "You did not agree."}, 403, "Your account at cdse is not linked", "/link/cdse"},
-		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "x", Text: "The operator must mend it."}, 502, "The operator must mend it.", ""},
-		{identity.Arrival{Purpose: identity.Purpose{Away: true}, User: bert}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "Another user."}, 403, "Permission not given", "/away"},
-		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "x", Text: "It does not answer."}, 503, "It does not answer.", ""},
+		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x",
+			Text: "You did not agree."}, 403, "Your account at cdse is not linked", "/link/cdse"},
+		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "x",
+			Text: "The operator must mend it."}, 502, "The operator must mend it.", ""},
+		{identity.Arrival{Purpose: identity.Purpose{Away: true}, User: bert}, &dispatch.Error{Kind: dispatch.Forbidden,
+			Op: "x", Text: "Another user."}, 403, "Permission not given", "/away"},
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "x", Text: "It does not answer."}, 503,
+			"It does not answer.", ""},
 		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Internal, Op: "x", Text: "canary"}, 500, internalText, ""},
 		{identity.Arrival{}, context.Canceled, 500, internalText, ""},
 	} {
@@ -185,7 +199,8 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 		d.arrived, d.fail = row.arrived, row.err
 		a := browse(h, "/signed-in", memo)
 		shows(t, a, row.status, row.text, "Reference: ")
-		if link := `href="` + row.again + `">Try again`; strings.Contains(a.Body.String(), "Try again") != (row.again != "") || !strings.Contains(a.Body.String(), link) && row.again != "" {
+		if link := `href="` + row.again + `">Try again`; strings.Contains(a.Body.String(),
+			"Try again") != (row.again != "") || !strings.Contains(a.Body.String(), link) && row.again != "" {
 			t.Errorf("%v: %s", row.err, a.Body)
 		}
 		if len(*changed) != 0 {
@@ -194,8 +209,8 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 	}
 }
 
-// The page for people names where it was when it sends its user to link an account or to give permission. The pages on the way keep that, and the
-// last one leads back there.
+// The page for people names where it was when it sends its user to link an account or to give permission. The pages on
+// the way keep that, and the last one leads back there.
 func TestSignIn_LeadsBack(t *testing.T) {
 	_, d, h, _ := newSignInAPI("https://dispatch.example.org/broker")
 	const back = "/broker/#/tasks/7?status=failed"
@@ -211,12 +226,14 @@ func TestSignIn_LeadsBack(t *testing.T) {
 			t.Errorf("the form goes to %s", action)
 		}
 		action = strings.TrimPrefix(action, "/broker") // as the proxy does
-		navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"}, shown.Result().Cookies()...)
+		navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"},
+			shown.Result().Cookies()...)
 		if d.purpose != want {
 			t.Errorf("%s: %+v, want %+v", target, d.purpose, want)
 		}
 		d.purpose = identity.Purpose{}
-		shows(t, navigate(h, http.MethodPost, action, "token=wrong", map[string]string{"Sec-Fetch-Site": "same-origin"}), 403, html.EscapeString(asked))
+		shows(t, navigate(h, http.MethodPost, action, "token=wrong", map[string]string{"Sec-Fetch-Site": "same-origin"}), 403,
+			html.EscapeString(asked))
 	}
 	if browse(h, "/link/cdse?"+asked); d.purpose != (identity.Purpose{Platform: "cdse", Return: back}) {
 		t.Errorf("opened by the user: %+v", d.purpose)
@@ -319,7 +336,8 @@ func TestSignedIn_OldestOfManyTabsEnds(t *testing.T) {
 func TestPages_BelowThePathOfThePublicURL(t *testing.T) {
 	_, _, h, _ := newSignInAPI("https://eo.example.org/dispatch")
 	for _, path := range []string{"/link/cdse", "/away"} {
-		if action, _ := formOf(t, navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})); action != "/dispatch"+path {
+		if action, _ := formOf(t, navigate(h, http.MethodGet, path, "",
+			map[string]string{"Sec-Fetch-Site": "cross-site"})); action != "/dispatch"+path {
 			t.Errorf("the form of %s leads to %s", path, action)
 		}
 		refused := navigate(h, http.MethodPost, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})
@@ -334,14 +352,16 @@ func TestForms_OfTabsAtOnce(t *testing.T) {
 	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	cookies := jar{}
 	open := func(path string) *httptest.ResponseRecorder {
-		a := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"}, cookies.fromAnotherSite()...)
+		a := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"},
+			cookies.fromAnotherSite()...)
 		cookies.keep(a)
 		return a
 	}
 	for _, shown := range []*httptest.ResponseRecorder{open("/link/cdse"), open("/away"), open("/link/cdse")} {
 		action, token := formOf(t, shown)
 		d.purpose = identity.Purpose{}
-		if a := navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"}, cookies.all()...); a.Code != http.StatusSeeOther || d.purpose == (identity.Purpose{}) {
+		if a := navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"},
+			cookies.all()...); a.Code != http.StatusSeeOther || d.purpose == (identity.Purpose{}) {
 			t.Errorf("%s: %d %s", action, a.Code, a.Body)
 		}
 	}
@@ -359,8 +379,10 @@ func TestForms_OriginOfThePublicURL(t *testing.T) {
 		_, _, h, _ := newSignInAPI(address)
 		shown := browse(h, "/away")
 		_, token := formOf(t, shown)
-		for origin, status := range map[string]int{"https://dispatch.example.org": 303, "http://dispatch.example.org": 403, "https://dispatch.example.org:8443": 403, "null": 403} {
-			if a := navigate(h, http.MethodPost, "/away", "token="+token, map[string]string{"Origin": origin}, shown.Result().Cookies()...); a.Code != status {
+		for origin, status := range map[string]int{"https://dispatch.example.org": 303, "http://dispatch.example.org": 403,
+			"https://dispatch.example.org:8443": 403, "null": 403} {
+			if a := navigate(h, http.MethodPost, "/away", "token="+token, map[string]string{"Origin": origin},
+				shown.Result().Cookies()...); a.Code != status {
 				t.Errorf("%s, %s: %d", address, origin, a.Code)
 			}
 		}
@@ -371,8 +393,10 @@ func TestForms_OriginOfThePublicURL(t *testing.T) {
 func TestLink_PageNamesKnownPlatformsOnly(t *testing.T) {
 	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	for _, site := range []string{"cross-site", "same-site", ""} {
-		a := navigate(h, http.MethodGet, "/link/Pay%20the%20fee%20to%20Mallory%20first", "", map[string]string{"Sec-Fetch-Site": site})
-		if shows(t, a, 404, "No platform of this name uses linked accounts."); strings.Contains(a.Body.String(), "Mallory") || d.purpose != (identity.Purpose{}) {
+		a := navigate(h, http.MethodGet, "/link/Pay%20the%20fee%20to%20Mallory%20first", "",
+			map[string]string{"Sec-Fetch-Site": site})
+		if shows(t, a, 404, "No platform of this name uses linked accounts."); strings.Contains(a.Body.String(), "Mallory") ||
+			d.purpose != (identity.Purpose{}) {
 			t.Errorf("%s %+v", a.Body, d.purpose)
 		}
 	}
@@ -426,7 +450,8 @@ func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 	shows(t, browse(h, "/away?for=x"), 422, "This link is too old.")
 	d.fail = &dispatch.Error{Kind: dispatch.NotFound, Op: "x", Text: "There is no platform of this name."}
 	shows(t, browse(h, "/link/other"), 404, "There is no platform of this name.")
-	if strings.Contains(w.log.String(), "canary") || strings.Contains(w.log.String(), "for-") || strings.Contains(w.log.String(), "state=") {
+	if strings.Contains(w.log.String(), "canary") || strings.Contains(w.log.String(), "for-") ||
+		strings.Contains(w.log.String(), "state=") {
 		t.Errorf("the log tells: %s", w.log.String())
 	}
 }
@@ -438,27 +463,36 @@ func TestForms_OfOtherSitesAreRefused(t *testing.T) {
 		shown := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})
 		_, token := formOf(t, shown)
 		cookies := shown.Result().Cookies()
-		if c := cookies[0]; c.Name != "__Host-eodispatch-form" || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || !c.Secure {
+		if c := cookies[0]; c.Name != "__Host-eodispatch-form" || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly ||
+			!c.Secure {
 			t.Errorf("cookie %+v", c)
 		}
 		good, own := "token="+token, []*http.Cookie{cookies[0]}
 		for name, a := range map[string]*httptest.ResponseRecorder{
-			"cross-site":        navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "cross-site"}, own...),
-			"same-site":         navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-site"}, own...),
-			"another origin":    navigate(h, http.MethodPost, path, good, map[string]string{"Origin": "https://evil.example"}, own...),
-			"no origin":         navigate(h, http.MethodPost, path, good, nil, own...),
-			"no cookie":         navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-origin"}),
-			"no token":          navigate(h, http.MethodPost, path, "x=y", map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
-			"empty both":        navigate(h, http.MethodPost, path, "token=", map[string]string{"Sec-Fetch-Site": "same-origin"}, &http.Cookie{Name: cookies[0].Name}),
-			"another's token":   navigate(h, http.MethodPost, path, "token=x", map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
-			"token in the link": navigate(h, http.MethodPost, path+"?"+good, "x=y", map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
+			"cross-site": navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "cross-site"},
+				own...),
+			"same-site": navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-site"},
+				own...),
+			"another origin": navigate(h, http.MethodPost, path, good, map[string]string{"Origin": "https://evil.example"},
+				own...),
+			"no origin": navigate(h, http.MethodPost, path, good, nil, own...),
+			"no cookie": navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-origin"}),
+			"no token": navigate(h, http.MethodPost, path, "x=y", map[string]string{"Sec-Fetch-Site": "same-origin"},
+				own...),
+			"empty both": navigate(h, http.MethodPost, path, "token=", map[string]string{"Sec-Fetch-Site": "same-origin"},
+				&http.Cookie{Name: cookies[0].Name}),
+			"another's token": navigate(h, http.MethodPost, path, "token=x",
+				map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
+			"token in the link": navigate(h, http.MethodPost, path+"?"+good, "x=y",
+				map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
 		} {
 			shows(t, a, 403, "Nothing was changed.")
 			if d.purpose != (identity.Purpose{}) {
 				t.Fatalf("%s begins %+v", name, d.purpose)
 			}
 		}
-		if a := navigate(h, http.MethodPost, path, good, map[string]string{"Origin": "https://dispatch.example.org"}, own...); a.Code != http.StatusSeeOther {
+		if a := navigate(h, http.MethodPost, path, good, map[string]string{"Origin": "https://dispatch.example.org"},
+			own...); a.Code != http.StatusSeeOther {
 			t.Errorf("an older browser: %d %s", a.Code, a.Body)
 		}
 	}
@@ -482,22 +516,27 @@ func TestGrants(t *testing.T) {
 	_, _, h, _ := newSignInAPI("https://dispatch.example.org")
 	a := ask(h, "GET", "/grants", "")
 	list := decode[[]Grant](t, a, 200)
-	if len(list) != 2 || list[0].ID != "g1" || list[0].Kind != "offline" || list[0].Expires != nil || list[0].Platforms[0] != "cdse" ||
+	if len(list) != 2 || list[0].ID != "g1" || list[0].Kind != "offline" || list[0].Expires != nil ||
+		list[0].Platforms[0] != "cdse" ||
 		list[1].Expires == nil || strings.Contains(a.Body.String(), "canary") {
 		t.Errorf("grants %s", a.Body)
 	}
-	mine, others := ask(h, "DELETE", "/grants/other", "", "X-Correlation-ID", "x"), ask(h, "DELETE", "/grants/g1", "", "Authorization", "Bearer token-bert", "X-Correlation-ID", "x")
+	mine, others := ask(h, "DELETE", "/grants/other", "", "X-Correlation-ID", "x"), ask(h, "DELETE", "/grants/g1", "",
+		"Authorization", "Bearer token-bert", "X-Correlation-ID", "x")
 	failed(t, mine, 404, "GRANT_NOT_FOUND")
 	if mine.Body.String() != others.Body.String() {
 		t.Errorf("another's grant is told from none: %s %s", mine.Body, others.Body)
 	}
 	decode[any](t, ask(h, "DELETE", "/grants/g1", ""), 200)
 	use := decode[[]Usage](t, ask(h, "GET", "/usage", ""), 200)
-	if len(use) != 2 || use[0].Platform != "cdse" || use[0].Live != 1 || use[0].LastDay != 2 || use[0].DayOf != nil || use[0].Jobs != 3 || *use[0].LiveOf != 4 || *use[0].Costs != 1.5 || use[1].Costs != nil ||
-		!slices.Equal(use[0].Charges, []Charge{{Month: "2026-11", Unit: "credits", Costs: 4.5, Runs: 3}}) || use[1].Charges == nil {
+	if len(use) != 2 || use[0].Platform != "cdse" || use[0].Live != 1 || use[0].LastDay != 2 || use[0].DayOf != nil ||
+		use[0].Jobs != 3 || *use[0].LiveOf != 4 || *use[0].Costs != 1.5 || use[1].Costs != nil ||
+		!slices.Equal(use[0].Charges, []Charge{{Month: "2026-11", Unit: "credits", Costs: 4.5, Runs: 3}}) ||
+		use[1].Charges == nil {
 		t.Errorf("usage %+v", use)
 	}
-	if use := decode[[]Usage](t, ask(h, "GET", "/usage?label=project", ""), 200); *use[0].Charges[0].Label != "of project" {
+	if use := decode[[]Usage](t, ask(h, "GET", "/usage?label=project", ""),
+		200); *use[0].Charges[0].Label != "of project" {
 		t.Errorf("usage by label %+v", use)
 	}
 }
@@ -509,13 +548,15 @@ func TestPages_HaveANonce(t *testing.T) {
 	for _, target := range []string{"/away", "/away", "/away?for=x", "/signed-in?code=c"} {
 		d.arrived = identity.Arrival{User: anna, Name: "Anna"}
 		a := browse(h, target)
-		nonce := regexp.MustCompile(`style-src 'nonce-([A-Za-z0-9+/_-]{20,})';`).FindStringSubmatch(a.Header().Get("Content-Security-Policy"))
+		nonce := regexp.MustCompile(`style-src 'nonce-([A-Za-z0-9+/_-]{20,})';`).FindStringSubmatch(a.Header().Get(
+			"Content-Security-Policy"))
 		if nonce == nil || nonces[nonce[1]] {
 			t.Fatalf("%s: %q, not one nonce", target, a.Header().Get("Content-Security-Policy"))
 		}
 		nonces[nonce[1]] = true
 		text := a.Body.String()
-		if strings.Count(text, "<style") != 1 || !strings.Contains(text, `<style nonce="`+nonce[1]+`">`) || strings.Contains(text, "style=") {
+		if strings.Count(text, "<style") != 1 || !strings.Contains(text, `<style nonce="`+nonce[1]+`">`) ||
+			strings.Contains(text, "style=") {
 			t.Errorf("%s: %s", target, text)
 		}
 	}
@@ -527,7 +568,8 @@ func TestPages_AreRated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &fakeSignIns{}
 		c := newWorld().config()
-		c.SignIns, c.Away, c.Proxies = d, true, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest's is 192.0.2.1
+		// httptest's is 192.0.2.1
+		c.SignIns, c.Away, c.Proxies = d, true, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 		h := New(c)
 		defer h.Close()
 		visit := func(from, target string) *httptest.ResponseRecorder {

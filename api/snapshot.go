@@ -63,8 +63,8 @@ const (
 )
 
 // snapshot is the state of a topic, read once and shared by all clients that ask for it. Up to heldBytes its encoded
-// form is held too, a longer one compressed. A snapshot that is larger even then is read and encoded again for each client,
-// one part at a time.
+// form is held too, a longer one compressed. A snapshot that is larger even then is read and encoded again for each
+// client, one part at a time.
 type snapshot struct {
 	outline
 	topic   topic
@@ -114,7 +114,8 @@ func (a *api) readSnapshot(ctx context.Context, t topic) (*snapshot, error) {
 }
 
 // readShared builds a snapshot for all callers that ask for the same topic.
-func (a *api) readShared(ctx context.Context, t topic, build func(context.Context, topic) (*snapshot, error)) (*snapshot, error) {
+func (a *api) readShared(ctx context.Context, t topic, build func(context.Context, topic) (*snapshot,
+	error)) (*snapshot, error) {
 	return a.snapshots.get(ctx, t, func(ctx context.Context) (*snapshot, error) {
 		release := a.readers.enter(t.user)
 		defer release()
@@ -136,7 +137,8 @@ func jobDigest(r dispatch.Record) uint64 {
 
 func taskDigest(r dispatch.TaskRecord) uint64 {
 	counts, _ := json.Marshal(r.Counts) // texts and numbers cannot fail to encode
-	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention), strconv.FormatBool(r.Paused), strconv.FormatInt(r.Edited.UnixMicro(), 10), limitsDigest(r))
+	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention),
+		strconv.FormatBool(r.Paused), strconv.FormatInt(r.Edited.UnixMicro(), 10), limitsDigest(r))
 }
 
 // limitsDigest returns a text that changes with what is shown of a task's budget and trial; "" for a task without them.
@@ -147,8 +149,8 @@ func limitsDigest(r dispatch.TaskRecord) string {
 	return fmt.Sprint(r.Trial, r.Budget.Use(*r.Spending))
 }
 
-// digestOf returns a part of a SHA-256. Digests are added up, so one that depends almost linearly on the last characters,
-// such as FNV, does not suffice: the same change of several jobs would often leave their sum as it was.
+// digestOf returns a part of a SHA-256. Digests are added up, so one that depends almost linearly on the last
+// characters, such as FNV, does not suffice: the same change of several jobs would often leave their sum as it was.
 func digestOf(id, n int64, texts ...string) uint64 {
 	b := make([]byte, 0, 256)
 	b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, uint64(id)), uint64(n))

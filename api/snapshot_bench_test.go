@@ -13,7 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// BenchmarkStateOfATask builds the whole state of a task of 10,000 jobs, as a new stream is sent it: from the database alone, and from an earlier state after one job has changed.
+// BenchmarkStateOfATask builds the whole state of a task of 10,000 jobs, as a new stream is sent it: from the database
+// alone, and from an earlier state after one job has changed.
 func BenchmarkStateOfATask(b *testing.B) {
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + filepath.Join(b.TempDir(), "d.db") },
@@ -46,7 +47,8 @@ func BenchmarkStateOfATask(b *testing.B) {
 			measure(b, func() error {
 				n++
 				note := fmt.Sprint(n)
-				_, err := a.Broker.AnnotateJob(b.Context(), of.user, dispatch.JobID(1+n%10_000), dispatch.AnnotationChange{Note: &note})
+				_, err := a.Broker.AnnotateJob(b.Context(), of.user, dispatch.JobID(1+n%10_000),
+					dispatch.AnnotationChange{Note: &note})
 				return err
 			}, a.buildRevised)
 		})
@@ -60,18 +62,23 @@ func taskOf(b testing.TB, database string, n int) (*api, topic, *store.Store) {
 		b.Fatal(err)
 	}
 	p := &platform{}
-	broker := conformance.NewBroker(s, p, &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org",
-		Access: dispatch.AccessOpen, Platform: p, Limits: dispatch.Limits{Jobs: 5, Requests: 2, Send: 5 * time.Second}})
+	broker := conformance.NewBroker(s, p, &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO,
+		Endpoint: "https://openeo.example.org",
+		Access:   dispatch.AccessOpen, Platform: p, Limits: dispatch.Limits{Jobs: 5, Requests: 2, Send: 5 * time.Second}})
 	b.Cleanup(func() { s.Close() })
-	task := &dispatch.Task{Owner: "anna", Account: "cdse/open", Dimension: "spatial_extent", Request: dispatch.Request{Title: "NDVI of Belgium", Label: dispatch.OpenEO,
-		Service: dispatch.Service{Endpoint: "https://openeo.example.org", Application: "ndvi"}, Format: "gtiff", Parameters: []byte(`{"year":2025}`)}}
+	task := &dispatch.Task{Owner: "anna", Account: "cdse/open", Dimension: "spatial_extent",
+		Request: dispatch.Request{Title: "NDVI of Belgium", Label: dispatch.OpenEO,
+			Service: dispatch.Service{Endpoint: "https://openeo.example.org", Application: "ndvi"}, Format: "gtiff",
+			Parameters: []byte(`{"year":2025}`)}}
 	drafts := make([]dispatch.Draft, n)
 	for i := range drafts {
-		j := dispatch.Job{Number: i + 1, Owner: task.Owner, Account: task.Account, Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}
+		j := dispatch.Job{Number: i + 1, Owner: task.Owner, Account: task.Account, Desired: dispatch.WantRun,
+			Phase: dispatch.Waiting, Status: dispatch.Accepted}
 		if i%2 == 0 {
 			j.Phase, j.Status = dispatch.Ended, dispatch.Finished
 		}
-		drafts[i] = dispatch.Draft{Job: j, Body: fmt.Appendf(nil, `{"type":"Polygon","coordinates":[[[%d,2],[3,4],[5,6],[1,2]]]}`, i)}
+		drafts[i] = dispatch.Draft{Job: j, Body: fmt.Appendf(nil,
+			`{"type":"Polygon","coordinates":[[[%d,2],[3,4],[5,6],[1,2]]]}`, i)}
 	}
 	if _, err := s.Accept(b.Context(), dispatch.Key{}, task, drafts); err != nil {
 		b.Fatal(err)

@@ -108,8 +108,10 @@ func (c *snapshotBuilder) addTask(task dispatch.TaskRecord) (err error) {
 	return err
 }
 
-// jobs adds all jobs of a list; at returns where the list goes on after a job. Requests are read only as long as the snapshot is held.
-func (c *snapshotBuilder) jobs(list func(dispatch.Page) iter.Seq2[dispatch.Record, error], at func(dispatch.Record) dispatch.Place) error {
+// jobs adds all jobs of a list; at returns where the list goes on after a job. Requests are read only as long as the
+// snapshot is held.
+func (c *snapshotBuilder) jobs(list func(dispatch.Page) iter.Seq2[dispatch.Record, error],
+	at func(dispatch.Record) dispatch.Place) error {
 	var last dispatch.Place
 	for j, err := range list(dispatch.Page{}) {
 		if err == nil {

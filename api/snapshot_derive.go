@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	mostChanged = 1000        // jobs; for more changes at once the whole task is read
-	commitLag   = time.Second // how late a change may be committed after its time, for it to be found without reading the whole task
+	mostChanged = 1000 // jobs; for more changes at once the whole task is read
+	// how late a change may be committed after its time, for it to be found without reading the whole task
+	commitLag = time.Second
 )
 
 // base is what the next snapshot of a task is derived from: the revision of the jobs that were read.
@@ -21,12 +22,13 @@ type base struct {
 	largest  int
 }
 
-// baseOf returns the base of a snapshot that was read between two revisions; nil if what its jobs show apart from their own changes may
-// have changed meanwhile.
+// baseOf returns the base of a snapshot that was read between two revisions; nil if what its jobs show apart from their
+// own changes may have changed meanwhile.
 func baseOf(p *snapshot, before, after dispatch.TaskRevision) *base {
 	b := &base{outline: p.outline, revision: before.Revision, since: time.UnixMicro(before.Updated), largest: p.largest}
 	b.revision.Jobs, b.revision.Updated, b.revision.Sums = p.items.revision()
-	if unmoved(before.Revision) != unmoved(b.revision) || unmoved(before.Revision) != unmoved(after.Revision) || before.Hold != after.Hold || before.Wakes != after.Wakes {
+	if unmoved(before.Revision) != unmoved(b.revision) || unmoved(before.Revision) != unmoved(after.Revision) ||
+		before.Hold != after.Hold || before.Wakes != after.Wakes {
 		return nil
 	}
 	return b
@@ -88,8 +90,9 @@ func (f *followers) last(t topic) *base {
 	return f.of[t].last
 }
 
-// begin keeps a state to derive the first changes from. It does not replace one: the streams that were sent that one would be sent what changed after
-// it once more, because it would not be known from which state the next one was derived.
+// begin keeps a state to derive the first changes from. It does not replace one: the streams that were sent that one
+// would be sent what changed after it once more, because it would not be known from which state the next one was
+// derived.
 func (f *followers) begin(t topic, p *snapshot) {
 	if f.last(t) == nil {
 		f.keep(t, p)
@@ -104,8 +107,8 @@ func (f *followers) keep(t topic, p *snapshot) {
 	}
 }
 
-// readChanges is readSnapshot for streams of changes of a task. It reads only the jobs that changed since the last such read, and so the
-// snapshot mostly lacks its body. Callers that ask while it is read share the next read.
+// readChanges is readSnapshot for streams of changes of a task. It reads only the jobs that changed since the last such
+// read, and so the snapshot mostly lacks its body. Callers that ask while it is read share the next read.
 func (a *api) readChanges(ctx context.Context, t topic) (*snapshot, error) {
 	t.news = true
 	return a.readShared(ctx, t, a.buildChanges)
@@ -125,8 +128,8 @@ func (a *api) buildChanges(ctx context.Context, t topic) (*snapshot, error) {
 	return p, err
 }
 
-// derive returns the snapshot that follows a state; nil if it cannot be derived from the jobs that changed since. That the revision is the
-// same proves that no other job has changed.
+// derive returns the snapshot that follows a state; nil if it cannot be derived from the jobs that changed since. That
+// the revision is the same proves that no other job has changed.
 func (a *api) derive(ctx context.Context, t topic, last *base) (*snapshot, error) {
 	is, next, err := a.changesSince(ctx, t, last)
 	if next == nil || err != nil {
@@ -145,13 +148,15 @@ func (a *api) derive(ctx context.Context, t topic, last *base) (*snapshot, error
 	return p, nil
 }
 
-// changesSince returns the jobs that changed since a state and the base of the next one, which lacks its outline; no base if other jobs may look different, too.
+// changesSince returns the jobs that changed since a state and the base of the next one, which lacks its outline; no
+// base if other jobs may look different, too.
 func (a *api) changesSince(ctx context.Context, t topic, last *base) (is dispatch.TaskChanges, next *base, err error) {
 	is, err = a.Broker.TaskChanges(ctx, t.user, t.task, last.since.Add(-commitLag), mostChanged)
 	if err != nil {
 		return is, nil, taskError(err)
 	}
-	if is.Revision.TimeDependent > 0 || len(is.Jobs) == mostChanged || unmoved(is.Revision.Revision) != unmoved(last.revision) {
+	if is.Revision.TimeDependent > 0 || len(is.Jobs) == mostChanged ||
+		unmoved(is.Revision.Revision) != unmoved(last.revision) {
 		return is, nil, nil
 	}
 	next = &base{revision: is.Revision.Revision, since: time.UnixMicro(is.Revision.Updated)}

@@ -12,7 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// follow returns the API of a world with a task of 40 jobs, the task's topic, and the snapshot with which a stream of its changes began.
+// follow returns the API of a world with a task of 40 jobs, the task's topic, and the snapshot with which a stream of
+// its changes began.
 func follow(t *testing.T, w *world) (*api, topic, *snapshot) {
 	t.Helper()
 	h := New(w.config())
@@ -101,7 +102,8 @@ func checkNext(t *testing.T, a *api, of topic, last *snapshot) *snapshot {
 		t.Fatal(err)
 	}
 	same := func(i, j item) bool { return i.digest == j.digest && i.updated == j.updated }
-	if p.digest != whole.digest || p.live != whole.live || !maps.EqualFunc(maps.Collect(p.items.all()), maps.Collect(whole.items.all()), same) {
+	if p.digest != whole.digest || p.live != whole.live || !maps.EqualFunc(maps.Collect(p.items.all()),
+		maps.Collect(whole.items.all()), same) {
 		t.Fatalf("derived %+v, not %+v", p.outline, whole.outline)
 	}
 	d, err := p.since(last.items)
@@ -116,7 +118,8 @@ func checkNext(t *testing.T, a *api, of topic, last *snapshot) *snapshot {
 		return p
 	}
 	var m struct{ Data StatusChanges }
-	if err := json.Unmarshal(d.message, &m); err != nil || len(m.Data.ProcessingJobs) != len(want.jobs) || len(m.Data.UpscalingTasks) != len(want.tasks) {
+	if err := json.Unmarshal(d.message, &m); err != nil || len(m.Data.ProcessingJobs) != len(want.jobs) ||
+		len(m.Data.UpscalingTasks) != len(want.tasks) {
 		t.Fatalf("%v in %s", err, d.message)
 	}
 	for i, id := range d.jobs {

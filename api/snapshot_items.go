@@ -7,8 +7,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// items are the digests of a snapshot's jobs and tasks, and their positions in its message. Successive snapshots share most of them, so that a difference
-// costs what changed and not what there is. Items are not changed after their snapshot was built, so that all streams read them at once.
+// items are the digests of a snapshot's jobs and tasks, and their positions in its message. Successive snapshots share
+// most of them, so that a difference costs what changed and not what there is. Items are not changed after their
+// snapshot was built, so that all streams read them at once.
 type items struct {
 	most  map[itemID]item // may be those of other snapshots, too
 	newer map[itemID]item // take the place of those in most
@@ -57,7 +58,8 @@ func (s *items) all() iter.Seq2[itemID, item] {
 	}
 }
 
-// with returns the items with changed ones in their place. All are copied only after so many changes that this costs each of them little.
+// with returns the items with changed ones in their place. All are copied only after so many changes that this costs
+// each of them little.
 func (s *items) with(changed *items) *items {
 	if n := len(s.newer) + len(changed.most); n*n > 4*len(s.most) {
 		whole := maps.Clone(s.most)
@@ -73,7 +75,8 @@ func (s *items) with(changed *items) *items {
 	return &items{s.most, newer}
 }
 
-// revision returns the number of jobs, and of their times of change the latest and the sums, as in a [dispatch.Revision].
+// revision returns the number of jobs, and of their times of change the latest and the sums, as in a
+// [dispatch.Revision].
 func (s *items) revision() (jobs int, updated int64, sums [2]int64) {
 	for id, i := range s.all() {
 		if !id.task {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Items that share what has not changed are those of a map in which all of it is replaced, and earlier ones stay as they were.
+// Items that share what has not changed are those of a map in which all of it is replaced, and earlier ones stay as
+// they were.
 func TestItems_ShareWhatHasNotChanged(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	is, want := newItems(), map[itemID]item{}

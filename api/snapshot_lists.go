@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// listFollowers keeps the last state of each list for as long as streams of changes watch it, with what has changed since.
+// listFollowers keeps the last state of each list for as long as streams of changes watch it, with what has changed
+// since.
 type listFollowers struct {
 	mu sync.Mutex
 	of map[topic]*followedList
@@ -101,8 +102,9 @@ func (l *listFollowers) keep(t topic, s *listState) {
 	}
 }
 
-// readListChanges is readSnapshot for streams of changes of a list. Unless the list is read anew, it reads only what was saved since the last such
-// read, and so the snapshot mostly lacks its body. Callers that ask while it is read share the next read.
+// readListChanges is readSnapshot for streams of changes of a list. Unless the list is read anew, it reads only what
+// was saved since the last such read, and so the snapshot mostly lacks its body. Callers that ask while it is read
+// share the next read.
 func (a *api) readListChanges(ctx context.Context, t topic, anew bool) (*snapshot, error) {
 	if anew {
 		a.lists.readAnew(t)
@@ -145,7 +147,8 @@ func count(is bool) int {
 	return 0
 }
 
-// deriveList returns the snapshot that follows a state of a list when jobs were saved; nil if more may have changed than these jobs.
+// deriveList returns the snapshot that follows a state of a list when jobs were saved; nil if more may have changed
+// than these jobs.
 func (a *api) deriveList(ctx context.Context, t topic, last *listState, saved []dispatch.Job) (*snapshot, error) {
 	changed, ok := last.changed(t, saved)
 	if !ok || last.widest > dispatch.PartMost {
@@ -186,9 +189,10 @@ func (a *api) requestOf(ctx context.Context, r dispatch.Record, held requests) (
 	return a.Broker.Request(ctx, r)
 }
 
-// changed returns the jobs of a list that were saved after it was read. It reports false if it does not follow from them what the list shows now: if a
-// job is new to the list or deleted, if it waits, or if its platform does not respond. Other jobs that have not ended may show a hold of their account
-// or a platform that does not respond, without being saved; this is found out when the whole list is read, after usualInterval at the latest.
+// changed returns the jobs of a list that were saved after it was read. It reports false if it does not follow from
+// them what the list shows now: if a job is new to the list or deleted, if it waits, or if its platform does not
+// respond. Other jobs that have not ended may show a hold of their account or a platform that does not respond, without
+// being saved; this is found out when the whole list is read, after usualInterval at the latest.
 func (l *listState) changed(t topic, saved []dispatch.Job) (changed []dispatch.Record, ok bool) {
 	others := l.live
 	for _, j := range saved {

@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// followList returns the API of a world with ten jobs, the topic of their list, and the snapshot with which a stream of its changes began.
+// followList returns the API of a world with ten jobs, the topic of their list, and the snapshot with which a stream of
+// its changes began.
 func followList(t *testing.T, w *world) (*api, topic, *snapshot) {
 	t.Helper()
 	h := New(w.config())
@@ -109,8 +110,8 @@ func TestListChanges_ReadWhatChanged(t *testing.T) {
 	}
 }
 
-// What is not signaled, such as a platform that does not respond, is found while other jobs are live: with the first change after usualInterval, and
-// whenever the list is read anew.
+// What is not signaled, such as a platform that does not respond, is found while other jobs are live: with the first
+// change after usualInterval, and whenever the list is read anew.
 func TestListChanges_FindWhatIsNotSignaled(t *testing.T) {
 	silent := func(w *world) {
 		r := w.jobs[3]
@@ -160,7 +161,8 @@ func TestStream_OfAListsChanges(t *testing.T) {
 	for id := range int64(3) {
 		w.set(dispatch.JobID(id+1), func(r *dispatch.Record) { r.Phase, r.Status = dispatch.Ended, dispatch.Finished })
 		l := listIn(t, c.until("changes"))
-		if len(l.ProcessingJobs) != 1 || l.ProcessingJobs[0].ID != id+1 || l.ProcessingJobs[0].Status != "finished" || l.ProcessingJobs[0].Title == "" {
+		if len(l.ProcessingJobs) != 1 || l.ProcessingJobs[0].ID != id+1 || l.ProcessingJobs[0].Status != "finished" ||
+			l.ProcessingJobs[0].Title == "" {
 			t.Errorf("%+v", l)
 		}
 	}

@@ -25,7 +25,8 @@ type snapshotRead struct {
 	next     *snapshotRead
 }
 
-func (s *snapshotReads) get(ctx context.Context, t topic, read func(context.Context) (*snapshot, error)) (*snapshot, error) {
+func (s *snapshotReads) get(ctx context.Context, t topic, read func(context.Context) (*snapshot, error)) (*snapshot,
+	error) {
 	r := s.join(ctx, t, read)
 	select {
 	case <-r.done:
@@ -38,7 +39,8 @@ func (s *snapshotReads) get(ctx context.Context, t topic, read func(context.Cont
 	return r.snapshot, r.err
 }
 
-func (s *snapshotReads) join(ctx context.Context, t topic, read func(context.Context) (*snapshot, error)) *snapshotRead {
+func (s *snapshotReads) join(ctx context.Context, t topic, read func(context.Context) (*snapshot,
+	error)) *snapshotRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.valid(t); p != nil {
@@ -61,7 +63,8 @@ func (s *snapshotReads) join(ctx context.Context, t topic, read func(context.Con
 	return r
 }
 
-func (s *snapshotReads) run(ctx context.Context, t topic, r *snapshotRead, read func(context.Context) (*snapshot, error)) {
+func (s *snapshotReads) run(ctx context.Context, t topic, r *snapshotRead, read func(context.Context) (*snapshot,
+	error)) {
 	for r != nil {
 		r.read(ctx, read)
 		s.mu.Lock()

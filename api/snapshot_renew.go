@@ -15,7 +15,8 @@ const (
 	wholesTogether = heldTogether / 2
 )
 
-// wholes keeps the last whole states of live tasks with many jobs, so that the next one copies the texts of the jobs that have not changed.
+// wholes keeps the last whole states of live tasks with many jobs, so that the next one copies the texts of the jobs
+// that have not changed.
 type wholes struct {
 	least int // jobs of a task whose state is kept; all jobs of a smaller one take hardly more statements than its changes
 
@@ -44,8 +45,8 @@ func (p *snapshot) noteText(j dispatch.Record, at placeIn) {
 	}
 }
 
-// keep keeps a state in the place of the last one of its topic, if there is room. It keeps none of a task that has ended: the parameters of its jobs are deleted at some
-// time, which no revision shows.
+// keep keeps a state in the place of the last one of its topic, if there is room. It keeps none of a task that has
+// ended: the parameters of its jobs are deleted at some time, which no revision shows.
 func (w *wholes) keep(p *snapshot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,10 +85,12 @@ func (w *wholes) last(t topic) *snapshot {
 	return w.of[t].snapshot
 }
 
-// asked are the statuses of jobs whose platform is asked for their status. The time of that is shown, and is no change of a revision.
+// asked are the statuses of jobs whose platform is asked for their status. The time of that is shown, and is no change
+// of a revision.
 var asked = []dispatch.Status{dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Unknown}
 
-// renew returns the whole state that follows the last one; nil if none is kept, or if it cannot be made of the jobs that changed since.
+// renew returns the whole state that follows the last one; nil if none is kept, or if it cannot be made of the jobs
+// that changed since.
 func (a *api) renew(ctx context.Context, t topic) (*snapshot, error) {
 	last := a.wholes.last(t)
 	if last == nil {
@@ -127,7 +130,8 @@ func (c *snapshotBuilder) renew(last *snapshot, is dispatch.TaskChanges) error {
 		if err != nil {
 			return err
 		}
-		if jobDigest(j) == last.items.of(itemID{false, int64(j.ID)}).digest { // or else it has changed after the changes were read
+		// or else it has changed after the changes were read
+		if jobDigest(j) == last.items.of(itemID{false, int64(j.ID)}).digest {
 			read[int64(j.ID)] = j
 		}
 	}

@@ -64,7 +64,8 @@ func (w *renewable) change() (what string) {
 		w.mayFail(err)
 		return "a resume"
 	case n == 22:
-		w.must(w.s.Hold(ctx, "cdse/open", time.Duration(w.rand.IntN(2))*time.Hour, dispatch.NeedsOperator, fmt.Sprint("reason ", n)))
+		w.must(w.s.Hold(ctx, "cdse/open", time.Duration(w.rand.IntN(2))*time.Hour, dispatch.NeedsOperator,
+			fmt.Sprint("reason ", n)))
 		return "a hold"
 	case n == 23:
 		w.must(w.s.Hold(ctx, "cdse/open", 0, dispatch.None, ""))
@@ -82,7 +83,8 @@ func (w *renewable) visit(j dispatch.Job) (what string) {
 	case j.Phase == dispatch.Waiting && n < 2: // an intent changes nothing that is shown
 		what, j.Phase = "an intent", dispatch.Creating
 	case j.Phase == dispatch.Waiting || j.Phase == dispatch.Creating && n < 4:
-		what, j.Phase, j.Status, j.Ref, j.Checked, j.Updated = "a start", dispatch.Started, dispatch.Submitted, dispatch.Ref{ID: fmt.Sprint("j-", j.ID)}, now, now
+		what, j.Phase, j.Status, j.Ref, j.Checked, j.Updated = "a start", dispatch.Started, dispatch.Submitted,
+			dispatch.Ref{ID: fmt.Sprint("j-", j.ID)}, now, now
 	case j.Phase == dispatch.Creating:
 		what, j.Phase = "a lapse", dispatch.Waiting
 	case j.Phase == dispatch.Ended:
@@ -95,7 +97,8 @@ func (w *renewable) visit(j dispatch.Job) (what string) {
 	case n < 5:
 		what, j.Status, j.Checked, j.Updated = "a status", dispatch.Running, now, now
 	default:
-		what, j.Phase, j.Status, j.Checked, j.Updated = "an end", dispatch.Ended, []dispatch.Status{dispatch.Finished, dispatch.Failed}[w.rand.IntN(2)], now, now
+		what, j.Phase, j.Status, j.Checked, j.Updated = "an end", dispatch.Ended, []dispatch.Status{dispatch.Finished,
+			dispatch.Failed}[w.rand.IntN(2)], now, now
 	}
 	j.Epoch++
 	_, err := w.s.Save(w.Context(), []dispatch.Job{j})
@@ -112,12 +115,14 @@ func (w *renewable) must(err error) {
 
 // mayFail accepts that the state does not allow a change.
 func (w *renewable) mayFail(err error) {
-	if dispatch.KindOf(err) != dispatch.Conflict && dispatch.KindOf(err) != dispatch.NotFound && dispatch.KindOf(err) != dispatch.Invalid {
+	if dispatch.KindOf(err) != dispatch.Conflict && dispatch.KindOf(err) != dispatch.NotFound &&
+		dispatch.KindOf(err) != dispatch.Invalid {
 		w.must(err)
 	}
 }
 
-// A whole state that is made of an earlier one says what the database says, to the byte, whatever has changed and whoever changed it.
+// A whole state that is made of an earlier one says what the database says, to the byte, whatever has changed and
+// whoever changed it.
 func TestRenew_IsTheWholeTask(t *testing.T) {
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
@@ -142,14 +147,16 @@ func TestRenew_IsTheWholeTask(t *testing.T) {
 				w.must(err)
 				want, err := a.buildSnapshot(t.Context(), of)
 				w.must(err)
-				if !bytes.Equal(got.message, want.message) || got.digest != want.digest || got.live != want.live || got.largest != want.largest {
+				if !bytes.Equal(got.message, want.message) || got.digest != want.digest || got.live != want.live ||
+					got.largest != want.largest {
 					t.Fatalf("after %s: %s\nnot %s", changes, got.message, want.message)
 				}
 				switch kept := a.wholes.last(of); {
 				case kept != nil && !want.live:
 					t.Fatal("the state of a task is kept that has ended, whose parameters may be deleted")
 				case kept != nil:
-					kept.base.since = kept.base.since.Add(commitLag) // only later changes are read; all of this test are within the lag
+					// only later changes are read; all of this test are within the lag
+					kept.base.since = kept.base.since.Add(commitLag)
 				}
 			}
 			if renewed < 20 {
@@ -165,7 +172,8 @@ func TestWholes_AreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := wholes{least: 1}
 		state := func(id dispatch.TaskID, size int) *snapshot {
-			return &snapshot{topic: topic{task: id}, outline: outline{live: true}, base: &base{}, texts: []jobText{{}}, message: make([]byte, size)}
+			return &snapshot{topic: topic{task: id}, outline: outline{live: true}, base: &base{}, texts: []jobText{{}},
+				message: make([]byte, size)}
 		}
 		w.keep(state(1, wholesTogether/2))
 		time.Sleep(wholesFor - time.Second)

@@ -19,14 +19,14 @@ const (
 	splitWithin = 20 * time.Second // for splitting an area
 )
 
-// newSplitPlaces returns the bound on areas that are split at once: one of each user or, without one, of each address, and together one less
-// than there are cores.
+// newSplitPlaces returns the bound on areas that are split at once: one of each user or, without one, of each address,
+// and together one less than there are cores.
 func newSplitPlaces() *budget.Places[string] {
 	return budget.NewPlaces[string](int64(max(1, runtime.GOMAXPROCS(0)-1)), 1)
 }
 
-// splitInTurn calls split when it is the turn of the request's user or address, with a meter that ends in time. It returns an error if split
-// returns one, or cost too much.
+// splitInTurn calls split when it is the turn of the request's user or address, with a meter that ends in time. It
+// returns an error if split returns one, or cost too much.
 func (a *api) splitInTurn(ctx context.Context, split func(*budget.Meter) error) error {
 	waiting, cancel := context.WithTimeout(ctx, splitTurn)
 	defer cancel()
@@ -71,7 +71,8 @@ func tooCostly(err error) error {
 		return dispatch.InvalidBody("api.split", "Splitting the area costs too much: "+over.Error()+
 			". Simplify it, take a smaller area, or a coarser grid.", "aoi")
 	}
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.split", Text: "Splitting the area took too long. Simplify it, or take a part of it.", Err: err}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.split",
+		Text: "Splitting the area took too long. Simplify it, or take a part of it.", Err: err}
 }
 
 // tooManyTiles names the limit of a task, too, if that is what the tiles have to keep next.
@@ -85,7 +86,8 @@ func (a *api) tooManyTiles(n string, most int) error {
 }
 
 // Split implements [facade.Server].
-func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (tiles []grid.Tile, isBox bool, err error) {
+func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (tiles []grid.Tile,
+	isBox bool, err error) {
 	err = s.a.splitInTurn(ctx, func(m *budget.Meter) error {
 		var whole *grid.Area
 		if whole, isBox, err = grid.ParseAnyWithin(m, area); err != nil {

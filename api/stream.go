@@ -79,7 +79,8 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 		_ = s.socket.Close(websocket.StatusGoingAway, "the service is stopping")
 		return
 	}
-	ctx := context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id, caller: identity.Caller{User: s.topic.user}})
+	ctx := context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id,
+		caller: identity.Caller{User: s.topic.user}})
 	s.start(ctx, func() {
 		release()
 		leave()
@@ -110,7 +111,8 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 	query := r.URL.Query()
 	want, faults := filterOf(query)
 	if want.sync {
-		faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter"}, Type: "enum", Msg: "Input should be 'upscaling' or 'processing'"})
+		faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter"}, Type: "enum",
+			Msg: "Input should be 'upscaling' or 'processing'"})
 	}
 	s.interval, s.changes = intervalOf(query, &faults), switchOf(query, "changes", false, &faults)
 	s.topic.bare = !switchOf(query, "parameters", true, &faults)
@@ -135,12 +137,17 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 }
 
 var (
-	errQueryToken = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", header: map[string]string{"WWW-Authenticate": "Bearer"},
-		message: "This service does not accept tokens in URLs. Get a ticket with POST /tickets and open the stream with ?ticket= instead of ?token=."}
-	errNoUpgrade = refusal{status: http.StatusUpgradeRequired, code: "UPGRADE_REQUIRED", message: "This address is a WebSocket. Connect with the header Upgrade: websocket.",
-		header: map[string]string{"Upgrade": "websocket"}}
-	errStopping    = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", message: "The service is stopping. Connect again in a few seconds.", header: retryAfter(time.Second)}
-	errTooManyOpen = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many open streams. Close one before you open another.", header: retryAfter(time.Minute)}
+	errQueryToken = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED",
+		header: map[string]string{"WWW-Authenticate": "Bearer"},
+		message: "This service does not accept tokens in URLs. Get a ticket with POST /tickets and open the stream with " +
+			"?ticket= instead of ?token=."}
+	errNoUpgrade = refusal{status: http.StatusUpgradeRequired, code: "UPGRADE_REQUIRED",
+		message: "This address is a WebSocket. Connect with the header Upgrade: websocket.",
+		header:  map[string]string{"Upgrade": "websocket"}}
+	errStopping = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE",
+		message: "The service is stopping. Connect again in a few seconds.", header: retryAfter(time.Second)}
+	errTooManyOpen = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED",
+		message: "You have too many open streams. Close one before you open another.", header: retryAfter(time.Minute)}
 )
 
 // streamCaller verifies the caller by the Authorization header, or for browsers, which cannot set it, by a
@@ -190,7 +197,8 @@ func offered(r *http.Request) []string {
 func protocols(r *http.Request) []string {
 	all := offered(r)
 	slices.SortStableFunc(all, func(a, b string) int {
-		return cmp.Compare(strings.Count(a[:min(len(a), len(bearerProtocol))], bearerProtocol), strings.Count(b[:min(len(b), len(bearerProtocol))], bearerProtocol))
+		return cmp.Compare(strings.Count(a[:min(len(a), len(bearerProtocol))], bearerProtocol),
+			strings.Count(b[:min(len(b), len(bearerProtocol))], bearerProtocol))
 	})
 	return all
 }
@@ -198,7 +206,8 @@ func protocols(r *http.Request) []string {
 // originAllowed reports whether a page of this origin may open a stream. Clients that are not browsers send no Origin.
 func (a *api) originAllowed(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
-	if origin == "" || origin == dispatch.OriginOf(a.PublicURL) || a.listsOrigin(origin) || slices.Contains(a.CORSOrigins, "*") {
+	if origin == "" || origin == dispatch.OriginOf(a.PublicURL) || a.listsOrigin(origin) ||
+		slices.Contains(a.CORSOrigins, "*") {
 		return true
 	}
 	scheme, _, _ := strings.Cut(origin, "://")
@@ -270,8 +279,8 @@ func (s *sockets) release(u dispatch.UserID) {
 	}
 }
 
-// stream is one WebSocket. One goroutine receives. Another sends what is due and then ends, so that an idle stream needs
-// the memory of one stack: see wake. Both end with the stream's context.
+// stream is one WebSocket. One goroutine receives. Another sends what is due and then ends, so that an idle stream
+// needs the memory of one stack: see wake. Both end with the stream's context.
 type stream struct {
 	*api
 	topic    topic
@@ -345,7 +354,8 @@ func (s *stream) run() {
 	}
 }
 
-// discardMessages receives and discards the client's messages, within limits. Reading also handles pongs and the client's close.
+// discardMessages receives and discards the client's messages, within limits. Reading also handles pongs and the
+// client's close.
 func (s *stream) discardMessages(cancel context.CancelCauseFunc) {
 	defer s.closeOnPanic(context.Background())
 	for since, n := time.Now(), 0; ; n++ {
@@ -418,7 +428,8 @@ func (s *stream) sendDue(ctx context.Context) (err error) {
 		now := time.Now()
 		switch {
 		case s.pingAt.IsZero():
-			err, s.pingAt = s.send(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")), time.Now().Add(pingEvery)
+			err, s.pingAt = s.send(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")),
+				time.Now().Add(pingEvery)
 		case !s.expires.IsZero() && !now.Before(s.expires):
 			err = errExpired
 		case !now.Before(s.next):
@@ -463,9 +474,9 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 	return first
 }
 
-// refresh has the platforms asked and sends the result: a stream of whole lists always, a stream of changes only if there
-// are any. A topic in which all has ended is not read again without a signal; after readAnew cycles it is, because a
-// signal may be lost.
+// refresh has the platforms asked and sends the result: a stream of whole lists always, a stream of changes only if
+// there are any. A topic in which all has ended is not read again without a signal; after readAnew cycles it is,
+// because a signal may be lost.
 func (s *stream) refresh(ctx context.Context, pending bool) error {
 	if !s.changes {
 		if err := s.send(ctx, message("loading", s.topic.task, nil, "Asking the platforms.")); err != nil {
@@ -487,7 +498,8 @@ func (s *stream) refresh(ctx context.Context, pending bool) error {
 	return s.show(ctx, p, true)
 }
 
-// read reads the topic, or for a stream of changes, what has changed of it. anew means that changes which were not signaled are found, too.
+// read reads the topic, or for a stream of changes, what has changed of it. anew means that changes which were not
+// signaled are found, too.
 func (s *stream) read(ctx context.Context, anew bool) (*snapshot, error) {
 	switch {
 	case s.changes && s.topic.task == 0:
@@ -530,7 +542,10 @@ func (s *stream) show(ctx context.Context, p *snapshot, always bool) error {
 	if p.message != nil {
 		return s.send(ctx, p.message)
 	}
-	return s.sendInPieces(ctx, "status", func(ctx context.Context, w io.Writer) error { return s.writeSnapshot(ctx, w, p) })
+	return s.sendInPieces(ctx, "status", func(ctx context.Context, w io.Writer) error {
+		return s.writeSnapshot(ctx, w,
+			p)
+	})
 }
 
 func (s *stream) showChanges(ctx context.Context, p, last *snapshot) error {
@@ -550,7 +565,10 @@ func (s *stream) showChanges(ctx context.Context, p, last *snapshot) error {
 }
 
 func (s *stream) send(ctx context.Context, text []byte) error {
-	return withTimeout(ctx, writeWithin, func(ctx context.Context) error { return s.socket.Write(ctx, websocket.MessageText, text) })
+	return withTimeout(ctx, writeWithin, func(ctx context.Context) error {
+		return s.socket.Write(ctx,
+			websocket.MessageText, text)
+	})
 }
 
 // withTimeout calls ask with a time limit. It returns errSilent if the client did not respond in time.

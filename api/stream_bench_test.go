@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// BenchmarkIdleStream measures the memory of a stream that has sent its state: on the heap, and of the stacks. The heap has the clients' ends too.
+// BenchmarkIdleStream measures the memory of a stream that has sent its state: on the heap, and of the stacks. The heap
+// has the clients' ends too.
 func BenchmarkIdleStream(b *testing.B) {
 	const streams = 2000
 	w := newWorld()
@@ -54,7 +55,8 @@ func openIdle(b *testing.B, address string) net.Conn {
 	if err != nil {
 		b.Fatal(err)
 	}
-	fmt.Fprint(c, "GET /job_status?interval=3600&changes=true HTTP/1.1\r\nHost: broker\r\nAuthorization: Bearer token-anna\r\nConnection: Upgrade\r\n"+
+	fmt.Fprint(c, "GET /job_status?interval=3600&changes=true HTTP/1.1\r\nHost: broker\r\nAuthorization: Bearer "+
+		"token-anna\r\nConnection: Upgrade\r\n"+
 		"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
 	from := bufio.NewReader(c)
 	answer, err := http.ReadResponse(from, nil)

@@ -50,7 +50,8 @@ func serveWorld(t *testing.T, w *world, change func(*Config)) *service {
 		s.server.Close()
 		http.DefaultClient.CloseIdleConnections()
 		var left error
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); { // Find itself waits for half a second, which a busy machine exceeds
+		// Find itself waits for half a second, which a busy machine exceeds
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 			if left = goleak.Find(before); left == nil {
 				return
 			}
@@ -73,7 +74,8 @@ func (s *service) dial(path string, headers ...string) (*client, *http.Response,
 		offers = strings.Split(offered, ", ")
 		h.Del("Sec-WebSocket-Protocol")
 	}
-	c, r, err := websocket.Dial(s.Context(), "ws"+strings.TrimPrefix(s.server.URL, "http")+path, &websocket.DialOptions{HTTPHeader: h, Subprotocols: offers})
+	c, r, err := websocket.Dial(s.Context(), "ws"+strings.TrimPrefix(s.server.URL, "http")+path,
+		&websocket.DialOptions{HTTPHeader: h, Subprotocols: offers})
 	if err != nil {
 		return nil, r, err
 	}
@@ -162,14 +164,16 @@ func TestStream_SendsTheState(t *testing.T) {
 		s := serveWorld(t, newWorld(), nil)
 		s.post()
 		c := s.open(path + "?interval=1")
-		if m := c.next(); m.Type != "init" || m.Data != nil && string(*m.Data) != "null" || m.Message == nil || m.Task != nil {
+		if m := c.next(); m.Type != "init" || m.Data != nil && string(*m.Data) != "null" || m.Message == nil ||
+			m.Task != nil {
 			t.Errorf("first %+v", m)
 		}
 		if m := c.next(); m.Type != "loading" {
 			t.Errorf("second %+v", m)
 		}
 		m := c.next()
-		if l := listIn(t, m); m.Type != "status" || m.Message != nil || len(l.ProcessingJobs) != 1 || l.ProcessingJobs[0].Status != "submitted" || l.UpscalingTasks == nil {
+		if l := listIn(t, m); m.Type != "status" || m.Message != nil || len(l.ProcessingJobs) != 1 ||
+			l.ProcessingJobs[0].Status != "submitted" || l.UpscalingTasks == nil {
 			t.Errorf("third %+v", m)
 		}
 		s.w.mu.Lock()
@@ -191,7 +195,8 @@ func TestStream_SendsTheState(t *testing.T) {
 func TestStream_SendsChangesAtOnce(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	s.post()
-	whole, changes := s.open("/job_status?interval=3600"), s.open("/job_status?interval=3600&changes=true&filter=processing")
+	whole, changes := s.open("/job_status?interval=3600"),
+		s.open("/job_status?interval=3600&changes=true&filter=processing")
 	whole.until("status")
 	if l := listIn(t, changes.until("status")); len(l.ProcessingJobs) != 1 {
 		t.Errorf("first all: %+v", l)
@@ -209,13 +214,15 @@ func TestStream_SendsChangesAtOnce(t *testing.T) {
 		}
 	}
 	s.w.set(2, func(r *dispatch.Record) { r.Status = dispatch.Finished })
-	if l := listIn(t, changes.until("changes")); len(l.ProcessingJobs) != 1 || l.ProcessingJobs[0].ID != 2 || l.ProcessingJobs[0].Status != "finished" {
+	if l := listIn(t, changes.until("changes")); len(l.ProcessingJobs) != 1 || l.ProcessingJobs[0].ID != 2 ||
+		l.ProcessingJobs[0].Status != "finished" {
 		t.Errorf("changes: %+v", l)
 	}
 	s.w.set(1, func(r *dispatch.Record) { r.Owner = bert })
 	s.w.set(2, func(r *dispatch.Record) { r.Status = dispatch.Failed })
 	var gone StatusChanges
-	if m := changes.until("changes"); json.Unmarshal(*m.Data, &gone) != nil || len(gone.RemovedJobs) != 1 || gone.RemovedJobs[0] != 1 {
+	if m := changes.until("changes"); json.Unmarshal(*m.Data, &gone) != nil || len(gone.RemovedJobs) != 1 ||
+		gone.RemovedJobs[0] != 1 {
 		t.Errorf("removed: %s", *m.Data)
 	}
 }
@@ -298,7 +305,8 @@ func TestStream_NeedsAToken(t *testing.T) {
 		{"bad token in the query", "/job_status?token=bad", []string{"Authorization", ""}, 401},
 		{"two tokens", "/job_status?token=token-anna", nil, 401},
 		{"two in the query", "/job_status?token=token-anna&token=token-anna", []string{"Authorization", ""}, 401},
-		{"bad token in a protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.bad"}, 401},
+		{"bad token in a protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.bad"},
+			401},
 		{"tasks too", "/ws/upscale_tasks/1", []string{"Authorization", ""}, 401},
 		{"header", "/job_status", nil, 101},
 		{"protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.token-anna"}, 101},
@@ -310,7 +318,8 @@ func TestStream_NeedsAToken(t *testing.T) {
 func TestStream_QueryTokenOpensNothingElse(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	without := []string{"Authorization", ""}
-	s.try([]handshake{{"list", "/job_status?token=token-anna", without, 101}, {"deployed", "/ws/jobs_status?token=token-anna", without, 101}})
+	s.try([]handshake{{"list", "/job_status?token=token-anna", without, 101},
+		{"deployed", "/ws/jobs_status?token=token-anna", without, 101}})
 	for _, path := range []string{"/jobs_status", "/unit_jobs/1", "/upscale_tasks/1"} {
 		failed(t, ask(s.api, "GET", path+"?token=token-anna", "", without...), 401, "AUTHENTICATION_FAILED")
 	}
@@ -379,7 +388,8 @@ func TestStream_LogsNoToken(t *testing.T) {
 func TestStream_AllowsEveryOriginIfConfigured(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.CORSOrigins = []string{"*"} })
 	s.open("/job_status", "Origin", "https://any.example.org").until("status")
-	if _, r, err := s.dial("/job_status", "Origin", "https://any.example.org", "Authorization", ""); err == nil || r.StatusCode != 401 {
+	if _, r, err := s.dial("/job_status", "Origin", "https://any.example.org", "Authorization", ""); err == nil ||
+		r.StatusCode != 401 {
 		t.Errorf("%v without a token", err)
 	}
 }
@@ -387,7 +397,8 @@ func TestStream_AllowsEveryOriginIfConfigured(t *testing.T) {
 // A browser accepts the connection only with one of the protocols that it offered.
 func TestStream_PrefersAProtocolWithoutAToken(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
-	for offered, want := range map[string]string{"bearer.token-anna": "bearer.token-anna", "bearer.token-anna, live": "live"} {
+	for offered, want := range map[string]string{"bearer.token-anna": "bearer.token-anna",
+		"bearer.token-anna, live": "live"} {
 		_, r, err := s.dial("/job_status", "Authorization", "", "Sec-WebSocket-Protocol", offered)
 		if err != nil || r.Header.Get("Sec-WebSocket-Protocol") != want {
 			t.Errorf("%s: %v %v", offered, r, err)
@@ -396,7 +407,8 @@ func TestStream_PrefersAProtocolWithoutAToken(t *testing.T) {
 }
 
 func TestStream_ClampsTheInterval(t *testing.T) {
-	for text, want := range map[string]time.Duration{"0": time.Second, "-1": time.Second, "1e9": time.Hour, "Inf": time.Hour, "2.5": 2500 * time.Millisecond, "1e999": time.Hour} {
+	for text, want := range map[string]time.Duration{"0": time.Second, "-1": time.Second, "1e9": time.Hour,
+		"Inf": time.Hour, "2.5": 2500 * time.Millisecond, "1e999": time.Hour} {
 		var faults []dispatch.Fault
 		if got := intervalOf(url.Values{"interval": {text}}, &faults); got != want || faults != nil {
 			t.Errorf("%s: %v %v", text, got, faults)
@@ -545,7 +557,8 @@ func TestStream_TenThousandOfOneUser(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range asked / 8 {
-				a := ask(s.api, "GET", "/job_status", "", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13",
+				a := ask(s.api, "GET", "/job_status", "", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version",
+					"13",
 					"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
 				if a.Code == http.StatusTooManyRequests {
 					refused.Add(1)
@@ -600,9 +613,12 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 			go func() { served <- server.Serve(l) }()
 			here, there := net.Pipe()
 			l <- there
-			fmt.Fprint(here, "GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nAuthorization: Bearer token-anna\r\nConnection: Upgrade\r\n"+
-				"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-			if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+			fmt.Fprint(here,
+				"GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nAuthorization: Bearer token-anna\r\nConnection: "+
+					"Upgrade\r\n"+
+					"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+			if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil ||
+				r.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatal(r, err)
 			}
 			if takes {
@@ -697,7 +713,10 @@ func TestSnapshots_ShareOneRead(t *testing.T) {
 		if count != 2 {
 			t.Errorf("%d reads: want one under way, and one that began after the others asked", count)
 		}
-		if _, err := r.get(t.Context(), topic{}, func(context.Context) (*snapshot, error) { return nil, errors.New("no") }); err == nil {
+		if _, err := r.get(t.Context(), topic{}, func(context.Context) (*snapshot, error) {
+			return nil,
+				errors.New("no")
+		}); err == nil {
 			t.Error("an error is lost")
 		}
 	})
@@ -708,7 +727,8 @@ func TestStream_SendsManyChangesLessOften(t *testing.T) {
 	for _, row := range []struct {
 		large     int
 		after, of time.Duration
-	}{{0, time.Second, 10 * time.Second}, {changeRate, time.Second, 10 * time.Second}, {3 * changeRate, 3 * time.Second, 10 * time.Second},
+	}{{0, time.Second, 10 * time.Second}, {changeRate, time.Second, 10 * time.Second}, {3 * changeRate, 3 * time.Second,
+		10 * time.Second},
 		{100 * changeRate, 10 * time.Second, 10 * time.Second}, {3 * changeRate, time.Second, time.Second}} {
 		s := stream{changes: true, interval: row.of, large: row.large, sent: moment}
 		if after := s.nextChangeAt().Sub(moment); after != row.after {

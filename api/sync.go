@@ -55,7 +55,8 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 		return nil, errStopping
 	}
 	result, err := a.Broker.RunSync(ctx, user(ctx), req)
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime)) // the run may have lasted longer than the server's write deadline
+	// the run may have lasted longer than the server's write deadline
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime))
 	if err != nil {
 		release()
 		if dispatch.Is(err, dispatch.Unsupported) { // nothing runs: the platform, or the process, has jobs only

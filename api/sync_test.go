@@ -60,7 +60,8 @@ func TestSync_IsStreamed(t *testing.T) {
 		t.Errorf("%d %v", got.StatusCode, got.Header)
 	}
 	piece := make([]byte, 5)
-	if _, err := io.ReadFull(got.Body, piece); err != nil || string(piece) != "first" { // while the platform still computes
+	// while the platform still computes
+	if _, err := io.ReadFull(got.Body, piece); err != nil || string(piece) != "first" {
 		t.Fatalf("%q %v", piece, err)
 	}
 	big := bytes.Repeat([]byte{0, 1, 0xff, '\n'}, 4<<20)
@@ -173,7 +174,8 @@ func TestServer_CutsSlowBodies(t *testing.T) {
 			client := talk(t, w, New(w.config()))
 			method := map[bool]string{true: "POST", false: "GET"}[strings.HasSuffix(path, "_jobs")]
 			begin := time.Now()
-			go io.WriteString(client, method+" "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-anna\r\nContent-Length: 100\r\n\r\n{")
+			go io.WriteString(client, method+" "+path+
+				" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-anna\r\nContent-Length: 100\r\n\r\n{")
 			got, err := http.ReadResponse(bufio.NewReader(client), nil)
 			if err != nil {
 				t.Fatal(err)

@@ -14,19 +14,23 @@ import (
 // usualWait is how long a synchronous request waits for a job if its client does not say.
 const usualWait = 30 * time.Second
 
-// runJob submits a request as a job, and answers with its results if it finishes within the wait after that. Otherwise the job goes on.
+// runJob submits a request as a job, and answers with its results if it finishes within the wait after that. Otherwise
+// the job goes on.
 func (a *api) runJob(ctx context.Context, in *request, body []byte, wait time.Duration) (*huma.StreamResponse, error) {
 	job, err := a.acceptJob(ctx, in, body)
 	if err != nil {
 		return nil, err
 	}
 	job = a.awaitEnd(ctx, job, wait)
-	header := map[string]string{"Location": a.addressOf(job), "Preference-Applied": fmt.Sprintf("wait=%d", int(wait/time.Second))}
+	header := map[string]string{"Location": a.addressOf(job), "Preference-Applied": fmt.Sprintf("wait=%d",
+		int(wait/time.Second))}
 	switch job.Status {
 	case dispatch.Failed:
-		return nil, refusal{status: http.StatusBadGateway, code: "PLATFORM_ERROR", message: fmt.Sprintf("Job %d failed: %s", job.ID, job.Failure), header: header}
+		return nil, refusal{status: http.StatusBadGateway, code: "PLATFORM_ERROR", message: fmt.Sprintf("Job %d failed: %s",
+			job.ID, job.Failure), header: header}
 	case dispatch.Canceled:
-		return nil, refusal{status: http.StatusConflict, code: "CONFLICT", message: fmt.Sprintf("Job %d was canceled.", job.ID), header: header}
+		return nil, refusal{status: http.StatusConflict, code: "CONFLICT", message: fmt.Sprintf("Job %d was canceled.",
+			job.ID), header: header}
 	case dispatch.Finished:
 		if p, err := a.Broker.JobResult(ctx, user(ctx), job.ID); err == nil && p.Collection != nil {
 			return a.respond(http.StatusOK, header, withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil)))
@@ -35,8 +39,8 @@ func (a *api) runJob(ctx context.Context, in *request, body []byte, wait time.Du
 	return a.respond(http.StatusAccepted, header, a.summary(job))
 }
 
-// awaitEnd returns a job when it has ended, or as it was last read when the wait is over, the service stops, or the job cannot be read. A user
-// with too many requests that wait does not wait.
+// awaitEnd returns a job when it has ended, or as it was last read when the wait is over, the service stops, or the job
+// cannot be read. A user with too many requests that wait does not wait.
 func (a *api) awaitEnd(ctx context.Context, job dispatch.Record, wait time.Duration) dispatch.Record {
 	release, err := a.waits.enter(user(ctx), a.Limits.Sockets)
 	if err != nil {

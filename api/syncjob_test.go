@@ -15,14 +15,16 @@ func TestSync_BecomesAJob(t *testing.T) {
 	h := newRealAPI(t, p)
 	went := ask(h, "POST", "/sync_jobs", goodBody, "Prefer", "wait=1", "Idempotency-Key", "once")
 	job := decode[ProcessingJobSummary](t, went, 202)
-	if went.Header().Get("Location") != "/unit_jobs/1" || went.Header().Get("Preference-Applied") != "wait=1" || job.ID != 1 || job.Status == "finished" {
+	if went.Header().Get("Location") != "/unit_jobs/1" || went.Header().Get("Preference-Applied") != "wait=1" ||
+		job.ID != 1 || job.Status == "finished" {
 		t.Fatalf("%v %+v", went.Header(), job)
 	}
 	p.mu.Lock()
 	p.finished = true
 	p.mu.Unlock()
 	again := ask(h, "POST", "/sync_jobs", goodBody, "Prefer", "wait=60", "Idempotency-Key", "once")
-	if c := decode[map[string]any](t, again, 200); c["type"] != "Collection" || again.Header().Get("Location") != "/unit_jobs/1" {
+	if c := decode[map[string]any](t, again, 200); c["type"] != "Collection" ||
+		again.Header().Get("Location") != "/unit_jobs/1" {
 		t.Errorf("%v %v", again.Header(), c)
 	}
 	if !strings.Contains(again.Body.String(), `"href":"http://example.com/unit_jobs/1/provenance"`) {
@@ -33,7 +35,8 @@ func TestSync_BecomesAJob(t *testing.T) {
 	if p.jobs != 1 {
 		t.Errorf("%d jobs at the platform", p.jobs)
 	}
-	if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", ""), 200); len(list.ProcessingJobs) != 0 {
+	if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", ""),
+		200); len(list.ProcessingJobs) != 0 {
 		t.Errorf("listed as synchronous runs: %+v", list.ProcessingJobs)
 	}
 }
@@ -42,7 +45,8 @@ func TestSync_BecomesAJob(t *testing.T) {
 func TestSync_OfAPlatformThatHasJobsOnly(t *testing.T) {
 	w := newWorld()
 	w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "platform", Text: "This platform has no synchronous runs."}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "platform",
+			Text: "This platform has no synchronous runs."}
 	}
 	h := New(w.config())
 	done := make(chan *httptest.ResponseRecorder)
@@ -52,7 +56,8 @@ func TestSync_OfAPlatformThatHasJobsOnly(t *testing.T) {
 		r.Status, r.Phase, r.Failure = dispatch.Failed, dispatch.Ended, "There is no data."
 	})
 	a := <-done
-	if f := failed(t, a, 502, "PLATFORM_ERROR"); !strings.Contains(f.Message, "Job 1 failed: There is no data.") || a.Header().Get("Location") != "/unit_jobs/1" {
+	if f := failed(t, a, 502, "PLATFORM_ERROR"); !strings.Contains(f.Message, "Job 1 failed: There is no data.") ||
+		a.Header().Get("Location") != "/unit_jobs/1" {
 		t.Errorf("%v %s", a.Header(), f.Message)
 	}
 	w.set(1, func(r *dispatch.Record) { r.Status, r.Failure = dispatch.Canceled, "" })

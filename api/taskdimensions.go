@@ -128,7 +128,8 @@ func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[Task
 	return &status[TaskDimensions]{revalidate, g.progress(a.shown)}, nil
 }
 
-// withValue calls use with what is stored of a task's job. It does not for a job that was purged after the list was read.
+// withValue calls use with what is stored of a task's job. It does not for a job that was purged after the list was
+// read.
 func (r *renderer) withValue(t dispatch.Task, j dispatch.Record, use func(json.RawMessage) error) error {
 	if !j.Cut {
 		return use(j.Value)

@@ -16,12 +16,15 @@ func TestTaskPlatforms(t *testing.T) {
 	c.SignInLink = func(a dispatch.Account) string { return "https://broker.example/link/" + a.Platform() }
 	h := New(c)
 	at := func(platform, notice string) dispatch.Home {
-		return dispatch.Home{Service: dispatch.Service{Endpoint: "https://" + platform + ".example", Application: "x"}, Account: dispatch.Account(platform + "/shared"), Notice: notice}
+		return dispatch.Home{Service: dispatch.Service{Endpoint: "https://" + platform + ".example", Application: "x"},
+			Account: dispatch.Account(platform + "/shared"), Notice: notice}
 	}
-	w.tasks[1] = dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Owner: anna, Created: moment, Request: dispatch.Request{Homes: []dispatch.Home{at("a", ""), at("b", "Link it.")}}}}
+	w.tasks[1] = dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Owner: anna, Created: moment,
+		Request: dispatch.Request{Homes: []dispatch.Home{at("a", ""), at("b", "Link it.")}}}}
 	add := func(id int, platform string, s dispatch.Status, ended time.Duration) {
 		w.jobs[dispatch.JobID(id)] = dispatch.Record{Read: moment.Add(2 * time.Hour),
-			Job: dispatch.Job{ID: dispatch.JobID(id), Number: id, Task: 1, Owner: anna, Account: dispatch.Account(platform + "/shared"), Status: s, Updated: moment, Moved: moment.Add(ended)}}
+			Job: dispatch.Job{ID: dispatch.JobID(id), Number: id, Task: 1, Owner: anna, Account: dispatch.Account(platform +
+				"/shared"), Status: s, Updated: moment, Moved: moment.Add(ended)}}
 	}
 	add(1, "a", dispatch.Finished, 30*time.Minute) // more than an hour ago
 	add(2, "a", dispatch.Finished, 90*time.Minute)
@@ -34,13 +37,17 @@ func TestTaskPlatforms(t *testing.T) {
 		return decode[TaskPlatforms](t, ask(h, "GET", "/upscale_tasks/1/platforms", ""), 200).Platforms
 	}
 	home := func(platform, notice, link string) TaskHome {
-		return TaskHome{Platform: platform, Service: ServiceDetails{Endpoint: "https://" + platform + ".example", Application: "x"}, Notice: notice, Link: link}
+		return TaskHome{Platform: platform, Service: ServiceDetails{Endpoint: "https://" + platform + ".example",
+			Application: "x"}, Notice: notice, Link: link}
 	}
 	answered := moment.Add(-time.Hour)
 	w.platforms = []dispatch.PlatformInfo{{Backend: &dispatch.Backend{Name: "b"}, State: dispatch.StateUnreachable,
-		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered, Failed: moment, Failure: "It is away."}}}
-	want := []PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[string]int{"finished": 3, "failed": 1, "running": 1}, PerHour: 2},
-		{TaskHome: home("b", "Link it.", "https://broker.example/link/b"), Counts: map[string]int{"created": 1}, State: "unreachable", LastAnswer: &answered, Failure: "It is away.",
+		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered, Failed: moment,
+			Failure: "It is away."}}}
+	want := []PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[string]int{"finished": 3, "failed": 1,
+		"running": 1}, PerHour: 2},
+		{TaskHome: home("b", "Link it.", "https://broker.example/link/b"), Counts: map[string]int{"created": 1},
+			State: "unreachable", LastAnswer: &answered, Failure: "It is away.",
 			Attention: &JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]}}}
 	if d := cmp.Diff(want, read()); d != "" {
 		t.Error(d)
@@ -51,7 +58,8 @@ func TestTaskPlatforms(t *testing.T) {
 		t.Errorf("after the end %+v", got)
 	}
 	task := w.tasks[1]
-	task.Account, task.Request = "a/shared", dispatch.Request{Service: dispatch.Service{Endpoint: "https://a.example", Application: "x"}}
+	task.Account, task.Request = "a/shared", dispatch.Request{Service: dispatch.Service{Endpoint: "https://a.example",
+		Application: "x"}}
 	w.tasks[1] = task
 	if got := read(); len(got) != 1 || got[0].Platform != "a" || got[0].Counts["finished"] != 3 {
 		t.Errorf("of one service %+v", got)

@@ -29,8 +29,9 @@ func (a *api) readTaskProvenance(ctx context.Context, in *request) (*geoJSON, er
 	})}, nil
 }
 
-// taskProvenance writes the provenance of a task: of each job the times, the software and what it generated; the documents of the jobs say
-// more. Of the jobs it keeps the ids and, if they are at several platforms, where each is, however many there are.
+// taskProvenance writes the provenance of a task: of each job the times, the software and what it generated; the
+// documents of the jobs say more. Of the jobs it keeps the ids and, if they are at several platforms, where each is,
+// however many there are.
 type taskProvenance struct {
 	*renderer
 	task          dispatch.TaskRecord
@@ -181,7 +182,8 @@ func (p *taskProvenance) activities() error {
 		}
 	}
 	now := tally.CountsFor(t)
-	is := map[string]any{"prov:label": t.Request.Title, "prov:startTime": t.Created.UTC().Format(time.RFC3339Nano), "task:status": string(p.shown(now.Counts.Status()))}
+	is := map[string]any{"prov:label": t.Request.Title, "prov:startTime": t.Created.UTC().Format(time.RFC3339Nano),
+		"task:status": string(p.shown(now.Counts.Status()))}
 	if now.Counts.Status().Final() {
 		is["prov:endTime"] = now.Updated.UTC().Format(time.RFC3339Nano)
 	}
@@ -207,7 +209,8 @@ func (p *taskProvenance) entities(homes []provenanceHome) error {
 			return err
 		}
 	}
-	if err := p.member(p.name+"/results", map[string]any{"prov:type": qualified("prov:Collection"), "prov:label": r.Title, "task:format": r.Format}); err != nil {
+	if err := p.member(p.name+"/results", map[string]any{"prov:type": qualified("prov:Collection"), "prov:label": r.Title,
+		"task:format": r.Format}); err != nil {
 		return err
 	}
 	for _, id := range p.finished {

@@ -20,9 +20,12 @@ import (
 // taskResultBroker reads the results of tasks.
 type taskResultBroker interface {
 	// TaskOutline returns a task, and all its finished jobs with what is known of their results.
-	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[dispatch.JobResult, error], error)
-	// TaskResults returns the results of up to n finished jobs of a task after a position, in the order in which they finished.
-	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error)
+	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[dispatch.JobResult,
+		error], error)
+	// TaskResults returns the results of up to n finished jobs of a task after a position, in the order in which they
+	// finished.
+	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
+		n int) (dispatch.TaskResults, error)
 	// TaskResult returns the results of one finished job of a task.
 	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (dispatch.TaskResults, error)
 }
@@ -173,7 +176,8 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 		Links: []Link{{"self", here, "application/json", ""}, {"root", here, "application/json", ""},
 			{"items", here + "/items", mediaGeoJSON, "An Item for each job that has finished"},
 			{"related", strings.TrimSuffix(here, "results") + "tiles", mediaGeoJSON, "All jobs on a map"},
-			{stac.RelProvenance, strings.TrimSuffix(here, "results") + "provenance", "application/json", "How the results came about, as PROV-JSON"}},
+			{stac.RelProvenance, strings.TrimSuffix(here, "results") + "provenance", "application/json",
+				"How the results came about, as PROV-JSON"}},
 	}}, nil
 }
 
@@ -222,7 +226,8 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 	}
 	page.Returned = len(page.Features)
 	if f.More {
-		page.Links = append(page.Links, Link{"next", at + "/items" + query(limit, f.Jobs[len(f.Jobs)-1].ResultPosition()), mediaGeoJSON, ""})
+		page.Links = append(page.Links, Link{"next", at + "/items" + query(limit, f.Jobs[len(f.Jobs)-1].ResultPosition()),
+			mediaGeoJSON, ""})
 	}
 	return a.writeGeoJSON(page)
 }
@@ -285,15 +290,18 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 	datetimes(properties, extent, p.Moved)
 	processingOf(p.Record).AddTo(properties)
 	i := Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10), Collection: collectionID(t.ID),
-		Geometry: Geometry{where.geometry}, Bbox: where.box, Properties: properties, Extensions: []string{stac.ProcessingExtension}, Assets: map[string]Object{}}
+		Geometry: Geometry{where.geometry}, Bbox: where.box, Properties: properties,
+		Extensions: []string{stac.ProcessingExtension}, Assets: map[string]Object{}}
 	if stac.Text(c["stac_version"]) == "1.1.0" {
 		i.Version = "1.1.0"
 	}
 	_ = json.Unmarshal(c["assets"], &i.Assets)
 	base := at[:strings.LastIndex(at, "upscale_tasks/")]
 	job := fmt.Sprintf("%sunit_jobs/%s", base, i.ID)
-	i.Links = []Link{{"self", at + "/items/" + i.ID, mediaGeoJSON, ""}, {"collection", at, "application/json", ""}, {"parent", at, "application/json", ""},
-		{"root", at, "application/json", ""}, {"via", job + "/results", "application/json", "The results as the platform describes them"}}
+	i.Links = []Link{{"self", at + "/items/" + i.ID, mediaGeoJSON, ""}, {"collection", at, "application/json", ""},
+		{"parent", at, "application/json", ""},
+		{"root", at, "application/json", ""}, {"via", job + "/results", "application/json",
+			"The results as the platform describes them"}}
 	i.Links = append(i.Links, provenanceLinks(base, p.ID)...)
 	return i
 }
@@ -386,7 +394,8 @@ func (r *request) position() (m dispatch.ResultPosition, faults []dispatch.Fault
 	nanos, err := strconv.ParseInt(at, 10, 64)
 	id, bad := strconv.ParseInt(job, 10, 64)
 	if err != nil || bad != nil {
-		return m, []dispatch.Fault{{Loc: []any{"query", "token"}, Type: "value_error", Msg: "Input should be a token of a next link"}}
+		return m, []dispatch.Fault{{Loc: []any{"query", "token"}, Type: "value_error",
+			Msg: "Input should be a token of a next link"}}
 	}
 	return dispatch.ResultPosition{At: time.Unix(0, nanos), Job: dispatch.JobID(id)}, nil
 }
@@ -397,17 +406,22 @@ func (a *api) taskResultRoutes() {
 	register(a, huma.Operation{OperationID: "get_upscale_task_results",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results", Tags: taskTags,
 		Summary: "Get the results of a task",
-		Description: "Returns a STAC Collection of the results of the finished jobs, also while other jobs run. The link items leads to an Item for each finished job. " +
-			"The extent covers their tiles and the known extents of their results; up to 100 results that were not read yet are read for it.",
+		Description: "Returns a STAC Collection of the results of the finished jobs, also while other jobs run. The link " +
+			"items leads to an Item for each finished job. " +
+			"The extent covers their tiles and the known extents of their results; up to 100 results that were not read yet " +
+			"are read for it.",
 		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskResults)
 	register(a, huma.Operation{OperationID: "list_upscale_task_items",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: taskTags,
 		Summary: "List the results of a task's finished jobs",
-		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows the next links gets each Item once, also while the task runs. " +
+		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows the next " +
+			"links gets each Item once, also while the task runs. " +
 			"Finished jobs whose results cannot be read are in eodispatch:missing, with the reason; those that are " +
 			"temporary have an Item when the same page is read again later. " +
-			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not again while the links that the platform gave are valid.",
-		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a, a.errors(failures...))}, a.listItems)
+			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not " +
+			"again while the links that the platform gave are valid.",
+		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a,
+			a.errors(failures...))}, a.listItems)
 	register(a, huma.Operation{OperationID: "get_upscale_task_item",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: taskTags,
 		Summary:     "Get the results of one finished job of a task",
@@ -415,28 +429,37 @@ func (a *api) taskResultRoutes() {
 		Parameters:  []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
 	register(a, huma.Operation{OperationID: "get_upscale_task_tiles",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: taskTags,
-		Summary: "Get a map of a task's jobs", Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first dimension that is a bounding box or GeoJSON, or null if none is.",
-		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[TaskTiles](a, a.errors(401, 404, 422, 503))}, a.readTaskTiles)
+		Summary: "Get a map of a task's jobs",
+		Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first " +
+			"dimension that is a bounding box or GeoJSON, or null if none is.",
+		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[TaskTiles](a, a.errors(401, 404, 422, 503))},
+		a.readTaskTiles)
 	register(a, huma.Operation{OperationID: "get_upscale_task_dimensions",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: taskTags,
-		Summary:     "Get the progress of a task by each dimension",
-		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the task, such as each month and each tile.",
-		Parameters:  []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskDimensions)
+		Summary: "Get the progress of a task by each dimension",
+		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the task, " +
+			"such as each month and each tile.",
+		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskDimensions)
 	register(a, huma.Operation{OperationID: "get_upscale_task_platforms",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/platforms", Tags: taskTags,
-		Summary:     "Get the progress of a task by platform",
-		Description: "Returns for each platform of the task how many of its jobs are there, by status, and how many finish in an hour.",
-		Parameters:  []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskPlatforms)
+		Summary: "Get the progress of a task by platform",
+		Description: "Returns for each platform of the task how many of its jobs are there, by status, and how many finish " +
+			"in an hour.",
+		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskPlatforms)
 	register(a, huma.Operation{OperationID: "get_upscale_task_provenance",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: taskTags,
 		Summary: "Get the provenance of a task",
-		Description: "Returns PROV-JSON (W3C): the service, the parameters that the jobs share, the platform, each job with its times, costs and software, and the results of those that finished. " +
-			"schema:url of a job is the address of its own document, with its parameters and its earlier attempts. It does not name you.",
-		Parameters: []*huma.Param{taskParam}, Responses: withBody[Provenance](a, a.errors(401, 404, 422, 503))}, a.readTaskProvenance)
+		Description: "Returns PROV-JSON (W3C): the service, the parameters that the jobs share, the platform, each job " +
+			"with its times, costs and software, and the results of those that finished. " +
+			"schema:url of a job is the address of its own document, with its parameters and its earlier attempts. It does " +
+			"not name you.",
+		Parameters: []*huma.Param{taskParam}, Responses: withBody[Provenance](a, a.errors(401, 404, 422, 503))},
+		a.readTaskProvenance)
 }
 
 var (
 	itemsParam = &huma.Param{Name: "limit", In: "query", Description: "Maximum number of Items, 100 at most",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(10_000.0), Default: manyItems}}
-	tokenParam = &huma.Param{Name: "token", In: "query", Description: "The token in a next link", Schema: &huma.Schema{Type: huma.TypeString}}
+	tokenParam = &huma.Param{Name: "token", In: "query", Description: "The token in a next link",
+		Schema: &huma.Schema{Type: huma.TypeString}}
 )

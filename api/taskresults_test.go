@@ -21,20 +21,23 @@ const someResults = `{"type":"Collection","stac_version":"1.1.0","id":"theirs","
 func finishedTask(t *testing.T, w *world, h http.Handler) {
 	t.Helper()
 	body := strings.Replace(goodTask, `[1.50,{"west":1e40},null]`, `[{"west":4,"south":51,"east":5,"north":52},
-		{"type":"Polygon","coordinates":[[[5,51],[6,51],[6,52],[5,51]]]},"T31UFS",{"west":7,"south":51,"east":8,"north":52}]`, 1)
+		{"type":"Polygon","coordinates":[[[5,51],[6,51],[6,52],[5,51]]]},"T31UFS",{"west":7,"south":51,"east":8,"north":52}]`,
+		1)
 	decode[any](t, ask(h, "POST", "/upscale_tasks", body), 201)
 	for id := range dispatch.JobID(3) {
 		j := w.jobs[id+1]
 		j.Status, j.Moved, j.Phase = dispatch.Finished, moment, dispatch.Ended
 		w.jobs[id+1] = j
 	}
-	w.results[1], w.results[3] = json.RawMessage(someResults), json.RawMessage(strings.Replace(someResults, "1.1.0", "1.0.0", 1))
+	w.results[1], w.results[3] = json.RawMessage(someResults), json.RawMessage(strings.Replace(someResults, "1.1.0",
+		"1.0.0", 1))
 	w.lacks = map[dispatch.JobID]error{2: &dispatch.Error{Kind: dispatch.BadUpstream, Text: "It gave a web page."}}
 }
 
 func geo[T any](t *testing.T, a *httptest.ResponseRecorder) (v T) {
 	t.Helper()
-	if a.Code != 200 || a.Header().Get("Content-Type") != "application/geo+json" || a.Header().Get("Cache-Control") != "private, no-cache" {
+	if a.Code != 200 || a.Header().Get("Content-Type") != "application/geo+json" ||
+		a.Header().Get("Cache-Control") != "private, no-cache" {
 		t.Fatalf("%d, %v: %s", a.Code, a.Header(), a.Body)
 	}
 	if err := json.Unmarshal(a.Body.Bytes(), &v); err != nil {
@@ -62,12 +65,16 @@ func TestTaskResults(t *testing.T) {
 	const at = "https://dispatch.example.org/api/upscale_tasks/1/results"
 	want := TaskCollection{Type: "Collection", Version: "1.0.0", ID: "task-1", Title: "NDVI", License: "proprietary",
 		Description: got.Description,
-		Extent:      Object{[]byte(`{"spatial":{"bbox":[[4,51,6,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}}`)},
-		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""}, {"items", at + "/items", "application/geo+json", "An Item for each job that has finished"},
+		Extent: Object{[]byte(
+			`{"spatial":{"bbox":[[4,51,6,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}}`)},
+		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""}, {"items", at + "/items",
+			"application/geo+json", "An Item for each job that has finished"},
 			{"related", "https://dispatch.example.org/api/upscale_tasks/1/tiles", "application/geo+json", "All jobs on a map"},
-			{"http://www.w3.org/ns/prov#has_provenance", "https://dispatch.example.org/api/upscale_tasks/1/provenance", "application/json", "How the results came about, as PROV-JSON"}},
+			{"http://www.w3.org/ns/prov#has_provenance", "https://dispatch.example.org/api/upscale_tasks/1/provenance",
+				"application/json", "How the results came about, as PROV-JSON"}},
 		Providers: []map[string]any{{"name": "cdse", "roles": []any{"processor"}, "processing:facility": "cdse",
-			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each value of tile."}},
+			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each value " +
+				"of tile."}},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
 		Missing:    []MissingResults{{2, "", "PLATFORM_ERROR", "It gave a web page.", false}}}
 	if d := cmp.Diff(want, got); d != "" || got.Description != "Results of 2 of the 3 jobs that have finished, of 4." {
@@ -87,14 +94,20 @@ func TestTaskResults_Items(t *testing.T) {
 	const at = "http://example.com/upscale_tasks/1/results"
 	want := Item{Type: "Feature", Version: "1.1.0", ID: "1", Collection: "task-1", Bbox: []float64{4, 51, 5, 52},
 		Geometry: Geometry{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,52],[4,51]]]}`)},
-		Properties: map[string]any{"title": "NDVI - Processing Job 1", "created": "2026-05-01T10:30:00Z", "updated": "2026-05-01T10:30:00Z",
+		Properties: map[string]any{"title": "NDVI - Processing Job 1", "created": "2026-05-01T10:30:00Z",
+			"updated":  "2026-05-01T10:30:00Z",
 			"datetime": nil, "start_datetime": "2026-01-01T00:00:00Z", "end_datetime": "2026-02-01T00:00:00Z",
-			"processing:facility": "cdse", "processing:lineage": "Job 1 ran the process https://apps.example.org/ndvi.json on cdse.", "processing:datetime": "2026-05-01T10:30:00Z"},
+			"processing:facility": "cdse",
+			"processing:lineage":  "Job 1 ran the process https://apps.example.org/ndvi.json on cdse.",
+			"processing:datetime": "2026-05-01T10:30:00Z"},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
-		Links: []Link{{"self", at + "/items/1", "application/geo+json", ""}, {"collection", at, "application/json", ""}, {"parent", at, "application/json", ""},
-			{"root", at, "application/json", ""}, {"via", "http://example.com/unit_jobs/1/results", "application/json", "The results as the platform describes them"},
+		Links: []Link{{"self", at + "/items/1", "application/geo+json", ""}, {"collection", at, "application/json", ""},
+			{"parent", at, "application/json", ""},
+			{"root", at, "application/json", ""}, {"via", "http://example.com/unit_jobs/1/results", "application/json",
+				"The results as the platform describes them"},
 			{"processing-execution", "http://example.com/unit_jobs/1", "application/json", "The job"},
-			{"http://www.w3.org/ns/prov#has_provenance", "http://example.com/unit_jobs/1/provenance", "application/json", "How the results came about, as PROV-JSON"}},
+			{"http://www.w3.org/ns/prov#has_provenance", "http://example.com/unit_jobs/1/provenance", "application/json",
+				"How the results came about, as PROV-JSON"}},
 		Assets: map[string]Object{"a.tif": {[]byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
 	if d := cmp.Diff(want, first); d != "" {
 		t.Error(d)
@@ -105,10 +118,12 @@ func TestTaskResults_Items(t *testing.T) {
 	next := strings.TrimPrefix(page.link("next"), "http://example.com")
 	rest := geo[ItemPage](t, ask(h, "GET", next, ""))
 	third := rest.Features[0]
-	if rest.Returned != 1 || rest.link("next") != "" || rest.link("self") != page.link("next") || third.ID != "3" || third.Version != "1.0.0" {
+	if rest.Returned != 1 || rest.link("next") != "" || rest.link("self") != page.link("next") || third.ID != "3" ||
+		third.Version != "1.0.0" {
 		t.Errorf("%s: %+v", next, rest)
 	}
-	if d := cmp.Diff([]float64{4.1, 51, 4.2, 51.1}, third.Bbox); d != "" || fmt.Sprint(third.Properties["dimension"]) != "map[tile:T31UFS]" {
+	if d := cmp.Diff([]float64{4.1, 51, 4.2, 51.1}, third.Bbox); d != "" ||
+		fmt.Sprint(third.Properties["dimension"]) != "map[tile:T31UFS]" {
 		t.Errorf("%+v", third)
 	}
 }
@@ -157,8 +172,10 @@ func TestTaskResults_RefusesInvalidRequests(t *testing.T) {
 	h := New(w.config())
 	finishedTask(t, w, h)
 	for query, want := range map[string]string{
-		"limit=0": `["query","limit"] int_range`, "limit=x": `["query","limit"] int_range`, "limit=1&limit=2": `["query","limit"] int_range`,
-		"limit=10001": `["query","limit"] int_range`, "token=x": `["query","token"] value_error`, "token=1-x": `["query","token"] value_error`,
+		"limit=0": `["query","limit"] int_range`, "limit=x": `["query","limit"] int_range`,
+		"limit=1&limit=2": `["query","limit"] int_range`,
+		"limit=10001":     `["query","limit"] int_range`, "token=x": `["query","token"] value_error`,
+		"token=1-x": `["query","token"] value_error`,
 	} {
 		f := failed(t, ask(h, "GET", "/upscale_tasks/1/results/items?"+query, ""), 422, "VALIDATION_ERROR")
 		if got := locs(f.Detail); len(got) != 1 || got[0] != want {
@@ -185,9 +202,11 @@ func TestTaskResults_Tiles(t *testing.T) {
 	for _, f := range tiles.Features {
 		got = append(got, fmt.Sprintf("%s %d %s %v %s", f.Type, f.ID, f.Properties.Status, f.Bbox, f.Properties.Title))
 	}
-	want := []string{"Feature 1 finished [4 51 5 52] NDVI - Processing Job 1", "Feature 2 finished [5 51 6 52] NDVI - Processing Job 2",
+	want := []string{"Feature 1 finished [4 51 5 52] NDVI - Processing Job 1",
+		"Feature 2 finished [5 51 6 52] NDVI - Processing Job 2",
 		"Feature 3 finished [] NDVI - Processing Job 3", "Feature 4 created [7 51 8 52] NDVI - Processing Job 4"}
-	if d := cmp.Diff(want, got); d != "" || tiles.Type != "FeatureCollection" || string(tiles.Features[2].Geometry.RawMessage) != "null" {
+	if d := cmp.Diff(want, got); d != "" || tiles.Type != "FeatureCollection" ||
+		string(tiles.Features[2].Geometry.RawMessage) != "null" {
 		t.Errorf("%s\n%+v", d, tiles)
 	}
 }
@@ -196,7 +215,8 @@ func TestTaskResults_Tiles(t *testing.T) {
 func TestTaskDimensions(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	body := goodBody[:len(goodBody)-1] + `,"dimensions":[{"name":"tile","values":[{"west":4,"south":51,"east":5,"north":52},{"west":5,"south":51,"east":6,"north":52}]},
+	body := goodBody[:len(goodBody)-1] +
+		`,"dimensions":[{"name":"tile","values":[{"west":4,"south":51,"east":5,"north":52},{"west":5,"south":51,"east":6,"north":52}]},
 		{"name":"when","interval":["2024-01-15","2024-03-01"],"split":"month"}]}`
 	if got := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201); got.Counts["created"] != 4 {
 		t.Fatalf("%+v", got)
@@ -205,11 +225,15 @@ func TestTaskDimensions(t *testing.T) {
 	got := decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
 	want := TaskDimensions{[]DimensionProgress{
 		{"tile", []ValueProgress{
-			{Value: &Value{[]byte(`{"west":4,"south":51,"east":5,"north":52}`)}, Status: "created", Counts: map[string]int{"created": 2}, Jobs: []int64{1, 2}},
-			{Value: &Value{[]byte(`{"west":5,"south":51,"east":6,"north":52}`)}, Status: "running", Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
+			{Value: &Value{[]byte(`{"west":4,"south":51,"east":5,"north":52}`)}, Status: "created",
+				Counts: map[string]int{"created": 2}, Jobs: []int64{1, 2}},
+			{Value: &Value{[]byte(`{"west":5,"south":51,"east":6,"north":52}`)}, Status: "running",
+				Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
 		{"when", []ValueProgress{
-			{Value: &Value{[]byte(`["2024-01-15","2024-02-01"]`)}, Status: "running", Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{1, 3}},
-			{Value: &Value{[]byte(`["2024-02-01","2024-03-01"]`)}, Status: "created", Counts: map[string]int{"created": 2}, Jobs: []int64{2, 4}}}}}}
+			{Value: &Value{[]byte(`["2024-01-15","2024-02-01"]`)}, Status: "running", Counts: map[string]int{"created": 1,
+				"finished": 1}, Progress: 50, Jobs: []int64{1, 3}},
+			{Value: &Value{[]byte(`["2024-02-01","2024-03-01"]`)}, Status: "created", Counts: map[string]int{"created": 2},
+				Jobs: []int64{2, 4}}}}}}
 	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ValueProgress{})); d != "" {
 		t.Error(d)
 	}
@@ -222,20 +246,24 @@ func TestTaskDimensions(t *testing.T) {
 		t.Errorf("%v %v", item.Bbox, item.Properties)
 	}
 	failed(t, ask(h, "GET", "/upscale_tasks/9/dimensions", ""), 404, "TASK_NOT_FOUND")
-	failed(t, ask(h, "GET", "/upscale_tasks/1/dimensions", "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
+	failed(t, ask(h, "GET", "/upscale_tasks/1/dimensions", "", "Authorization", "Bearer token-bert"), 404,
+		"TASK_NOT_FOUND")
 }
 
-// The names of values are those of jobs, tiles and Items, and of the values themselves, so that equal values with other names stay apart.
+// The names of values are those of jobs, tiles and Items, and of the values themselves, so that equal values with other
+// names stay apart.
 func TestTaskDimensions_Names(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	body := goodBody[:len(goodBody)-1] + `,"dimensions":[{"name":"tile","values":[[4,51,5,52],[4,51,5,52]],"names":["31UFS","31UGS"]},{"name":"crop","values":[1,2],"names":["","maize"]}]}`
+	body := goodBody[:len(goodBody)-1] +
+		`,"dimensions":[{"name":"tile","values":[[4,51,5,52],[4,51,5,52]],"names":["31UFS","31UGS"]},{"name":"crop","values":[1,2],"names":["","maize"]}]}`
 	decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201)
 	w.set(4, func(r *dispatch.Record) { r.Status = dispatch.Finished })
 	want := []string{"31UFS", "31UFS, maize", "31UGS", "31UGS, maize"}
 	for _, query := range []string{"", "?parameters=false", "?limit=10"} {
 		for i, j := range decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1"+query, ""), 200).Jobs {
-			if title := fmt.Sprintf(" - Processing Job %d (%s)", i+1, want[i]); j.Name != want[i] || !strings.HasSuffix(j.Title, title) {
+			if title := fmt.Sprintf(" - Processing Job %d (%s)", i+1, want[i]); j.Name != want[i] ||
+				!strings.HasSuffix(j.Title, title) {
 				t.Errorf("%q: job %d is %q with the title %q", query, j.ID, j.Name, j.Title)
 			}
 		}
@@ -270,7 +298,8 @@ func TestTask_RefusesNames(t *testing.T) {
 		`"values":[1,2],"names":[]`:      "[body dimension names]",
 		`"interval":["2024-01-01","2024-03-01"],"split":"month","names":["a","b"]`: "[body dimension names]",
 	} {
-		e := failed(t, ask(h, "POST", "/upscale_tasks", goodBody[:len(goodBody)-1]+`,"dimension":{"name":"n2",`+members+`}}`), 422, "VALIDATION_ERROR")
+		e := failed(t, ask(h, "POST", "/upscale_tasks", goodBody[:len(goodBody)-1]+`,"dimension":{"name":"n2",`+members+`}}`),
+			422, "VALIDATION_ERROR")
 		if len(e.Detail) != 1 || fmt.Sprint(e.Detail[0].Loc) != loc {
 			t.Errorf("%s: %+v", members, e)
 		}
@@ -282,10 +311,12 @@ func TestTaskDimensions_LargeValues(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	large := strings.Repeat("x", 20<<10)
-	body := goodBody[:len(goodBody)-1] + `,"dimensions":[{"name":"tile","values":["` + large + `","` + large + `y"]},{"name":"n2","values":[1,2]}],"combine":"zip"}`
+	body := goodBody[:len(goodBody)-1] + `,"dimensions":[{"name":"tile","values":["` + large + `","` + large +
+		`y"]},{"name":"n2","values":[1,2]}],"combine":"zip"}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", body), 201)
 	got := decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
-	if len(got.Dimensions) != 2 || len(got.Dimensions[0].Values) != 2 || got.Dimensions[0].Values[0].Value != nil || fmt.Sprint(got.Dimensions[1].Values[1].Jobs) != "[2]" {
+	if len(got.Dimensions) != 2 || len(got.Dimensions[0].Values) != 2 || got.Dimensions[0].Values[0].Value != nil ||
+		fmt.Sprint(got.Dimensions[1].Values[1].Jobs) != "[2]" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -299,7 +330,8 @@ func TestTaskResults_OfSeveralPlatforms(t *testing.T) {
 	want := []map[string]any{}
 	for _, platform := range []string{"a", "b"} {
 		want = append(want, map[string]any{"name": platform, "roles": []any{"processor"}, "processing:facility": platform,
-			"processing:lineage": "Task 1 ran the process https://apps.example.org/" + platform + ".json on " + platform + " for some of the values of tile."})
+			"processing:lineage": "Task 1 ran the process https://apps.example.org/" + platform + ".json on " + platform +
+				" for some of the values of tile."})
 	}
 	if d := cmp.Diff(want, got.Providers); d != "" {
 		t.Error(d)

@@ -18,9 +18,12 @@ import (
 
 // taskBroker accepts tasks, reads them and ends them.
 type taskBroker interface {
-	// AcceptTask stores a task with a job for each value of the dimension, or combination of values of several, or nothing.
-	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
-	// RepeatedTask returns the task that was stored under a key, also if its request is refused now; refused if there is none.
+	// AcceptTask stores a task with a job for each value of the dimension, or combination of values of several, or
+	// nothing.
+	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord,
+		error)
+	// RepeatedTask returns the task that was stored under a key, also if its request is refused now; refused if there is
+	// none.
 	RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.TaskRecord, error)
 	// Task returns a task as it is stored.
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
@@ -37,7 +40,8 @@ type taskBroker interface {
 	// PauseTask stops submitting the jobs of a task that wait.
 	PauseTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// ResumeTask submits the jobs of a paused task that wait, within a new budget if it is not nil.
-	ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.TaskRecord, error)
+	ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.TaskRecord,
+		error)
 	// RetryTask submits the chosen failed jobs of a task again.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 }
@@ -81,7 +85,8 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 	case len(faults) > 0:
 		return nil, invalid(faults)
 	case query.Has("sort"):
-		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error", Msg: "The jobs of a task are listed by number only"}})
+		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
+			Msg: "The jobs of a task are listed by number only"}})
 	case !paged:
 		return a.wholeTopic(ctx, in, t)
 	}
@@ -113,7 +118,8 @@ func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
 }
 
 // taskChange returns the operation that changes a task, which stays in its owner's list.
-func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
+func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserID,
+	dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
 	return func(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
 		id, err := in.taskID()
 		if err != nil {
@@ -128,13 +134,15 @@ func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserI
 }
 
 // jobsChange returns the operation that changes the jobs of a task that the request chooses.
-func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
+func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID,
+	dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
 	return func(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
 		c, err := a.choice(in)
 		if err != nil {
 			return nil, err
 		}
-		return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+		return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID,
+			id dispatch.TaskID) (dispatch.TaskRecord, error) {
 			return change(b, ctx, u, id, c)
 		})(ctx, in)
 	}
@@ -143,8 +151,9 @@ func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserI
 // mostChosen is how many jobs one request can name.
 const mostChosen = 1000
 
-// choice reads which jobs of a task a request is about: all, if it has no body, or null. A member that is not known is a fault, because without it
-// the request would be about more jobs than its sender meant. An object without members is one for the same reason.
+// choice reads which jobs of a task a request is about: all, if it has no body, or null. A member that is not known is
+// a fault, because without it the request would be about more jobs than its sender meant. An object without members is
+// one for the same reason.
 func (a *api) choice(in *request) (c dispatch.Choice, err error) {
 	f, faults, err := a.optionalBody(in, "jobs", "status")
 	if f == nil || err != nil {
@@ -162,8 +171,8 @@ func (a *api) choice(in *request) (c dispatch.Choice, err error) {
 	return c, nil
 }
 
-// optionalBody returns the object in the body of a request, which has no other members than the named ones, and at least one; nil if there is no
-// body.
+// optionalBody returns the object in the body of a request, which has no other members than the named ones, and at
+// least one; nil if there is no body.
 func (a *api) optionalBody(in *request, names ...string) (*form, []dispatch.Fault, error) {
 	r, _ := humago.Unwrap(in.http)
 	if r.ContentLength == 0 {
@@ -206,7 +215,8 @@ func (a *api) resumeTask(ctx context.Context, in *request) (*status[UpscalingTas
 			return nil, invalid(faults)
 		}
 	}
-	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID,
+		id dispatch.TaskID) (dispatch.TaskRecord, error) {
 		return b.ResumeTask(ctx, u, id, budget)
 	})(ctx, in)
 }

@@ -18,7 +18,8 @@ func TestCreateTask(t *testing.T) {
 	h := New(w.config())
 	a := ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "k")
 	got := decode[map[string]any](t, a, 201)
-	want := map[string]any{"id": 1.0, "title": "NDVI", "label": "openeo", "status": "created", "counts": map[string]any{"created": 3.0}, "progress": 0.0}
+	want := map[string]any{"id": 1.0, "title": "NDVI", "label": "openeo", "status": "created",
+		"counts": map[string]any{"created": 3.0}, "progress": 0.0}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -28,7 +29,8 @@ func TestCreateTask(t *testing.T) {
 
 	a = ask(h, "GET", "/upscale_tasks/1", "")
 	decode[any](t, a, 200)
-	if d := cmp.Diff([]string{"counts", "created", "id", "jobs", "label", "progress", "service", "status", "title", "updated"}, keysOf(t, a.Body.Bytes())); d != "" {
+	if d := cmp.Diff([]string{"counts", "created", "id", "jobs", "label", "progress", "service", "status", "title",
+		"updated"}, keysOf(t, a.Body.Bytes())); d != "" {
 		t.Error(d)
 	}
 	if a.Header().Get("Cache-Control") != "private, no-cache" || w.fresh != 10*time.Second {
@@ -44,7 +46,8 @@ func TestCreateTask(t *testing.T) {
 		if j.Title != fmt.Sprintf("NDVI - Processing Job %d", i+1) || string(parameters["tile"]) != value || j.TaskID != 1 {
 			t.Errorf("job %+v, %s", j, parameters["tile"])
 		}
-		if string(parameters["n"]) != "12345678901234567890.00100" || string(parameters["html"]) != `"<b>&"` || len(parameters) != 6 {
+		if string(parameters["n"]) != "12345678901234567890.00100" || string(parameters["html"]) != `"<b>&"` ||
+			len(parameters) != 6 {
 			t.Errorf("parameters %s", j.Parameters.RawMessage)
 		}
 	}
@@ -62,14 +65,17 @@ func TestTask_Status(t *testing.T) {
 		task.Counts, task.Progress = dispatch.Counts{dispatch.Submitted: 1, dispatch.Accepted: 2}, 12.5
 		w.tasks[1] = task
 		w.set(1, func(r *dispatch.Record) { r.Status, r.Progress = dispatch.Submitted, new(37.5) })
-		want := UpscalingTaskSummary{ID: 1, Title: "NDVI", Label: "openeo", Status: "submitted", Counts: map[string]int{"submitted": 1, "created": 2}, Progress: &task.Progress}
+		want := UpscalingTaskSummary{ID: 1, Title: "NDVI", Label: "openeo", Status: "submitted",
+			Counts: map[string]int{"submitted": 1, "created": 2}, Progress: &task.Progress}
 		if compat {
 			want.Status, want.Counts = "created", map[string]int{"created": 3}
 		}
-		if d := cmp.Diff(want, decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200).UpscalingTaskSummary); d != "" {
+		if d := cmp.Diff(want, decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""),
+			200).UpscalingTaskSummary); d != "" {
 			t.Error(d)
 		}
-		if d := cmp.Diff([]UpscalingTaskSummary{want}, decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200).UpscalingTasks); d != "" {
+		if d := cmp.Diff([]UpscalingTaskSummary{want}, decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""),
+			200).UpscalingTasks); d != "" {
 			t.Error(d)
 		}
 	}
@@ -80,7 +86,8 @@ func TestJobsStatus_AsksForWhatIsWanted(t *testing.T) {
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
-	for query, want := range map[string]string{"": "[tasks jobs] 1 1", "?filter=upscaling": "[tasks] 1 0", "?filter=processing": "[jobs] 0 1",
+	for query, want := range map[string]string{"": "[tasks jobs] 1 1", "?filter=upscaling": "[tasks] 1 0",
+		"?filter=processing":                  "[jobs] 0 1",
 		"?filter=processing&filter=upscaling": "[tasks jobs] 1 1"} {
 		w.asked = nil
 		list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status"+query, ""), 200)
@@ -110,9 +117,10 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 		with(`,"dimension":{"name":"a","values":[]}`):                        `["body","dimension","values"] too_short`,
 		with(`,"dimension":{"name":"a","values":[1,2,3,4]}`):                 `["body","dimension","values"] too_long`,
 		with(`,"dimension":{"name":"a","values":[1,{"x":[{"y":1,"y":2}]}]}`): `["body","dimension","values",1,"x",0,"y"] duplicate_member`,
-		with(`,"dimension":{"name":"a","values":[1,2,` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `]}`): `["body"] json_too_deep`,
-		with(`,"dimension":{"name":"a","values":[1]},"combine":"zip"`):                                             `["body","combine"] value_error`,
-		with(`,"dimension":{"name":"a","values":[1]},"dimensions":[{"name":"a","values":[1]}]`):                    `["body","dimensions"] value_error`,
+		with(`,"dimension":{"name":"a","values":[1,2,` + strings.Repeat("[", 70) + strings.Repeat("]", 70) +
+			`]}`): `["body"] json_too_deep`,
+		with(`,"dimension":{"name":"a","values":[1]},"combine":"zip"`):                          `["body","combine"] value_error`,
+		with(`,"dimension":{"name":"a","values":[1]},"dimensions":[{"name":"a","values":[1]}]`): `["body","dimensions"] value_error`,
 		with(`,"dimensions":[]`):  `["body","dimensions"] too_short`,
 		with(`,"dimensions":{}`):  `["body","dimensions"] list_type`,
 		with(`,"dimensions":[7]`): `["body","dimensions",0] model_attributes_type`,
@@ -125,14 +133,16 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 		with(`,"dimension":{"name":"a","split":"P1M","interval":["2024-01-01","2024-02-01"]}`):              `["body","dimension","split"] value_error`,
 		with(`,"dimension":{"name":"a","split":"week","interval":["2024-01-01","2024-02-01"]}`):             `["body","dimension","interval"] too_long`,
 		with(`,"dimension":{"name":"a","split":"P1D","interval":["0000-01-01","9999-12-31"],"values":[1]}`): `["body","dimension","values"] value_error`,
-		with(`,"dimension":{"name":"a","values":[1,NaN]}`):                                                  `["body",` + fmt.Sprint(strings.Index(with(`,"dimension":{"name":"a","values":[1,NaN]}`), "NaN")) + `] json_invalid`,
+		with(`,"dimension":{"name":"a","values":[1,NaN]}`): `["body",` +
+			fmt.Sprint(strings.Index(with(`,"dimension":{"name":"a","values":[1,NaN]}`), "NaN")) + `] json_invalid`,
 	} {
 		f := failed(t, ask(h, "POST", "/upscale_tasks", body), 422, "VALIDATION_ERROR")
 		if d := cmp.Diff([]string{want}, locs(f.Detail)); d != "" {
 			t.Errorf("%s: %s", body[len(goodBody)-1:], d)
 		}
 	}
-	f := failed(t, ask(h, "POST", "/upscale_tasks", with(`,"dimension":{"name":"a","values":[1,2,3,4]}`)), 422, "VALIDATION_ERROR")
+	f := failed(t, ask(h, "POST", "/upscale_tasks", with(`,"dimension":{"name":"a","values":[1,2,3,4]}`)), 422,
+		"VALIDATION_ERROR")
 	if want := "List should have at most 3 items, not 4"; f.Detail[0].Msg != want {
 		t.Errorf("%q, want %q", f.Detail[0].Msg, want)
 	}
@@ -170,8 +180,10 @@ func TestTask_NotFound(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	const id = "X-Correlation-ID"
 	want := ask(h, "GET", "/upscale_tasks/77", "", id, "same").Body.String()
-	for _, c := range []struct{ method, path string }{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"}, {"POST", "/cancel"}, {"POST", "/pause"}, {"POST", "/resume"}} {
-		for number, token := range map[string]string{"1": "token-bert", "77": "token-anna", "0": "token-anna", "-1": "token-anna", "9223372036854775808": "token-anna"} {
+	for _, c := range []struct{ method, path string }{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"}, {"POST", "/cancel"},
+		{"POST", "/pause"}, {"POST", "/resume"}} {
+		for number, token := range map[string]string{"1": "token-bert", "77": "token-anna", "0": "token-anna",
+			"-1": "token-anna", "9223372036854775808": "token-anna"} {
 			a := ask(h, c.method, "/upscale_tasks/"+number+c.path, "", "Authorization", "Bearer "+token, id, "same")
 			if failed(t, a, 404, "TASK_NOT_FOUND"); a.Body.String() != want {
 				t.Errorf("%s %s: %s, want %s", c.method, number, a.Body, want)
@@ -191,7 +203,8 @@ func TestTask_NotFound(t *testing.T) {
 func TestErrors_LimitReached(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	w.fail = &dispatch.Error{Kind: dispatch.LimitReached, Text: "You have 5 jobs.", RetryAfter: time.Minute, Err: errors.New("x")}
+	w.fail = &dispatch.Error{Kind: dispatch.LimitReached, Text: "You have 5 jobs.", RetryAfter: time.Minute,
+		Err: errors.New("x")}
 	for _, path := range []string{"/upscale_tasks", "/unit_jobs"} {
 		a := ask(h, "POST", path, goodTask)
 		if f := failed(t, a, 429, "RATE_LIMITED"); f.Message != "You have 5 jobs." || a.Header().Get("Retry-After") != "60" {
@@ -204,13 +217,15 @@ func TestBroker_Task(t *testing.T) {
 	p := &platform{}
 	h := newRealAPI(t, p)
 	first := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201)
-	if again := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201); again.ID != first.ID {
+	if again := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"),
+		201); again.ID != first.ID {
 		t.Errorf("repeated: %d", again.ID)
 	}
 	failed(t, ask(h, "POST", "/upscale_tasks", goodTask+" ", "Idempotency-Key", "once"), 422, "VALIDATION_ERROR")
 	failed(t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once"), 422, "VALIDATION_ERROR")
 	twice := strings.Replace(goodTask, `"name":"tile"`, `"name":"n"`, 1)
-	if f := failed(t, ask(h, "POST", "/upscale_tasks", twice), 422, "VALIDATION_ERROR"); locs(f.Detail)[0] != `["body","dimension","name"] value_error` {
+	if f := failed(t, ask(h, "POST", "/upscale_tasks", twice), 422,
+		"VALIDATION_ERROR"); locs(f.Detail)[0] != `["body","dimension","name"] value_error` {
 		t.Errorf("%v", locs(f.Detail))
 	}
 	path := fmt.Sprintf("/upscale_tasks/%d", first.ID)
@@ -239,7 +254,8 @@ func TestBroker_Task(t *testing.T) {
 		if changed.Paused != paused || changed.Counts["running"] != 3 {
 			t.Errorf("%s: %+v", action, changed)
 		}
-		if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); list.UpscalingTasks[0].Paused != paused {
+		if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""),
+			200); list.UpscalingTasks[0].Paused != paused {
 			t.Errorf("%s: listed %+v", action, list)
 		}
 	}
@@ -258,7 +274,8 @@ func TestBroker_Task(t *testing.T) {
 	failed(t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 409, "CONFLICT")
 }
 
-// The jobs of a request that has no body, or null, are all of the task. An object that chooses nothing is refused: its sender lost a choice. A body that is not understood changes nothing.
+// The jobs of a request that has no body, or null, are all of the task. An object that chooses nothing is refused: its
+// sender lost a choice. A body that is not understood changes nothing.
 func TestTask_ChosenJobs(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
@@ -269,7 +286,8 @@ func TestTask_ChosenJobs(t *testing.T) {
 			"":               {},
 			"null":           {},
 			`{"jobs":[3,1]}`: {Jobs: []dispatch.JobID{3, 1}},
-			`{"status":["failed","queued"],"jobs":[2]}`: {Jobs: []dispatch.JobID{2}, Statuses: []dispatch.Status{dispatch.Failed, dispatch.Queued}},
+			`{"status":["failed","queued"],"jobs":[2]}`: {Jobs: []dispatch.JobID{2}, Statuses: []dispatch.Status{dispatch.Failed,
+				dispatch.Queued}},
 		} {
 			w.choices = nil
 			decode[any](t, ask(h, "POST", path, body), 200)
@@ -320,30 +338,38 @@ func withServices(t *testing.T, services string) string {
 func TestCreateTask_WithSeveralServices(t *testing.T) {
 	w := newWorld()
 	h := New(withCatalogue(w))
-	a := ask(h, "POST", "/upscale_tasks", withServices(t, `[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example","namespace":"n","application":"y"}]`))
+	a := ask(h, "POST", "/upscale_tasks",
+		withServices(t, `[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example","namespace":"n","application":"y"}]`))
 	decode[any](t, a, 201)
 	homes, namespace := w.tasks[1].Request.Homes, "n"
-	want := []dispatch.Home{{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://a.example", Application: "x"}},
-		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://b.example", Namespace: &namespace, Application: "y"}}}
+	want := []dispatch.Home{{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://a.example",
+		Application: "x"}},
+		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://b.example", Namespace: &namespace,
+			Application: "y"}}}
 	if d := cmp.Diff(want, homes); d != "" {
 		t.Error(d)
 	}
 	task := w.tasks[1]
-	task.Request.Homes[0].Account, task.Request.Homes[1].Account, task.Request.Homes[1].Unused = "a/shared", "b/shared", "You may not."
+	task.Request.Homes[0].Account, task.Request.Homes[1].Account, task.Request.Homes[1].Unused = "a/shared", "b/shared",
+		"You may not."
 	shown := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200).Homes
-	if d := cmp.Diff([]TaskHome{{Platform: "a", Service: ServiceDetails(want[0].Service)}, {Platform: "b", Service: ServiceDetails(want[1].Service), Unused: "You may not."}}, shown); d != "" {
+	if d := cmp.Diff([]TaskHome{{Platform: "a", Service: ServiceDetails(want[0].Service)},
+		{Platform: "b", Service: ServiceDetails(want[1].Service), Unused: "You may not."}}, shown); d != "" {
 		t.Error(d)
 	}
-	decode[any](t, ask(h, "POST", "/upscale_tasks", withServices(t, `[{"endpoint":"https://a.example","application":"x"}]`)), 201)
+	decode[any](t, ask(h, "POST", "/upscale_tasks",
+		withServices(t, `[{"endpoint":"https://a.example","application":"x"}]`)), 201)
 	if r := w.tasks[2].Request; r.Homes != nil || r.Service.Application != "x" {
 		t.Errorf("one service makes %+v", r)
 	}
 	decode[any](t, ask(h, "POST", "/upscale_tasks", withServices(t, `[{"id":"ndvi composite"},{"id":"fire"}]`)), 201)
-	if mixed := w.tasks[3].Request.Homes; mixed[0].Label != dispatch.OpenEO || mixed[1].Label != dispatch.OGCProcess || mixed[1].Service.Application != "fire" {
+	if mixed := w.tasks[3].Request.Homes; mixed[0].Label != dispatch.OpenEO || mixed[1].Label != dispatch.OGCProcess ||
+		mixed[1].Service.Application != "fire" {
 		t.Errorf("services of two protocols are %+v", mixed)
 	}
 	for services, where := range map[string]string{
-		`[]`: "[body services]", `{}`: "[body services]", `[{"endpoint":"https://a.example","application":"x"},3]`: "[body services 1]",
+		`[]`: "[body services]", `{}`: "[body services]",
+		`[{"endpoint":"https://a.example","application":"x"},3]`:                                       "[body services 1]",
 		`[{"endpoint":7,"application":"x"},{"endpoint":"https://b.example","application":"y"}]`:        "[body services 0 endpoint]",
 		`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example"}]`:        "[body services 1 application]",
 		`[{"endpoint":"https://a.example","application":"x"},{"id":"nothing"}]`:                        "[body services 1 id]",
@@ -357,7 +383,8 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 }
 
 func TestItem_PlatformOfASpreadTask(t *testing.T) {
-	result := dispatch.JobResult{Record: dispatch.Record{Job: dispatch.Job{ID: 7, Account: "b/shared", Moved: moment}, Value: json.RawMessage("1")}}
+	result := dispatch.JobResult{Record: dispatch.Record{Job: dispatch.Job{ID: 7, Account: "b/shared", Moved: moment},
+		Value: json.RawMessage("1")}}
 	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Dimension: "tile"}}
 	const at = "https://broker.example/upscale_tasks/1"
 	if p := itemOf(task, result, at).Properties["platform"]; p != nil {

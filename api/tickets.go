@@ -38,7 +38,8 @@ type admission struct {
 	Until time.Time // expiry of the ticket
 }
 
-var errBadTicket = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", header: map[string]string{"WWW-Authenticate": "Bearer"},
+var errBadTicket = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED",
+	header:  map[string]string{"WWW-Authenticate": "Bearer"},
 	message: "The ticket is not valid: it was used before or is older than 30 seconds. Get a new one with POST /tickets."}
 
 // ticketRoutes registers the operation that issues tickets. Without UseOnce there are none.
@@ -46,10 +47,13 @@ func (a *api) ticketRoutes() {
 	if a.UseOnce == nil {
 		return
 	}
-	register(a, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets", Tags: []string{"streams"},
+	register(a, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets",
+		Tags:    []string{"streams"},
 		Summary: "Get a ticket that opens one stream",
-		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in place of the token. The ticket is good once, for 30 seconds, " +
-			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the token that the ticket was asked for with. " +
+		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in place " +
+			"of the token. The ticket is good once, for 30 seconds, " +
+			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the token that " +
+			"the ticket was asked for with. " +
 			"In 30 seconds a user gets as many tickets as streams, limits.streams of them; the next are answered with 429.",
 		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 429, 503)}, a.createTicket)
 }

@@ -86,7 +86,8 @@ func TestTickets_AreRefusedWithOneText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bad := map[string]string{"used": used, "old": old.Ticket, "another service's": ticket(t, other).Ticket, "none": "x", "empty": "", "a token": "token-anna",
+		bad := map[string]string{"used": used, "old": old.Ticket, "another service's": ticket(t, other).Ticket, "none": "x",
+			"empty": "", "a token": "token-anna",
 			"too long": strings.Repeat("A", maxTicket+4), "with line breaks": used[:9] + "\r\n" + used[9:], "short": used[:20]}
 		for i := range raw {
 			changed := append([]byte(nil), raw...)
@@ -143,7 +144,8 @@ func TestTickets_AreRememberedLongerThanTheyLast(t *testing.T) {
 		t.Fatalf("%d names", len(w.used))
 	}
 	for name, until := range w.used {
-		if until.Sub(given.Expires) < 5*time.Minute || until.Sub(given.Expires) > time.Hour || !strings.HasPrefix(name, "ticket ") {
+		if until.Sub(given.Expires) < 5*time.Minute || until.Sub(given.Expires) > time.Hour ||
+			!strings.HasPrefix(name, "ticket ") {
 			t.Errorf("%s until %v, the ticket until %v", name, until, given.Expires)
 		}
 	}
@@ -201,7 +203,8 @@ func TestTickets_TellNothing(t *testing.T) {
 		{"used", "/job_status?ticket=" + given, without, 401},
 		{"good", "/job_status?ticket=" + ticket(t, s.api).Ticket, without, 101},
 	})
-	until(t, func() bool { return strings.Count(w.log.String(), "/job_status") == 3 }) // the line of a stream comes with its end
+	// the line of a stream comes with its end
+	until(t, func() bool { return strings.Count(w.log.String(), "/job_status") == 3 })
 	if log := w.log.String(); strings.Contains(log, given) || strings.Contains(log, "ticket=") {
 		t.Errorf("log: %s", log)
 	}
@@ -213,18 +216,22 @@ func TestTickets_OfPagesOfOtherOrigins(t *testing.T) {
 	c.CORSOrigins = []string{"https://portal.example.org"}
 	h := New(c)
 	defer h.Close()
-	preflight := ask(h, "OPTIONS", "/tickets", "", "Authorization", "", "Origin", "https://portal.example.org", "Access-Control-Request-Method", "POST",
+	preflight := ask(h, "OPTIONS", "/tickets", "", "Authorization", "", "Origin", "https://portal.example.org",
+		"Access-Control-Request-Method", "POST",
 		"Access-Control-Request-Headers", "authorization")
-	if preflight.Code != 204 || !strings.Contains(preflight.Header().Get("Access-Control-Allow-Headers"), "authorization") || !strings.Contains(preflight.Header().Get("Access-Control-Allow-Methods"), "POST") {
+	if preflight.Code != 204 || !strings.Contains(preflight.Header().Get("Access-Control-Allow-Headers"),
+		"authorization") || !strings.Contains(preflight.Header().Get("Access-Control-Allow-Methods"), "POST") {
 		t.Errorf("%d %v", preflight.Code, preflight.Header())
 	}
 	for token, status := range map[string]int{"Bearer token-anna": 201, "Bearer bad": 401} {
 		a := ask(h, "POST", "/tickets", "", "Origin", "https://portal.example.org", "Authorization", token)
-		if a.Code != status || a.Header().Get("Access-Control-Allow-Origin") != "https://portal.example.org" || a.Header().Get("Cache-Control") != "no-store" {
+		if a.Code != status || a.Header().Get("Access-Control-Allow-Origin") != "https://portal.example.org" ||
+			a.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v", token, a.Code, a.Header())
 		}
 	}
-	if a := ask(h, "POST", "/tickets", "", "Origin", "https://evil.example.org"); a.Header().Get("Access-Control-Allow-Origin") != "" {
+	if a := ask(h, "POST", "/tickets", "", "Origin", "https://evil.example.org"); a.Header().Get(
+		"Access-Control-Allow-Origin") != "" {
 		t.Errorf("another origin: %v", a.Header())
 	}
 }
@@ -251,7 +258,8 @@ func TestTickets_ReplaceTokensInAddresses(t *testing.T) {
 		{"protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.token-anna"}, 101},
 		{"ticket", "/job_status?ticket=" + ticket(t, s.api).Ticket, without, 101},
 	})
-	if f := failed(t, ask(s.api, "GET", "/job_status?token=token-anna", "", without...), 401, "AUTHENTICATION_FAILED"); !strings.Contains(f.Message, "POST /tickets") {
+	if f := failed(t, ask(s.api, "GET", "/job_status?token=token-anna", "", without...), 401,
+		"AUTHENTICATION_FAILED"); !strings.Contains(f.Message, "POST /tickets") {
 		t.Error(f.Message)
 	}
 }

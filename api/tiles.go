@@ -26,7 +26,8 @@ func (Area) Schema(huma.Registry) *huma.Schema {
 		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString,
 			Enum: []any{"Polygon", "MultiPolygon", "Feature", "FeatureCollection"}}},
 		Required: []string{"type"},
-		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6, 51}, {4.2, 50.7}}}}}}
+		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6, 51},
+			{4.2, 50.7}}}}}}
 }
 
 // TileRequest is an area to split into tiles.
@@ -52,8 +53,9 @@ const (
 
 // Schema implements [huma.SchemaProvider].
 func (TileOrder) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Enum: []any{string(byRow), string(fromCentre)}, Description: "row: by rows from south to north; your own cells " +
-		"in the order in which you give them. centre: those nearest to the centre of the area first"}
+	return &huma.Schema{Type: huma.TypeString, Enum: []any{string(byRow), string(fromCentre)},
+		Description: "row: by rows from south to north; your own cells " +
+			"in the order in which you give them. centre: those nearest to the centre of the area first"}
 }
 
 // Cells is a user's own grid in GeoJSON.
@@ -62,9 +64,10 @@ type Cells struct{ json.RawMessage }
 // Schema implements [huma.SchemaProvider].
 func (Cells) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
-		Description: "A GeoJSON FeatureCollection of Polygons and MultiPolygons. Each Feature has an id, a text or a number, which no other has",
-		Properties:  map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: []any{"FeatureCollection"}}},
-		Required:    []string{"type", "features"}}
+		Description: "A GeoJSON FeatureCollection of Polygons and MultiPolygons. Each Feature has an id, a text or a " +
+			"number, which no other has",
+		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: []any{"FeatureCollection"}}},
+		Required:   []string{"type", "features"}}
 }
 
 // GridName is the name of one of [grid.All].
@@ -132,7 +135,8 @@ func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamRespons
 // split reads a request to /tiles and returns its tiles.
 func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	_, w := humago.Unwrap(in.http)
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(tilesWithin, a.Limits.BodyTime))) // recorders in tests have no deadline
+	// recorders in tests have no deadline
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(tilesWithin, a.Limits.BodyTime)))
 	body, err := a.readUpTo(in, min(budget.TilesBody.Most, a.Limits.Body), " (bound "+budget.TilesBody.Name+")")
 	if err != nil {
 		return nil, err
@@ -157,7 +161,8 @@ func (a *api) parseTiles(m *budget.Meter, body []byte) (how grid.Split, area *gr
 	if f == nil {
 		return how, nil, faults
 	}
-	how = grid.Split{Most: a.Limits.Tiles, Whole: !f.flag("clip", true), Merge: f.flag("merge", false), MinArea: f.number("min_area"), Buffer: f.number("buffer")}
+	how = grid.Split{Most: a.Limits.Tiles, Whole: !f.flag("clip", true), Merge: f.flag("merge", false),
+		MinArea: f.number("min_area"), Buffer: f.number("buffer")}
 	how.Grid = f.grid(m)
 	if f.members["order"] != nil && f.members["order"][0] != 'n' {
 		how.FromCentre = f.choice("order", []string{string(byRow), string(fromCentre)}) == string(fromCentre)

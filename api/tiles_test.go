@@ -78,7 +78,8 @@ func TestTiles_Whole(t *testing.T) {
 	}
 }
 
-// Each option does at the interface what package grid does: the sum of the tiles' areas tells what was left out, joined and added.
+// Each option does at the interface what package grid does: the sum of the tiles' areas tells what was left out, joined
+// and added.
 func TestTiles_Options(t *testing.T) {
 	h := New(newWorld().config())
 	own := `"cells":{"type":"FeatureCollection","features":[
@@ -102,7 +103,8 @@ func TestTiles_Options(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body := strings.Replace(brussels, `"grid":"20x20km"`, c.members, 1)
 			got := decode[tileAnswer](t, ask(h, "POST", "/tiles", body), 201)
-			if sum := areaOf(t, got); len(got.IDs) != c.tiles || c.first != "" && got.IDs[0] != c.first || sum < c.least*(1-1e-9) || sum > c.most*(1+1e-9) {
+			if sum := areaOf(t, got); len(got.IDs) != c.tiles || c.first != "" && got.IDs[0] != c.first ||
+				sum < c.least*(1-1e-9) || sum > c.most*(1+1e-9) {
 				t.Errorf("%v with %v square degrees", got.IDs, sum)
 			}
 		})
@@ -113,16 +115,20 @@ func TestTiles_RefusesInvalidAreas(t *testing.T) {
 	h := New(newWorld().config())
 	world := `{"aoi":{"type":"Polygon","coordinates":[[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]]},"grid":"20x20km"}`
 	for name, c := range map[string]struct{ body, loc, says string }{
-		"no area":            {`{"grid":"20x20km"}`, `["body","aoi"]`, "Field required"},
-		"no grid":            {strings.Replace(brussels, `"grid"`, `"grit"`, 1), `["body","grid"]`, "Field required"},
-		"odd grid":           {strings.Replace(brussels, "20x20km", "hexagons", 1), `["body","grid"]`, "'20x20km', '250x250km'"},
-		"odd order":          {strings.Replace(brussels, `"grid"`, `"order":"random","grid"`, 1), `["body","order"]`, "'row' or 'centre'"},
-		"no metres":          {strings.Replace(brussels, `"grid"`, `"buffer":"far","grid"`, 1), `["body","buffer"]`, "number"},
-		"a wide buffer":      {strings.Replace(brussels, `"grid"`, `"buffer":1e9,"grid"`, 1), `["body","buffer"]`, "100000"},
-		"a negative area":    {strings.Replace(brussels, `"grid"`, `"min_area":-1,"grid"`, 1), `["body","min_area"]`, "0"},
-		"odd clip":           {strings.Replace(brussels, `"grid"`, `"clip":"no","grid"`, 1), `["body","clip"]`, "boolean"},
-		"a point":            {`{"aoi":{"type":"Point","coordinates":[1,2]},"grid":"20x20km"}`, `["body","aoi"]`, "Polygon"},
-		"a bowtie":           {`{"aoi":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]},"grid":"20x20km"}`, `["body","aoi"]`, "edges cross, at [1, 1]"},
+		"no area": {`{"grid":"20x20km"}`, `["body","aoi"]`, "Field required"},
+		"no grid": {strings.Replace(brussels, `"grid"`, `"grit"`, 1), `["body","grid"]`, "Field required"},
+		"odd grid": {strings.Replace(brussels, "20x20km", "hexagons", 1), `["body","grid"]`,
+			"'20x20km', '250x250km'"},
+		"odd order": {strings.Replace(brussels, `"grid"`, `"order":"random","grid"`, 1), `["body","order"]`,
+			"'row' or 'centre'"},
+		"no metres": {strings.Replace(brussels, `"grid"`, `"buffer":"far","grid"`, 1), `["body","buffer"]`,
+			"number"},
+		"a wide buffer":   {strings.Replace(brussels, `"grid"`, `"buffer":1e9,"grid"`, 1), `["body","buffer"]`, "100000"},
+		"a negative area": {strings.Replace(brussels, `"grid"`, `"min_area":-1,"grid"`, 1), `["body","min_area"]`, "0"},
+		"odd clip":        {strings.Replace(brussels, `"grid"`, `"clip":"no","grid"`, 1), `["body","clip"]`, "boolean"},
+		"a point":         {`{"aoi":{"type":"Point","coordinates":[1,2]},"grid":"20x20km"}`, `["body","aoi"]`, "Polygon"},
+		"a bowtie": {`{"aoi":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]},"grid":"20x20km"}`,
+			`["body","aoi"]`, "edges cross, at [1, 1]"},
 		"the whole Earth":    {world, `["body","aoi"]`, "about 1,2"},
 		"a million hexagons": {`{"aoi":{"type":"Polygon","coordinates":[[[2.5,49.5],[6.4,49.5],[6.4,51.5],[2.5,51.5],[2.5,49.5]]]},"grid":"h3-9"}`, `["body","aoi"]`, "about 4"},
 		"hexagons of metres": {strings.Replace(world, "20x20km", "h3-15", 1), `["body","aoi"]`, "about 4"},
@@ -145,7 +151,8 @@ func TestTiles_RefusesTooMany(t *testing.T) {
 	if !strings.Contains(f.Detail[0].Msg, "at most 7 are allowed. ") {
 		t.Error(f.Detail[0].Msg)
 	}
-	f = failed(t, ask(New(newWorld().config()), "POST", "/tiles", strings.Replace(brussels, "20x20km", "h3-12", 1)), 422, "VALIDATION_ERROR")
+	f = failed(t, ask(New(newWorld().config()), "POST", "/tiles", strings.Replace(brussels, "20x20km", "h3-12", 1)), 422,
+		"VALIDATION_ERROR")
 	if !strings.Contains(f.Detail[0].Msg, "; at most 100,000 are allowed, and 10,000 in a task. ") {
 		t.Error(f.Detail[0].Msg)
 	}

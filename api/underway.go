@@ -13,7 +13,8 @@ import (
 // turnOfRequest bounds how long a request waits for earlier requests of its user or address.
 const turnOfRequest = 10 * time.Second
 
-// requestsAtOnce bounds how many requests of each client are served at once. Further ones wait in the order of their arrival.
+// requestsAtOnce bounds how many requests of each client are served at once. Further ones wait in the order of their
+// arrival.
 type requestsAtOnce[K comparable] struct{ budget.Shares[K] }
 
 // acquireInTime waits for a turn of the client, for turnOfRequest at most. It returns the error of ctx or
@@ -142,5 +143,7 @@ func (a *api) countUser(ctx context.Context) error {
 
 func errTooManyAtOnce(whose, bound string, most int64) refusal {
 	return refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(turnOfRequest),
-		message: fmt.Sprintf("Too many requests of %s are being served: %s is %d, and further requests wait %.0f seconds at most. Repeat the request later.", whose, bound, most, turnOfRequest.Seconds())}
+		message: fmt.Sprintf(
+			"Too many requests of %s are being served: %s is %d, and further requests wait %.0f seconds at most. Repeat the "+
+				"request later.", whose, bound, most, turnOfRequest.Seconds())}
 }

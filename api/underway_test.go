@@ -92,7 +92,8 @@ func TestUnderWay_OfAUser(t *testing.T) {
 		go func() { all = many(60, annas); close(done) }()
 		synctest.Wait()
 		begun = time.Now()
-		if a := ask(h, "GET", "/usage", "", "Authorization", "Bearer token-bert"); a.Code != 200 || time.Since(begun) != time.Second {
+		if a := ask(h, "GET", "/usage", "", "Authorization", "Bearer token-bert"); a.Code != 200 ||
+			time.Since(begun) != time.Second {
 			t.Errorf("another user at the same address: %d after %v", a.Code, time.Since(begun))
 		}
 		<-done
@@ -100,7 +101,8 @@ func TestUnderWay_OfAUser(t *testing.T) {
 			t.Errorf("60 requests: %v", n)
 		}
 		for _, a := range all {
-			if a.Code == 429 && (a.Header().Get("Retry-After") != "10" || !strings.Contains(a.Body.String(), "limits.user_requests is 4")) {
+			if a.Code == 429 && (a.Header().Get("Retry-After") != "10" ||
+				!strings.Contains(a.Body.String(), "limits.user_requests is 4")) {
 				t.Errorf("%q %s", a.Header().Get("Retry-After"), a.Body)
 			}
 		}
@@ -159,7 +161,8 @@ func TestUnderWay_OfAnAddress(t *testing.T) {
 		if a := ask(h, "GET", "/health", ""); a.Code != 200 || time.Since(begun) != 0 {
 			t.Errorf("health: %d after %v", a.Code, time.Since(begun))
 		}
-		if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusTooManyRequests || !strings.Contains(a.Body.String(), "limits.address_requests is 2") {
+		if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusTooManyRequests ||
+			!strings.Contains(a.Body.String(), "limits.address_requests is 2") {
 			t.Errorf("an open operation: %d %s", a.Code, a.Body)
 		}
 		<-done
@@ -191,7 +194,8 @@ func TestUnderWay_IdleRequestsAreNotCounted(t *testing.T) {
 		h := New(c)
 		defer h.Close()
 		begun := time.Now()
-		if n := codes(many(100, func() *httptest.ResponseRecorder { return ask(h, "GET", "/usage", "") })); n[200] != 100 || time.Since(begun) != 8*time.Second || b.most > 2 {
+		if n := codes(many(100, func() *httptest.ResponseRecorder { return ask(h, "GET", "/usage", "") })); n[200] != 100 ||
+			time.Since(begun) != 8*time.Second || b.most > 2 {
 			t.Errorf("100 that wait for a platform: %v after %v, %d at once", n, time.Since(begun), b.most)
 		}
 		for _, send := range []func(){

@@ -17,7 +17,9 @@ import (
 
 const longestWait = time.Minute
 
-var errTooManyWaits = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many requests that wait for a change. End one, or repeat this one without wait.", header: retryAfter(10 * time.Second)}
+var errTooManyWaits = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED",
+	message: "You have too many requests that wait for a change. End one, or repeat this one without wait.",
+	header:  retryAfter(10 * time.Second)}
 
 // errNotModified is the response to a client whose copy is current (RFC 9110, section 15.4.5).
 var errNotModified = refusal{status: http.StatusNotModified, code: "NOT_MODIFIED"}
@@ -33,13 +35,15 @@ type waiting struct {
 
 // await reads the query parameter wait (seconds, clamped to 0…60) and the header If-None-Match. A request that waits
 // takes one of its user's places and subscribes to changes.
-func (a *api) await(ctx context.Context, in *request, watch func() (changed <-chan struct{}, stop func())) (waiting, error) {
+func (a *api) await(ctx context.Context, in *request, watch func() (changed <-chan struct{}, stop func())) (waiting,
+	error) {
 	wait, faults := in.wait()
 	if len(faults) > 0 {
 		return waiting{}, invalid(faults)
 	}
 	r, response := humago.Unwrap(in.http)
-	w := waiting{wait: wait, header: response.Header(), known: parseValidators(r.Header.Values("If-None-Match")), release: func() {}}
+	w := waiting{wait: wait, header: response.Header(), known: parseValidators(r.Header.Values("If-None-Match")),
+		release: func() {}}
 	if wait <= 0 {
 		return w, nil
 	}
@@ -100,7 +104,8 @@ func etag(digest uint64) string { return `W/"` + strconv.FormatUint(digest, 36) 
 // awaitChange calls see until its ETag differs from those of the client, or from the first one if the client sent none,
 // until the wait is over, or until the service stops. If the client's ETag is still current then, it returns
 // errNotModified.
-func awaitChange[T any](ctx context.Context, a *api, w waiting, see func(ctx context.Context, fresh time.Duration) (T, error), tag func(T) string) (T, error) {
+func awaitChange[T any](ctx context.Context, a *api, w waiting, see func(ctx context.Context, fresh time.Duration) (T,
+	error), tag func(T) string) (T, error) {
 	end := time.Now().Add(w.wait)
 	shown, err := seeOrStop(ctx, a, see, a.Freshness)
 	known := w.known
@@ -124,7 +129,8 @@ func awaitChange[T any](ctx context.Context, a *api, w waiting, see func(ctx con
 }
 
 // seeOrStop calls see. If the service stops while see waits for a platform, it returns what is known.
-func seeOrStop[T any](ctx context.Context, a *api, see func(context.Context, time.Duration) (T, error), fresh time.Duration) (T, error) {
+func seeOrStop[T any](ctx context.Context, a *api, see func(context.Context, time.Duration) (T, error),
+	fresh time.Duration) (T, error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(a.life, cancel)

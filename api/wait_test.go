@@ -53,7 +53,8 @@ func TestWait_EndsWithAChange(t *testing.T) {
 }
 
 func TestWait_HasBounds(t *testing.T) {
-	for query, want := range map[string]time.Duration{"": 0, "?wait=0": 0, "?wait=-3": 0, "?wait=1e9": time.Minute, "?wait=1e999": time.Minute, "?wait=0.5": 500 * time.Millisecond} {
+	for query, want := range map[string]time.Duration{"": 0, "?wait=0": 0, "?wait=-3": 0, "?wait=1e9": time.Minute,
+		"?wait=1e999": time.Minute, "?wait=0.5": 500 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			h := New(newWorld().config())
 			defer h.Close()

@@ -12,7 +12,8 @@ func TestWarning_IsShown(t *testing.T) {
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
-	addresses := []string{"/unit_jobs/1", "/upscale_tasks/1", "/jobs_status", "/jobs_status?limit=9", "/jobs_status?parameters=false"}
+	addresses := []string{"/unit_jobs/1", "/upscale_tasks/1", "/jobs_status", "/jobs_status?limit=9",
+		"/jobs_status?parameters=false"}
 	for _, address := range addresses {
 		if text := ask(h, "GET", address, "").Body.String(); strings.Contains(text, "warning") {
 			t.Errorf("%s: %s", address, text)

@@ -22,13 +22,15 @@ type resourceMetadata struct {
 	ClientID string   `json:"eodispatch_client_id,omitempty"` // the standard has no member for it
 }
 
-// serveMetadata serves the metadata by which programs find out where their users sign in. Nothing in it is a secret: a public client has none.
+// serveMetadata serves the metadata by which programs find out where their users sign in. Nothing in it is a secret: a
+// public client has none.
 func (a *api) serveMetadata() {
 	if a.PublicSignIn == nil {
 		return
 	}
 	a.mux.HandleFunc("GET /.well-known/oauth-protected-resource", func(w http.ResponseWriter, r *http.Request) {
-		text, err := dispatch.Encode(resourceMetadata{a.baseURL(r.Host, r.TLS != nil), append([]string{a.PublicSignIn.Issuer}, a.PublicSignIn.Others...), []string{"header"}, []string{"openid"}, a.PublicSignIn.ClientID})
+		text, err := dispatch.Encode(resourceMetadata{a.baseURL(r.Host, r.TLS != nil), append([]string{a.PublicSignIn.Issuer},
+			a.PublicSignIn.Others...), []string{"header"}, []string{"openid"}, a.PublicSignIn.ClientID})
 		if err != nil {
 			a.refuse(w, r, err)
 			return

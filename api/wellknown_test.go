@@ -6,14 +6,17 @@ import (
 )
 
 func TestMetadata_SaysWhereUsersSignIn(t *testing.T) {
-	for _, row := range []struct{ public, resource string }{{"", "http://example.com"}, {"https://broker.example.org/eo", "https://broker.example.org/eo"}} {
-		a := New(Config{PublicURL: row.public, PublicSignIn: &PublicSignIn{Issuer: "https://auth.example.org/realms/apex", ClientID: "programs"}})
+	for _, row := range []struct{ public, resource string }{{"", "http://example.com"}, {"https://broker.example.org/eo",
+		"https://broker.example.org/eo"}} {
+		a := New(Config{PublicURL: row.public, PublicSignIn: &PublicSignIn{Issuer: "https://auth.example.org/realms/apex",
+			ClientID: "programs"}})
 		response := asNobody(a)
 		got := decode[resourceMetadata](t, response, 200)
 		if kept := response.Header().Get("Cache-Control"); kept != "no-store" {
 			t.Errorf("Cache-Control %q", kept)
 		}
-		if got.Resource != row.resource || len(got.Servers) != 1 || got.Servers[0] != "https://auth.example.org/realms/apex" || got.ClientID != "programs" {
+		if got.Resource != row.resource || len(got.Servers) != 1 ||
+			got.Servers[0] != "https://auth.example.org/realms/apex" || got.ClientID != "programs" {
 			t.Errorf("%+v", got)
 		}
 		a.Close()

@@ -24,13 +24,15 @@ type Collection struct{ json.RawMessage }
 
 // Schema implements [huma.SchemaProvider].
 func (Collection) Schema(r huma.Registry) *huma.Schema {
-	r.Map()["Collection"] = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Description: "A STAC Collection",
+	r.Map()["Collection"] = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+		Description: "A STAC Collection",
 		Properties: map[string]*huma.Schema{
 			"type":         {Type: huma.TypeString, Enum: []any{"Collection"}},
 			"stac_version": {Type: huma.TypeString},
 			"id":           {Type: huma.TypeString},
 		}}
-	return &huma.Schema{Description: "null while the job has not ended", AnyOf: []*huma.Schema{{Ref: schemasPath + "Collection"}, {Type: "null"}}}
+	return &huma.Schema{Description: "null while the job has not ended", AnyOf: []*huma.Schema{{Ref: schemasPath +
+		"Collection"}, {Type: "null"}}}
 }
 
 // ServiceDetails names the service to run.
@@ -51,8 +53,10 @@ type ServiceChoice struct{}
 
 // Schema implements [huma.SchemaProvider].
 func (ServiceChoice) Schema(r huma.Registry) *huma.Schema {
-	r.Map()["ServiceChoice"] = &huma.Schema{Description: "A service by its endpoint and application, or by its id in the catalogue",
-		AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[ServiceDetails](), true, ""), r.Schema(reflect.TypeFor[ServiceReference](), true, "")}}
+	r.Map()["ServiceChoice"] = &huma.Schema{Description: "A service by its endpoint and application, or by its id in " +
+		"the catalogue",
+		AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[ServiceDetails](), true, ""),
+			r.Schema(reflect.TypeFor[ServiceReference](), true, "")}}
 	return &huma.Schema{Ref: schemasPath + "ServiceChoice"}
 }
 
@@ -231,7 +235,8 @@ type TaskHome struct {
 
 func (a *api) taskHomes(t dispatch.TaskRecord) (homes []TaskHome) {
 	for _, h := range t.Request.Homes {
-		one := TaskHome{Platform: h.Account.Platform(), Service: ServiceDetails(h.Service), Unused: h.Unused, Notice: h.Notice}
+		one := TaskHome{Platform: h.Account.Platform(), Service: ServiceDetails(h.Service), Unused: h.Unused,
+			Notice: h.Notice}
 		if h.Notice != "" && a.SignInLink != nil {
 			one.Link = a.SignInLink(h.Account)
 		}
@@ -299,7 +304,8 @@ func (a *api) job(r dispatch.Record) ProcessingJob {
 
 // task returns a task without its jobs.
 func (a *api) task(t dispatch.TaskRecord) UpscalingTask {
-	return UpscalingTask{a.taskSummary(t), ServiceDetails(t.Request.Service), t.Created.UTC(), t.Updated.UTC(), []ProcessingJobSummary{}}
+	return UpscalingTask{a.taskSummary(t), ServiceDetails(t.Request.Service), t.Created.UTC(), t.Updated.UTC(),
+		[]ProcessingJobSummary{}}
 }
 
 func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
@@ -308,8 +314,10 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 		counts[string(a.shown(s))] += n
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.taskHomes(t), Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
-		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning, Annotations: Annotations(t.Annotations), Forecast: forecastOf(t.Forecast), Rest: restOf(t.Rest)}
+		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.taskHomes(t),
+		Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
+		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning,
+		Annotations: Annotations(t.Annotations), Forecast: forecastOf(t.Forecast), Rest: restOf(t.Rest)}
 }
 
 // changeOf returns a change as it is shown; nil if there is none.
@@ -399,40 +407,68 @@ func known(t time.Time) *time.Time {
 }
 
 var attentions = map[dispatch.Attention]string{
-	dispatch.InDoubt:            "The platform did not respond when the job was submitted. The broker is finding out whether the platform accepted it. You need not do anything.",
-	dispatch.SubmissionUnknown:  "The broker cannot find out whether the platform accepted the job. It may be running there. Check on the platform, then submit the job again or delete it.",
-	dispatch.NotTaken:           "The platform accepts no more jobs at the moment. The job is submitted as soon as it accepts jobs again.",
-	dispatch.Full:               "The platform accepts no more jobs of your account, or of the account that you share, while others are there. The job is submitted when one of them ends.",
-	dispatch.GivenUp:            "The platform refused the job for so long that the broker gave up. Retry its task, or submit the job again.",
-	dispatch.Unreachable:        "The platform does not respond. The status is the last known one. The broker keeps asking.",
-	dispatch.NeedsSignIn:        "The job needs your sign-in to continue at the platform. Sign in again, and link your account there if you have not.",
-	dispatch.NeedsOperator:      "The platform refuses the broker's credentials or configuration. The operator of this service must correct them; then the job continues.",
-	dispatch.CancelUnsupported:  "The platform cannot cancel jobs. The job may run there to its end.",
-	dispatch.Missing:            "The platform does not find this job. The broker looks for it for some more minutes before it reports the job as lost.",
-	dispatch.Lost:               "The platform no longer knows this job.",
-	dispatch.Retrying:           "The job failed, and is submitted again: at another platform of its task if one is free to run it, else at the same one after a pause.",
-	dispatch.Paused:             "The task is paused. Jobs that wait are submitted after you resume it; jobs that were submitted go on.",
-	dispatch.BudgetReached:      "Another job would exceed the budget of this task. It is paused; jobs that were submitted go on. Resume it with a higher budget, or cancel it.",
-	dispatch.CostsAwaited:       "The task has a budget, and the platform has not reported yet what its first jobs cost. The others are submitted as soon as it has. You need not do anything.",
-	dispatch.BudgetUnusable:     "The platform reports no costs for the jobs of this task, or costs in another unit than that of its budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its costs, or without one, or cancel it.",
-	dispatch.Trial:              "The first jobs of this task run on trial. The others are submitted after you resume it.",
-	dispatch.TrialEnded:         "The first jobs of this task, which ran on trial, have ended. Look at their results and costs, then resume the task to run the others, or cancel it.",
-	dispatch.Stalled:            "The platform has reported no progress of this job for hours. It may hang there. It continues unless you cancel it.",
-	dispatch.RefusedForbidden:   "The platform does not permit this for your account. Ask its operator for permission, or choose another platform.",
+	dispatch.InDoubt: "The platform did not respond when the job was submitted. The broker is finding out " +
+		"whether the platform accepted it. You need not do anything.",
+	dispatch.SubmissionUnknown: "The broker cannot find out whether the platform accepted the job. It may be running " +
+		"there. Check on the platform, then submit the job again or delete it.",
+	dispatch.NotTaken: "The platform accepts no more jobs at the moment. The job is submitted as soon as it " +
+		"accepts jobs again.",
+	dispatch.Full: "The platform accepts no more jobs of your account, or of the account that you share, " +
+		"while others are there. The job is submitted when one of them ends.",
+	dispatch.GivenUp: "The platform refused the job for so long that the broker gave up. Retry its task, or " +
+		"submit the job again.",
+	dispatch.Unreachable: "The platform does not respond. The status is the last known one. The broker keeps " +
+		"asking.",
+	dispatch.NeedsSignIn: "The job needs your sign-in to continue at the platform. Sign in again, and link your " +
+		"account there if you have not.",
+	dispatch.NeedsOperator: "The platform refuses the broker's credentials or configuration. The operator of this " +
+		"service must correct them; then the job continues.",
+	dispatch.CancelUnsupported: "The platform cannot cancel jobs. The job may run there to its end.",
+	dispatch.Missing: "The platform does not find this job. The broker looks for it for some more minutes " +
+		"before it reports the job as lost.",
+	dispatch.Lost: "The platform no longer knows this job.",
+	dispatch.Retrying: "The job failed, and is submitted again: at another platform of its task if one is " +
+		"free to run it, else at the same one after a pause.",
+	dispatch.Paused: "The task is paused. Jobs that wait are submitted after you resume it; jobs that were " +
+		"submitted go on.",
+	dispatch.BudgetReached: "Another job would exceed the budget of this task. It is paused; jobs that were " +
+		"submitted go on. Resume it with a higher budget, or cancel it.",
+	dispatch.CostsAwaited: "The task has a budget, and the platform has not reported yet what its first jobs " +
+		"cost. The others are submitted as soon as it has. You need not do anything.",
+	dispatch.BudgetUnusable: "The platform reports no costs for the jobs of this task, or costs in another unit " +
+		"than that of its budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its " +
+		"costs, or without one, or cancel it.",
+	dispatch.Trial: "The first jobs of this task run on trial. The others are submitted after you resume it.",
+	dispatch.TrialEnded: "The first jobs of this task, which ran on trial, have ended. Look at their results " +
+		"and costs, then resume the task to run the others, or cancel it.",
+	dispatch.Stalled: "The platform has reported no progress of this job for hours. It may hang there. It " +
+		"continues unless you cancel it.",
+	dispatch.RefusedForbidden: "The platform does not permit this for your account. Ask its operator for permission, " +
+		"or choose another platform.",
 	dispatch.RefusedUnsupported: "The platform does not support this. Choose another service or platform.",
-	dispatch.Overdue:            "The job took longer than the max_duration that it was submitted with, and was canceled. Submit it again with more time, or without that option.",
-	dispatch.ServiceChanged:     "The document that defines the service has changed since this was accepted. Waiting jobs are still submitted, and run with the document as it is then, unless they are pinned (options.pin).",
-	dispatch.ApplicationUnreachable: "The document at the application's address cannot be fetched. Check that the address is right and that it can be read without a sign-in. " +
+	dispatch.Overdue: "The job took longer than the max_duration that it was submitted with, and was " +
+		"canceled. Submit it again with more time, or without that option.",
+	dispatch.ServiceChanged: "The document that defines the service has changed since this was accepted. Waiting " +
+		"jobs are still submitted, and run with the document as it is then, unless they are pinned (options.pin).",
+	dispatch.ApplicationUnreachable: "The document at the application's address cannot be fetched. Check that the " +
+		"address is right and that it can be read without a sign-in. " +
 		"A job that waits for it is tried again at increasing intervals. The platform is not the cause.",
-	dispatch.SetAside:           "The broker crashed three times in a row while it submitted this job, and does not submit it again by itself. Retry its task, submit the job again, or delete it. If this happens again, tell the operator of this service.",
-	dispatch.ApplicationInvalid: "The document at the application's address defines no service, or is refused. Correct it, or submit with another address.",
-	dispatch.NotRemoved:         "The job has ended, and its copy at the platform, with the results, could not be deleted there. Delete it at the platform if you need to.",
-	dispatch.HeldByOperator:     "The operator of this service submits nothing to the platform at present. The job is submitted when that ends; jobs that were submitted go on.",
-	dispatch.EndedByOperator:    "The operator of this service ended this job. Retry its task, or submit the job again.",
-	dispatch.NoPlatform:         "The platform of this job is no longer configured. The operator of this service must configure it again.",
+	dispatch.SetAside: "The broker crashed three times in a row while it submitted this job, and does not " +
+		"submit it again by itself. Retry its task, submit the job again, or delete it. If this happens again, tell the " +
+		"operator of this service.",
+	dispatch.ApplicationInvalid: "The document at the application's address defines no service, or is refused. Correct " +
+		"it, or submit with another address.",
+	dispatch.NotRemoved: "The job has ended, and its copy at the platform, with the results, could not be " +
+		"deleted there. Delete it at the platform if you need to.",
+	dispatch.HeldByOperator: "The operator of this service submits nothing to the platform at present. The job is " +
+		"submitted when that ends; jobs that were submitted go on.",
+	dispatch.EndedByOperator: "The operator of this service ended this job. Retry its task, or submit the job again.",
+	dispatch.NoPlatform: "The platform of this job is no longer configured. The operator of this service must " +
+		"configure it again.",
 }
 
-// Advice returns what an attention means, and what the owner of the job or the task can do; "" for one that it does not know.
+// Advice returns what an attention means, and what the owner of the job or the task can do; "" for one that it does not
+// know.
 func Advice(why dispatch.Attention) string { return attentions[why] }
 
 func (a *api) attention(j dispatch.Job) *JobAttention {
@@ -444,7 +480,8 @@ func (a *api) attention(j dispatch.Job) *JobAttention {
 	case j.Notice == "":
 	case j.Attention == dispatch.ApplicationUnreachable:
 		shown.Message += " " + j.Notice
-	case j.Attention == dispatch.SetAside, j.Notice == dispatch.RestoredNotice: // it was submitted; or the platform was not asked
+	// it was submitted; or the platform was not asked
+	case j.Attention == dispatch.SetAside, j.Notice == dispatch.RestoredNotice:
 		shown.Message = j.Notice
 	case j.Attention == dispatch.NoPlatform: // the notice says the same
 	case j.Attention == dispatch.HeldByOperator:

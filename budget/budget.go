@@ -91,7 +91,8 @@ var (
 
 // All gives every bound, in the order of docs/security.md.
 func All() []Bound {
-	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, ServiceParameters, CheckSteps, GraphBytes,
+	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern,
+		ServiceParameters, CheckSteps, GraphBytes,
 		OpenBody, TaskResults, UserProcess, UserProcesses, UserProcessesBytes,
 		AnswerBytes, AnswerError, AnswerValues, AnswersHeld, PagesBytes, ResultsBytes, ResultsEntries,
 		TilesBody, TilesPositions, TilesSteps, TilesBytes,

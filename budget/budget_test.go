@@ -85,7 +85,8 @@ func TestAll_IsDocumented(t *testing.T) {
 
 func TestValues_AndEntries(t *testing.T) {
 	for text, want := range map[string][2]int64{
-		`[]`: {1, 0}, ` { } `: {1, 0}, `[1,2,-3e4]`: {1, 3}, `{"a":[true,null],"b\",c":{"d":"}"}}`: {9, 2}, `"a,b"`: {1, 0}, `7`: {0, 0}, ``: {0, 0},
+		`[]`: {1, 0}, ` { } `: {1, 0}, `[1,2,-3e4]`: {1, 3}, `{"a":[true,null],"b\",c":{"d":"}"}}`: {9, 2}, `"a,b"`: {1, 0},
+		`7`: {0, 0}, ``: {0, 0},
 		`[[],[]]`: {3, 2}, `["a"]`: {2, 1}, `[[1,2],{"a":3}]`: {4, 2},
 	} {
 		if v, e := budget.Values([]byte(text)), budget.Entries([]byte(text)); v != want[0] || e != want[1] {

@@ -102,8 +102,8 @@ func (p *Places[K]) Own() int64 { return p.own.Most }
 // Clients returns how many clients are inside, or wait.
 func (p *Places[K]) Clients() int { return p.own.Clients() }
 
-// Acquire waits for n units, Own at most. It takes them from the client's share first, so that a client who waits for its own requests keeps
-// no other client waiting.
+// Acquire waits for n units, Own at most. It takes them from the client's share first, so that a client who waits for
+// its own requests keeps no other client waiting.
 func (p *Places[K]) Acquire(ctx context.Context, client K, n int64) (release func(), err error) {
 	own, err := p.own.Acquire(ctx, client, n)
 	if err != nil {

@@ -49,7 +49,8 @@ func TestCrawl_StopsAtItsBytes(t *testing.T) {
 	if failure := c.Failures()[root]; failure != "more than 4,194,304 bytes (bound catalogue_bytes)" {
 		t.Errorf("%q", failure)
 	}
-	if n := requests.Load(); n > 10 { // the page, four that fit, and those that are read at once when the next does not fit
+	// the page, four that fit, and those that are read at once when the next does not fit
+	if n := requests.Load(); n > 10 {
 		t.Errorf("%d requests", n)
 	}
 }
@@ -57,13 +58,15 @@ func TestCrawl_StopsAtItsBytes(t *testing.T) {
 // TestCrawl_LeadsToShortAddresses: links that are relative to a long address are not multiplied by it.
 func TestCrawl_LeadsToShortAddresses(t *testing.T) {
 	long := root + "?" + strings.Repeat("x", 3_000)
-	w := newWeb(map[string]string{root: `["` + long + `", "1.json"]`, long: named("2"), "https://catalogue.example.org/a/1.json": named("1")})
+	w := newWeb(map[string]string{root: `["` + long + `", "1.json"]`, long: named("2"),
+		"https://catalogue.example.org/a/1.json": named("1")})
 	if got := all(t, read(t, w.client(), root)); len(got) != 1 || got[0].ID != "1" || w.sum() != 2 {
 		t.Errorf("%v, %d requests", got, w.sum())
 	}
 }
 
-// TestRecords_AreBounded: neither the records of a source nor the reasons why they are not used take the memory that its publisher likes.
+// TestRecords_AreBounded: neither the records of a source nor the reasons why they are not used take the memory that
+// its publisher likes.
 func TestRecords_AreBounded(t *testing.T) {
 	lower(t, &budget.CatalogueRecords, 1_500)
 	services := make([]string, 1_600)
@@ -76,9 +79,12 @@ func TestRecords_AreBounded(t *testing.T) {
 	}{
 		"[0" + strings.Repeat(",0", 100_000) + "]":                                      {},
 		`{"type": "FeatureCollection", "features": [0` + strings.Repeat(",0", 9) + "]}": {},
-		"[{}" + strings.Repeat(",{}", 1_199) + "]":                                      {0, 1_001, "200 further records are not used", ""},
-		"[{}" + strings.Repeat(",{}", 1_999) + "]":                                      {0, 1_001, "1000 further records are not used", "more than 1,500 records (bound catalogue_records)"},
-		"[" + strings.Join(services, ",") + "]":                                         {1_500, 1, "100 further records are not used", "more than 1,500 records (bound catalogue_records)"},
+		"[{}" + strings.Repeat(",{}", 1_199) + "]": {0, 1_001,
+			"200 further records are not used", ""},
+		"[{}" + strings.Repeat(",{}", 1_999) + "]": {0, 1_001,
+			"1000 further records are not used", "more than 1,500 records (bound catalogue_records)"},
+		"[" + strings.Join(services, ",") + "]": {1_500, 1,
+			"100 further records are not used", "more than 1,500 records (bound catalogue_records)"},
 	} {
 		c := read(t, newWeb(map[string]string{root: text}).client(), root)
 		refused := c.Rejections()
@@ -100,7 +106,8 @@ func TestCrawl_KeepsWhatIsWithinABound(t *testing.T) {
 	}
 	c := read(t, w.client(), root)
 	got := all(t, c)
-	if len(got) != 2 || got[0].ID != "1" || !got[0].StaleSince.IsZero() || c.Failures()[root] != "more than 3 documents (bound catalogue_documents)" {
+	if len(got) != 2 || got[0].ID != "1" || !got[0].StaleSince.IsZero() ||
+		c.Failures()[root] != "more than 3 documents (bound catalogue_documents)" {
 		t.Errorf("%v, %v", got, c.Failures())
 	}
 }
@@ -117,7 +124,8 @@ func TestRun_ASlowSource(t *testing.T) {
 		for i := range 1_000 {
 			page += fmt.Sprintf(`,"?%d"`, i)
 		}
-		w := newWeb(map[string]string{root: page + "]", "https://catalogue.example.org/a/1.json": named("1"), other: named("2")})
+		w := newWeb(map[string]string{root: page + "]", "https://catalogue.example.org/a/1.json": named("1"),
+			other: named("2")})
 		slow := roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.URL.RawQuery != "" {
 				<-r.Context().Done()
@@ -125,7 +133,8 @@ func TestRun_ASlowSource(t *testing.T) {
 			}
 			return w.RoundTrip(r)
 		})
-		c := catalogue.New(catalogue.Config{Sources: []string{root, other}, Platforms: platforms(), Store: conformance.NewMemStore(conformance.WallClock{}),
+		c := catalogue.New(catalogue.Config{Sources: []string{root, other}, Platforms: platforms(),
+			Store:  conformance.NewMemStore(conformance.WallClock{}),
 			Client: upstream.New(upstream.Config{Transport: slow})})
 		running.Go(func() { c.Run(ctx) })
 		synctest.Wait()
@@ -142,11 +151,14 @@ func TestRun_ASlowSource(t *testing.T) {
 // TestSources_TheFirstHasTheID: a later source cannot take the place of a service, and an attempt is in the log.
 func TestSources_TheFirstHasTheID(t *testing.T) {
 	const other = "https://other.example.org/one.json"
-	w := newWeb(map[string]string{root: strings.Replace(named("1"), `"title": "One"`, `"title": "Trusted"`, 1), other: named("1")})
+	w := newWeb(map[string]string{root: strings.Replace(named("1"), `"title": "One"`, `"title": "Trusted"`, 1),
+		other: named("1")})
 	var log bytes.Buffer
-	c := catalogue.New(catalogue.Config{Sources: []string{root, other}, Platforms: platforms(), Client: w.client(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	c := catalogue.New(catalogue.Config{Sources: []string{root, other}, Platforms: platforms(), Client: w.client(),
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	c.Read(t.Context())
-	if s, _ := c.Find("1"); s.Title != "Trusted" || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "ids=[1]") {
+	if s, _ := c.Find("1"); s.Title != "Trusted" || !strings.Contains(log.String(), "level=WARN") ||
+		!strings.Contains(log.String(), "ids=[1]") {
 		t.Errorf("%+v\n%s", s, log.String())
 	}
 }

@@ -79,8 +79,8 @@ func (c *Catalogue) Find(id string) (Service, bool) {
 	return s, ok
 }
 
-// Identify returns the id of the service that a request names, in the spelling of the catalogue. Of several with different ids it is the
-// first by title.
+// Identify returns the id of the service that a request names, in the spelling of the catalogue. Of several with
+// different ids it is the first by title.
 func (c *Catalogue) Identify(l dispatch.Label, s dispatch.Service) (id string, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -125,7 +125,8 @@ func (c *Catalogue) Failures() map[string]string {
 	return failures
 }
 
-// Run keeps the catalogue as its sources are, until ctx is done. Of all processes that share the store, one reads each source.
+// Run keeps the catalogue as its sources are, until ctx is done. Of all processes that share the store, one reads each
+// source.
 func (c *Catalogue) Run(ctx context.Context) {
 	if len(c.Sources) == 0 {
 		return
@@ -146,8 +147,8 @@ func (c *Catalogue) Run(ctx context.Context) {
 	}
 }
 
-// look loads the sources that have changed, and begins to read those that are due and that no other process reads. Each is read on its own,
-// because one may take minutes.
+// look loads the sources that have changed, and begins to read those that are due and that no other process reads. Each
+// is read on its own, because one may take minutes.
 func (c *Catalogue) look(ctx context.Context, reading *sync.WaitGroup) error {
 	states, err := c.Store.SourceStates(ctx)
 	if err != nil {
@@ -243,7 +244,8 @@ func (c *Catalogue) readClaimed(ctx context.Context, claim dispatch.SourceClaim)
 	return nil
 }
 
-// again returns when a source is read again that was read with this error. A source beyond a bound is not tried again sooner than others.
+// again returns when a source is read again that was read with this error. A source beyond a bound is not tried again
+// sooner than others.
 func (c *Catalogue) again(name string, err error) time.Duration {
 	_, beyond := errors.AsType[*budget.Exceeded](err)
 	switch {
@@ -267,8 +269,8 @@ func (c *Catalogue) Read(ctx context.Context) {
 	}
 }
 
-// read returns the documents of a source. If it is not read to its end, they are what was read, and the documents of the last reading that
-// were not reached, with the reason as their Failure.
+// read returns the documents of a source. If it is not read to its end, they are what was read, and the documents of
+// the last reading that were not reached, with the reason as their Failure.
 func (c *Catalogue) read(ctx context.Context, last dispatch.Source, now time.Time) ([]dispatch.SourceDocument, error) {
 	found, err := c.readSource(ctx, last, now)
 	if err != nil {
@@ -277,7 +279,8 @@ func (c *Catalogue) read(ctx context.Context, last dispatch.Source, now time.Tim
 	return found, err
 }
 
-func (c *Catalogue) readSource(ctx context.Context, last dispatch.Source, now time.Time) ([]dispatch.SourceDocument, error) {
+func (c *Catalogue) readSource(ctx context.Context, last dispatch.Source, now time.Time) ([]dispatch.SourceDocument,
+	error) {
 	if !isURL(last.Name) {
 		return readFolder(last.Name, now)
 	}
@@ -288,7 +291,8 @@ func (c *Catalogue) readSource(ctx context.Context, last dispatch.Source, now ti
 	return (&crawl{client: c.Client, now: now, last: known}).readURL(ctx, last.Name)
 }
 
-// withLast adds the documents of the last reading that were not found now, as far as the bounds allow, with the reason as their Failure.
+// withLast adds the documents of the last reading that were not found now, as far as the bounds allow, with the reason
+// as their Failure.
 func withLast(found, last []dispatch.SourceDocument, reason string) []dispatch.SourceDocument {
 	known, bytes := map[string]bool{}, int64(0)
 	for _, d := range found {
@@ -308,9 +312,10 @@ func withLast(found, last []dispatch.SourceDocument, reason string) []dispatch.S
 
 // equal reports whether two states of a source show the same.
 func equal(a, b dispatch.Source) bool {
-	return a.Failure == b.Failure && a.Read.IsZero() == b.Read.IsZero() && slices.EqualFunc(a.Documents, b.Documents, func(x, y dispatch.SourceDocument) bool {
-		return x.Address == y.Address && x.ETag == y.ETag && x.Text == y.Text && x.Failure == y.Failure
-	})
+	return a.Failure == b.Failure && a.Read.IsZero() == b.Read.IsZero() && slices.EqualFunc(a.Documents, b.Documents,
+		func(x, y dispatch.SourceDocument) bool {
+			return x.Address == y.Address && x.ETag == y.ETag && x.Text == y.Text && x.Failure == y.Failure
+		})
 }
 
 // shownName returns the name of a source for logs, without the query of a URL.
@@ -319,7 +324,8 @@ func shownName(source string) string {
 	return name
 }
 
-// assemble makes the services of the configuration and of all sources known. Rendering them takes a while, in which the former ones are shown.
+// assemble makes the services of the configuration and of all sources known. Rendering them takes a while, in which the
+// former ones are shown.
 func (c *Catalogue) assemble() {
 	c.assembling.Lock()
 	defer c.assembling.Unlock()
@@ -356,7 +362,8 @@ func (c *Catalogue) warnOfTaken() {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if len(c.taken) > 0 {
-		c.Log.Warn("records are not used because services before them have their ids", "records", len(c.taken), "ids", c.taken[:min(len(c.taken), mostNamed)])
+		c.Log.Warn("records are not used because services before them have their ids", "records", len(c.taken), "ids",
+			c.taken[:min(len(c.taken), mostNamed)])
 	}
 }
 
@@ -382,7 +389,8 @@ func (a *assembly) addSource(source dispatch.Source, atURL bool) {
 	a.addDocuments(source, atURL)
 	if a.further > 0 {
 		a.refused = append(a.refused, Rejection{Address: shownName(source.Name), Reason: fmt.Sprintf(
-			"%d further records are not used: of a source, %d records are read and %d reasons are kept", a.further, budget.CatalogueRecords.Most, mostRejections)})
+			"%d further records are not used: of a source, %d records are read and %d reasons are kept", a.further,
+			budget.CatalogueRecords.Most, mostRejections)})
 	}
 }
 
@@ -430,7 +438,8 @@ func (a *assembly) addDocument(d dispatch.SourceDocument, atURL bool, stale time
 	}
 }
 
-// add adds a service, unless it has a fault, none of its platforms is configured, or another service has its id. Homes that cannot be used are left out.
+// add adds a service, unless it has a fault, none of its platforms is configured, or another service has its id. Homes
+// that cannot be used are left out.
 func (a *assembly) add(address string, s Service, err error) {
 	var without error
 	if err == nil {
@@ -460,7 +469,8 @@ func (a *assembly) refuse(r Rejection) {
 	a.refused = append(a.refused, r)
 }
 
-// locate finds the platforms of a service, and leaves out the homes that cannot be used, for the reason without. It is an error if none is left.
+// locate finds the platforms of a service, and leaves out the homes that cannot be used, for the reason without. It is
+// an error if none is left.
 func (a *assembly) locate(s *Service) (without, err error) {
 	var homes []Home
 	for _, h := range s.Homes() {
@@ -470,7 +480,8 @@ func (a *assembly) locate(s *Service) (without, err error) {
 		}
 		switch {
 		case err == nil && len(homes) == dispatch.MostHomes:
-			without = cmp.Or(without, fmt.Errorf("platform %s: a service is at %d platforms at most", h.Platform, dispatch.MostHomes))
+			without = cmp.Or(without, fmt.Errorf("platform %s: a service is at %d platforms at most", h.Platform,
+				dispatch.MostHomes))
 		case err == nil:
 			homes = append(homes, h)
 		default:

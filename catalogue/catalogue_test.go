@@ -24,7 +24,8 @@ func platforms() *dispatch.Broker {
 		b.Backends = append(b.Backends, &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: endpoint,
 			Platform: openeo.New(openeo.Config{Name: name, Endpoint: endpoint, Client: client})})
 	}
-	for name, endpoint := range map[string]string{"tao": "https://sen4x.tao.c-s.ro/process", "gep": "https://ades.gep.terradue.com"} {
+	for name, endpoint := range map[string]string{"tao": "https://sen4x.tao.c-s.ro/process",
+		"gep": "https://ades.gep.terradue.com"} {
 		b.Backends = append(b.Backends, &dispatch.Backend{Name: name, Label: dispatch.OGCProcess, Endpoint: endpoint,
 			Platform: ogcapi.New(ogcapi.Config{Name: name, Endpoint: endpoint, Client: client})})
 	}
@@ -48,7 +49,8 @@ func all(t *testing.T, c *catalogue.Catalogue) []catalogue.Service {
 	return page.Services
 }
 
-// TestRecords_OfThePublishedCatalogue: every record becomes a service, or a reason why not. One platform is not configured.
+// TestRecords_OfThePublishedCatalogue: every record becomes a service, or a reason why not. One platform is not
+// configured.
 func TestRecords_OfThePublishedCatalogue(t *testing.T) {
 	folder := os.Getenv("EODISPATCH_CATALOGUE")
 	if folder == "" {
@@ -72,8 +74,10 @@ func TestRecords_OfThePublishedCatalogue(t *testing.T) {
 		t.Errorf("%d records are not used: %v", len(refused), refused)
 	}
 	for _, s := range services {
-		if s.Title == "" || s.Summary == "" || s.HTML == "" || s.Provider.Name == "" || s.Licence == "" || s.Updated.IsZero() || s.Platform == "" ||
-			s.Service.Endpoint == "" || s.Service.Application == "" || len(s.Keywords) == 0 || len(s.Links) == 0 || len([]rune(s.Summary)) > 300 {
+		if s.Title == "" || s.Summary == "" || s.HTML == "" || s.Provider.Name == "" || s.Licence == "" ||
+			s.Updated.IsZero() || s.Platform == "" ||
+			s.Service.Endpoint == "" || s.Service.Application == "" || len(s.Keywords) == 0 || len(s.Links) == 0 ||
+			len([]rune(s.Summary)) > 300 {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -41,8 +41,9 @@ type crawl struct {
 	beyond  error // the bound at which no further links are followed
 }
 
-// readURL reads a source at a URL. A document that cannot be read now keeps its last text, and has a Failure. The error is that of the
-// document at the URL itself, or says why the source was not read to its end; then the documents are those that were read until then.
+// readURL reads a source at a URL. A document that cannot be read now keeps its last text, and has a Failure. The error
+// is that of the document at the URL itself, or says why the source was not read to its end; then the documents are
+// those that were read until then.
 func (c *crawl) readURL(ctx context.Context, source string) (found []dispatch.SourceDocument, err error) {
 	c.seen = map[string]bool{source: true}
 	for level := []string{source}; len(level) > 0; {
@@ -59,7 +60,8 @@ func (c *crawl) readURL(ctx context.Context, source string) (found []dispatch.So
 	return found, c.beyond
 }
 
-// readLevel reads documents at once, and returns them in their order. If it stops early, it returns those that were read until then.
+// readLevel reads documents at once, and returns them in their order. If it stops early, it returns those that were
+// read until then.
 func (c *crawl) readLevel(ctx context.Context, addresses []string) ([]dispatch.SourceDocument, error) {
 	read := make([]dispatch.SourceDocument, len(addresses))
 	group, within := errgroup.WithContext(ctx)
@@ -77,7 +79,8 @@ func (c *crawl) readLevel(ctx context.Context, addresses []string) ([]dispatch.S
 	return slices.DeleteFunc(read, func(d dispatch.SourceDocument) bool { return d.Address == "" }), err
 }
 
-// readNext reads one document, unless the source is at its bound or the reading has ended; then it returns the zero document.
+// readNext reads one document, unless the source is at its bound or the reading has ended; then it returns the zero
+// document.
 func (c *crawl) readNext(ctx context.Context, address string) (none dispatch.SourceDocument, err error) {
 	if err := cmp.Or(ctx.Err(), budget.CatalogueBytes.Check(c.bytes.Load())); err != nil {
 		return none, err
@@ -106,7 +109,8 @@ func (c *crawl) next(read []dispatch.SourceDocument) (level []string) {
 func (c *crawl) read(ctx context.Context, address string) dispatch.SourceDocument {
 	last := c.last[address]
 	d := dispatch.SourceDocument{Address: address, Read: c.now}
-	a, err := c.client.Fetch(ctx, upstream.Fetch{Op: "catalogue.read", URL: address, TrustedHosts: true, ETag: last.ETag, Limit: budget.CatalogueDocument.Most})
+	a, err := c.client.Fetch(ctx, upstream.Fetch{Op: "catalogue.read", URL: address, TrustedHosts: true, ETag: last.ETag,
+		Limit: budget.CatalogueDocument.Most})
 	switch {
 	case err == nil && a.Status == 304:
 		d.Text, d.ETag = last.Text, last.ETag
@@ -168,10 +172,12 @@ type content struct {
 	page    bool // the document is a list or a catalogue page, even if it is empty
 }
 
-// leading are the relations of links from catalogue pages and lists to further documents: those of STAC, and of OGC API - Records.
+// leading are the relations of links from catalogue pages and lists to further documents: those of STAC, and of OGC API
+// - Records.
 var leading = []string{"item", "items", "child", "next", "record"}
 
-// contentOf reads a document: a record, a list of records or of addresses, a page of records, or a catalogue page with links.
+// contentOf reads a document: a record, a list of records or of addresses, a page of records, or a catalogue page with
+// links.
 func contentOf(text string) content {
 	raw := []byte(text)
 	var list []json.RawMessage

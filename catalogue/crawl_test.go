@@ -86,15 +86,20 @@ const root = "https://catalogue.example.org/a/root.json"
 // TestCrawl_Shapes reads each shape that a source can have.
 func TestCrawl_Shapes(t *testing.T) {
 	for name, documents := range map[string]map[string]string{
-		"a record":  {root: named("1")},
-		"a list":    {root: "[" + named("1") + "," + named("2") + "]"},
-		"addresses": {root: `["1.json", "https://catalogue.example.org/a/2.json", "1.json#again"]`, "https://catalogue.example.org/a/1.json": named("1"), "https://catalogue.example.org/a/2.json": named("2")},
-		"pages": {root: `{"type": "FeatureCollection", "features": [` + named("1") + `], "links": [{"rel": "next", "href": "?page=2"}, {"rel": "self", "href": "x"}]}`,
-			root + "?page=2": `{"type": "FeatureCollection", "features": [` + named("2") + `], "links": [{"rel": "next", "href": "?page=2"}]}`},
+		"a record": {root: named("1")},
+		"a list":   {root: "[" + named("1") + "," + named("2") + "]"},
+		"addresses": {root: `["1.json", "https://catalogue.example.org/a/2.json", "1.json#again"]`,
+			"https://catalogue.example.org/a/1.json": named("1"), "https://catalogue.example.org/a/2.json": named("2")},
+		"pages": {root: `{"type": "FeatureCollection", "features": [` + named("1") +
+			`], "links": [{"rel": "next", "href": "?page=2"}, {"rel": "self", "href": "x"}]}`,
+			root + "?page=2": `{"type": "FeatureCollection", "features": [` + named("2") +
+				`], "links": [{"rel": "next", "href": "?page=2"}]}`},
 		"a STAC-like catalogue": {root: `{"type": "Catalog", "links": [{"rel": "child", "href": "./b/catalog.json"}, {"rel": "item", "href": "1.json"}, {"rel": "root", "href": "none.json"}]}`,
 			"https://catalogue.example.org/a/b/catalog.json": `{"type": "Catalog", "links": [{"rel": "parent", "href": "../root.json"}, {"rel": "item", "href": "../2.json"}, {"rel": "child", "href": "../root.json"}]}`,
 			"https://catalogue.example.org/a/1.json":         named("1"), "https://catalogue.example.org/a/2.json": named("2")},
-		"a collection of records": {root: `{"links": [{"rel": "items", "href": "items"}]}`, "https://catalogue.example.org/a/items": `{"type": "FeatureCollection", "features": [` + named("1") + "," + named("2") + `]}`},
+		"a collection of records": {root: `{"links": [{"rel": "items", "href": "items"}]}`,
+			"https://catalogue.example.org/a/items": `{"type": "FeatureCollection", "features": [` + named("1") + "," +
+				named("2") + `]}`},
 	} {
 		w := newWeb(documents)
 		c := read(t, w.client(), root)
@@ -116,9 +121,11 @@ func TestCrawl_Shapes(t *testing.T) {
 
 // TestCrawl_RelativeLinks resolves a record's links against its own address.
 func TestCrawl_RelativeLinks(t *testing.T) {
-	w := newWeb(map[string]string{root: strings.NewReplacer(`https://apps.example.org/p.json`, `../p.json`, `https://p.example.org/t.png`, `t.png`).Replace(named("1"))})
+	w := newWeb(map[string]string{root: strings.NewReplacer(`https://apps.example.org/p.json`, `../p.json`,
+		`https://p.example.org/t.png`, `t.png`).Replace(named("1"))})
 	s, ok := read(t, w.client(), root).Find("1")
-	if !ok || s.Service.Application != "https://catalogue.example.org/p.json" || s.Thumbnail != "https://catalogue.example.org/a/t.png" {
+	if !ok || s.Service.Application != "https://catalogue.example.org/p.json" ||
+		s.Thumbnail != "https://catalogue.example.org/a/t.png" {
 		t.Errorf("%v %+v", ok, s)
 	}
 }
@@ -127,7 +134,8 @@ func TestCrawl_RelativeLinks(t *testing.T) {
 func TestCrawl_FaultyParts(t *testing.T) {
 	w := newWeb(map[string]string{
 		root: `["good.json", "none.json", "down.json", "broken.json", "other.json", "javascript:x", "http://plain.example.org/x", "https://10.0.0.1/x", "https://localhost/x", 7, {"type": "x"}]`,
-		"https://catalogue.example.org/a/good.json": named("1"), "https://catalogue.example.org/a/down.json": "", "https://catalogue.example.org/a/broken.json": "<html>", "https://catalogue.example.org/a/other.json": `{"id": "x"}`,
+		"https://catalogue.example.org/a/good.json": named("1"), "https://catalogue.example.org/a/down.json": "",
+		"https://catalogue.example.org/a/broken.json": "<html>", "https://catalogue.example.org/a/other.json": `{"id": "x"}`,
 	})
 	c := read(t, w.client(), root)
 	got := map[string]string{}
@@ -135,10 +143,14 @@ func TestCrawl_FaultyParts(t *testing.T) {
 		got[strings.TrimPrefix(r.Address, "https://catalogue.example.org/a/")] = r.Reason
 	}
 	want := map[string]string{
-		"none.json": "it cannot be read: The server responded with HTTP status 404 Not Found", "down.json": "it cannot be read: The server did not respond",
-		"broken.json": "it cannot be read: it is not JSON in UTF-8", "other.json": "it is neither a record nor a list or page of records",
-		"http://plain.example.org/x": "it cannot be read: This URL cannot be used: only https is allowed", "root.json": "it is no record: a record is a GeoJSON Feature with properties.type",
-		"https://10.0.0.1/x": "it cannot be read: This URL cannot be used: the host resolves to a non-public address", "https://localhost/x": got["https://localhost/x"],
+		"none.json":                  "it cannot be read: The server responded with HTTP status 404 Not Found",
+		"down.json":                  "it cannot be read: The server did not respond",
+		"broken.json":                "it cannot be read: it is not JSON in UTF-8",
+		"other.json":                 "it is neither a record nor a list or page of records",
+		"http://plain.example.org/x": "it cannot be read: This URL cannot be used: only https is allowed",
+		"root.json":                  "it is no record: a record is a GeoJSON Feature with properties.type",
+		"https://10.0.0.1/x":         "it cannot be read: This URL cannot be used: the host resolves to a non-public address",
+		"https://localhost/x":        got["https://localhost/x"],
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -189,7 +201,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestCrawl_GuardsAddresses: a page leads only to public servers, and private ones are read only where they are configured as sources.
+// TestCrawl_GuardsAddresses: a page leads only to public servers, and private ones are read only where they are
+// configured as sources.
 func TestCrawl_GuardsAddresses(t *testing.T) {
 	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/list" {
@@ -210,20 +223,23 @@ func TestCrawl_GuardsAddresses(t *testing.T) {
 }
 
 // replica is one process with a catalogue.
-func replica(ctx context.Context, running *sync.WaitGroup, store dispatch.Sources, w *web, sources ...string) *catalogue.Catalogue {
+func replica(ctx context.Context, running *sync.WaitGroup, store dispatch.Sources, w *web,
+	sources ...string) *catalogue.Catalogue {
 	c := catalogue.New(catalogue.Config{Sources: sources, Platforms: platforms(), Store: store, Client: w.client()})
 	running.Go(func() { c.Run(ctx) })
 	return c
 }
 
-// TestRun_KeepsTheLastGoodState follows a source, with one of its records, through outages and changes, in two processes of which one reads.
+// TestRun_KeepsTheLastGoodState follows a source, with one of its records, through outages and changes, in two
+// processes of which one reads.
 func TestRun_KeepsTheLastGoodState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		defer running.Wait()
 		defer stop()
-		w := newWeb(map[string]string{root: `["1.json", "2.json"]`, "https://catalogue.example.org/a/1.json": named("1"), "https://catalogue.example.org/a/2.json": named("2")})
+		w := newWeb(map[string]string{root: `["1.json", "2.json"]`, "https://catalogue.example.org/a/1.json": named("1"),
+			"https://catalogue.example.org/a/2.json": named("2")})
 		store := conformance.NewMemStore(conformance.WallClock{})
 		replicas := []*catalogue.Catalogue{replica(ctx, &running, store, w, root), replica(ctx, &running, store, w, root)}
 		begin := time.Now().UTC().Truncate(time.Microsecond)

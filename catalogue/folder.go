@@ -13,8 +13,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// readFolder reads the JSON files of a folder and the folders below it, but not what has a name that begins with a dot. Links to files
-// are followed, links to folders are not. With an error, the documents are those that were read until then.
+// readFolder reads the JSON files of a folder and the folders below it, but not what has a name that begins with a dot.
+// Links to files are followed, links to folders are not. With an error, the documents are those that were read until
+// then.
 func readFolder(folder string, now time.Time) (found []dispatch.SourceDocument, err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -36,7 +37,8 @@ func readFolder(folder string, now time.Time) (found []dispatch.SourceDocument, 
 		}
 		d := readFile(root, name, now)
 		bytes += int64(len(d.Text))
-		if err := cmp.Or(budget.CatalogueDocuments.Check(int64(len(found)+1)), budget.CatalogueBytes.Check(bytes)); err != nil {
+		if err := cmp.Or(budget.CatalogueDocuments.Check(int64(len(found)+1)),
+			budget.CatalogueBytes.Check(bytes)); err != nil {
 			return err
 		}
 		found = append(found, d)

@@ -16,7 +16,8 @@ func recordAt(conformsTo string, links ...[3]string) string {
 	for _, l := range links {
 		all = append(all, fmt.Sprintf(`{"rel": %q, "href": %q, "type": %q}`, l[0], l[1], l[2]))
 	}
-	return fmt.Sprintf(`{"id": "one", "type": "Feature", "conformsTo": [%s], "properties": {"type": "service", "title": "One"}, "links": [%s]}`, conformsTo, strings.Join(all, ","))
+	return fmt.Sprintf(
+		`{"id": "one", "type": "Feature", "conformsTo": [%s], "properties": {"type": "service", "title": "One"}, "links": [%s]}`, conformsTo, strings.Join(all, ","))
 }
 
 const (
@@ -29,7 +30,8 @@ const (
 	ogcAtGEP   = "https://ades.gep.terradue.com"
 )
 
-// TestRecord_AtSeveralPlatforms: a record names several platforms by several links service, each with its application. What cannot be used is left out.
+// TestRecord_AtSeveralPlatforms: a record names several platforms by several links service, each with its application.
+// What cannot be used is left out.
 func TestRecord_AtSeveralPlatforms(t *testing.T) {
 	service := func(href string) [3]string { return [3]string{"service", href, "application/json"} }
 	application := func(href, kind string) [3]string { return [3]string{"application", href, kind} }
@@ -38,15 +40,22 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 		want    []string // platform, protocol and application of each home
 		refused string
 	}{
-		"two of openEO": {recordAt(conformsToOpenEO, service(openEOFed), application("https://a.example/1.json", openEOProcess), service(openEOCDSE), application("https://a.example/2.json", openEOProcess)),
+		"two of openEO": {recordAt(conformsToOpenEO, service(openEOFed), application("https://a.example/1.json",
+			openEOProcess), service(openEOCDSE), application("https://a.example/2.json", openEOProcess)),
 			[]string{"cdse-federation openeo https://a.example/1.json", "cdse openeo https://a.example/2.json"}, ""},
-		"of both protocols": {recordAt(conformsToOpenEO+","+conformsToProcesses, service(ogcAtGEP+"/processes/p"), application(ogcAtGEP+"/processes/p", "application/json"), service(openEOCDSE), application("https://a.example/2.json", openEOProcess)),
+		"of both protocols": {recordAt(conformsToOpenEO+","+conformsToProcesses, service(ogcAtGEP+"/processes/p"),
+			application(ogcAtGEP+"/processes/p", "application/json"), service(openEOCDSE),
+			application("https://a.example/2.json", openEOProcess)),
 			[]string{"gep ogc_api_process p", "cdse openeo https://a.example/2.json"}, ""},
-		"the first is not configured": {recordAt(conformsToOpenEO, service("https://other.example"), application("https://a.example/1.json", openEOProcess), service(openEOCDSE), application("https://a.example/2.json", openEOProcess)),
+		"the first is not configured": {recordAt(conformsToOpenEO, service("https://other.example"),
+			application("https://a.example/1.json", openEOProcess), service(openEOCDSE), application("https://a.example/2.json",
+				openEOProcess)),
 			[]string{"cdse openeo https://a.example/2.json"}, "shown without a platform: endpoint https://other.example"},
-		"a platform twice": {recordAt(conformsToOpenEO, service(openEOCDSE), application("https://a.example/1.json", openEOProcess), service(openEOCDSE+"/"), application("https://a.example/2.json", openEOProcess)),
+		"a platform twice": {recordAt(conformsToOpenEO, service(openEOCDSE), application("https://a.example/1.json",
+			openEOProcess), service(openEOCDSE+"/"), application("https://a.example/2.json", openEOProcess)),
 			[]string{"cdse openeo https://a.example/1.json"}, "platform cdse: it is named twice"},
-		"one application for two": {recordAt(conformsToOpenEO, service(openEOFed), application("https://a.example/1.json", openEOProcess), service(openEOCDSE)),
+		"one application for two": {recordAt(conformsToOpenEO, service(openEOFed), application("https://a.example/1.json",
+			openEOProcess), service(openEOCDSE)),
 			[]string{"cdse-federation openeo https://a.example/1.json"}, ""},
 	} {
 		w := newWeb(map[string]string{root: c.record})
@@ -59,7 +68,8 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 				t.Errorf("%s: the service at %s is %q, %v", name, h.Platform, id, known)
 			}
 		}
-		if refused := fmt.Sprint(all.Rejections()); !slices.Equal(got, c.want) || !strings.Contains(refused, c.refused) || c.refused == "" && refused != "[]" {
+		if refused := fmt.Sprint(all.Rejections()); !slices.Equal(got, c.want) || !strings.Contains(refused, c.refused) ||
+			c.refused == "" && refused != "[]" {
 			t.Errorf("%s: %q, and %s", name, got, refused)
 		}
 	}
@@ -68,7 +78,8 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 // TestSearch_ByEachPlatform: a service at several platforms is found and counted at each.
 func TestSearch_ByEachPlatform(t *testing.T) {
 	at := func(endpoint string) catalogue.Home {
-		return catalogue.Home{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: endpoint, Application: "https://a.example/" + endpoint[len(openEOFed)/2:] + ".json"}}
+		return catalogue.Home{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: endpoint,
+			Application: "https://a.example/" + endpoint[len(openEOFed)/2:] + ".json"}}
 	}
 	first, second := at(openEOFed), at(openEOCDSE)
 	c := catalogue.New(catalogue.Config{Platforms: platforms(), Services: []catalogue.Service{
@@ -78,7 +89,8 @@ func TestSearch_ByEachPlatform(t *testing.T) {
 	if got := ids(page); !slices.Equal(got, []string{"both", "second"}) {
 		t.Errorf("at the second platform are %v", got)
 	}
-	if want := []catalogue.Count{{Name: "cdse", Services: 2}, {Name: "cdse-federation", Services: 1}}; !slices.Equal(page.Platforms, want) {
+	if want := []catalogue.Count{{Name: "cdse", Services: 2}, {Name: "cdse-federation",
+		Services: 1}}; !slices.Equal(page.Platforms, want) {
 		t.Errorf("counted %v", page.Platforms)
 	}
 	if id, _ := c.Identify(second.Label, second.Service); id != "second" {

@@ -17,20 +17,24 @@ import (
 	"golang.org/x/net/html"
 )
 
-// The renderer escapes all text. What it renders as an element is decided by the document that it gets: [embedded] leaves in it only what runs
-// and loads nothing.
+// The renderer escapes all text. What it renders as an element is decided by the document that it gets: [embedded]
+// leaves in it only what runs and loads nothing.
 var markdown = goldmark.New(
-	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Strikethrough, extension.Linkify),
+	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
+		extension.Strikethrough, extension.Linkify),
 	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(embedded{}, 0))),
 )
 
 // permitted are the kinds of nodes that are rendered after [embedded.change]. HTML is not among them.
-var permitted = []ast.NodeKind{ast.KindDocument, ast.KindTextBlock, ast.KindParagraph, ast.KindHeading, ast.KindThematicBreak, ast.KindCodeBlock,
-	ast.KindBlockquote, ast.KindList, ast.KindListItem, ast.KindText, ast.KindString, ast.KindCodeSpan, ast.KindEmphasis, ast.KindLink, ast.KindAutoLink,
-	extended.KindTable, extended.KindTableHeader, extended.KindTableRow, extended.KindTableCell, extended.KindStrikethrough}
+var permitted = []ast.NodeKind{ast.KindDocument, ast.KindTextBlock, ast.KindParagraph, ast.KindHeading,
+	ast.KindThematicBreak, ast.KindCodeBlock,
+	ast.KindBlockquote, ast.KindList, ast.KindListItem, ast.KindText, ast.KindString, ast.KindCodeSpan, ast.KindEmphasis,
+	ast.KindLink, ast.KindAutoLink,
+	extended.KindTable, extended.KindTableHeader, extended.KindTableRow, extended.KindTableCell,
+	extended.KindStrikethrough}
 
-// embedded prepares a document for a part of a page: its headings come below those of the page, images, which would be loaded from
-// elsewhere, become links, and links lead to pages and mail addresses only.
+// embedded prepares a document for a part of a page: its headings come below those of the page, images, which would be
+// loaded from elsewhere, become links, and links lead to pages and mail addresses only.
 type embedded struct{}
 
 // Transform implements [parser.ASTTransformer].
@@ -91,8 +95,8 @@ func changeLink(link *ast.Link) {
 	link.Parent().RemoveChild(link.Parent(), link)
 }
 
-// markLink sets the attributes of a link to an address, or reports false if the address is none of the web or of mail, or if the link is part of
-// another one.
+// markLink sets the attributes of a link to an address, or reports false if the address is none of the web or of mail,
+// or if the link is part of another one.
 func markLink(link ast.Node, target []byte) bool {
 	u, err := url.Parse(string(target))
 	web := err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != ""

@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// record is a record of type service: https://docs.ogc.org/is/20-004r1/20-004r1.html#clause-record-core. Records in the field have members
-// of wrong types; these count as absent.
+// record is a record of type service: https://docs.ogc.org/is/20-004r1/20-004r1.html#clause-record-core. Records in the
+// field have members of wrong types; these count as absent.
 type record struct {
 	ID         string   `json:"id"`
 	Type       string   `json:"type"`
@@ -62,8 +62,8 @@ func decode(text []byte, into any) error {
 	return err
 }
 
-// service returns the service that a record describes. Links are relative to base, which is nil for a file. Errors are sentences about the
-// record, without a full stop.
+// service returns the service that a record describes. Links are relative to base, which is nil for a file. Errors are
+// sentences about the record, without a full stop.
 func (r record) service(base *url.URL) (Service, error) {
 	p := r.Properties
 	switch {
@@ -73,9 +73,11 @@ func (r record) service(base *url.URL) (Service, error) {
 		return Service{}, fmt.Errorf("its type is %q, and only records of type service are shown", clip(plain(p.Type), 100))
 	}
 	s := Service{
-		ID: r.ID, Title: clip(plain(p.Title), mostTitle), Keywords: keywords(p.Keywords), Licence: clip(plain(p.Licence), mostTitle),
-		Description: description(p.Description), Provider: r.provider(), Example: example(p.Example), Updated: timeOf(p.Updated, p.Created),
-		Cost: Cost{Estimate: p.Cost, Unit: clip(plain(firstText(p.CostUnit, p.CostUnits)), mostTitle)},
+		ID: r.ID, Title: clip(plain(p.Title), mostTitle), Keywords: keywords(p.Keywords), Licence: clip(plain(p.Licence),
+			mostTitle),
+		Description: description(p.Description), Provider: r.provider(), Example: example(p.Example),
+		Updated: timeOf(p.Updated, p.Created),
+		Cost:    Cost{Estimate: p.Cost, Unit: clip(plain(firstText(p.CostUnit, p.CostUnits)), mostTitle)},
 	}
 	for _, f := range p.Formats[:min(len(p.Formats), mostFormats)] {
 		if name := clip(plain(f.Name), mostTitle); name != "" {
@@ -120,8 +122,9 @@ func CheckID(id string) error {
 	return nil
 }
 
-// homes returns where a record's service is. The links service and application belong together in the order in which they are written; of one with a
-// process of OGC API - Processes, the link application can be absent. All but the first are left out where it is not clear which belong together.
+// homes returns where a record's service is. The links service and application belong together in the order in which
+// they are written; of one with a process of OGC API - Processes, the link application can be absent. All but the first
+// are left out where it is not clear which belong together.
 func (r record) homes(all []Link) (homes []Home, err error) {
 	services, applications := linksOf(all, "service"), linksOf(all, "application")
 	n := max(1, len(services))
@@ -157,7 +160,8 @@ func (r record) home(service, application Link) (h Home, err error) {
 	return h, nil
 }
 
-// label returns the protocol of a record's service; "" if it is not known. Those of a record with both protocols are told apart by their links.
+// label returns the protocol of a record's service; "" if it is not known. Those of a record with both protocols are
+// told apart by their links.
 func (r record) label(application Link) dispatch.Label {
 	var named []dispatch.Label
 	for _, name := range r.ConformsTo {
@@ -188,8 +192,8 @@ func processAt(href string) dispatch.Service {
 	return dispatch.Service{Endpoint: href, Application: href}
 }
 
-// provider returns who offers a record's service: whom the link says, or the publisher, or the first organisation. The address is that of
-// the organisation of the same name, if it has one.
+// provider returns who offers a record's service: whom the link says, or the publisher, or the first organisation. The
+// address is that of the organisation of the same name, if it has one.
 func (r record) provider() Provider {
 	names := []string{linkTitle(r.Links, "provider"), r.Properties.Publisher.Name}
 	for _, c := range r.Properties.Contacts {

@@ -23,7 +23,8 @@ type Query struct {
 	After     string   // the Next of the page before
 }
 
-// Page is a part of the services that a query selects: those with the words in their titles come first, then in the order of titles.
+// Page is a part of the services that a query selects: those with the words in their titles come first, then in the
+// order of titles.
 type Page struct {
 	Services  []Service
 	Next      string // After of the next page; "": this is the last
@@ -32,7 +33,8 @@ type Page struct {
 	Keywords  []Count
 }
 
-// Count is a platform or a keyword, and how many services have it that the rest of the query selects. The most frequent come first.
+// Count is a platform or a keyword, and how many services have it that the rest of the query selects. The most frequent
+// come first.
 type Count struct {
 	Name     string
 	Services int

@@ -20,7 +20,8 @@ func withServices(services ...[4]string) *catalogue.Catalogue {
 		if i%2 == 1 {
 			at.Endpoint = "https://openeo.terrascope.be"
 		}
-		c.Services = append(c.Services, catalogue.Service{ID: s[0], Title: s[1], Keywords: strings.Fields(s[2]), Description: s[3], Label: dispatch.OpenEO, Service: at})
+		c.Services = append(c.Services, catalogue.Service{ID: s[0], Title: s[1], Keywords: strings.Fields(s[2]),
+			Description: s[3], Label: dispatch.OpenEO, Service: at})
 	}
 	return catalogue.New(c)
 }
@@ -50,7 +51,8 @@ func TestSearch(t *testing.T) {
 		{catalogue.Query{Words: "terrascope"}, []string{"2", "4"}},
 		{catalogue.Query{Words: "water nothing"}, nil},
 		{catalogue.Query{Platforms: []string{"cdse-federation"}}, []string{"3", "1"}},
-		{catalogue.Query{Platforms: []string{"cdse-federation", "terrascope"}, Keywords: []string{"Agriculture"}}, []string{"3", "2"}},
+		{catalogue.Query{Platforms: []string{"cdse-federation", "terrascope"}, Keywords: []string{"Agriculture"}},
+			[]string{"3", "2"}},
 		{catalogue.Query{Keywords: []string{"agriculture", "SENTINEL-2"}}, []string{"2"}},
 		{catalogue.Query{Platforms: []string{"other"}}, nil},
 	} {
@@ -63,15 +65,18 @@ func TestSearch(t *testing.T) {
 
 // TestSearch_Counts: platforms and keywords are counted as they would select.
 func TestSearch_Counts(t *testing.T) {
-	c := withServices([4]string{"1", "a", "x Y"}, [4]string{"2", "b", "y"}, [4]string{"3", "c", "y"}, [4]string{"4", "d", "z"})
+	c := withServices([4]string{"1", "a", "x Y"}, [4]string{"2", "b", "y"}, [4]string{"3", "c", "y"},
+		[4]string{"4", "d", "z"})
 	page, _ := c.Search(catalogue.Query{Platforms: []string{"terrascope"}, Keywords: []string{"y"}})
-	want := catalogue.Page{Services: page.Services, Total: 1, Platforms: []catalogue.Count{{Name: "cdse-federation", Services: 2}, {Name: "terrascope", Services: 1}},
+	want := catalogue.Page{Services: page.Services, Total: 1, Platforms: []catalogue.Count{{Name: "cdse-federation",
+		Services: 2}, {Name: "terrascope", Services: 1}},
 		Keywords: []catalogue.Count{{Name: "y", Services: 1}, {Name: "z", Services: 1}}}
 	if d := cmp.Diff(want.Platforms, page.Platforms) + cmp.Diff(want.Keywords, page.Keywords); d != "" || page.Total != 1 {
 		t.Errorf("%d %s", page.Total, d)
 	}
 	page, _ = c.Search(catalogue.Query{})
-	if d := cmp.Diff([]catalogue.Count{{Name: "Y", Services: 3}, {Name: "x", Services: 1}, {Name: "z", Services: 1}}, page.Keywords); d != "" {
+	if d := cmp.Diff([]catalogue.Count{{Name: "Y", Services: 3}, {Name: "x", Services: 1}, {Name: "z", Services: 1}},
+		page.Keywords); d != "" {
 		t.Error(d)
 	}
 }
@@ -80,7 +85,8 @@ func TestSearch_Counts(t *testing.T) {
 func TestSearch_Pages(t *testing.T) {
 	var services [][4]string
 	for i := range 25 {
-		services = append(services, [4]string{fmt.Sprintf("id-%02d", i), fmt.Sprintf("Same title %d", i%3), "k", []string{"", "same words"}[i%2]})
+		services = append(services, [4]string{fmt.Sprintf("id-%02d", i), fmt.Sprintf("Same title %d", i%3), "k",
+			[]string{"", "same words"}[i%2]})
 	}
 	c := withServices(services...)
 	for _, words := range []string{"", "same"} {
@@ -117,7 +123,8 @@ func TestServices_ByHand(t *testing.T) {
 		t.Error("found two")
 	}
 	refused := c.Rejections()
-	if len(refused) != 2 || !strings.Contains(refused[0].Reason, "another service has the id one") || !strings.Contains(refused[1].Reason, "its id has spaces") {
+	if len(refused) != 2 || !strings.Contains(refused[0].Reason, "another service has the id one") ||
+		!strings.Contains(refused[1].Reason, "its id has spaces") {
 		t.Errorf("%+v", refused)
 	}
 }

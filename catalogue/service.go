@@ -1,8 +1,8 @@
-// Package catalogue holds the services that people can pick: from records of services (OGC API - Records, as the APEx catalogue publishes
-// them) in folders and at URLs, and from the configuration.
+// Package catalogue holds the services that people can pick: from records of services (OGC API - Records, as the APEx
+// catalogue publishes them) in folders and at URLs, and from the configuration.
 //
-// Records are written by others. What this package returns of them is safe to show: texts have no control characters, links lead to web
-// or mail addresses, and descriptions are sanitised HTML.
+// Records are written by others. What this package returns of them is safe to show: texts have no control characters,
+// links lead to web or mail addresses, and descriptions are sanitised HTML.
 package catalogue
 
 import (
@@ -36,7 +36,8 @@ type Service struct {
 	Service  dispatch.Service
 	Platform string // name of the configured platform
 
-	// Also are the other platforms that offer the service, each once. A request that names the service by its id can run at any of them.
+	// Also are the other platforms that offer the service, each once. A request that names the service by its id can run
+	// at any of them.
 	Also []Home
 }
 

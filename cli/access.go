@@ -34,17 +34,21 @@ func (a *app) whoamiCommand() *cobra.Command {
 			}
 			who := claimsOf(token)
 			if a.json {
-				return a.print(map[string]any{"broker": c.URL(), "user": who.user(), "email": who.Email, "issuer": who.Issuer, "subject": who.Subject})
+				return a.print(map[string]any{"broker": c.URL(), "user": who.user(), "email": who.Email, "issuer": who.Issuer,
+					"subject": who.Subject})
 			}
-			_, err = fmt.Fprintf(a.Out, "%s at %s (identity provider %s)\n", oneLine(who.user(), 200), c.URL(), oneLine(who.Issuer, 200))
+			_, err = fmt.Fprintf(a.Out, "%s at %s (identity provider %s)\n", oneLine(who.user(), 200), c.URL(),
+				oneLine(who.Issuer, 200))
 			return err
 		})}
 }
 
 func (a *app) linkCommand() *cobra.Command {
-	return &cobra.Command{Use: "link PLATFORM", GroupID: "access", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completePlatforms,
-		Short:   "Open the page where you link your account at a platform",
-		Long:    "Open the page where you link your account at a platform, so that jobs can run there under your name.",
+	return &cobra.Command{Use: "link PLATFORM", GroupID: "access", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completePlatforms,
+		Short:             "Open the page where you link your account at a platform",
+		Long: "Open the page where you link your account at a platform, so that jobs can run there under " +
+			"your name.",
 		Example: "  eodispatch link cdse",
 		RunE: a.run(func(ctx context.Context, args []string) error {
 			c, err := a.client()
@@ -56,7 +60,8 @@ func (a *app) linkCommand() *cobra.Command {
 				return err
 			}
 			if p.Access != "user" {
-				return fmt.Errorf("jobs run at %s without an account of yours (access %s): there is nothing to link", p.Name, p.Access)
+				return fmt.Errorf("jobs run at %s without an account of yours (access %s): there is nothing to link", p.Name,
+					p.Access)
 			}
 			link := c.URL() + "/link/" + url.PathEscape(p.Name)
 			if p.Attention != nil && p.Attention.Link != nil {
@@ -172,7 +177,8 @@ func (a *app) usageCommand() *cobra.Command {
 	return command
 }
 
-// usageTables prints what a user uses of each platform, and what that cost in each month, by the value of a label unless that is empty.
+// usageTables prints what a user uses of each platform, and what that cost in each month, by the value of a label
+// unless that is empty.
 func (a *app) usageTables(all []client.Usage, label string) error {
 	charged := false
 	err := a.table("PLATFORM\tLIVE JOBS\tLAST DAY\tALL JOBS", func(row func(...any)) {

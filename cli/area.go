@@ -88,8 +88,8 @@ func (a *app) polygonsIn(ctx context.Context, area string) ([]polygon, error) {
 
 const farthest = 540 // degrees of longitude, as the broker accepts them for areas across the antimeridian
 
-// checked returns polygons without empty ones and heights. It refuses what cannot be an area in longitude and latitude, above all
-// coordinates of a projected system.
+// checked returns polygons without empty ones and heights. It refuses what cannot be an area in longitude and latitude,
+// above all coordinates of a projected system.
 func checked(polygons []polygon) (all []polygon, err error) {
 	for _, p := range polygons {
 		positions := 0
@@ -149,17 +149,21 @@ func boxFrom(text string) (box json.RawMessage, ok bool, err error) {
 	w, s, e, n := b[0], b[1], b[2], b[3]
 	crosses := w > e && e+360-w <= widestCrossing
 	if min(w, e) < -180 || max(w, e) > 180 || s < -90 || n > 90 || s >= n || w >= e && !crosses {
-		return nil, true, usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north. One across the antimeridian has west > east, and is at most %v degrees wide", text, widestCrossing)
+		return nil, true,
+			usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north. One "+
+				"across the antimeridian has west > east, and is at most %v degrees wide", text, widestCrossing)
 	}
 	if crosses { // in two parts (RFC 7946, section 3.1.9)
-		box, err = json.Marshal(map[string]any{"type": "MultiPolygon", "coordinates": []polygon{rectangle(w, s, 180, n), rectangle(-180, s, e, n)}})
+		box, err = json.Marshal(map[string]any{"type": "MultiPolygon", "coordinates": []polygon{rectangle(w, s, 180, n),
+			rectangle(-180, s, e, n)}})
 		return box, true, err
 	}
 	box, err = json.Marshal(map[string]any{"type": "Polygon", "coordinates": rectangle(w, s, e, n)})
 	return box, true, err
 }
 
-// widestCrossing is how many degrees wide a box across the antimeridian may be. In a wider one west and east are more likely confused.
+// widestCrossing is how many degrees wide a box across the antimeridian may be. In a wider one west and east are more
+// likely confused.
 const widestCrossing = 180.0
 
 func rectangle(w, s, e, n float64) polygon { return polygon{{{w, s}, {e, s}, {e, n}, {w, n}, {w, s}}} }
@@ -182,7 +186,8 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), &o); err != nil {
 		return nil, fmt.Errorf("it is not GeoJSON: %w", err)
 	}
-	if crs := string(o.CRS); crs != "" && crs != "null" && !strings.Contains(crs, "CRS84") && !strings.Contains(crs, "4326") {
+	if crs := string(o.CRS); crs != "" && crs != "null" && !strings.Contains(crs, "CRS84") &&
+		!strings.Contains(crs, "4326") {
 		return nil, fmt.Errorf("its reference system is %s; %s", oneLine(crs, 80), convertIt)
 	}
 	if depth > deepest {
@@ -309,8 +314,8 @@ func sizes(area json.RawMessage) (inside, box float64) {
 	return inside, width * (b.East - b.West) * (b.North - b.South)
 }
 
-// boxAround returns the bounding box of a GeoJSON Polygon or MultiPolygon, as openEO writes it, unless the area crosses the antimeridian: openEO
-// defines no box across it.
+// boxAround returns the bounding box of a GeoJSON Polygon or MultiPolygon, as openEO writes it, unless the area crosses
+// the antimeridian: openEO defines no box across it.
 func boxAround(area json.RawMessage) (box json.RawMessage, crosses bool, err error) {
 	polygons, err := polygonsOf(area, 0)
 	if err != nil {
@@ -339,8 +344,8 @@ func boxAround(area json.RawMessage) (box json.RawMessage, crosses bool, err err
 	return box, false, err
 }
 
-// jumps reports whether an outer ring, which is written counterclockwise (RFC 7946, section 3.1.6), is so only if it crosses the antimeridian where two
-// positions are more than half the globe apart.
+// jumps reports whether an outer ring, which is written counterclockwise (RFC 7946, section 3.1.6), is so only if it
+// crosses the antimeridian where two positions are more than half the globe apart.
 func jumps(ring [][]float64) bool {
 	wide, area := false, 0.0
 	for i := 1; i < len(ring); i++ {

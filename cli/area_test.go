@@ -33,13 +33,15 @@ func areaOf(t *testing.T, area string, outlines func() []byte) (string, error) {
 	}))
 	defer broker.Close()
 	err := executeWith(t, cli.Console{Out: io.Discard, Err: io.Discard, Outlines: outlines,
-		Environ: []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}}, "tiles", area, "--grid", "20x20km")
+		Environ: []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}}, "tiles",
+		area, "--grid", "20x20km")
 	return string(sent.AOI), err
 }
 
 // ring is a closed ring around a square, clockwise as a shapefile has outer rings, or in the other direction.
 func ring(west, south, size float64, clockwise bool) [][2]float64 {
-	r := [][2]float64{{west, south}, {west, south + size}, {west + size, south + size}, {west + size, south}, {west, south}}
+	r := [][2]float64{{west, south}, {west, south + size}, {west + size, south + size}, {west + size, south},
+		{west, south}}
 	if !clockwise {
 		r[1], r[3] = r[3], r[1]
 	}
@@ -91,13 +93,16 @@ func zipped(t *testing.T, files map[string][]byte) string {
 const degrees = `GEOGCS["GCS_WGS_1984",DATUM["D_WGS_1984",SPHEROID["WGS_1984",6378137.0,298.257223563]],PRIMEM["Greenwich",0.0],UNIT["Degree",0.0174532925199433]]`
 
 func TestArea_FromAShapefile(t *testing.T) {
-	shape := shapefile(5, [][][2]float64{ring(4, 50, 2, true), ring(4.5, 50.5, 1, false), ring(4.7, 50.7, 0.2, true), ring(4.8, 50.75, 0.1, false)}, [][][2]float64{ring(9, 50, 1, false)})
+	shape := shapefile(5, [][][2]float64{ring(4, 50, 2, true), ring(4.5, 50.5, 1, false), ring(4.7, 50.7, 0.2, true),
+		ring(4.8, 50.75, 0.1, false)}, [][][2]float64{ring(9, 50, 1, false)})
 	want := `{"coordinates":[[[[4,50],[4,52],[6,52],[6,50],[4,50]],[[4.5,50.5],[5.5,50.5],[5.5,51.5],[4.5,51.5],[4.5,50.5]]],` +
 		`[[[4.7,50.7],[4.7,50.900000000000006],[4.9,50.900000000000006],[4.9,50.7],[4.7,50.7]],[[4.8,50.75],[4.8999999999999995,50.75],[4.8999999999999995,50.85],[4.8,50.85],[4.8,50.75]]],` +
 		`[[[9,50],[10,50],[10,51],[9,51],[9,50]]]],"type":"MultiPolygon"}`
 	beside := filepath.Join(t.TempDir(), "area.SHP")
 	write(t, beside, string(shape))
-	for name, file := range map[string]string{"zipped": zipped(t, map[string][]byte{"below/a.shp": shape, "below/a.PRJ": []byte(degrees), "__MACOSX/a.shp": nil}), "without system": zipped(t, map[string][]byte{"a.shp": shape}), "alone": beside} {
+	for name, file := range map[string]string{"zipped": zipped(t, map[string][]byte{"below/a.shp": shape,
+		"below/a.PRJ": []byte(degrees), "__MACOSX/a.shp": nil}), "without system": zipped(t,
+		map[string][]byte{"a.shp": shape}), "alone": beside} {
 		if got, err := areaOf(t, file, nil); got != want {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
@@ -117,7 +122,8 @@ func TestArea_LeavesOutFeaturesWithoutAPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent, err := areaOf(t, file, nil)
-		if right && (err != nil || !strings.Contains(sent, square)) || !right && (err == nil || !strings.Contains(err.Error(), "no polygon")) {
+		if right && (err != nil || !strings.Contains(sent, square)) || !right &&
+			(err == nil || !strings.Contains(err.Error(), "no polygon")) {
 			t.Errorf("%s: %s, %v", text, sent, err)
 		}
 	}
@@ -132,23 +138,28 @@ func TestArea_SaysWhatIsWrongWithAFile(t *testing.T) {
 		files map[string][]byte
 		want  string
 	}{
-		"no shapefile":    {map[string][]byte{"a.txt": nil}, "has 0 files with the extension .shp"},
-		"two shapefiles":  {map[string][]byte{"a.shp": shape, "b.shp": shape}, "has 2 files with the extension .shp"},
-		"metres":          {map[string][]byte{"a.shp": shape, "a.prj": []byte(`PROJCS["ETRS89_LAEA_Europe",GEOGCS["GCS_WGS_1984"]]`)}, "its reference system is PROJCS"},
-		"another datum":   {map[string][]byte{"a.shp": shape, "a.prj": []byte(`GEOGCS["GCS_North_American_1927"]`)}, "ogr2ogr -t_srs EPSG:4326"},
+		"no shapefile":   {map[string][]byte{"a.txt": nil}, "has 0 files with the extension .shp"},
+		"two shapefiles": {map[string][]byte{"a.shp": shape, "b.shp": shape}, "has 2 files with the extension .shp"},
+		"metres": {map[string][]byte{"a.shp": shape,
+			"a.prj": []byte(`PROJCS["ETRS89_LAEA_Europe",GEOGCS["GCS_WGS_1984"]]`)}, "its reference system is PROJCS"},
+		"another datum": {map[string][]byte{"a.shp": shape, "a.prj": []byte(`GEOGCS["GCS_North_American_1927"]`)},
+			"ogr2ogr -t_srs EPSG:4326"},
 		"points":          {map[string][]byte{"a.shp": shapefile(1, square)}, "shapes of the type 1"},
 		"empty":           {map[string][]byte{"a.shp": shapefile(5)}, "has no polygon"},
 		"torn":            {map[string][]byte{"a.shp": shape[:len(shape)-1]}, "damaged"},
 		"too many points": {map[string][]byte{"a.shp": far}, "damaged"},
 		"text":            {map[string][]byte{"a.shp": []byte("hello")}, "no shapefile"},
-		"metres unsaid":   {map[string][]byte{"a.shp": shapefile(5, [][][2]float64{ring(500000, 5600000, 10, true)})}, "no position in degrees"},
+		"metres unsaid": {map[string][]byte{"a.shp": shapefile(5, [][][2]float64{ring(500000, 5600000, 10, true)})},
+			"no position in degrees"},
 	} {
-		if _, err := areaOf(t, zipped(t, row.files), nil); cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), row.want) {
+		if _, err := areaOf(t, zipped(t, row.files), nil); cli.ExitCode(err) != cli.ExitUsage ||
+			!strings.Contains(cli.Explain(err), row.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for file, want := range map[string]string{"area.zip": "no zip archive", "area.gpkg": "no GeoPackage"} {
-		if _, err := areaOf(t, write(t, filepath.Join(t.TempDir(), file), "PK"), nil); !strings.Contains(cli.Explain(err), want) {
+		if _, err := areaOf(t, write(t, filepath.Join(t.TempDir(), file), "PK"), nil); !strings.Contains(cli.Explain(err),
+			want) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -264,9 +275,11 @@ func TestArea_FromAGeoPackage(t *testing.T) {
 		"torn":           {4326, map[string][]byte{"a": square[:20]}, "damaged"},
 		"torn inside":    {4326, map[string][]byte{"a": square[:60]}, "cannot be read"},
 		"extension":      {4326, map[string][]byte{"a": extension}, "an extension of GeoPackage"},
-		"a point":        {4326, map[string][]byte{"a": append([]byte{'G', 'P', 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0}, make([]byte, 16)...)}, `a "Point" is no area`},
+		"a point": {4326, map[string][]byte{"a": append([]byte{'G', 'P', 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0},
+			make([]byte, 16)...)}, `a "Point" is no area`},
 	} {
-		if _, err := areaOf(t, geoPackage(t, row.system, row.layers), nil); cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), row.want) {
+		if _, err := areaOf(t, geoPackage(t, row.system, row.layers), nil); cli.ExitCode(err) != cli.ExitUsage ||
+			!strings.Contains(cli.Explain(err), row.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -294,8 +307,10 @@ func TestArea_OfACountry(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, got)
 		}
 	}
-	for name, want := range map[string]string{"Antarctica": "surrounds a pole", "Westphalia": "Similar are: Westland", "Atlantis": "no country of this name", "no/file": "no such file"} {
-		if _, err := areaOf(t, name, outlines); cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), want) {
+	for name, want := range map[string]string{"Antarctica": "surrounds a pole", "Westphalia": "Similar are: Westland",
+		"Atlantis": "no country of this name", "no/file": "no such file"} {
+		if _, err := areaOf(t, name, outlines); cli.ExitCode(err) != cli.ExitUsage ||
+			!strings.Contains(cli.Explain(err), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -26,10 +26,13 @@ func (c *chosen) choice() (client.Choice, error) {
 
 func (a *app) cancelCommand() *cobra.Command {
 	only := &chosen{}
-	command := &cobra.Command{Use: "cancel ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Cancel a job, or jobs of a task that have not ended",
-		Long: "Cancel a job, or jobs of a task that have not ended: all of them, unless --job or --status chooses some. Jobs that wait are not submitted, " +
-			"jobs that run are canceled at the platform, and results of finished jobs are kept. All stay in the list.\n\n" + idHelp,
+	command := &cobra.Command{Use: "cancel ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Cancel a job, or jobs of a task that have not ended",
+		Long: "Cancel a job, or jobs of a task that have not ended: all of them, unless --job or --status chooses some. " +
+			"Jobs that wait are not submitted, " +
+			"jobs that run are canceled at the platform, and results of finished jobs are kept. All stay in the list.\n\n" +
+			idHelp,
 		Example: "  eodispatch cancel job-42\n  eodispatch cancel task-7\n  eodispatch cancel task-7 --status created,queued",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if t.task {
@@ -64,9 +67,11 @@ func cancelTask(ctx context.Context, c *client.Client, id int64, only *chosen) (
 
 func (a *app) retryCommand() *cobra.Command {
 	var jobs []int64
-	command := &cobra.Command{Use: "retry ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short:   "Submit failed jobs of a task again",
-		Long:    "Submit the failed jobs of a task again, under the same ids: all of them, unless --job chooses some. If ID is a job of a task, that job alone.\n\n" + idHelp,
+	command := &cobra.Command{Use: "retry ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Submit failed jobs of a task again",
+		Long: "Submit the failed jobs of a task again, under the same ids: all of them, unless --job chooses some. If " +
+			"ID is a job of a task, that job alone.\n\n" + idHelp,
 		Example: "  eodispatch retry task-7\n  eodispatch retry task-7 --job 12,13\n  eodispatch retry job-12",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) (err error) {
 			jobs := jobs
@@ -87,13 +92,15 @@ func (a *app) retryCommand() *cobra.Command {
 }
 
 // withinTask returns the task of a job, and the job as the only one chosen of it.
-func (a *app) withinTask(ctx context.Context, c *client.Client, t target, chosen []int64) (task target, jobs []int64, err error) {
+func (a *app) withinTask(ctx context.Context, c *client.Client, t target, chosen []int64) (task target, jobs []int64,
+	err error) {
 	if len(chosen) > 0 {
 		return t, nil, usage("%s is a job; --job chooses jobs of a task", t)
 	}
 	j, err := c.Job(ctx, t.id)
 	if err == nil && j.TaskID == 0 {
-		err = usage("%s is not part of a task, and only jobs of tasks can be retried. Submit it again with: eodispatch run", t)
+		err = usage("%s is not part of a task, and only jobs of tasks can be retried. Submit it again with: eodispatch run",
+			t)
 	}
 	return target{true, j.TaskID}, []int64{t.id}, err
 }
@@ -101,7 +108,8 @@ func (a *app) withinTask(ctx context.Context, c *client.Client, t target, chosen
 func (a *app) pauseCommand() *cobra.Command {
 	return a.taskCommand("pause", (*client.Client).Pause, &cobra.Command{
 		Short: "Keep the waiting jobs of a task from being submitted",
-		Long: "Keep the waiting jobs of a task from being submitted. Jobs that were submitted continue and cost what they cost. " +
+		Long: "Keep the waiting jobs of a task from being submitted. Jobs that were submitted continue and cost what " +
+			"they cost. " +
 			"The pause lasts until resume or cancel.\n\n" + idHelp,
 		Example: "  eodispatch pause task-7\n  eodispatch resume task-7"})
 }
@@ -122,16 +130,22 @@ func (a *app) resumeCommand() *cobra.Command {
 		return c.ResumeWithin(ctx, id, amount, unit...)
 	}, &cobra.Command{
 		Short: "End the pause of a task, or its trial",
-		Long: "End the pause of a task, or its trial: its waiting jobs are submitted when it is their turn. A task that reached its budget needs a higher one, or none; one in a unit that the platform does not charge in needs its unit, or none.\n\n" +
+		Long: "End the pause of a task, or its trial: its waiting jobs are submitted when it is their turn. A task that " +
+			"reached its budget needs a higher one, or none; one in a unit that the platform does not charge in needs its " +
+			"unit, or none.\n\n" +
 			idHelp,
-		Example: "  eodispatch resume task-7\n  eodispatch resume task-7 --budget 80\n  eodispatch resume task-7 --budget none"})
-	command.Flags().StringVar(&budget, "budget", "", "the new budget of the task: an amount, with its unit if that was wrong (\"80 credits\"), or none")
+		Example: "  eodispatch resume task-7\n  eodispatch resume task-7 --budget 80\n  eodispatch resume task-7 " +
+			"--budget none"})
+	command.Flags().StringVar(&budget, "budget", "",
+		"the new budget of the task: an amount, with its unit if that was wrong (\"80 credits\"), or none")
 	return command
 }
 
 // taskCommand completes a command that changes a whole task.
-func (a *app) taskCommand(verb string, change func(*client.Client, context.Context, int64) (client.Task, error), command *cobra.Command) *cobra.Command {
-	command.Use, command.GroupID, command.Args, command.ValidArgsFunction = verb+" TASK", "jobs", cobra.ExactArgs(1), a.completeTargets
+func (a *app) taskCommand(verb string, change func(*client.Client, context.Context, int64) (client.Task, error),
+	command *cobra.Command) *cobra.Command {
+	command.Use, command.GroupID, command.Args, command.ValidArgsFunction = verb+" TASK", "jobs", cobra.ExactArgs(1),
+		a.completeTargets
 	command.RunE = a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 		if !t.task {
 			return usage("%s is a job; %s takes a task", t, verb)
@@ -153,10 +167,13 @@ func (a *app) changed(t target, made client.Task, err error) error {
 
 func (a *app) labelCommand() *cobra.Command {
 	note := ""
-	command := &cobra.Command{Use: "label ID [KEY=VALUE | KEY-]...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
-		Short:   "Change the labels and the note of a job or task",
-		Long:    "Change the labels and the note of a job or task: KEY=VALUE sets a label, KEY- removes it. Labels that are not named stay.\n\n" + idHelp,
-		Example: "  eodispatch label task-7 project=hesbaye season=\n  eodispatch label job-42 project- --note 'cloudy, see task-7'"}
+	command := &cobra.Command{Use: "label ID [KEY=VALUE | KEY-]...", GroupID: "jobs", Args: cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Change the labels and the note of a job or task",
+		Long: "Change the labels and the note of a job or task: KEY=VALUE sets a label, KEY- removes it. Labels that " +
+			"are not named stay.\n\n" + idHelp,
+		Example: "  eodispatch label task-7 project=hesbaye season=\n  eodispatch label job-42 project- --note 'cloudy, " +
+			"see task-7'"}
 	command.Flags().StringVar(&note, "note", "", "the note; empty: remove it")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
@@ -216,8 +233,11 @@ func (a *app) label(ctx context.Context, c *client.Client, t target, change clie
 
 func (a *app) deleteCommand() *cobra.Command {
 	var everywhere, yes bool
-	command := &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Cancel and delete jobs and tasks", Long: "Cancel and delete jobs and tasks. They disappear from the list. With --platform their copies at the platform are deleted " +
+	command := &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Cancel and delete jobs and tasks",
+		Long: "Cancel and delete jobs and tasks. They disappear from the list. With --platform their copies at the " +
+			"platform are deleted " +
 			"too, with their results, once they have ended there. At a terminal you are asked before a task is deleted with " +
 			"all its jobs.\n\n" + idHelp,
 		Example: "  eodispatch delete job-42 task-7\n  eodispatch delete task-7 --platform",
@@ -258,7 +278,8 @@ func (a *app) deleteCommand() *cobra.Command {
 			}
 			return nil
 		})}
-	command.Flags().BoolVar(&everywhere, "platform", false, "delete what was submitted at the platform too, with its results")
+	command.Flags().BoolVar(&everywhere, "platform", false,
+		"delete what was submitted at the platform too, with its results")
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return command
 }

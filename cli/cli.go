@@ -1,5 +1,5 @@
-// Package cli is the command line for users of a broker: it signs them in, submits jobs and tasks, follows them, and downloads
-// their results. It stands on package client alone.
+// Package cli is the command line for users of a broker: it signs them in, submits jobs and tasks, follows them, and
+// downloads their results. It stands on package client alone.
 package cli
 
 import (
@@ -43,7 +43,8 @@ type Console struct {
 	Signals func(context.Context) (context.Context, context.CancelFunc)
 	// Transport sends all requests. nil: http.DefaultTransport.
 	Transport http.RoundTripper
-	// Outlines returns the outlines of countries as TopoJSON, in its object "countries"; nil if the program has none. Optional.
+	// Outlines returns the outlines of countries as TopoJSON, in its object "countries"; nil if the program has none.
+	// Optional.
 	Outlines func() []byte
 }
 
@@ -61,8 +62,10 @@ func Commands(c Console, version string) []*cobra.Command {
 	all := []*cobra.Command{
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.linkCommand(), a.permitCommand(), a.usageCommand(),
 		a.servicesCommand(), a.serviceCommand(), a.paramsCommand(), a.platformsCommand(), a.gridsCommand(), a.tilesCommand(),
-		a.runCommand(), a.upscaleCommand(), a.requestCommand(), a.listCommand(), a.showCommand(), a.watchCommand(), a.waitCommand(), a.logsCommand(), a.provenanceCommand(),
-		a.cancelCommand(), a.pauseCommand(), a.resumeCommand(), a.retryCommand(), a.labelCommand(), a.deleteCommand(), a.hooksCommand(),
+		a.runCommand(), a.upscaleCommand(), a.requestCommand(), a.listCommand(), a.showCommand(), a.watchCommand(),
+		a.waitCommand(), a.logsCommand(), a.provenanceCommand(),
+		a.cancelCommand(), a.pauseCommand(), a.resumeCommand(), a.retryCommand(), a.labelCommand(), a.deleteCommand(),
+		a.hooksCommand(),
 		a.resultsCommand(), a.downloadCommand(),
 	}
 	for _, command := range all {
@@ -70,9 +73,12 @@ func Commands(c Console, version string) []*cobra.Command {
 		if command.HasSubCommands() {
 			flags = command.PersistentFlags()
 		}
-		flags.StringVar(&a.broker, "broker", "", "name or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
-		flags.BoolVar(&a.insecure, "insecure", false, "permit http to a broker or identity provider on another machine; everybody on the way can read your token")
-		flags.BoolVar(&a.json, "json", false, "print JSON, with the members of the broker's OpenAPI document; streams have one object in each line")
+		flags.StringVar(&a.broker, "broker", "",
+			"name or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
+		flags.BoolVar(&a.insecure, "insecure", false,
+			"permit http to a broker or identity provider on another machine; everybody on the way can read your token")
+		flags.BoolVar(&a.json, "json", false,
+			"print JSON, with the members of the broker's OpenAPI document; streams have one object in each line")
 		flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress and no hints")
 		_ = command.RegisterFlagCompletionFunc("broker", a.completeBrokers) // fails only for unknown flags
 	}
@@ -99,8 +105,11 @@ func (a *app) run(f func(ctx context.Context, args []string) error) func(*cobra.
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return &exitError{ExitInterrupted, errors.New("interrupted")}
 		}
-		if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusUnauthorized && a.env("EODISPATCH_TOKEN") != "" {
-			return &exitError{ExitSignIn, fmt.Errorf("%s The token is that of the variable EODISPATCH_TOKEN. Set a new one, or unset it to use the sign-in of eodispatch login", e.Message)}
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusUnauthorized &&
+			a.env("EODISPATCH_TOKEN") != "" {
+			return &exitError{ExitSignIn,
+				fmt.Errorf("%s The token is that of the variable EODISPATCH_TOKEN. Set a new one, or unset it to use the sign-in "+
+					"of eodispatch login", e.Message)}
 		}
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 const completeWithin = 10 * time.Second
 
 // complete asks the broker for values of a word. Without a sign-in, or if it takes too long, there are none.
-func (a *app) complete(list func(context.Context, *client.Client, func(value, description string)) error) ([]string, cobra.ShellCompDirective) {
+func (a *app) complete(list func(context.Context, *client.Client, func(value, description string)) error) ([]string,
+	cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
 	var values []string

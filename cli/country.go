@@ -120,7 +120,8 @@ func (t *topology) arc(index int) [][]float64 {
 	x, y, positions := 0.0, 0.0, make([][]float64, len(t.Arcs[index]))
 	for i, step := range t.Arcs[index] {
 		x, y = x+step[0], y+step[1]
-		positions[i] = []float64{x*t.Transform.Scale[0] + t.Transform.Translate[0], y*t.Transform.Scale[1] + t.Transform.Translate[1]}
+		positions[i] = []float64{x*t.Transform.Scale[0] + t.Transform.Translate[0], y*t.Transform.Scale[1] +
+			t.Transform.Translate[1]}
 	}
 	return positions
 }

@@ -26,8 +26,9 @@ import (
 )
 
 func (a *app) resultsCommand() *cobra.Command {
-	return &cobra.Command{Use: "results ID", GroupID: "results", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "List the files of a job or task, with links to download them",
+	return &cobra.Command{Use: "results ID", GroupID: "results", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "List the files of a job or task, with links to download them",
 		Long: "List the files of a job or task, with links to download them. The links may expire. With --json it " +
 			"prints STAC: the Collection of a job, or the Items of a task.\n" +
 			"The exit code is 1 if results of finished jobs cannot be read. These jobs are named, and the files of " +
@@ -107,7 +108,8 @@ func (c collection) rawOrNil() json.RawMessage {
 func resultsOf(ctx context.Context, c *client.Client, job int64) (collection, error) {
 	found, err := c.Results(ctx, job)
 	if err == nil && found == nil {
-		err = &exitError{ExitRunning, fmt.Errorf("%s has no results yet; wait for its end: eodispatch wait %s", target{false, job}, target{false, job})}
+		err = &exitError{ExitRunning, fmt.Errorf("%s has no results yet; wait for its end: eodispatch wait %s",
+			target{false, job}, target{false, job})}
 	}
 	return collection{found}, err
 }
@@ -120,8 +122,9 @@ func (a *app) showAssets(assets map[string]client.Asset) {
 
 func (a *app) downloadCommand() *cobra.Command {
 	to, follow := "", false
-	command := &cobra.Command{Use: "download ID --to DIR", GroupID: "results", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Download the results of a job or task",
+	command := &cobra.Command{Use: "download ID --to DIR", GroupID: "results", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Download the results of a job or task",
 		Long: `Download the results of a job or task, four files at once. Files that are there already are not downloaded again, and those that
 broke off continue where they ended. The folder gets a collection.json, a STAC Collection that refers to the files; those of a task
 are in a folder for each job.
@@ -147,7 +150,8 @@ be downloaded, or if results of finished jobs cannot be read: these are named, a
 			return d.report(cmp.Or(d.fetchAll(ctx), running))
 		})}
 	command.Flags().StringVar(&to, "to", "", "folder; it is created")
-	command.Flags().BoolVar(&follow, "follow", false, "download what is finished, and go on until the end of the job or task")
+	command.Flags().BoolVar(&follow, "follow", false,
+		"download what is finished, and go on until the end of the job or task")
 	_ = command.MarkFlagRequired("to") // these fail only for unknown flags
 	_ = command.MarkFlagDirname("to")
 	return command
@@ -177,7 +181,8 @@ type downloads struct {
 	missing missingJobs
 }
 
-// downloads prepares a folder. It refuses one that holds the results of something else, and one that another process downloads to.
+// downloads prepares a folder. It refuses one that holds the results of something else, and one that another process
+// downloads to.
 func (a *app) downloads(c *client.Client, t target, folder string) (d *downloads, err error) {
 	d = &downloads{app: a, client: c, target: t, folder: folder, jobs: map[int64]bool{}}
 	defer func() {
@@ -194,21 +199,23 @@ func (a *app) downloads(c *client.Client, t target, folder string) (d *downloads
 	if err := d.lockFolder(); err != nil {
 		return d, err
 	}
-	d.files.HTTP, d.files.Root, d.files.Received = &http.Client{Transport: a.Transport}, d.root, func(n int64) { d.bytes.Add(n) }
+	d.files.HTTP, d.files.Root, d.files.Received = &http.Client{Transport: a.Transport}, d.root,
+		func(n int64) { d.bytes.Add(n) }
 	var there struct {
 		Source string `json:"eodispatch:id"`
 	}
 	text, err := d.root.ReadFile(collectionFile)
 	if err == nil && (json.Unmarshal(text, &there) != nil || there.Source != d.source()) {
-		return d, usage("%s holds the results of something else (%s): choose another folder", folder, first(there.Source, collectionFile))
+		return d, usage("%s holds the results of something else (%s): choose another folder", folder,
+			first(there.Source, collectionFile))
 	}
 	return d, nil
 }
 
 const lockFile = ".eodispatch.lock"
 
-// lockFolder keeps other processes from downloading to the folder. The file of the lock stays: a process that had opened a deleted one would
-// not see the lock of the next.
+// lockFolder keeps other processes from downloading to the folder. The file of the lock stays: a process that had
+// opened a deleted one would not see the lock of the next.
 func (d *downloads) lockFolder() error {
 	file, err := d.root.OpenFile(lockFile, os.O_CREATE|os.O_RDONLY, 0o666) // the lock itself would follow a link
 	if err != nil {
@@ -274,7 +281,8 @@ func (d *downloads) ended(ctx context.Context) error {
 	}
 	t, err := d.client.TaskSummary(ctx, d.id)
 	if err == nil && !t.Status.Final() {
-		err = &exitError{ExitRunning, fmt.Errorf("%s has not ended: %s. Run the command again for the rest, or with --follow", d.target, countsOf(t))}
+		err = &exitError{ExitRunning, fmt.Errorf("%s has not ended: %s. Run the command again for the rest, or with --follow",
+			d.target, countsOf(t))}
 	}
 	return err
 }
@@ -362,9 +370,11 @@ func persist[T any](ctx context.Context, d *downloads, f func() (T, error)) (v T
 }
 
 // fetch downloads one asset. renew returns the assets anew, with fresh links.
-func (d *downloads) fetch(ctx context.Context, assets map[string]client.Asset, key, path string, renew func(context.Context) (map[string]client.Asset, error)) error {
+func (d *downloads) fetch(ctx context.Context, assets map[string]client.Asset, key, path string,
+	renew func(context.Context) (map[string]client.Asset, error)) error {
 	asset := assets[key]
-	fetched, err := d.files.Fetch(ctx, client.File{Href: asset.Href, Path: path, Size: asset.Size, Checksum: asset.Checksum,
+	fetched, err := d.files.Fetch(ctx, client.File{Href: asset.Href, Path: path, Size: asset.Size,
+		Checksum: asset.Checksum,
 		Renew: func(ctx context.Context) (string, error) {
 			fresh, err := renew(ctx)
 			if err == nil && fresh[key].Href == "" {
@@ -394,7 +404,8 @@ func (d *downloads) note(err error) {
 
 // endsAll reports whether an error of one file would also be that of all others.
 func endsAll(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, os.ErrPermission) || ExitCode(err) == ExitSignIn
+	return ctx.Err() != nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, os.ErrPermission) ||
+		ExitCode(err) == ExitSignIn
 }
 
 // incomplete returns the error of the files and the jobs that could not be downloaded; nil if there are none.
@@ -467,7 +478,8 @@ func (d *downloads) writeTask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	links := []link{{"self", "./" + collectionFile, "application/json"}, {"root", "./" + collectionFile, "application/json"}}
+	links := []link{{"self", "./" + collectionFile, "application/json"}, {"root", "./" + collectionFile,
+		"application/json"}}
 	for _, job := range slices.Sorted(maps.Keys(d.jobs)) {
 		links = append(links, link{"item", fmt.Sprintf("./%d/%s", job, itemFile), "application/geo+json"})
 	}
@@ -497,7 +509,8 @@ func (d *downloads) report(err error) error {
 			"folder": d.folder, "fetched": d.fetched.Load(), "present": d.present.Load(),
 			"bytes": d.bytes.Load(), "missing": append(missingJobs{}, d.missing...), "complete": err == nil}))
 	}
-	d.hint("%d files downloaded (%s), %d were there already: %s", d.fetched.Load(), size(d.bytes.Load()), d.present.Load(), d.folder)
+	d.hint("%d files downloaded (%s), %d were there already: %s", d.fetched.Load(), size(d.bytes.Load()), d.present.Load(),
+		d.folder)
 	return err
 }
 

@@ -19,7 +19,8 @@ type layer struct {
 	code          int // of the reference system, by the organization
 }
 
-// polygonsOfGeoPackage returns all polygons of the one layer of a GeoPackage (OGC 12-128), without heights and measures.
+// polygonsOfGeoPackage returns all polygons of the one layer of a GeoPackage (OGC 12-128), without heights and
+// measures.
 func polygonsOfGeoPackage(ctx context.Context, file string) ([]polygon, error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro")
 	if err != nil {
@@ -35,10 +36,12 @@ func polygonsOfGeoPackage(ctx context.Context, file string) ([]polygon, error) {
 		for _, l := range layers {
 			names = append(names, l.table)
 		}
-		return nil, fmt.Errorf("it has %d layers of features (%s), and must have one. Extract one: ogr2ogr -t_srs EPSG:4326 area.geojson FILE LAYER",
+		return nil, fmt.Errorf(
+			"it has %d layers of features (%s), and must have one. Extract one: ogr2ogr -t_srs EPSG:4326 area.geojson FILE LAYER",
 			len(layers), oneLine(strings.Join(names, ", "), 200))
 	}
-	if l := layers[0]; !strings.EqualFold(l.organization, "EPSG") || l.code != 4326 && l.code != 4979 { // 4979: with heights
+	// 4979: with heights
+	if l := layers[0]; !strings.EqualFold(l.organization, "EPSG") || l.code != 4326 && l.code != 4979 {
 		return nil, fmt.Errorf("its reference system is %s:%d; %s", oneLine(l.organization, 40), l.code, convertIt)
 	}
 	return layers[0].polygons(ctx, db)

@@ -17,15 +17,19 @@ import (
 func (a *app) hooksCommand() *cobra.Command {
 	command := &cobra.Command{Use: "hooks", GroupID: "jobs",
 		Short: "Have a server of yours notified of your jobs",
-		Long: "Have a server of yours notified of your jobs. A hook is a URL that receives a signed message for each event, at least once, so that nobody has to wait for jobs.\n\n" +
+		Long: "Have a server of yours notified of your jobs. A hook is a URL that receives a signed message for each " +
+			"event, at least once, so that nobody has to wait for jobs.\n\n" +
 			"docs/webhooks.md describes the messages.",
-		Example: "  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_ended\n  eodispatch hooks list"}
-	command.AddCommand(a.hooksListCommand(), a.hooksAddCommand(), a.hooksRemoveCommand(), a.hooksTestCommand(), a.hooksLogCommand(), a.hooksResendCommand())
+		Example: "  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_ended\n  eodispatch " +
+			"hooks list"}
+	command.AddCommand(a.hooksListCommand(), a.hooksAddCommand(), a.hooksRemoveCommand(), a.hooksTestCommand(),
+		a.hooksLogCommand(), a.hooksResendCommand())
 	return command
 }
 
 // onClient adapts the function of a command that calls the broker.
-func (a *app) onClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) onClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return a.run(func(ctx context.Context, args []string) error {
 		c, err := a.client()
 		if err != nil {
@@ -37,8 +41,9 @@ func (a *app) onClient(f func(ctx context.Context, c *client.Client, args []stri
 
 func (a *app) hooksListCommand() *cobra.Command {
 	return &cobra.Command{Use: "list [ID]", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeTargets,
-		Short:   "List your hooks, or those of a job or task",
-		Long:    "List the hooks of all your jobs or, with ID, those that are notified of one job or task alone.\n\n" + idHelp,
+		Short: "List your hooks, or those of a job or task",
+		Long: "List the hooks of all your jobs or, with ID, those that are notified of one job or task alone.\n\n" +
+			idHelp,
 		Example: "  eodispatch hooks list\n  eodispatch hooks list task-7",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			all, err := listHooks(ctx, c, args)
@@ -100,9 +105,11 @@ func (a *app) hooksAddCommand() *cobra.Command {
 	var wanted client.HookRequest
 	command := &cobra.Command{Use: "add URL", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Short: "Have a URL notified of your jobs",
-		Long: "Have a URL notified of your jobs, also of those of tasks. Its id and its secret are printed. The secret verifies the signature of messages, as Standard Webhooks " +
+		Long: "Have a URL notified of your jobs, also of those of tasks. Its id and its secret are printed. The secret " +
+			"verifies the signature of messages, as Standard Webhooks " +
 			"describes; it is shown only once. The URL needs https and a public address.",
-		Example: "  eodispatch hooks add https://receiver.example.org/jobs\n  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_share --shares 10,50",
+		Example: "  eodispatch hooks add https://receiver.example.org/jobs\n  eodispatch hooks add " +
+			"https://receiver.example.org/jobs --events failed,task_share --shares 10,50",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			wanted.URL = args[0]
 			if len(wanted.Shares) > 0 && !slices.Contains(wanted.Events, "task_share") {
@@ -112,13 +119,18 @@ func (a *app) hooksAddCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, h))
 			}
-			a.hint("%s is notified of: %s.\nKeep the secret; it is not shown again. See whether messages arrive with: eodispatch hooks test %s", oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
+			a.hint("%s is notified of: %s.\nKeep the secret; it is not shown again. See whether messages arrive with: "+
+				"eodispatch hooks test %s", oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
 			_, err = fmt.Fprintf(a.Out, "id      %s\nsecret  %s\n", oneLine(h.ID, 200), oneLine(h.Secret, 200))
 			return err
 		})}
-	command.Flags().StringSliceVar(&wanted.Events, "events", nil, "the events to send: "+strings.Join(hookEvents, ", ")+"; default: finished,failed,canceled")
-	command.Flags().IntSliceVar(&wanted.Shares, "shares", nil, "with task_share: percentages of a task's jobs at whose end it is notified; default: 25,50,75")
-	_ = command.RegisterFlagCompletionFunc("events", cobra.FixedCompletions(hookEvents, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
+	command.Flags().StringSliceVar(&wanted.Events, "events", nil, "the events to send: "+strings.Join(hookEvents, ", ")+
+		"; default: finished,failed,canceled")
+	command.Flags().IntSliceVar(&wanted.Shares, "shares", nil,
+		"with task_share: percentages of a task's jobs at whose end it is notified; default: 25,50,75")
+	// fails only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("events", cobra.FixedCompletions(hookEvents,
+		cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
@@ -148,7 +160,9 @@ const testedWithin = 30 * time.Second
 func (a *app) hooksTestCommand() *cobra.Command {
 	return &cobra.Command{Use: "test HOOK", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHooks,
 		Short: "Send a test message to a hook and show what became of it",
-		Long: fmt.Sprintf("Send a test message to a hook, wait up to %v for the answer, and show it. The exit code is %d if the message did not arrive.",
+		Long: fmt.Sprintf(
+			"Send a test message to a hook, wait up to %v for the answer, and show it. The exit code is %d if the message did "+
+				"not arrive.",
 			testedWithin, ExitUnsuccessful),
 		Example: "  eodispatch hooks test k3v7q2",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -168,7 +182,8 @@ func (a *app) hooksTestCommand() *cobra.Command {
 			case d.Tried == nil:
 				return &exitError{ExitRunning, fmt.Errorf("the test has not been sent yet; see: eodispatch hooks log %s", args[0])}
 			}
-			return &exitError{ExitUnsuccessful, fmt.Errorf("the test did not arrive (HTTP status %s). It is repeated. %s", answerOf(d), oneLine(d.Notice, 500))}
+			return &exitError{ExitUnsuccessful, fmt.Errorf("the test did not arrive (HTTP status %s). It is repeated. %s",
+				answerOf(d), oneLine(d.Notice, 500))}
 		})}
 }
 
@@ -220,7 +235,8 @@ func (a *app) hooksLogCommand() *cobra.Command {
 			}
 			return a.table("ID\tABOUT\tEVENT\tHAPPENED\tSTATE\tTRIES\tANSWER\tNEXT TRY\tNOTICE", func(row func(...any)) {
 				for _, d := range all {
-					row(d.ID, aboutOf(d), eventOf(d), moment(d.Happened), d.State, d.Tries, answerOf(d), maybeMoment(d.NextTry), d.Notice)
+					row(d.ID, aboutOf(d), eventOf(d), moment(d.Happened), d.State, d.Tries, answerOf(d), maybeMoment(d.NextTry),
+						d.Notice)
 				}
 			})
 		})}
@@ -253,8 +269,9 @@ func answerOf(d client.Delivery) string {
 
 func (a *app) hooksResendCommand() *cobra.Command {
 	return &cobra.Command{Use: "resend HOOK MESSAGE", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeHooks,
-		Short:   "Send a message to a hook again",
-		Long:    "Send a message to a hook again; its log lists them. A hook whose receiver wanted nothing more becomes active.",
+		Short: "Send a message to a hook again",
+		Long: "Send a message to a hook again; its log lists them. A hook whose receiver wanted nothing more becomes " +
+			"active.",
 		Example: "  eodispatch hooks resend k3v7q2 job-12-7-finished",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := c.SendAgain(ctx, args[0], args[1]); err != nil {

@@ -45,8 +45,10 @@ func (a *app) listCommand() *cobra.Command {
 	since, created, order, task, where, most := time.Duration(0), time.Duration(0), newestFirst, "", "", 0
 	command := &cobra.Command{Use: "list", GroupID: "jobs", Args: cobra.NoArgs, Aliases: []string{"ls"},
 		Short: "List your tasks and jobs, or the jobs of a task",
-		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created 720h\n  eodispatch list --task task-7 --status failed\n" +
-			"  eodispatch list --task task-7 --where temporal_extent=2024-06-01/2024-07-01\n  eodispatch list --task task-7 --where spatial_extent=31UFS",
+		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created 720h\n  " +
+			"eodispatch list --task task-7 --status failed\n" +
+			"  eodispatch list --task task-7 --where temporal_extent=2024-06-01/2024-07-01\n  eodispatch list --task task-7 " +
+			"--where spatial_extent=31UFS",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -80,11 +82,13 @@ func (a *app) listCommand() *cobra.Command {
 	flags.StringVar(&f.Service, "service", "", "only those of this service: its id in the catalogue, or its application")
 	flags.StringVar(&order, "sort", newestFirst, "order of tasks and of jobs: created, the oldest first, or -created")
 	flags.StringVar(&task, "task", "", "the jobs of this task")
-	flags.StringVar(&where, "where", "", "with --task: only the jobs with this value of a dimension, or with its name, as NAME=VALUE")
+	flags.StringVar(&where, "where", "",
+		"with --task: only the jobs with this value of a dimension, or with its name, as NAME=VALUE")
 	flags.IntVar(&most, "limit", 100, "at most so many tasks and so many jobs; 0: all")
 	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fail only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("task", a.completeTargets)
-	_ = command.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{oldestFirst, newestFirst}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{oldestFirst, newestFirst},
+		cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
@@ -95,7 +99,8 @@ func statusFlag(command *cobra.Command, statuses *[]string, help string) {
 	for _, s := range client.Statuses {
 		names = append(names, string(s))
 	}
-	_ = command.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
+	// fails only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // parseStatuses returns nil for no names.
@@ -289,9 +294,12 @@ func whyOf(j client.Job) string {
 
 func (a *app) showCommand() *cobra.Command {
 	by := ""
-	command := &cobra.Command{Use: "show ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Show a job or a task, or the progress of a task by the values of a dimension", Long: "Show a job or a task, or the progress of a task by the values of a dimension.\n\n" + idHelp,
-		Example: "  eodispatch show job-42\n  eodispatch show @latest --json\n  eodispatch show task-7 --by temporal_extent\n  eodispatch show task-7 --by all\n  eodispatch show task-7 --by platform",
+	command := &cobra.Command{Use: "show ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Show a job or a task, or the progress of a task by the values of a dimension",
+		Long:              "Show a job or a task, or the progress of a task by the values of a dimension.\n\n" + idHelp,
+		Example: "  eodispatch show job-42\n  eodispatch show @latest --json\n  eodispatch show task-7 --by " +
+			"temporal_extent\n  eodispatch show task-7 --by all\n  eodispatch show task-7 --by platform",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if by != "" {
 				return a.showDimensions(ctx, c, t, by)
@@ -303,12 +311,18 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, j))
 			}
-			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"name", j.Name}, {"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
-				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)}, {"updated", moment(j.Updated)},
-				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning}, {"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
+			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"name", j.Name}, {"status", string(j.Status)},
+				{"progress", percent(j.Progress)}, {"platform", j.Platform},
+				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)},
+				{"updated", moment(j.Updated)},
+				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)},
+				{"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning},
+				{"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
 			return a.showParametersOf(j.Parameters)
 		})}
-	command.Flags().StringVar(&by, "by", "", "of a task: the progress by each value of this dimension, such as temporal_extent; all: of each dimension; platform: at each platform")
+	command.Flags().StringVar(&by, "by", "",
+		"of a task: the progress by each value of this dimension, such as temporal_extent; all: of each dimension; "+
+			"platform: at each platform")
 	return command
 }
 
@@ -324,7 +338,8 @@ func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by
 	return a.table("DIMENSION\tVALUE\tSTATUS\tPROGRESS\tJOBS", func(row func(...any)) {
 		for _, d := range all {
 			for i, v := range d.Values {
-				row(d.Name, first(v.Name, valueText(v.Value, i)), v.Status, percent(&v.Progress), countsOf(client.Task{Counts: v.Counts}))
+				row(d.Name, first(v.Name, valueText(v.Value, i)), v.Status, percent(&v.Progress),
+					countsOf(client.Task{Counts: v.Counts}))
 			}
 		}
 	})
@@ -338,12 +353,14 @@ func (a *app) showPlatforms(ctx context.Context, c *client.Client, t target) err
 	}
 	return a.table("PLATFORM\tJOBS\tPER HOUR\tNOTE", func(row func(...any)) {
 		for _, p := range all {
-			row(p.Platform, first(countsOf(client.Task{Counts: p.Counts}), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64), first(noteOf(p), "-"))
+			row(p.Platform, first(countsOf(client.Task{Counts: p.Counts}), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64),
+				first(noteOf(p), "-"))
 		}
 	})
 }
 
-// noteOf says why no jobs run at a platform of a task, and since when, or what its owner has to do first; "" if there is nothing to say.
+// noteOf says why no jobs run at a platform of a task, and since when, or what its owner has to do first; "" if there
+// is nothing to say.
 func noteOf(p client.PlatformProgress) string {
 	switch {
 	case p.Unused != "":
@@ -396,13 +413,17 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 	if err != nil || a.json {
 		return errors.Join(err, a.printUnless(err, t))
 	}
-	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) + pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"changing", changeOf(t.Changing)}, {"budget", budgetOf(t)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
-		{"platforms", homesOf(t)}, {"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
+	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) +
+		pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"changing", changeOf(t.Changing)},
+		{"budget", budgetOf(t)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
+		{"platforms", homesOf(t)}, {"service", t.Service.Application}, {"created", moment(t.Created)},
+		{"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
 		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})
 	return nil
 }
 
-// homesOf lists the platforms at which jobs of a task with several services may run, and the others with the reason why not.
+// homesOf lists the platforms at which jobs of a task with several services may run, and the others with the reason why
+// not.
 func homesOf(t client.Task) string {
 	names := make([]string, 0, len(t.Homes))
 	for _, h := range t.Homes {
@@ -478,11 +499,13 @@ func restOf(r *client.TaskRest) string {
 	}
 	var parts []string
 	if r.Costs != nil {
-		parts = append(parts, strings.TrimSpace(spreadOf(*r.Costs, func(n float64) string { return fmt.Sprintf("%.4g", n) })+" "+r.CostUnit)+
+		parts = append(parts, strings.TrimSpace(spreadOf(*r.Costs, func(n float64) string { return fmt.Sprintf("%.4g", n) })+
+			" "+r.CostUnit)+
 			fmt.Sprintf(" by %d finished jobs%s", r.CostRuns, basisOf(r.Basis)))
 	}
 	if r.Seconds != nil {
-		parts = append(parts, spreadOf(*r.Seconds, func(n float64) string { return span(n).String() })+fmt.Sprintf(" by %d finished jobs%s", r.SecondsRuns, basisOf(r.Basis)))
+		parts = append(parts, spreadOf(*r.Seconds, func(n float64) string { return span(n).String() })+
+			fmt.Sprintf(" by %d finished jobs%s", r.SecondsRuns, basisOf(r.Basis)))
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf("%d jobs", r.Jobs)
@@ -567,9 +590,11 @@ func (a *app) showParametersOf(raw json.RawMessage) error {
 
 func (a *app) logsCommand() *cobra.Command {
 	follow := false
-	command := &cobra.Command{Use: "logs JOB", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Show what the platform logged about a job", Long: "Show what the platform logged about a job.\n\n" + idHelp,
-		Example: "  eodispatch logs job-42\n  eodispatch logs -f @latest",
+	command := &cobra.Command{Use: "logs JOB", GroupID: "jobs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Show what the platform logged about a job",
+		Long:              "Show what the platform logged about a job.\n\n" + idHelp,
+		Example:           "  eodispatch logs job-42\n  eodispatch logs -f @latest",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if t.task {
 				return usage("%s is a task; its jobs have the logs: eodispatch list --task %s", t, t)
@@ -593,9 +618,11 @@ func (a *app) logsCommand() *cobra.Command {
 }
 
 func (a *app) provenanceCommand() *cobra.Command {
-	return &cobra.Command{Use: "provenance ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Print how the results of a job or task came about, as PROV-JSON",
-		Long: "Print how the results of a job or task came about, as PROV-JSON of the W3C: the service, parameters, platform and its software, times and costs.\n" +
+	return &cobra.Command{Use: "provenance ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Print how the results of a job or task came about, as PROV-JSON",
+		Long: "Print how the results of a job or task came about, as PROV-JSON of the W3C: the service, parameters, " +
+			"platform and its software, times and costs.\n" +
 			"For a task it names each job with the address of its own document. It does not name you.\n\n" + idHelp,
 		Example: "  eodispatch provenance job-42 > provenance.json\n  eodispatch provenance task-7 > provenance.json",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {

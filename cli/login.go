@@ -44,7 +44,8 @@ EODISPATCH_CLIENT_SECRET, and EODISPATCH_ISSUER, the identity provider that the 
 	flags := command.Flags()
 	flags.StringVar(&l.name, "name", "", "name for this broker; default: its host")
 	flags.BoolVar(&l.device, "device", false, "show a page and a code instead of opening a browser")
-	flags.BoolVar(&l.offline, "offline", false, "stay signed in when your session at the identity provider ends, as cron jobs need (scope offline_access)")
+	flags.BoolVar(&l.offline, "offline", false,
+		"stay signed in when your session at the identity provider ends, as cron jobs need (scope offline_access)")
 	flags.StringVar(&l.issuer, "issuer", "", "identity provider; default: as the broker says")
 	flags.StringVar(&l.clientID, "client-id", "", "public client at the identity provider; default: as the broker says")
 	return command
@@ -103,7 +104,9 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 		l.clientID = how.ClientID
 	}
 	if l.clientID == "" {
-		return session{}, fmt.Errorf("%s names no client for programs. Ask its operator for one (identity.command_line_client), and give it with --client-id", c.URL())
+		return session{},
+			fmt.Errorf("%s names no client for programs. Ask its operator for one (identity.command_line_client), and give it "+
+				"with --client-id", c.URL())
 	}
 	if l.issuer == "" {
 		l.issuer = how.Issuer
@@ -127,16 +130,21 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 		settings.Scopes = append(settings.Scopes, oidc.ScopeOfflineAccess)
 	}
 	grant, err := l.grant(ctx, settings)
-	return session{URL: c.URL(), Issuer: l.issuer, ClientID: l.clientID, Endpoint: settings.Endpoint.TokenURL, Revocation: more.Revocation, Grant: grant}, err
+	return session{URL: c.URL(), Issuer: l.issuer, ClientID: l.clientID, Endpoint: settings.Endpoint.TokenURL,
+		Revocation: more.Revocation, Grant: grant}, err
 }
 
-// noRedirects calls identity providers. It follows no redirect, which would take a code, a refresh token or a secret to another address.
+// noRedirects calls identity providers. It follows no redirect, which would take a code, a refresh token or a secret to
+// another address.
 func (a *app) noRedirects() *http.Client {
-	return &http.Client{Transport: oneProtocol{a.Transport}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: oneProtocol{a.Transport}, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
-// oneProtocol sends requests by a transport; nil: the default one. It refuses responses that switch protocols: their body is the connection, and no
-// deadline ends a read of that.
+// oneProtocol sends requests by a transport; nil: the default one. It refuses responses that switch protocols: their
+// body is the connection, and no deadline ends a read of that.
 type oneProtocol struct{ by http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -153,16 +161,19 @@ func (a *app) direct(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, a.noRedirects())
 }
 
-// apart refuses a sign-in by the identity provider and client of another broker, unless the user names the provider: a broker could name
-// those of another one and use the token there.
+// apart refuses a sign-in by the identity provider and client of another broker, unless the user names the provider: a
+// broker could name those of another one and use the token there.
 func (l *login) apart(address string) error {
 	s, err := l.sessions()
 	if err != nil {
 		return err
 	}
 	for _, one := range s.all() {
-		if one.URL != address && one.ClientID == l.clientID && strings.TrimRight(one.Issuer, "/") == strings.TrimRight(l.issuer, "/") {
-			return &exitError{ExitSignIn, fmt.Errorf("%s has the identity provider and the client of %s, where you are signed in, so each could act for you at the other. If you trust both, add --issuer %s", address, one.URL, l.issuer)}
+		if one.URL != address && one.ClientID == l.clientID &&
+			strings.TrimRight(one.Issuer, "/") == strings.TrimRight(l.issuer, "/") {
+			return &exitError{ExitSignIn,
+				fmt.Errorf("%s has the identity provider and the client of %s, where you are signed in, so each could act for "+
+					"you at the other. If you trust both, add --issuer %s", address, one.URL, l.issuer)}
 		}
 	}
 	return nil
@@ -191,9 +202,12 @@ func (l *login) grant(ctx context.Context, settings *oauth2.Config) (*oauth2.Tok
 	case !l.device && l.hasDisplay():
 		grant, err = l.byBrowser(ctx, settings)
 	case settings.Endpoint.DeviceAuthURL == "":
-		return nil, &exitError{ExitSignIn, errors.New("the identity provider offers no sign-in for devices. Run login on a machine with a browser")}
+		return nil, &exitError{ExitSignIn,
+			errors.New("the identity provider offers no sign-in for devices. Run login on a machine with a browser")}
 	case !l.device && !isTerminal(l.Err):
-		return nil, &exitError{ExitSignIn, errors.New("there is neither a browser nor a terminal to sign in with. Set EODISPATCH_TOKEN, or EODISPATCH_CLIENT_ID, EODISPATCH_CLIENT_SECRET and EODISPATCH_ISSUER, or run login --device")}
+		return nil, &exitError{ExitSignIn,
+			errors.New("there is neither a browser nor a terminal to sign in with. Set EODISPATCH_TOKEN, or " +
+				"EODISPATCH_CLIENT_ID, EODISPATCH_CLIENT_SECRET and EODISPATCH_ISSUER, or run login --device")}
 	default:
 		grant, err = l.byDevice(ctx, settings)
 	}
@@ -225,9 +239,13 @@ func (l *login) byDevice(ctx context.Context, settings *oauth2.Config) (*oauth2.
 		return nil, err
 	}
 	if page.VerificationURIComplete != "" {
-		fmt.Fprintf(l.Err, "Open this page in a browser on any machine:\n\n  %s\n\nIt shows the code %s. Waiting for your sign-in …\n", printable(page.VerificationURIComplete), printable(page.UserCode))
+		fmt.Fprintf(l.Err,
+			"Open this page in a browser on any machine:\n\n  %s\n\nIt shows the code %s. Waiting for your sign-in …\n",
+			printable(page.VerificationURIComplete), printable(page.UserCode))
 	} else {
-		fmt.Fprintf(l.Err, "Open this page in a browser on any machine:\n\n  %s\n\nand enter the code %s. Waiting for your sign-in …\n", printable(page.VerificationURI), printable(page.UserCode))
+		fmt.Fprintf(l.Err,
+			"Open this page in a browser on any machine:\n\n  %s\n\nand enter the code %s. Waiting for your sign-in …\n",
+			printable(page.VerificationURI), printable(page.UserCode))
 	}
 	return settings.DeviceAccessToken(ctx, page, oauth2.VerifierOption(verifier))
 }
@@ -258,7 +276,8 @@ func (l *login) byBrowser(ctx context.Context, settings *oauth2.Config) (*oauth2
 	fmt.Fprintf(l.Err, "Sign in in your browser. If it does not open, open this page:\n\n  %s\n\n", printable(address))
 	browser.Stdout, browser.Stderr = l.Err, l.Err
 	if client.Secure(address) { // another scheme could start any program
-		go func() { _ = browser.OpenURL(address) }() // some browsers return when they are closed; the page can be opened by hand
+		// some browsers return when they are closed; the page can be opened by hand
+		go func() { _ = browser.OpenURL(address) }()
 	}
 	select {
 	case r := <-came:
@@ -329,8 +348,9 @@ func claimsOf(token string) (c claims) {
 
 func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{Use: "logout", GroupID: "access", Args: cobra.NoArgs,
-		Short:   "End the sign-in at a broker",
-		Long:    "End the sign-in at a broker: revoke it at the identity provider, and delete it here. Your jobs continue; see permit.",
+		Short: "End the sign-in at a broker",
+		Long: "End the sign-in at a broker: revoke it at the identity provider, and delete it here. Your jobs continue; " +
+			"see permit.",
 		Example: "  eodispatch logout",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			s, err := a.sessions()
@@ -372,7 +392,8 @@ func (a *app) revoke(ctx context.Context, one session) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewWithin)
 	defer cancel()
-	form := url.Values{"token": {one.Grant.RefreshToken}, "token_type_hint": {"refresh_token"}, "client_id": {one.ClientID}}
+	form := url.Values{"token": {one.Grant.RefreshToken}, "token_type_hint": {"refresh_token"},
+		"client_id": {one.ClientID}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, one.Revocation, strings.NewReader(form.Encode()))
 	if err != nil {
 		return err

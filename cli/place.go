@@ -18,7 +18,8 @@ type place struct {
 	platform, endpoint, protocol, namespace string
 	at                                      string // which of the platforms that offer a service of the catalogue
 
-	labels []string // of the job or task; a protocol among them is that of endpoint, as --protocol was called --label before
+	// of the job or task; a protocol among them is that of endpoint, as --protocol was called --label before
+	labels []string
 }
 
 var protocols = []string{client.OpenEO, client.OGCProcess}
@@ -26,15 +27,19 @@ var protocols = []string{client.OpenEO, client.OGCProcess}
 // flags adds the flags to a command. label describes --label.
 func (p *place) flags(a *app, command *cobra.Command, label string) {
 	flags := command.Flags()
-	flags.StringVar(&p.platform, "platform", "", "SERVICE is a process of this platform, by its id or URL, and not a service of the catalogue")
+	flags.StringVar(&p.platform, "platform", "",
+		"SERVICE is a process of this platform, by its id or URL, and not a service of the catalogue")
 	flags.StringVar(&p.at, "at", "", "of a service of the catalogue that several platforms offer: only this platform")
 	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, by the platform's address; needs --protocol")
 	flags.StringVar(&p.protocol, "protocol", "", "protocol of --endpoint: openeo or ogc_api_process")
 	flags.StringArrayVar(&p.labels, "label", nil, label)
 	flags.StringVar(&p.namespace, "namespace", "", "namespace of the process at the platform")
 	command.MarkFlagsMutuallyExclusive("platform", "endpoint", "at")
-	_ = command.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(protocols, cobra.ShellCompDirectiveNoFileComp)) // likewise
-	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms)                                                   // fails only for unknown flags
+	// likewise
+	_ = command.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(protocols,
+		cobra.ShellCompDirectiveNoFileComp))
+	// fails only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms)
 }
 
 // found is a service with what a request for it needs.
@@ -60,7 +65,8 @@ func (p place) find(ctx context.Context, c *client.Client, name string) (found, 
 	if p.platform == "" && protocol == "" {
 		return found{}, usage("--endpoint needs --protocol: %s", strings.Join(protocols, " or "))
 	}
-	f := found{service: client.Service{Endpoint: p.endpoint, Application: name}, label: protocol, title: strings.TrimSuffix(path.Base(name), ".json")}
+	f := found{service: client.Service{Endpoint: p.endpoint, Application: name}, label: protocol,
+		title: strings.TrimSuffix(path.Base(name), ".json")}
 	if p.platform != "" {
 		at, err := platform(ctx, c, p.platform)
 		if err != nil {
@@ -77,13 +83,15 @@ func (p place) find(ctx context.Context, c *client.Client, name string) (found, 
 // formats are the names of the usual formats in requests, for completion.
 var formats = []string{"gtiff", "netcdf", "geojson", "json"}
 
-// fromCatalogue returns a service of the catalogue. One that several platforms offer keeps its id, so that the broker decides where it runs.
+// fromCatalogue returns a service of the catalogue. One that several platforms offer keeps its id, so that the broker
+// decides where it runs.
 func fromCatalogue(ctx context.Context, c *client.Client, id, at string) (found, error) {
 	s, err := c.Service(ctx, id)
 	if err != nil {
 		return found{}, withoutCatalogue(err)
 	}
-	f := found{service: client.Service{Endpoint: s.Endpoint, Application: s.Application, Namespace: s.Namespace}, label: client.OpenEO,
+	f := found{service: client.Service{Endpoint: s.Endpoint, Application: s.Application, Namespace: s.Namespace},
+		label: client.OpenEO,
 		title: s.Title, parameters: s.Parameters, example: s.Example}
 	if s.Protocol != "openeo" {
 		f.label = client.OGCProcess
@@ -122,8 +130,8 @@ func (f found) has(kind string) bool {
 	return slices.ContainsFunc(f.parameters, func(p client.Parameter) bool { return p.Type == kind })
 }
 
-// takes returns the names of the parameters of some types that --area or --time fill, without those that are given: the required ones
-// or, if there are none, the first optional one.
+// takes returns the names of the parameters of some types that --area or --time fill, without those that are given: the
+// required ones or, if there are none, the first optional one.
 func (f found) takes(given map[string]json.RawMessage, types ...string) (names []string, err error) {
 	optional := ""
 	for _, p := range f.parameters {

@@ -40,26 +40,44 @@ type request struct {
 func (r *request) flags(command *cobra.Command) {
 	r.place.flags(r.app, command, "label, as KEY=VALUE, by which list finds it. Repeatable")
 	flags := command.Flags()
-	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil, "parameter, as NAME=VALUE: JSON or a text; @FILE for the JSON in a file. Repeatable")
-	flags.StringVar(&r.area, "area", "", "area for the service's parameters of the types bounding-box and polygon: a box or a file")
-	flags.StringVar(&r.time, "time", "", "time span for the service's parameters of the type date-interval: FROM/TO, or a day, month or year; or a time for those of the type datetime")
-	flags.StringVar(&r.by, "split", "", "run a job for each part of --time: day, week, month, quarter, year, or a number of days such as P10D")
-	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: the service's own")
+	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil,
+		"parameter, as NAME=VALUE: JSON or a text; @FILE for the JSON in a file. Repeatable")
+	flags.StringVar(&r.area, "area", "",
+		"area for the service's parameters of the types bounding-box and polygon: a box or a file")
+	flags.StringVar(&r.time, "time", "",
+		"time span for the service's parameters of the type date-interval: FROM/TO, or a day, month or year; or a time for "+
+			"those of the type datetime")
+	flags.StringVar(&r.by, "split", "",
+		"run a job for each part of --time: day, week, month, quarter, year, or a number of days such as P10D")
+	flags.StringVar(&r.format, "format", "",
+		"format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: the "+
+			"service's own")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringVar(&r.note, "note", "", "note")
-	flags.StringVar(&r.budget, "budget", "", "what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its unit: \"50 credits\"")
-	flags.StringArrayVar(&r.also, "also", nil, "another service of the catalogue that does the same at another platform: the jobs of the task go where they end soonest. Repeatable")
+	flags.StringVar(&r.budget, "budget", "",
+		"what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its unit: \"50 "+
+			"credits\"")
+	flags.StringArrayVar(&r.also, "also", nil,
+		"another service of the catalogue that does the same at another platform: the jobs of the task go where they end "+
+			"soonest. Repeatable")
 	flags.IntVar(&r.trial, "trial", 0, "run so many jobs of the task first, and the others after: eodispatch resume")
 	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
-	r.tiling.flags(r.app, command, "split --area by this grid, or by the cells in a GeoJSON file, and run a job for each tile")
-	flags.StringVar(&r.values, "values", "", "run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
-	flags.StringArrayVar(&r.each, "each", nil, "run a job for each of these values of a parameter, as NAME=VALUE,VALUE or NAME=@FILE. Repeatable: a job for each combination")
-	flags.BoolVar(&r.zip, "zip", false, "with several of --grid, --values, --split and --each: job n has the n-th value of each, in place of all combinations")
+	r.tiling.flags(r.app, command,
+		"split --area by this grid, or by the cells in a GeoJSON file, and run a job for each tile")
+	flags.StringVar(&r.values, "values", "",
+		"run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
+	flags.StringArrayVar(&r.each, "each", nil,
+		"run a job for each of these values of a parameter, as NAME=VALUE,VALUE or NAME=@FILE. Repeatable: a job for each "+
+			"combination")
+	flags.BoolVar(&r.zip, "zip", false,
+		"with several of --grid, --values, --split and --each: job n has the n-th value of each, in place of all combinations")
 	flags.StringVar(&r.dimension, "dimension", "", "parameter that takes the tiles or values; default: the one for areas")
-	flags.StringVar(&r.key, "key", "", "Idempotency-Key: with the same key and request nothing is submitted twice within a day. Default: a random key")
+	flags.StringVar(&r.key, "key", "",
+		"Idempotency-Key: with the same key and request nothing is submitted twice within a day. Default: a random key")
 	flags.StringVarP(&r.file, "file", "f", "", "submit the request in this file, as eodispatch request writes it")
 	command.MarkFlagsMutuallyExclusive("grid", "values")
-	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
+	// fails only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // document is a request in a file: that of a job or, with a dimension or several, that of a task.
@@ -118,7 +136,8 @@ func (r *request) annotate(d *document) error {
 }
 
 // describe returns the request without its annotations, unless they are in a file.
-func (r *request) describe(ctx context.Context, c *client.Client, args []string, given *pflag.FlagSet) (document, error) {
+func (r *request) describe(ctx context.Context, c *client.Client, args []string, given *pflag.FlagSet) (document,
+	error) {
 	if r.file != "" {
 		return r.fromFile(args, given)
 	}
@@ -136,7 +155,8 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 	if err != nil {
 		return document{}, err
 	}
-	d := document{JobRequest: client.JobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service, Format: r.format}}
+	d := document{JobRequest: client.JobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service,
+		Format: r.format}}
 	if d.Options, err = r.allOptions(); err != nil {
 		return d, err
 	}
@@ -229,7 +249,8 @@ func first(texts ...string) string {
 }
 
 // vary fills in the area and the time, and returns the dimensions of a task; none: the request is that of a job.
-func (r *request) vary(ctx context.Context, c *client.Client, f found, values map[string]json.RawMessage) (all []client.Dimension, err error) {
+func (r *request) vary(ctx context.Context, c *client.Client, f found,
+	values map[string]json.RawMessage) (all []client.Dimension, err error) {
 	var parts *client.Dimension
 	if r.by == "" {
 		err = r.fillTime(f, values)
@@ -272,7 +293,8 @@ func eachOf(f found, text string) (d client.Dimension, err error) {
 	}
 	p, known := f.parameter(name)
 	if !known && len(f.parameters) > 0 {
-		return d, fmt.Errorf("%s: the service has no such parameter; it has: %s", name, strings.Join(namesOf(f.parameters), ", "))
+		return d, fmt.Errorf("%s: the service has no such parameter; it has: %s", name, strings.Join(namesOf(f.parameters),
+			", "))
 	}
 	d.Name = name
 	if file, ok := strings.CutPrefix(list, "@"); ok {
@@ -303,14 +325,17 @@ func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client
 		return nil, usage("--time: %w", err)
 	}
 	if len(names) > 1 {
-		return nil, usage("--split: the service has several time spans: %s. Give all but one with -p", strings.Join(names, ", "))
+		return nil, usage("--split: the service has several time spans: %s. Give all but one with -p",
+			strings.Join(names, ", "))
 	}
 	return &client.Dimension{Name: names[0], Interval: strings.Split(span, "/"), Split: r.by}, nil
 }
 
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
 func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
-	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "also", "budget", "trial", "grid", "min-area", "merge", "buffer", "order", "values", "dimension", "each", "zip", "platform", "at", "endpoint", "namespace"} {
+	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "also", "budget", "trial",
+		"grid", "min-area", "merge", "buffer", "order", "values", "dimension", "each", "zip", "platform", "at", "endpoint",
+		"namespace"} {
 		if len(args) > 0 || given.Changed(name) {
 			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
 		}
@@ -336,7 +361,8 @@ func (r *request) given(f found) (map[string]json.RawMessage, error) {
 		}
 		p, known := f.parameter(name)
 		if !known && len(f.parameters) > 0 {
-			return nil, usage("-p %s: the service has no such parameter; it has: %s", name, strings.Join(namesOf(f.parameters), ", "))
+			return nil, usage("-p %s: the service has no such parameter; it has: %s", name, strings.Join(namesOf(f.parameters),
+				", "))
 		}
 		read, err := valueOf(value, p.Type)
 		if err != nil {
@@ -354,7 +380,8 @@ func namesOf(all []client.Parameter) (names []string) {
 	return names
 }
 
-// valueOf reads a value: the JSON in a file, JSON, or a text. What is a text for its parameter stays one, even if it looks like a number.
+// valueOf reads a value: the JSON in a file, JSON, or a text. What is a text for its parameter stays one, even if it
+// looks like a number.
 func valueOf(text, kind string) (json.RawMessage, error) {
 	if file, ok := strings.CutPrefix(text, "@"); ok {
 		content, err := readFile(file)
@@ -366,13 +393,15 @@ func valueOf(text, kind string) (json.RawMessage, error) {
 	switch {
 	case kind == "date-interval" && strings.Contains(wholeSpan(text), "/"):
 		return interval(wholeSpan(text))
-	case kind == "string" && !strings.HasPrefix(text, `"`), kind == "datetime" && !strings.HasPrefix(text, `"`), !json.Valid([]byte(text)):
+	case kind == "string" && !strings.HasPrefix(text, `"`), kind == "datetime" && !strings.HasPrefix(text, `"`),
+		!json.Valid([]byte(text)):
 		return json.Marshal(text)
 	}
 	return json.RawMessage(text), nil
 }
 
-// wholeSpan returns a day, a month or a year as FROM/TO, of which TO is the first day after it. Other texts stay as they are.
+// wholeSpan returns a day, a month or a year as FROM/TO, of which TO is the first day after it. Other texts stay as
+// they are.
 func wholeSpan(text string) string {
 	for form, next := range map[string][3]int{time.DateOnly: {0, 0, 1}, "2006-01": {0, 1, 0}, "2006": {1, 0, 0}} {
 		if from, err := time.Parse(form, text); err == nil {
@@ -386,7 +415,9 @@ func wholeSpan(text string) string {
 func interval(text string) (json.RawMessage, error) {
 	from, to, ok := strings.Cut(text, "/")
 	if !ok || from == "" || to == "" || strings.Contains(to, "/") {
-		return nil, fmt.Errorf("%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01, or a day, month or year: 2024-06-01, 2024-06, 2024", text)
+		return nil, fmt.Errorf(
+			"%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01, or a day, month or year: 2024-06-01, "+
+				"2024-06, 2024", text)
 	}
 	if begin, end := momentOf(from), momentOf(to); !begin.IsZero() && !end.IsZero() && end.Before(begin) {
 		return nil, fmt.Errorf("the time span %q ends before it begins: write FROM/TO with the earlier time first", text)
@@ -430,7 +461,8 @@ func objectFrom(texts []string) (json.RawMessage, error) {
 	return json.Marshal(object)
 }
 
-// fillTime gives --time to the parameters for times: a time span, or what stands for one, to those that take one, and else a time to those for a time.
+// fillTime gives --time to the parameters for times: a time span, or what stands for one, to those that take one, and
+// else a time to those for a time.
 func (r *request) fillTime(f found, values map[string]json.RawMessage) error {
 	if r.time == "" {
 		return nil
@@ -459,7 +491,8 @@ func (r *request) fillTime(f found, values map[string]json.RawMessage) error {
 	return nil
 }
 
-// areaTypes are the types of parameters that take an area. The broker converts polygons to boxes where a service takes only those.
+// areaTypes are the types of parameters that take an area. The broker converts polygons to boxes where a service takes
+// only those.
 var areaTypes = []string{"bounding-box", "polygon"}
 
 func (r *request) fillArea(ctx context.Context, f found, values map[string]json.RawMessage) error {
@@ -492,12 +525,14 @@ func typeIn(f found, name string) string {
 }
 
 // split returns the dimension of a task: the tiles of --area, or the values of a file.
-func (r *request) split(ctx context.Context, c *client.Client, f found, values map[string]json.RawMessage) (*client.Dimension, error) {
+func (r *request) split(ctx context.Context, c *client.Client, f found,
+	values map[string]json.RawMessage) (*client.Dimension, error) {
 	d := &client.Dimension{Name: r.dimension}
 	if d.Name == "" {
 		names, err := f.takes(values, areaTypes...)
 		if err != nil || len(names) > 1 {
-			return nil, usage("name the parameter that takes the values with --dimension; the service has: %s", strings.Join(namesOf(f.parameters), ", "))
+			return nil, usage("name the parameter that takes the values with --dimension; the service has: %s",
+				strings.Join(namesOf(f.parameters), ", "))
 		}
 		d.Name = names[0]
 	}
@@ -554,8 +589,9 @@ func (r *request) hintBoxes(f found, name string, areas []json.RawMessage) {
 
 const mostName = 100 // characters of the name of a value
 
-// readValues reads the values of a dimension: a JSON array, the geometries of GeoJSON features, whose ids are their names, or a value in each line.
-// An id that cannot be a name is left out, since it need not be meant as one. names is nil if no value has one.
+// readValues reads the values of a dimension: a JSON array, the geometries of GeoJSON features, whose ids are their
+// names, or a value in each line. An id that cannot be a name is left out, since it need not be meant as one. names is
+// nil if no value has one.
 func readValues(file string) (values []json.RawMessage, names []string, err error) {
 	text, err := readFile(file)
 	if err != nil {
@@ -600,7 +636,8 @@ func readValues(file string) (values []json.RawMessage, names []string, err erro
 	return values, names, nil
 }
 
-// hides reports whether a character is not shown or changes how others are, which the broker refuses in names. Joiners, which Persian and emoji need, are not.
+// hides reports whether a character is not shown or changes how others are, which the broker refuses in names. Joiners,
+// which Persian and emoji need, are not.
 func hides(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d'
 }
@@ -608,9 +645,11 @@ func hides(r rune) bool {
 func (a *app) requestCommand() *cobra.Command {
 	r := &request{app: a}
 	to := ""
-	command := &cobra.Command{Use: "request SERVICE", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeServices,
-		Short:   "Write a request for a service to a file, to be edited and submitted by run -f",
-		Long:    "Write a request for a service with all its parameters. What you give is filled in; for the rest the default is, or null where you must write a value.",
+	command := &cobra.Command{Use: "request SERVICE", GroupID: "jobs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeServices,
+		Short:             "Write a request for a service to a file, to be edited and submitted by run -f",
+		Long: "Write a request for a service with all its parameters. What you give is filled in; for the rest the " +
+			"default is, or null where you must write a value.",
 		Example: "  eodispatch request ndvi_composite --area 4,50,5,51 --to request.json\n  eodispatch run -f request.json"}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return a.run(func(ctx context.Context, args []string) error {

@@ -32,9 +32,10 @@ eodispatch resume runs the rest.
 
 func (a *app) runCommand() *cobra.Command {
 	r := &running{request: request{app: a}}
-	command := &cobra.Command{Use: "run SERVICE", GroupID: "jobs", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeServices,
-		Short: "Run a service: one job or, with --grid or --values, a task of many jobs",
-		Long:  "Run a service.\n" + runHelp + areaHelp,
+	command := &cobra.Command{Use: "run SERVICE", GroupID: "jobs", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeServices,
+		Short:             "Run a service: one job or, with --grid or --values, a task of many jobs",
+		Long:              "Run a service.\n" + runHelp + areaHelp,
 		Example: `  eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 --time 2024-06-01/2024-07-01 --wait --download results
   eodispatch run ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-06-01/2024-07-01
   eodispatch run ndvi --platform simulated-ogc -p bbox=@box.json
@@ -44,9 +45,10 @@ func (a *app) runCommand() *cobra.Command {
 
 func (a *app) upscaleCommand() *cobra.Command {
 	r := &running{request: request{app: a}}
-	command := &cobra.Command{Use: "upscale SERVICE", GroupID: "jobs", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeServices,
-		Short: "Run a service over many tiles or values: a task",
-		Long:  "Run a service over many tiles or values.\n" + runHelp + areaHelp,
+	command := &cobra.Command{Use: "upscale SERVICE", GroupID: "jobs", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeServices,
+		Short:             "Run a service over many tiles or values: a task",
+		Long:              "Run a service over many tiles or values.\n" + runHelp + areaHelp,
 		Example: `  eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-06-01/2024-07-01 --wait
   eodispatch upscale ndvi_composite --values dates.txt --dimension temporal_extent --area 4,50,5,51
   eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-01-01/2025-01-01 --split month
@@ -76,9 +78,11 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 		})(command, args)
 	}
 	r.request.flags(command)
-	command.Flags().BoolVar(&r.estimate, "estimate", false, "submit nothing, and show what it is expected to cost, from your finished jobs of the service")
+	command.Flags().BoolVar(&r.estimate, "estimate", false,
+		"submit nothing, and show what it is expected to cost, from your finished jobs of the service")
 	command.Flags().BoolVarP(&r.wait, "wait", "w", false, "show the progress until the end")
-	command.Flags().StringVarP(&r.download, "download", "d", "", "download the results to this folder as they become available; implies --wait")
+	command.Flags().StringVarP(&r.download, "download", "d", "",
+		"download the results to this folder as they become available; implies --wait")
 	return command
 }
 
@@ -128,9 +132,11 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 		if runs == 0 {
 			return text + ", as the provider states"
 		}
-		return text + fmt.Sprintf(", by %d finished jobs", runs) + map[string]string{"area": " over areas of this size"}[basis]
+		return text + fmt.Sprintf(", by %d finished jobs", runs) +
+			map[string]string{"area": " over areas of this size"}[basis]
 	}
-	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs, shown(e.Costs, e.CostUnit, e.CostRuns, e.CostBasis), shown(e.Seconds, "s each", e.SecondsRuns, e.SecondsBasis))
+	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs, shown(e.Costs, e.CostUnit, e.CostRuns,
+		e.CostBasis), shown(e.Seconds, "s each", e.SecondsRuns, e.SecondsBasis))
 	return nil
 }
 

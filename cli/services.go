@@ -51,18 +51,23 @@ func (a *app) servicesCommand() *cobra.Command {
 // withoutCatalogue explains the error of a broker that has no catalogue, or not this service in it.
 func withoutCatalogue(err error) error {
 	if client.IsCode(err, "SERVICE_NOT_FOUND") {
-		return errors.New("the catalogue has no such service. List them with: eodispatch services; run a process of a platform with --platform NAME")
+		return errors.New(
+			"the catalogue has no such service. List them with: eodispatch services; run a process of a platform with " +
+				"--platform NAME")
 	}
 	if client.IsCode(err, "NOT_FOUND") {
-		return fmt.Errorf("this broker has no catalogue of services. Name a process of a platform instead: --platform NAME, see eodispatch platforms (%w)", err)
+		return fmt.Errorf(
+			"this broker has no catalogue of services. Name a process of a platform instead: --platform NAME, see eodispatch "+
+				"platforms (%w)", err)
 	}
 	return err
 }
 
 func (a *app) serviceCommand() *cobra.Command {
-	return &cobra.Command{Use: "service ID", GroupID: "services", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeServices,
-		Short:   "Describe a service of the catalogue and its parameters",
-		Example: "  eodispatch service ndvi_composite",
+	return &cobra.Command{Use: "service ID", GroupID: "services", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeServices,
+		Short:             "Describe a service of the catalogue and its parameters",
+		Example:           "  eodispatch service ndvi_composite",
 		RunE: a.run(func(ctx context.Context, args []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -72,16 +77,19 @@ func (a *app) serviceCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(withoutCatalogue(err), a.printUnless(err, s))
 			}
-			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID, strings.Join(s.Platforms(), ", "), printable(s.Description))
+			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID, strings.Join(s.Platforms(), ", "),
+				printable(s.Description))
 			return a.showParameters(s.Parameters)
 		})}
 }
 
 func (a *app) paramsCommand() *cobra.Command {
 	var at place
-	command := &cobra.Command{Use: "params SERVICE", GroupID: "services", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeServices,
-		Short: "List the parameters of a service",
-		Long:  "List the parameters of a service of the catalogue or, with --platform, of a process of a platform.",
+	command := &cobra.Command{Use: "params SERVICE", GroupID: "services", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeServices,
+		Short:             "List the parameters of a service",
+		Long: "List the parameters of a service of the catalogue or, with --platform, of a process of a " +
+			"platform.",
 		Example: `  eodispatch params ndvi_composite
   eodispatch params ndvi --platform simulated-ogc`,
 		RunE: a.run(func(ctx context.Context, args []string) error {
@@ -135,7 +143,8 @@ func (a *app) platformsCommand() *cobra.Command {
 			}
 			return a.table("PLATFORM\tPROTOCOL\tSTATE\tQUEUE\tYOUR JOBS\tENDPOINT", func(row func(...any)) {
 				for _, p := range list.Platforms {
-					row(p.Name, p.Label, p.State, p.QueueLength, fmt.Sprintf("%d waiting, %d active", p.Jobs.Waiting, p.Jobs.Active), p.Endpoint)
+					row(p.Name, p.Label, p.State, p.QueueLength, fmt.Sprintf("%d waiting, %d active", p.Jobs.Waiting, p.Jobs.Active),
+						p.Endpoint)
 				}
 			})
 		})}
@@ -166,7 +175,8 @@ func (a *app) tilesCommand() *cobra.Command {
 	var by tiling
 	command := &cobra.Command{Use: "tiles AREA --grid NAME", GroupID: "services", Args: cobra.ExactArgs(1),
 		Short: "Split an area into tiles, as GeoJSON",
-		Long: "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which --values of run takes.\n\n" + areaHelp +
+		Long: "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which --values of " +
+			"run takes.\n\n" + areaHelp +
 			"\nWrite -- before a box that begins with a minus.",
 		Example: `  eodispatch tiles 4,50,5,51 --grid 20x20km > tiles.geojson
   eodispatch tiles belgium.geojson --grid mgrs-100km --order centre
@@ -193,7 +203,8 @@ func (a *app) tilesCommand() *cobra.Command {
 	_ = command.MarkFlagRequired("grid") // fails only for unknown flags
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
-			err = fmt.Errorf("%w. Write -- before a box that begins with a minus: eodispatch tiles --grid NAME -- -5,40,-4,41", err)
+			err = fmt.Errorf("%w. Write -- before a box that begins with a minus: eodispatch tiles --grid NAME -- -5,40,-4,41",
+				err)
 		}
 		return err
 	})
@@ -215,7 +226,8 @@ func (t *tiling) flags(a *app, command *cobra.Command, grid string) {
 	flags.Float64Var(&t.buffer, "buffer", 0, "metres that each tile reaches beyond its cell")
 	flags.StringVar(&t.order, "order", "", "row: from south to north (default); centre: from the centre of the area")
 	_ = command.RegisterFlagCompletionFunc("grid", a.completeGrids) // these fail only for unknown flags
-	_ = command.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"row", "centre"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"row", "centre"},
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // tiles splits an area. A grid whose name ends like that of a JSON file is one.

@@ -59,8 +59,8 @@ const currentFile = "current" // holds the name and the URL of the broker of the
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// nameOf returns the name of a broker that was given none: its host and port. One that is called by plain http has a name of its own, so
-// that it does not take the place of the one by https.
+// nameOf returns the name of a broker that was given none: its host and port. One that is called by plain http has a
+// name of its own, so that it does not take the place of the one by https.
 func nameOf(address string) string {
 	scheme, host, _ := strings.Cut(address, "://")
 	if scheme == "http" && !client.Secure(address) {
@@ -117,8 +117,8 @@ func (s sessions) write(one session) error {
 	return err
 }
 
-// lock keeps other processes from changing a sign-in until unlock is called. The file of the lock stays: a process that had opened a
-// deleted one would not see the lock of the next.
+// lock keeps other processes from changing a sign-in until unlock is called. The file of the lock stays: a process that
+// had opened a deleted one would not see the lock of the next.
 func (s sessions) lock(ctx context.Context, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(s.folder, 0o700); err != nil {
 		return nil, err
@@ -158,7 +158,8 @@ func (a *app) chosen(s sessions) (string, error) {
 	}
 	text, err := os.ReadFile(filepath.Join(s.folder, currentFile))
 	if err != nil {
-		return "", &exitError{ExitSignIn, errors.New("no broker is known. Sign in with: eodispatch login URL\nor name one with --broker or EODISPATCH_BROKER")}
+		return "", &exitError{ExitSignIn,
+			errors.New("no broker is known. Sign in with: eodispatch login URL\nor name one with --broker or EODISPATCH_BROKER")}
 	}
 	name, address, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if _, err := s.read(name); err != nil && address != "" {
@@ -172,7 +173,8 @@ func (s sessions) choose(one session) error {
 	return os.WriteFile(filepath.Join(s.folder, currentFile), []byte(one.Name+"\n"+one.URL+"\n"), 0o600)
 }
 
-// replace stores a new sign-in, and chooses it. It waits for a process that renews the former one, and would store that over the new one.
+// replace stores a new sign-in, and chooses it. It waits for a process that renews the former one, and would store that
+// over the new one.
 func (s sessions) replace(ctx context.Context, one session) error {
 	unlock, err := s.lock(ctx, one.Name)
 	if err != nil {
@@ -215,14 +217,17 @@ func (a *app) client() (*client.Client, error) {
 }
 
 func (a *app) open(address string, token func(context.Context) (string, error)) (*client.Client, error) {
-	return client.New(address, client.Options{HTTP: &http.Client{Transport: a.Transport}, UserAgent: "eodispatch/" + a.version, Token: token, Insecure: a.insecure})
+	return client.New(address, client.Options{HTTP: &http.Client{Transport: a.Transport}, UserAgent: "eodispatch/" +
+		a.version, Token: token, Insecure: a.insecure})
 }
 
 // private reports, as an error, an address to which no token or secret may be sent.
 func (a *app) private(addresses ...string) error {
 	for _, address := range addresses {
 		if address != "" && !a.insecure && !client.Secure(address) {
-			return &exitError{ExitSignIn, fmt.Errorf("the identity provider has the address %q, which is not https, so everybody on the way could read the sign-in. Permit it with --insecure", address)}
+			return &exitError{ExitSignIn,
+				fmt.Errorf("the identity provider has the address %q, which is not https, so everybody on the way could read the "+
+					"sign-in. Permit it with --insecure", address)}
 		}
 	}
 	return nil
@@ -233,21 +238,25 @@ func errNotSignedIn(address string) error {
 }
 
 // asClient returns the token source of a client that acts for itself: EODISPATCH_CLIENT_ID and
-// EODISPATCH_CLIENT_SECRET, which are sent to EODISPATCH_ISSUER only. A broker that could name the issuer would get secrets.
+// EODISPATCH_CLIENT_SECRET, which are sent to EODISPATCH_ISSUER only. A broker that could name the issuer would get
+// secrets.
 func (a *app) asClient() func(context.Context) (string, error) {
 	var source oauth2.TokenSource
 	return func(ctx context.Context) (string, error) {
 		if source == nil {
 			issuer := a.env("EODISPATCH_ISSUER")
 			if issuer == "" {
-				return "", usage("set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID. The secret is sent there only, and not where the broker says")
+				return "", usage(
+					"set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID. The secret is sent there only, and not " +
+						"where the broker says")
 			}
 			p, err := a.provider(ctx, issuer)
 			if err != nil {
 				return "", err
 			}
-			settings := clientcredentials.Config{ClientID: a.env("EODISPATCH_CLIENT_ID"), ClientSecret: a.env("EODISPATCH_CLIENT_SECRET"),
-				TokenURL: p.Endpoint().TokenURL, Scopes: []string{"openid"}}
+			settings := clientcredentials.Config{ClientID: a.env("EODISPATCH_CLIENT_ID"),
+				ClientSecret: a.env("EODISPATCH_CLIENT_SECRET"),
+				TokenURL:     p.Endpoint().TokenURL, Scopes: []string{"openid"}}
 			source = settings.TokenSource(a.direct(context.WithoutCancel(ctx)))
 		}
 		t, err := source.Token()
@@ -312,12 +321,15 @@ func (r *renewer) renew(ctx context.Context, one session) (string, error) {
 	if err := r.private(one.Endpoint); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewWithin) // an interrupt would lose the new refresh token
+	// an interrupt would lose the new refresh token
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewWithin)
 	defer cancel()
-	settings := oauth2.Config{ClientID: one.ClientID, Endpoint: oauth2.Endpoint{TokenURL: one.Endpoint, AuthStyle: oauth2.AuthStyleInParams}}
+	settings := oauth2.Config{ClientID: one.ClientID, Endpoint: oauth2.Endpoint{TokenURL: one.Endpoint,
+		AuthStyle: oauth2.AuthStyleInParams}}
 	fresh, err := settings.TokenSource(r.direct(ctx), &oauth2.Token{RefreshToken: one.Grant.RefreshToken}).Token()
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode == "invalid_grant" {
-		return "", &exitError{ExitSignIn, fmt.Errorf("your sign-in at %s has ended. Run: eodispatch login %s", one.URL, one.URL)}
+		return "", &exitError{ExitSignIn, fmt.Errorf("your sign-in at %s has ended. Run: eodispatch login %s", one.URL,
+			one.URL)}
 	}
 	if err != nil {
 		return "", err

@@ -30,8 +30,10 @@ func servers(t *testing.T, token http.HandlerFunc) (broker, issuer string) {
 		})
 	}
 	broker, issuer = server.URL, server.URL+"/idp"
-	respond("/.well-known/oauth-protected-resource", map[string]any{"resource": broker, "authorization_servers": []string{issuer}, "eodispatch_client_id": "programs"})
-	respond("/idp/.well-known/openid-configuration", map[string]any{"issuer": issuer, "authorization_endpoint": issuer + "/auth", "token_endpoint": issuer + "/token", "jwks_uri": issuer + "/keys"})
+	respond("/.well-known/oauth-protected-resource", map[string]any{"resource": broker,
+		"authorization_servers": []string{issuer}, "eodispatch_client_id": "programs"})
+	respond("/idp/.well-known/openid-configuration", map[string]any{"issuer": issuer, "authorization_endpoint": issuer +
+		"/auth", "token_endpoint": issuer + "/token", "jwks_uri": issuer + "/keys"})
 	respond("/usage", []any{})
 	mux.HandleFunc("POST /idp/token", token)
 	return broker, issuer
@@ -41,7 +43,8 @@ func servers(t *testing.T, token http.HandlerFunc) (broker, issuer string) {
 func command(t *testing.T, ctx context.Context, home string, environ []string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	c := Console{Out: &out, Err: &out, Environ: append(environ, "HOME="+home), Signals: func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }}
+	c := Console{Out: &out, Err: &out, Environ: append(environ, "HOME="+home),
+		Signals: func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }}
 	for _, one := range Commands(c, "test") {
 		if one.Name() == args[0] {
 			one.SetArgs(args[1:])
@@ -71,10 +74,12 @@ func TestClientCredentials_GoOnlyToTheIssuerThatTheUserNames(t *testing.T) {
 		_, _ = w.Write([]byte(`{"access_token": "t", "token_type": "Bearer"}`))
 	})
 	environ := []string{"EODISPATCH_CLIENT_ID=robot", "EODISPATCH_CLIENT_SECRET=s3cret"}
-	if _, err := command(t, t.Context(), t.TempDir(), environ, "usage", "--broker", broker); ExitCode(err) != ExitUsage || !strings.Contains(Explain(err), "EODISPATCH_ISSUER") || asked.Load() != 0 {
+	if _, err := command(t, t.Context(), t.TempDir(), environ, "usage", "--broker", broker); ExitCode(err) != ExitUsage ||
+		!strings.Contains(Explain(err), "EODISPATCH_ISSUER") || asked.Load() != 0 {
 		t.Errorf("without an issuer: %v, after %d requests to the one of the broker", err, asked.Load())
 	}
-	if _, err := command(t, t.Context(), t.TempDir(), append(environ, "EODISPATCH_ISSUER="+issuer), "usage", "--broker", broker); err != nil || asked.Load() != 1 {
+	if _, err := command(t, t.Context(), t.TempDir(), append(environ, "EODISPATCH_ISSUER="+issuer), "usage", "--broker",
+		broker); err != nil || asked.Load() != 1 {
 		t.Errorf("with an issuer: %v, %d requests", err, asked.Load())
 	}
 }
@@ -84,10 +89,12 @@ func TestLogin_RefusesTheProviderAndClientOfAnotherBroker(t *testing.T) {
 	home := t.TempDir()
 	stored(t, home, session{Name: "other", URL: "https://other.example", Issuer: issuer, ClientID: "programs"})
 	_, err := command(t, t.Context(), home, nil, "login", broker)
-	if ExitCode(err) != ExitSignIn || !strings.Contains(Explain(err), "https://other.example") || !strings.Contains(Explain(err), "--issuer "+issuer) {
+	if ExitCode(err) != ExitSignIn || !strings.Contains(Explain(err), "https://other.example") ||
+		!strings.Contains(Explain(err), "--issuer "+issuer) {
 		t.Error(err)
 	}
-	if _, err = command(t, t.Context(), home, nil, "login", broker, "--issuer", issuer); err == nil || strings.Contains(Explain(err), "https://other.example") {
+	if _, err = command(t, t.Context(), home, nil, "login", broker, "--issuer", issuer); err == nil ||
+		strings.Contains(Explain(err), "https://other.example") {
 		t.Error(err)
 	}
 }
@@ -131,7 +138,8 @@ func TestRenewal_TellsAnEndedSignInFromABusyProvider(t *testing.T) {
 		home := t.TempDir()
 		stored(t, home, session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs", Endpoint: issuer + "/token",
 			Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
-		if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); err == nil || strings.Contains(Explain(err), "has ended") != row.ended {
+		if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); err == nil ||
+			strings.Contains(Explain(err), "has ended") != row.ended {
 			t.Errorf("%s: %v", row.code, err)
 		}
 	}
@@ -141,13 +149,15 @@ func TestSignIn_NeedsHTTPSToOtherMachines(t *testing.T) {
 	home := t.TempDir()
 	stored(t, home, session{Name: "b", URL: "https://broker.invalid", Endpoint: "http://idp.invalid/token",
 		Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
-	if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); err == nil || !strings.Contains(Explain(err), "--insecure") {
+	if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); err == nil ||
+		!strings.Contains(Explain(err), "--insecure") {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(home, ".local", "state", "eodispatch", "b.json")); err != nil {
 		t.Error(err)
 	}
-	if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "http://broker.invalid"); ExitCode(err) != ExitUsage || !strings.Contains(Explain(err), "https") {
+	if _, err := command(t, t.Context(), home, nil, "usage", "--broker",
+		"http://broker.invalid"); ExitCode(err) != ExitUsage || !strings.Contains(Explain(err), "https") {
 		t.Error(err)
 	}
 }
@@ -168,7 +178,8 @@ func TestLogout_WaitsForARenewal(t *testing.T) {
 	}))
 	t.Cleanup(provider.Close)
 	broker, _ := servers(t, http.NotFound)
-	s := stored(t, home, session{Name: "b", URL: broker, Endpoint: provider.URL + "/token", Revocation: provider.URL + "/revoke",
+	s := stored(t, home, session{Name: "b", URL: broker, Endpoint: provider.URL + "/token", Revocation: provider.URL +
+		"/revoke",
 		Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
 	ends := make(chan error, 2)
 	go func() { _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); ends <- err }()
@@ -203,7 +214,8 @@ func TestSignIn_RefusesAnotherProtocol(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n") // fails if the test is over
+		// fails if the test is over
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 		<-over
 		conn.Close()
 	}))
@@ -218,17 +230,20 @@ func TestSignIn_RefusesAnotherProtocol(t *testing.T) {
 	}
 }
 
-// TestLogin_WaitsForARenewal: a process that renews a sign-in stores the result; a sign-in as somebody else meanwhile must come after it.
+// TestLogin_WaitsForARenewal: a process that renews a sign-in stores the result; a sign-in as somebody else meanwhile
+// must come after it.
 func TestLogin_WaitsForARenewal(t *testing.T) {
 	arrived, answer := make(chan struct{}), make(chan struct{})
 	broker, issuer := servers(t, func(w http.ResponseWriter, _ *http.Request) {
 		close(arrived)
 		<-answer
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"access_token": "renewed", "token_type": "Bearer", "expires_in": 3600}`) // fails if the test is over
+		// fails if the test is over
+		_, _ = io.WriteString(w, `{"access_token": "renewed", "token_type": "Bearer", "expires_in": 3600}`)
 	})
 	home := t.TempDir()
-	former := session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs", Endpoint: issuer + "/token", Grant: &oauth2.Token{RefreshToken: "r"}}
+	former := session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs", Endpoint: issuer + "/token",
+		Grant: &oauth2.Token{RefreshToken: "r"}}
 	s := stored(t, home, former)
 	renewed := make(chan error, 1)
 	go func() {

@@ -82,8 +82,8 @@ const (
 	positionSize = 16   // bytes
 )
 
-// polygonsOfShapefile returns all polygons of a shapefile (ESRI Shapefile Technical Description, 1998), without heights and measures.
-// system is the content of its file .prj; nil: there is none.
+// polygonsOfShapefile returns all polygons of a shapefile (ESRI Shapefile Technical Description, 1998), without heights
+// and measures. system is the content of its file .prj; nil: there is none.
 func polygonsOfShapefile(text, system []byte) (all []polygon, err error) {
 	if system != nil && !wgs84.Match(system) {
 		return nil, fmt.Errorf("its reference system is %s; %s", oneLine(string(system), 80), convertIt)
@@ -152,7 +152,8 @@ func ringAt(text []byte) [][]float64 {
 	ring := make([][]float64, len(text)/positionSize)
 	for i := range ring {
 		at := text[positionSize*i:]
-		ring[i] = []float64{math.Float64frombits(binary.LittleEndian.Uint64(at)), math.Float64frombits(binary.LittleEndian.Uint64(at[8:]))}
+		ring[i] = []float64{math.Float64frombits(binary.LittleEndian.Uint64(at)),
+			math.Float64frombits(binary.LittleEndian.Uint64(at[8:]))}
 	}
 	return ring
 }
@@ -183,8 +184,8 @@ func (o outline) overlaps(p outline) bool {
 	return o.west <= p.east && p.west <= o.east && o.south <= p.north && p.south <= o.north
 }
 
-// assembled makes polygons of the rings of one shape: a ring that runs clockwise begins one, and each of the others is a hole of the
-// smallest that it lies in, or else a polygon too. It takes the steps that this needs from left.
+// assembled makes polygons of the rings of one shape: a ring that runs clockwise begins one, and each of the others is
+// a hole of the smallest that it lies in, or else a polygon too. It takes the steps that this needs from left.
 func assembled(rings [][][]float64, left *int) ([]polygon, error) {
 	var all []polygon
 	var outer, holes []outline
@@ -243,7 +244,8 @@ func liesIn(inner, outer [][]float64) bool {
 	return 2*within > tried
 }
 
-// surrounds reports whether a position lies in a ring: whether a line from it to the east crosses the ring an odd number of times.
+// surrounds reports whether a position lies in a ring: whether a line from it to the east crosses the ring an odd
+// number of times.
 func surrounds(ring [][]float64, at []float64) (inside bool) {
 	for i := range ring {
 		a, b := ring[i], ring[(i+1)%len(ring)]

@@ -8,8 +8,8 @@ import (
 // printable returns a text of a server without what steers a terminal, and without space around it.
 func printable(text string) string { return strings.TrimSpace(Printable(text)) }
 
-// Printable returns a text of a server without what steers a terminal or shows the text in another order: control characters, except line
-// ends and tabs, become spaces, and marks of direction are dropped.
+// Printable returns a text of a server without what steers a terminal or shows the text in another order: control
+// characters, except line ends and tabs, become spaces, and marks of direction are dropped.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -35,9 +35,10 @@ the rest, with --budget within a higher budget, and eodispatch cancel runs none 
 
 func (a *app) waitCommand() *cobra.Command {
 	limit := time.Duration(0)
-	command := &cobra.Command{Use: "wait ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Wait for the end of a job or task, without a display",
-		Long:  "Wait for the end of a job or task, without a display.\n\n" + idHelp + exitHelp,
+	command := &cobra.Command{Use: "wait ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets,
+		Short:             "Wait for the end of a job or task, without a display",
+		Long:              "Wait for the end of a job or task, without a display.\n\n" + idHelp + exitHelp,
 		Example: `  eodispatch wait task-7 && eodispatch download task-7 --to results
   eodispatch wait job-42 --timeout 10m`,
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
@@ -163,7 +164,8 @@ func (w *watching) take(u client.Update, each func(client.Job)) (ended bool, err
 		if w.status == "" {
 			w.endedAt, _ = t.Ended()
 		}
-		w.status, w.progress, w.counts, w.paused, w.why, w.rest = t.Status, t.Progress, t.Counts, t.Paused, t.Attention, t.Rest
+		w.status, w.progress, w.counts, w.paused, w.why, w.rest = t.Status, t.Progress, t.Counts, t.Paused, t.Attention,
+			t.Rest
 	}
 	w.sayWait()
 	return w.status.Final() || w.stopped(), w.record(u, each)
@@ -217,12 +219,14 @@ func (w *watching) goOn() string {
 	if w.rest != nil {
 		rest = "The rest: " + restOf(w.rest) + ". "
 	}
-	return rest + fmt.Sprintf("Run the rest with: eodispatch resume %s%s; run none of it with: eodispatch cancel %[1]s", w.target, resume)
+	return rest + fmt.Sprintf("Run the rest with: eodispatch resume %s%s; run none of it with: eodispatch cancel %[1]s",
+		w.target, resume)
 }
 
 const placeEvery = 15 * time.Second
 
-// readPlace reads, again and again, how many jobs are before the next one of the task, which no stream contains. Errors are left to the stream to report.
+// readPlace reads, again and again, how many jobs are before the next one of the task, which no stream contains. Errors
+// are left to the stream to report.
 func (w *watching) readPlace(ctx context.Context, c *client.Client) {
 	again := time.NewTicker(placeEvery)
 	defer again.Stop()
@@ -313,14 +317,17 @@ func (w *watching) outcome(err error) error {
 	ended, all := client.Task{Counts: w.counts}.Ended()
 	switch {
 	case w.task && w.stopped():
-		return &exitError{ExitPaused, fmt.Errorf("%s waits for you: %s. %s %s", w.target, countsOf(client.Task{Counts: w.counts}), oneLine(w.why.Message, 300), w.goOn())}
+		return &exitError{ExitPaused, fmt.Errorf("%s waits for you: %s. %s %s", w.target,
+			countsOf(client.Task{Counts: w.counts}), oneLine(w.why.Message, 300), w.goOn())}
 	case w.status == client.Canceled:
 		return &exitError{ExitCanceled, fmt.Errorf("%s was canceled", w.target)}
 	case w.status == client.Failed && !w.task:
 		return &exitError{ExitUnsuccessful, fmt.Errorf("%s failed: %s", w.target, whyOf(w.last))}
 	case w.task && w.counts[client.Finished] < all:
-		return &exitError{ExitUnsuccessful, fmt.Errorf("%s has ended: %s. Show the reasons with: eodispatch list --task %s --status failed; try again with: eodispatch retry %s",
-			w.target, countsOf(client.Task{Counts: w.counts}), w.target, w.target)}
+		return &exitError{ExitUnsuccessful,
+			fmt.Errorf("%s has ended: %s. Show the reasons with: eodispatch list --task %s --status failed; try again with: "+
+				"eodispatch retry %s",
+				w.target, countsOf(client.Task{Counts: w.counts}), w.target, w.target)}
 	case !w.task && !w.status.Final(), w.task && ended < all:
 		return fmt.Errorf("%s has not ended", w.target)
 	}
@@ -348,7 +355,8 @@ func (w *watching) state(now time.Time) string {
 	return line
 }
 
-// estimate returns how long the rest of a task will take at the rate of the jobs that have ended since the watch began; 0: not known.
+// estimate returns how long the rest of a task will take at the rate of the jobs that have ended since the watch began;
+// 0: not known.
 func (w *watching) estimate(now time.Time) time.Duration {
 	ended, all := client.Task{Counts: w.counts}.Ended()
 	since, past := ended-w.endedAt, now.Sub(w.began)

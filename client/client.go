@@ -28,8 +28,8 @@ type Client struct {
 type Options struct {
 	// Token returns the access token for a request. It is called for every request, so it can renew the token. Optional.
 	Token func(context.Context) (string, error)
-	// HTTP sends the requests. nil: http.DefaultClient. It must not have a Timeout, which would end streams. Redirects are not
-	// followed, whatever its CheckRedirect says.
+	// HTTP sends the requests. nil: http.DefaultClient. It must not have a Timeout, which would end streams. Redirects are
+	// not followed, whatever its CheckRedirect says.
 	HTTP *http.Client
 	// UserAgent names the program to the broker. Optional.
 	UserAgent string
@@ -37,15 +37,17 @@ type Options struct {
 	Insecure bool
 }
 
-// New returns a client of the broker at a base URL. A URL without a scheme is taken as https, or http on the loopback interface.
-// A URL with http to another machine is an error, unless o.Insecure.
+// New returns a client of the broker at a base URL. A URL without a scheme is taken as https, or http on the loopback
+// interface. A URL with http to another machine is an error, unless o.Insecure.
 func New(base string, o Options) (*Client, error) {
 	u, err := ParseURL(base)
 	if err != nil {
 		return nil, err
 	}
 	if !o.Insecure && !Secure(u) {
-		return nil, errors.New("the address of the broker begins with http, so everybody on the way could read the token. Use https, or permit http as insecure")
+		return nil, errors.New(
+			"the address of the broker begins with http, so everybody on the way could read the token. Use https, or permit " +
+				"http as insecure")
 	}
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultClient
@@ -54,7 +56,8 @@ func New(base string, o Options) (*Client, error) {
 	return &Client{base: u, Options: o}, nil
 }
 
-// withoutRedirects returns a copy of a client that follows no redirect: it would send the token, and the request, to another address.
+// withoutRedirects returns a copy of a client that follows no redirect: it would send the token, and the request, to
+// another address.
 func withoutRedirects(h *http.Client) *http.Client {
 	one := *h
 	one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -71,7 +74,8 @@ func ParseURL(base string) (string, error) {
 		}
 	}
 	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return "", errors.New("the address of the broker is not a URL like https://broker.example.org")
 	}
 	u.Host = strings.ToLower(u.Host)
@@ -121,8 +125,8 @@ type answer struct {
 	body   []byte
 }
 
-// do sends a request, decodes the response into v unless v is nil, and returns its header. A request that may be repeated
-// is repeated after a lost response, and every request after a refusal that names a short pause.
+// do sends a request, decodes the response into v unless v is nil, and returns its header. A request that may be
+// repeated is repeated after a lost response, and every request after a refusal that names a short pause.
 func (c *Client) do(ctx context.Context, r call, v any) (http.Header, error) {
 	var body []byte
 	if r.body != nil {
@@ -194,7 +198,8 @@ func (c *Client) send(ctx context.Context, r call, body []byte) (*answer, error)
 		return nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode == http.StatusSwitchingProtocols { // the body is the connection, and no deadline ends a read of that
+	// the body is the connection, and no deadline ends a read of that
+	if response.StatusCode == http.StatusSwitchingProtocols {
 		return nil, notABroker(c.base, "another protocol")
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, mostBody+1))
@@ -249,7 +254,9 @@ func (a *answer) decode(base string, r call, v any) error {
 	}
 	if err := json.Unmarshal(a.body, v); err != nil {
 		return &Error{Status: a.status, Code: NotABroker,
-			Message: fmt.Sprintf("%s answers %s %s with a document that this program does not understand: %v. The broker may be of another version.", base, r.method, r.path, err)}
+			Message: fmt.Sprintf(
+				"%s answers %s %s with a document that this program does not understand: %v. The broker may be of another version.",
+				base, r.method, r.path, err)}
 	}
 	return nil
 }
@@ -324,7 +331,9 @@ func IsCode(err error, codes ...string) bool {
 func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 	if response.StatusCode < http.StatusBadRequest {
 		return &Error{Status: response.StatusCode, Code: NotABroker,
-			Message: fmt.Sprintf("%s redirects to %q (%s), which is not followed, because the token would be sent there. Check the address of the broker.",
+			Message: fmt.Sprintf(
+				"%s redirects to %q (%s), which is not followed, because the token would be sent there. Check the address of the "+
+					"broker.",
 				c.base, response.Header.Get("Location"), response.Status)}
 	}
 	var body struct {
@@ -354,13 +363,15 @@ func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 }
 
 func notABroker(base, media string) *Error {
-	return &Error{Code: NotABroker, Message: fmt.Sprintf("%s does not answer as a broker does: it sent %s. Check the address.", base, cmp.Or(media, "a body without a type"))}
+	return &Error{Code: NotABroker,
+		Message: fmt.Sprintf("%s does not answer as a broker does: it sent %s. Check the address.", base,
+			cmp.Or(media, "a body without a type"))}
 }
 
 var nextLink = regexp.MustCompile(`<([^>]*)>; *rel="?next"?`)
 
-// nextQuery returns the query of the next page that a Link header names; nil if there is none. Only the query is used, so a page
-// is never requested from another place.
+// nextQuery returns the query of the next page that a Link header names; nil if there is none. Only the query is used,
+// so a page is never requested from another place.
 func nextQuery(h http.Header) url.Values {
 	found := nextLink.FindStringSubmatch(strings.Join(h.Values("Link"), ", "))
 	if found == nil {

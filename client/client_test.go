@@ -39,7 +39,8 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestSubmit_RepeatsALostResponseWithoutASecondJob(t *testing.T) {
 	w, plain := start(t)
-	c, err := client.New(w.url, client.Options{HTTP: &http.Client{Transport: &lossy{method: http.MethodPost}}, Token: plain.Token})
+	c, err := client.New(w.url, client.Options{HTTP: &http.Client{Transport: &lossy{method: http.MethodPost}},
+		Token: plain.Token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func TestErrors_AreTheBrokersWords(t *testing.T) {
 	bad.Parameters, bad.Title = []byte(`[]`), ""
 	_, err := c.Submit(t.Context(), bad, "")
 	e, ok := errors.AsType[*client.Error](err)
-	if !ok || e.Status != 422 || e.Code != "VALIDATION_ERROR" || len(e.Faults) == 0 || !strings.Contains(err.Error(), "parameters") {
+	if !ok || e.Status != 422 || e.Code != "VALIDATION_ERROR" || len(e.Faults) == 0 ||
+		!strings.Contains(err.Error(), "parameters") {
 		t.Errorf("%#v", err)
 	}
 	if _, err := c.Job(t.Context(), 99); !client.IsCode(err, "JOB_NOT_FOUND") {
@@ -114,7 +116,8 @@ func TestErrors_OfAnotherProtocol(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n") // fails if the test is over
+		// fails if the test is over
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 		<-over
 		conn.Close()
 	}))
@@ -140,7 +143,8 @@ func TestErrors_OfAnotherProtocol(t *testing.T) {
 }
 
 func TestErrors_OfAnAddressWithoutABroker(t *testing.T) {
-	for status, body := range map[int]string{200: "<html>Welcome</html>", 404: "<html>Not here</html>", 502: "bad gateway"} {
+	for status, body := range map[int]string{200: "<html>Welcome</html>", 404: "<html>Not here</html>",
+		502: "bad gateway"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(status)
@@ -159,7 +163,8 @@ func TestErrors_OfAnAddressWithoutABroker(t *testing.T) {
 			cancel() // it may be a proxy before a broker that starts, so that the stream would try again
 		}
 		for _, err := range c.WatchTask(ctx, 1) {
-			if status != http.StatusBadGateway && (!client.IsCode(err, client.NotABroker) || !strings.Contains(err.Error(), "text/html")) {
+			if status != http.StatusBadGateway && (!client.IsCode(err, client.NotABroker) ||
+				!strings.Contains(err.Error(), "text/html")) {
 				t.Errorf("the stream, %d: %v", status, err)
 			}
 			break
@@ -167,13 +172,16 @@ func TestErrors_OfAnAddressWithoutABroker(t *testing.T) {
 		cancel()
 		server.Close()
 	}
-	for _, address := range []string{"", "ftp://a", "http://", "https://user:password@broker.example.org", "https://broker.example.org?x=1", "http://broker.example.org", "http://127.evil.example"} {
+	for _, address := range []string{"", "ftp://a", "http://", "https://user:password@broker.example.org",
+		"https://broker.example.org?x=1", "http://broker.example.org", "http://127.evil.example"} {
 		if _, err := client.New(address, client.Options{}); err == nil {
 			t.Errorf("%q is taken", address)
 		}
 	}
-	for given, want := range map[string]string{"Broker.example.org/": "https://broker.example.org", "localhost:8080": "http://localhost:8080", "http://a/b/": "http://a/b",
-		"127.0.0.1:8080": "http://127.0.0.1:8080", "[::1]:8080": "http://[::1]:8080", "127.evil.example": "https://127.evil.example"} {
+	for given, want := range map[string]string{"Broker.example.org/": "https://broker.example.org",
+		"localhost:8080": "http://localhost:8080", "http://a/b/": "http://a/b",
+		"127.0.0.1:8080": "http://127.0.0.1:8080", "[::1]:8080": "http://[::1]:8080",
+		"127.evil.example": "https://127.evil.example"} {
 		if got, err := client.ParseURL(given); got != want || err != nil {
 			t.Errorf("%q is read as %q, %v", given, got, err)
 		}
@@ -360,8 +368,10 @@ func TestLog_IsReadInPages(t *testing.T) {
 
 // The place in the queue is no change that the broker tells, so it is read. What is told meanwhile is not lost.
 func TestWatchJob_ReadsThePlaceInTheQueue(t *testing.T) {
-	states := []string{`{"id":1,"status":"created","queue_position":2}`, `{"id":1,"status":"created","queue_position":2}`, `{"id":1,"status":"created","queue_position":1}`,
-		`{"id":1,"status":"created","queue_position":1,"attention":{"code":"SIGN_IN_REQUIRED"}}`, `{"id":1,"status":"finished"}`}
+	states := []string{`{"id":1,"status":"created","queue_position":2}`, `{"id":1,"status":"created","queue_position":2}`,
+		`{"id":1,"status":"created","queue_position":1}`,
+		`{"id":1,"status":"created","queue_position":1,"attention":{"code":"SIGN_IN_REQUIRED"}}`,
+		`{"id":1,"status":"finished"}`}
 	tags := []string{"a", "a", "a", "b", "c"} // by which the broker tells changes
 	now := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

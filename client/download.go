@@ -36,15 +36,17 @@ type File struct {
 
 // Downloader downloads files. It is safe for concurrent use. The zero value is ready to use.
 //
-// A file is written to PATH.part and renamed when it is complete and its length and checksum are right. A download that broke off,
-// also in an earlier process, continues where it ended if the server says that the file is the same.
+// A file is written to PATH.part and renamed when it is complete and its length and checksum are right. A download that
+// broke off, also in an earlier process, continues where it ended if the server says that the file is the same.
 type Downloader struct {
 	// HTTP sends the requests, without any token of the broker. nil: http.DefaultClient.
 	HTTP *http.Client
-	// Received is called with the number of bytes of each piece that arrives. It is negative when bytes are discarded. Optional.
+	// Received is called with the number of bytes of each piece that arrives. It is negative when bytes are discarded.
+	// Optional.
 	Received func(bytes int64)
-	// Root is the folder that the paths of files are relative to. A link in it that leads elsewhere, as others can put it into a shared
-	// folder, is an error. nil: paths are any paths, and only links beside the file are not followed elsewhere.
+	// Root is the folder that the paths of files are relative to. A link in it that leads elsewhere, as others can put it
+	// into a shared folder, is an error. nil: paths are any paths, and only links beside the file are not followed
+	// elsewhere.
 	Root *os.Root
 	// Patience is how long a download may bring nothing before it fails. 0: five attempts, some seconds.
 	Patience time.Duration
@@ -57,7 +59,8 @@ const (
 	validSuffix = ".part.version" // of the server's name for the version that PATH.part is a piece of
 )
 
-// ErrCorrupt is the cause of an error for a file that arrived with another length or checksum than its description says.
+// ErrCorrupt is the cause of an error for a file that arrived with another length or checksum than its description
+// says.
 var ErrCorrupt = errors.New("the file does not have the length or the checksum that its description says")
 
 // Fetch downloads a file. It reports false if the complete file is there already.
@@ -304,7 +307,8 @@ func (t *transfer) request(ctx context.Context) (*http.Response, error) {
 	return response, err
 }
 
-// small is the size in bytes up to which another process fetches a file anew when its download breaks off: its version is not stored.
+// small is the size in bytes up to which another process fetches a file anew when its download breaks off: its version
+// is not stored.
 const small = 1 << 20
 
 // restart begins anew with a response that is the whole file.
@@ -343,7 +347,8 @@ func (t *transfer) discard() error {
 
 // renew gets a new link if the refusal may mean that the old one has expired.
 func (t *transfer) renew(ctx context.Context, refusal *refusedLink) error {
-	expired := refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden || refusal.status == http.StatusNotFound ||
+	expired := refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden ||
+		refusal.status == http.StatusNotFound ||
 		refusal.status == http.StatusGone || refusal.status == http.StatusBadRequest
 	if !expired || t.file.Renew == nil || t.renewed >= 2 {
 		return refusal
@@ -387,7 +392,8 @@ func (t *transfer) receive(body io.Reader, silence *time.Timer) error {
 	}
 }
 
-// tooLong reports whether more has arrived than the file has: the rest, which may have no end, is not received, and verify refuses it.
+// tooLong reports whether more has arrived than the file has: the rest, which may have no end, is not received, and
+// verify refuses it.
 func (t *transfer) tooLong() bool { return t.file.Size > 0 && t.have > t.file.Size }
 
 func (t *transfer) count(n int64) {
@@ -426,9 +432,11 @@ func (t *transfer) valid() (bool, error) {
 	return strings.EqualFold(hex.EncodeToString(made.Sum(nil)), want), nil
 }
 
-// digest returns the hash of a multihash (https://multiformats.io/multihash/) and its value in hexadecimal; nil for an unknown one.
+// digest returns the hash of a multihash (https://multiformats.io/multihash/) and its value in hexadecimal; nil for an
+// unknown one.
 func digest(multihash string) (hash.Hash, string) {
-	for prefix, made := range map[string]func() hash.Hash{"1220": sha256.New, "1340": sha512.New, "1114": sha1.New, "d50110": md5.New} {
+	for prefix, made := range map[string]func() hash.Hash{"1220": sha256.New, "1340": sha512.New, "1114": sha1.New,
+		"d50110": md5.New} {
 		if rest, ok := strings.CutPrefix(strings.ToLower(multihash), prefix); ok {
 			h := made()
 			if len(rest) == 2*h.Size() {

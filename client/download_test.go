@@ -133,12 +133,14 @@ func TestFetch_OnlyWhatIsMissing(t *testing.T) {
 	write := func(text string) func(*client.File) {
 		return func(f *client.File) {
 			f.Size = 3
-			if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o700), os.WriteFile(f.Path, []byte(text), 0o600)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o700), os.WriteFile(f.Path, []byte(text),
+				0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if got, fetched, err := fetch(t, s, write("old")); string(got) != "old" || fetched || err != nil || s.requests.Load() != 0 {
+	if got, fetched, err := fetch(t, s, write("old")); string(got) != "old" || fetched || err != nil ||
+		s.requests.Load() != 0 {
 		t.Errorf("%q, %v, %v, %d requests", got, fetched, err, s.requests.Load())
 	}
 	if got, fetched, err := fetch(t, s, write("torn")); string(got) != "new" || !fetched || err != nil {
@@ -174,13 +176,19 @@ func TestFetch_SaysWhatIsWrong(t *testing.T) {
 		change func(*client.File)
 		want   string
 	}{
-		"forbidden":     {refuse: answer(403), want: "file.tif: 127.0.0.1:"},
-		"gone for good": {refuse: answer(404), change: func(f *client.File) { f.Renew = func(context.Context) (string, error) { return f.Href, nil } }, want: "404 Not Found"},
+		"forbidden": {refuse: answer(403), want: "file.tif: 127.0.0.1:"},
+		"gone for good": {refuse: answer(404), change: func(f *client.File) {
+			f.Renew = func(context.Context) (string,
+				error) {
+				return f.Href, nil
+			}
+		}, want: "404 Not Found"},
 		"no results": {refuse: answer(410), change: func(f *client.File) {
 			f.Renew = func(context.Context) (string, error) { return "", errors.New("deleted") }
 		}, want: "no new link is to be had: deleted"},
-		"length":     {change: func(f *client.File) { f.Size = 5 }, want: client.ErrCorrupt.Error()},
-		"checksum":   {change: func(f *client.File) { f.Checksum = checksum([]byte("other")) }, want: client.ErrCorrupt.Error()},
+		"length": {change: func(f *client.File) { f.Size = 5 }, want: client.ErrCorrupt.Error()},
+		"checksum": {change: func(f *client.File) { f.Checksum = checksum([]byte("other")) },
+			want: client.ErrCorrupt.Error()},
 		"no address": {change: func(f *client.File) { f.Href = "s3://bucket/file" }, want: `"s3" address`},
 	} {
 		got, _, err := fetch(t, &fileServer{content: []byte("content"), refuse: row.refuse}, row.change)
@@ -220,7 +228,8 @@ func TestFetch_FollowsNoLinkOutOfTheFolder(t *testing.T) {
 	defer server.Close()
 	for _, planted := range []string{"file.tif", "file.tif.part", "file.tif.part.version", "below"} {
 		folder, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
-		if err := errors.Join(os.WriteFile(other, []byte("old"), 0o600), os.Symlink(other, filepath.Join(folder, planted))); err != nil {
+		if err := errors.Join(os.WriteFile(other, []byte("old"), 0o600),
+			os.Symlink(other, filepath.Join(folder, planted))); err != nil {
 			t.Fatal(err)
 		}
 		root, err := os.OpenRoot(folder)
@@ -264,14 +273,16 @@ func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 	if time.Now().Before(r.until) {
 		return nil, syscall.ECONNREFUSED
 	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: request, ContentLength: 7, Body: io.NopCloser(strings.NewReader("content"))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: request, ContentLength: 7,
+		Body: io.NopCloser(strings.NewReader("content"))}, nil
 }
 
 func TestFetch_OutlivesAnOutageAsLongAsItsPatience(t *testing.T) {
 	for outage, fetched := range map[time.Duration]bool{4 * time.Minute: true, 20 * time.Minute: false} {
 		synctest.Test(t, func(t *testing.T) {
 			d := client.Downloader{Patience: 10 * time.Minute, HTTP: &http.Client{Transport: refusing{time.Now().Add(outage)}}}
-			_, err := d.Fetch(t.Context(), client.File{Href: "https://files.example.org/f", Path: filepath.Join(t.TempDir(), "f")})
+			_, err := d.Fetch(t.Context(), client.File{Href: "https://files.example.org/f", Path: filepath.Join(t.TempDir(),
+				"f")})
 			if (err == nil) != fetched {
 				t.Errorf("an outage of %v: %v", outage, err)
 			}
@@ -311,13 +322,16 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 		"a": {Href: "https://files.example.org/1/openEO.tif?x=1"}, "b": {Href: "https://files.example.org/2/OPENEO.tif"},
 		"../../etc/passwd": {Href: "https://files.example.org/"}, "c": {Href: "https://files.example.org/..%2f..%2fx.tif"},
 		"d.json": {Href: "https://files.example.org/download"}, "e": {Href: "https://files.example.org/collection.json"},
-		strings.Repeat("long", 100): {Href: "https://files.example.org/" + strings.Repeat("ü", 200) + ".tif"}, "con": {Href: ":"},
-		"f": {Href: "https://files.example.org/Item.json"}, "g": {Href: "https://files.example.org/collection.json.new"},
-		"h": {Href: "https://files.example.org/item.json.new"},
+		strings.Repeat("long", 100): {Href: "https://files.example.org/" + strings.Repeat("ü", 200) + ".tif"},
+		"con":                       {Href: ":"},
+		"f":                         {Href: "https://files.example.org/Item.json"},
+		"g":                         {Href: "https://files.example.org/collection.json.new"},
+		"h":                         {Href: "https://files.example.org/item.json.new"},
 	})
 	seen := map[string]bool{}
 	for key, name := range names {
-		if name == "" || seen[strings.ToLower(name)] || len(name) > 240 || strings.ContainsAny(name, `/\:`) || strings.HasPrefix(name, ".") {
+		if name == "" || seen[strings.ToLower(name)] || len(name) > 240 || strings.ContainsAny(name, `/\:`) ||
+			strings.HasPrefix(name, ".") {
 			t.Errorf("%q is stored as %q", key, name)
 		}
 		seen[strings.ToLower(name)] = true
@@ -335,7 +349,8 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 func TestFileNames_AreNoneThatAFolderOrWindowsNeeds(t *testing.T) {
 	long := "https://files.example.org/" + strings.Repeat("x", 200)
 	names := client.FileNames(map[string]client.Asset{
-		"a": {Href: "https://files.example.org/COM9.tif"}, "b": {Href: "https://files.example.org/conin$.txt"}, "c": {Href: "https://files.example.org/x.PART"},
+		"a": {Href: "https://files.example.org/COM9.tif"}, "b": {Href: "https://files.example.org/conin$.txt"},
+		"c": {Href: "https://files.example.org/x.PART"},
 		"d": {Href: "https://files.example.org/LPT5.a.b"}, strings.Repeat("y", 149) + ". z": {Href: ":"},
 		"e": {Href: long + ".tif"}, "f": {Href: long + ".tif"}, "g": {Href: long + ".tif"},
 		strings.Repeat("k", 200): {Href: long + ".tif"}, strings.Repeat("k", 201): {Href: long + ".tif"},
@@ -372,8 +387,10 @@ func TestFetch_StopsAtTheSizeOfTheFile(t *testing.T) {
 // Values that a platform puts into its results are data URIs, which become files as others do.
 func TestFetch_OfADataURI(t *testing.T) {
 	for href, want := range map[string]string{
-		"data:application/json;base64,eyJtZWFuIjogMC41fQ==": `{"mean": 0.5}`, "data:text/plain,50%20%25%2C%20m": "50 %, m", "data:,": "",
-		"DATA:text/plain;charset=utf-8;BASE64,c8OkZQ": "s\u00e4e", "data:;base64,%2B%2B8%3D": "\xfb\xef", "data:text/plain,a,b+c": "a,b+c",
+		"data:application/json;base64,eyJtZWFuIjogMC41fQ==": `{"mean": 0.5}`, "data:text/plain,50%20%25%2C%20m": "50 %, m",
+		"data:,": "",
+		"DATA:text/plain;charset=utf-8;BASE64,c8OkZQ": "s\u00e4e", "data:;base64,%2B%2B8%3D": "\xfb\xef",
+		"data:text/plain,a,b+c": "a,b+c",
 	} {
 		path, received := filepath.Join(t.TempDir(), "value"), int64(0)
 		d := client.Downloader{Received: func(n int64) { received += n }}
@@ -387,7 +404,8 @@ func TestFetch_OfADataURI(t *testing.T) {
 		}
 	}
 	for href, file := range map[string]client.File{
-		"data:text/plain": {}, "data:text/plain,%zz": {}, "data:;base64,a!": {}, "data:text/plain,abc": {Size: 4}, "data:text/plain,abd": {Checksum: "1220" + strings.Repeat("0", 64)},
+		"data:text/plain": {}, "data:text/plain,%zz": {}, "data:;base64,a!": {}, "data:text/plain,abc": {Size: 4},
+		"data:text/plain,abd": {Checksum: "1220" + strings.Repeat("0", 64)},
 	} {
 		folder := t.TempDir()
 		file.Href, file.Path = href, filepath.Join(folder, "value")

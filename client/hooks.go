@@ -37,12 +37,13 @@ type NewHook struct {
 
 // Delivery is a message to a hook.
 type Delivery struct {
-	ID       string     `json:"id"`     // also of the event
-	JobID    *int64     `json:"job_id"` // nil: it is not about a job
-	TaskID   int64      `json:"task_id,omitempty"`
-	Event    string     `json:"event"`
-	Share    int        `json:"share,omitempty"`     // percentage
-	Reason   string     `json:"attention,omitempty"` // of attention: the code of why the job or the task waits for the user
+	ID     string `json:"id"`     // also of the event
+	JobID  *int64 `json:"job_id"` // nil: it is not about a job
+	TaskID int64  `json:"task_id,omitempty"`
+	Event  string `json:"event"`
+	Share  int    `json:"share,omitempty"` // percentage
+	// of attention: the code of why the job or the task waits for the user
+	Reason   string     `json:"attention,omitempty"`
 	Happened time.Time  `json:"happened"`
 	State    string     `json:"state"` // waiting, delivered or failed
 	Tries    int        `json:"tries"`
@@ -70,7 +71,8 @@ func (c *Client) TaskHooks(ctx context.Context, task int64) ([]Hook, error) {
 }
 
 func (c *Client) hooksOf(ctx context.Context, what string, id int64) (all []Hook, err error) {
-	_, err = c.do(ctx, call{method: http.MethodGet, path: "/hooks", query: url.Values{what: {strconv.FormatInt(id, 10)}}}, &all)
+	_, err = c.do(ctx, call{method: http.MethodGet, path: "/hooks", query: url.Values{what: {strconv.FormatInt(id, 10)}}},
+		&all)
 	return all, err
 }
 
@@ -101,6 +103,7 @@ func (c *Client) Deliveries(ctx context.Context, hook string) (all []Delivery, e
 
 // SendAgain has a message sent again.
 func (c *Client) SendAgain(ctx context.Context, hook, delivery string) error {
-	_, err := c.do(ctx, call{method: http.MethodPost, path: hookPath(hook) + "/deliveries/" + url.PathEscape(delivery) + "/send"}, nil)
+	_, err := c.do(ctx, call{method: http.MethodPost, path: hookPath(hook) + "/deliveries/" + url.PathEscape(delivery) +
+		"/send"}, nil)
 	return err
 }

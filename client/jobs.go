@@ -24,8 +24,8 @@ type Filter struct {
 	Service   string    // only of this service: its id in the catalogue, or its application
 
 	CreatedAfter, CreatedBefore time.Time // only what was created from then on, or before
-	// OldestFirst reverses the order of a list, which otherwise begins with the newest element. The jobs of a task are listed by number only: with it the
-	// broker refuses the request.
+	// OldestFirst reverses the order of a list, which otherwise begins with the newest element. The jobs of a task are
+	// listed by number only: with it the broker refuses the request.
 	OldestFirst bool
 	// WithParameters includes the parameters of jobs, which may be large.
 	WithParameters bool
@@ -71,8 +71,8 @@ func (f Filter) query() url.Values {
 // NewKey returns a random Idempotency-Key.
 func NewKey() string { return rand.Text() }
 
-// Submit submits a job. The key is sent as the Idempotency-Key: with the same key and request, even from another process, nothing is
-// submitted twice within a day. "": a random key.
+// Submit submits a job. The key is sent as the Idempotency-Key: with the same key and request, even from another
+// process, nothing is submitted twice within a day. "": a random key.
 func (c *Client) Submit(ctx context.Context, r JobRequest, key string) (j Job, err error) {
 	return j, c.create(ctx, "/unit_jobs", r, key, &j)
 }
@@ -98,7 +98,8 @@ func (c *Client) create(ctx context.Context, path string, body any, key string, 
 	if key == "" {
 		key = NewKey()
 	}
-	_, err := c.do(ctx, call{method: http.MethodPost, path: path, body: body, header: http.Header{"Idempotency-Key": {key}}}, v)
+	_, err := c.do(ctx, call{method: http.MethodPost, path: path, body: body,
+		header: http.Header{"Idempotency-Key": {key}}}, v)
 	return err
 }
 
@@ -119,7 +120,8 @@ func (c *Client) Cancel(ctx context.Context, id int64) (j Job, err error) {
 // Delete cancels a job and removes it from the list.
 func (c *Client) Delete(ctx context.Context, id int64) error { return c.remove(ctx, jobPath(id)) }
 
-// Discard does what Delete does, and has the job deleted at its platform, with its results, when it has ended there. It does not wait for that.
+// Discard does what Delete does, and has the job deleted at its platform, with its results, when it has ended there. It
+// does not wait for that.
 func (c *Client) Discard(ctx context.Context, id int64) error {
 	return c.remove(ctx, jobPath(id)+alsoAtPlatform)
 }
@@ -145,7 +147,8 @@ func (c *Client) Task(ctx context.Context, id int64) (t Task, err error) {
 
 // TaskSummary reads a task without its jobs.
 func (c *Client) TaskSummary(ctx context.Context, id int64) (t Task, err error) {
-	_, err = c.do(ctx, call{method: http.MethodGet, path: taskPath(id), query: url.Values{"limit": {"1"}, "parameters": {"false"}}}, &t)
+	_, err = c.do(ctx, call{method: http.MethodGet, path: taskPath(id), query: url.Values{"limit": {"1"},
+		"parameters": {"false"}}}, &t)
 	t.Jobs = nil
 	return t, err
 }
@@ -180,7 +183,8 @@ func (c *Client) Resume(ctx context.Context, id int64) (Task, error) {
 	return c.change(ctx, id, "resume", nil)
 }
 
-// ResumeWithin ends the pause of a task that was submitted with a budget, and gives the budget a new amount, in its unit or in another one; 0 ends the budget.
+// ResumeWithin ends the pause of a task that was submitted with a budget, and gives the budget a new amount, in its
+// unit or in another one; 0 ends the budget.
 func (c *Client) ResumeWithin(ctx context.Context, id int64, amount float64, unit ...string) (Task, error) {
 	within := map[string]any{"budget": nil}
 	switch {
@@ -274,7 +278,8 @@ func (c *Client) TaskPlatforms(ctx context.Context, id int64) ([]PlatformProgres
 }
 
 // pages yields the elements of a list that has the address of its next page in the header Link.
-func pages[P, E any](ctx context.Context, c *Client, path string, query url.Values, elements func(P) []E) iter.Seq2[E, error] {
+func pages[P, E any](ctx context.Context, c *Client, path string, query url.Values, elements func(P) []E) iter.Seq2[E,
+	error] {
 	return func(yield func(E, error) bool) {
 		for q := query; q != nil; {
 			var page P
@@ -309,10 +314,12 @@ func (c *Client) Log(ctx context.Context, id int64, skip int) iter.Seq2[LogEntry
 	type page struct {
 		Logs []LogEntry `json:"logs"`
 	}
-	return pages(ctx, c, jobPath(id)+"/logs", url.Values{"offset": {strconv.Itoa(skip)}}, func(p page) []LogEntry { return p.Logs })
+	return pages(ctx, c, jobPath(id)+"/logs", url.Values{"offset": {strconv.Itoa(skip)}},
+		func(p page) []LogEntry { return p.Logs })
 }
 
-// Results returns the results of a job; nil while there are none. The links of its assets may expire; they are fresh in each response.
+// Results returns the results of a job; nil while there are none. The links of its assets may expire; they are fresh in
+// each response.
 func (c *Client) Results(ctx context.Context, id int64) (found *Collection, err error) {
 	return found, c.get(ctx, jobPath(id)+"/results", &found)
 }
@@ -346,7 +353,8 @@ func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error]
 	return func(yield func(Item, error) bool) {
 		for q := (url.Values{"limit": {"50"}}); q != nil; {
 			var p page
-			if _, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/results/items", query: q}, &p); err != nil {
+			if _, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/results/items", query: q},
+				&p); err != nil {
 				yield(Item{}, err)
 				return
 			}
@@ -371,13 +379,15 @@ func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error]
 }
 
 const (
-	pollFor       = 30 * time.Second // that a broker waits for a change of a job
-	pollInQueue   = 10 * time.Second // the same while the job waits for its turn, as its place in the queue is not a change
+	pollFor = 30 * time.Second // that a broker waits for a change of a job
+	// the same while the job waits for its turn, as its place in the queue is not a change
+	pollInQueue   = 10 * time.Second
 	refusedWithin = 15 * time.Minute // Persist takes errors of the broker for an outage
 )
 
-// WatchJob yields a job now and after each change, and ends when the job has ended. Its place in the queue is read every few seconds. It
-// goes on after lost connections and misses no change between two requests. The error is that of ctx, or the broker's refusal.
+// WatchJob yields a job now and after each change, and ends when the job has ended. Its place in the queue is read
+// every few seconds. It goes on after lost connections and misses no change between two requests. The error is that of
+// ctx, or the broker's refusal.
 func (c *Client) WatchJob(ctx context.Context, id int64) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		r := call{method: http.MethodGet, path: jobPath(id)}
@@ -407,11 +417,12 @@ func (c *Client) WatchJob(ctx context.Context, id int64) iter.Seq2[Job, error] {
 
 // samePlace reports whether a job has the same place in the queue, or none, as before.
 func samePlace(a, b Job) bool {
-	return (a.QueuePosition == nil) == (b.QueuePosition == nil) && (a.QueuePosition == nil || *a.QueuePosition == *b.QueuePosition)
+	return (a.QueuePosition == nil) == (b.QueuePosition == nil) && (a.QueuePosition == nil ||
+		*a.QueuePosition == *b.QueuePosition)
 }
 
-// readAfter returns the request that follows one by which last became known: it waits for a change or, if there was none and the job is in
-// a queue, reads the job as it is, for its place there.
+// readAfter returns the request that follows one by which last became known: it waits for a change or, if there was
+// none and the job is in a queue, reads the job as it is, for its place there.
 func readAfter(r call, tag string, last Job, modified bool) call {
 	r.query, r.header = nil, http.Header{}
 	pause := pollFor
@@ -447,7 +458,8 @@ func Persist(ctx context.Context, f func() error) error {
 	}
 }
 
-// passes reports whether an error of a request says nothing about what was requested, so that a later request may succeed.
+// passes reports whether an error of a request says nothing about what was requested, so that a later request may
+// succeed.
 func passes(err error) bool {
 	if e, refused := errors.AsType[*Error](err); refused {
 		return e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError

@@ -72,16 +72,19 @@ type TaskRequest struct {
 	Services   []Service   `json:"services,omitempty"` // that do the same at different platforms, in place of Service
 	Dimension  Dimension   `json:"dimension,omitzero"`
 	Dimensions []Dimension `json:"dimensions,omitempty"` // in place of Dimension
-	Combine    string      `json:"combine,omitempty"`    // "product" (default), a job for each combination of values, or "zip"
+	// "product" (default), a job for each combination of values, or "zip"
+	Combine string `json:"combine,omitempty"`
 }
 
 // Dimension is a parameter and the values that a task gives it.
 type Dimension struct {
-	Name     string            `json:"name"`
-	Values   []json.RawMessage `json:"values,omitempty"`
-	Names    []string          `json:"names,omitempty"`    // of the values, one for each, "" for none; nil: no value has one
-	Interval []string          `json:"interval,omitempty"` // its parts are the values
-	Split    string            `json:"split,omitempty"`    // day, week, month, quarter, year, or a number of days such as P10D
+	Name   string            `json:"name"`
+	Values []json.RawMessage `json:"values,omitempty"`
+	// of the values, one for each, "" for none; nil: no value has one
+	Names    []string `json:"names,omitempty"`
+	Interval []string `json:"interval,omitempty"` // its parts are the values
+	// day, week, month, quarter, year, or a number of days such as P10D
+	Split string `json:"split,omitempty"`
 }
 
 // DimensionProgress is how far the jobs of a task are, by the values of one dimension.
@@ -102,14 +105,15 @@ type ValueProgress struct {
 
 // Job is one job. Members that the broker did not send are zero.
 type Job struct {
-	ID            int64           `json:"id"`
-	Title         string          `json:"title"`
-	Name          string          `json:"name,omitempty"` // of its values in its task, such as the id of its tile's cell
-	Label         string          `json:"label"`
-	Status        Status          `json:"status"`
-	Service       Service         `json:"service"`
-	Parameters    json.RawMessage `json:"parameters,omitempty"`
-	Pruned        bool            `json:"parameters_deleted,omitempty"` // the broker has deleted the parameters of a job that ended long ago; it cannot be retried
+	ID         int64           `json:"id"`
+	Title      string          `json:"title"`
+	Name       string          `json:"name,omitempty"` // of its values in its task, such as the id of its tile's cell
+	Label      string          `json:"label"`
+	Status     Status          `json:"status"`
+	Service    Service         `json:"service"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	// the broker has deleted the parameters of a job that ended long ago; it cannot be retried
+	Pruned        bool            `json:"parameters_deleted,omitempty"`
 	Attention     *Attention      `json:"attention,omitempty"`
 	Warning       string          `json:"warning,omitempty"`
 	Failure       string          `json:"failure,omitempty"`
@@ -153,12 +157,13 @@ type Amount struct {
 
 // Estimate is what a request is expected to cost, and how long it is expected to run, by the user's own finished jobs.
 type Estimate struct {
-	Jobs        int     `json:"jobs"`
-	Costs       *Spread `json:"costs"` // of all jobs together; nil: not known
-	CostUnit    string  `json:"cost_unit"`
-	CostBasis   string  `json:"cost_basis,omitempty"` // "runs" of the user, those over a similar "area", or the "catalogue"; "": no estimate
-	CostRuns    int     `json:"cost_runs"`            // that the costs are estimated from
-	Seconds     *Spread `json:"seconds"`              // of one job; nil: not known
+	Jobs     int     `json:"jobs"`
+	Costs    *Spread `json:"costs"` // of all jobs together; nil: not known
+	CostUnit string  `json:"cost_unit"`
+	// "runs" of the user, those over a similar "area", or the "catalogue"; "": no estimate
+	CostBasis   string  `json:"cost_basis,omitempty"`
+	CostRuns    int     `json:"cost_runs"` // that the costs are estimated from
+	Seconds     *Spread `json:"seconds"`   // of one job; nil: not known
 	SecondsRuns int     `json:"seconds_runs"`
 
 	SecondsBasis string `json:"seconds_basis,omitempty"` // "runs" of the user, or those over a similar "area"
@@ -178,7 +183,8 @@ type Attention struct {
 	Link    *string `json:"link"`
 }
 
-// Choice selects jobs of a task. A member that is nil selects any. An empty member is refused, and so is a choice without members.
+// Choice selects jobs of a task. A member that is nil selects any. An empty member is refused, and so is a choice
+// without members.
 type Choice struct {
 	Jobs     []int64  `json:"jobs,omitzero"`
 	Statuses []Status `json:"status,omitzero"`
@@ -186,17 +192,18 @@ type Choice struct {
 
 // Task is one task.
 type Task struct {
-	ID        int64          `json:"id"`
-	Title     string         `json:"title"`
-	Label     string         `json:"label"`
-	Status    Status         `json:"status"`
-	Paused    bool           `json:"paused,omitempty"`   // jobs that wait are not submitted
-	Changing  *TaskChange    `json:"changing,omitempty"` // of its jobs, that is under way; nil: none
-	Homes     []TaskHome     `json:"homes,omitempty"`    // its platforms, if it was submitted with several services
-	Budget    *TaskBudget    `json:"budget,omitempty"`   // nil: none
-	Forecast  *Forecast      `json:"forecast,omitempty"` // nil: not known, and in lists
-	Rest      *TaskRest      `json:"rest,omitempty"`     // of a task that waits for its owner; nil in lists
-	Trial     int            `json:"trial,omitempty"`    // how many of its first jobs run while it is paused on trial; 0: no trial
+	ID       int64       `json:"id"`
+	Title    string      `json:"title"`
+	Label    string      `json:"label"`
+	Status   Status      `json:"status"`
+	Paused   bool        `json:"paused,omitempty"`   // jobs that wait are not submitted
+	Changing *TaskChange `json:"changing,omitempty"` // of its jobs, that is under way; nil: none
+	Homes    []TaskHome  `json:"homes,omitempty"`    // its platforms, if it was submitted with several services
+	Budget   *TaskBudget `json:"budget,omitempty"`   // nil: none
+	Forecast *Forecast   `json:"forecast,omitempty"` // nil: not known, and in lists
+	Rest     *TaskRest   `json:"rest,omitempty"`     // of a task that waits for its owner; nil in lists
+	// how many of its first jobs run while it is paused on trial; 0: no trial
+	Trial     int            `json:"trial,omitempty"`
 	Counts    map[Status]int `json:"counts,omitempty"`
 	Progress  *float64       `json:"progress,omitempty"` // percent
 	Attention *Attention     `json:"attention,omitempty"`
@@ -240,8 +247,9 @@ type PlatformProgress struct {
 type Forecast struct {
 	Start *TimeRange `json:"start,omitempty"` // of a job that waits; nil otherwise
 	End   TimeRange  `json:"end"`
-	Runs  int        `json:"runs"`  // finished jobs that it is made from
-	Basis string     `json:"basis"` // "task": jobs of the same task; "area": of any, over a similar area; "service": of any
+	Runs  int        `json:"runs"` // finished jobs that it is made from
+	// "task": jobs of the same task; "area": of any, over a similar area; "service": of any
+	Basis string `json:"basis"`
 }
 
 // TimeRange is when something is expected: in one of ten cases before Early, and in one after Late.
@@ -250,8 +258,8 @@ type TimeRange struct {
 	Late  time.Time `json:"late"`
 }
 
-// TaskRest is what the jobs of a task that wait, and are not being submitted, are expected to cost, and how many seconds
-// they take after the task is resumed.
+// TaskRest is what the jobs of a task that wait, and are not being submitted, are expected to cost, and how many
+// seconds they take after the task is resumed.
 type TaskRest struct {
 	Jobs        int     `json:"jobs"`
 	Costs       *Spread `json:"costs"` // nil: not known

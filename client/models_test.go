@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/client"
 )
 
-// TestModels_HaveTheMembersOfTheDocument compares the types with the OpenAPI document of the broker, in both directions.
+// TestModels_HaveTheMembersOfTheDocument compares the types with the OpenAPI document of the broker, in both
+// directions.
 func TestModels_HaveTheMembersOfTheDocument(t *testing.T) {
 	w, _ := start(t)
 	response, err := http.Get(w.url + "/openapi.json")
@@ -30,15 +31,21 @@ func TestModels_HaveTheMembersOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for schema, model := range map[string]any{
-		"BaseJobRequest": client.JobRequest{}, "UpscalingTaskRequest": client.TaskRequest{}, "ParameterDimension": client.Dimension{},
-		"DimensionProgress": client.DimensionProgress{}, "ValueProgress": client.ValueProgress{},
-		"ProcessingJob": client.Job{}, "UpscalingTask": client.Task{}, "TaskHome": client.TaskHome{}, "JobAttention": client.Attention{},
-		"Parameter": client.Parameter{}, "ServiceParameter": client.Parameter{}, "Platform": client.Platform{}, "PlatformList": client.PlatformList{}, "OwnJobs": client.OwnJobs{},
+		"BaseJobRequest": client.JobRequest{}, "UpscalingTaskRequest": client.TaskRequest{},
+		"ParameterDimension": client.Dimension{},
+		"DimensionProgress":  client.DimensionProgress{}, "ValueProgress": client.ValueProgress{},
+		"ProcessingJob": client.Job{}, "UpscalingTask": client.Task{}, "TaskHome": client.TaskHome{},
+		"JobAttention": client.Attention{},
+		"Parameter":    client.Parameter{}, "ServiceParameter": client.Parameter{}, "Platform": client.Platform{},
+		"PlatformList": client.PlatformList{}, "OwnJobs": client.OwnJobs{},
 		"Share": client.Share{}, "Starts": client.Starts{}, "Grid": client.Grid{}, "GeometryCollection": client.Tiles{},
-		"ServiceSummary": client.ServiceSummary{}, "CatalogueService": client.ServiceDescription{}, "ServiceProvider": client.Provider{},
-		"ServiceLink": client.Link{}, "ServiceCost": client.Cost{}, "ServiceFormat": client.ResultFormat{},
-		"LogEntry": client.LogEntry{}, "MissingResults": client.MissingResults{}, "Usage": client.Usage{}, "Grant": client.Grant{},
-		"HookRequest": client.HookRequest{}, "Hook": client.Hook{}, "NewHook": client.NewHook{}, "Delivery": client.Delivery{},
+		"ServiceSummary": client.ServiceSummary{}, "CatalogueService": client.ServiceDescription{},
+		"ServiceProvider": client.Provider{},
+		"ServiceLink":     client.Link{}, "ServiceCost": client.Cost{}, "ServiceFormat": client.ResultFormat{},
+		"LogEntry": client.LogEntry{}, "MissingResults": client.MissingResults{}, "Usage": client.Usage{},
+		"Grant":       client.Grant{},
+		"HookRequest": client.HookRequest{}, "Hook": client.Hook{}, "NewHook": client.NewHook{},
+		"Delivery": client.Delivery{},
 	} {
 		var described []string
 		for name := range document.Components.Schemas[schema].Properties {

@@ -59,7 +59,8 @@ func extensionOf(content string) string {
 const longestName = 150 // bytes, so that suffixes still fit
 
 // reserved are names that Windows gives to devices, and those that a folder of results needs itself.
-var reserved = regexp.MustCompile(`(?i)^((con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?|(item|collection)\.json(\.new)?|.*\.part(\.version)?)$`)
+var reserved = regexp.MustCompile(
+	`(?i)^((con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?|(item|collection)\.json(\.new)?|.*\.part(\.version)?)$`)
 
 // safeName replaces what some system does not permit in a file name.
 func safeName(name string) string {

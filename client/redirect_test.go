@@ -20,7 +20,10 @@ func TestClient_SendsNothingToTheTargetOfARedirect(t *testing.T) {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	defer broker.Close()
-	w, err := client.New(broker.URL, client.Options{Token: func(context.Context) (string, error) { return "a-token", nil }})
+	w, err := client.New(broker.URL, client.Options{Token: func(context.Context) (string, error) {
+		return "a-token",
+			nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,8 +124,9 @@ type ServiceDescription struct {
 	Parameters      []Parameter     `json:"parameters"`       // nil: not known now
 	ParametersError json.RawMessage `json:"parameters_error"` // why not
 	Formats         []ResultFormat  `json:"formats"`          // nil: not known
-	Rules           json.RawMessage `json:"rules"`            // what the operator says about requests for it; null: nothing
-	Example         json.RawMessage `json:"example"`
+	// what the operator says about requests for it; null: nothing
+	Rules   json.RawMessage `json:"rules"`
+	Example json.RawMessage `json:"example"`
 }
 
 // Link leads to something related.
@@ -191,8 +192,8 @@ type SignIn struct {
 	Scopes   []string
 }
 
-// SignIn returns how users of the broker get their tokens: its protected resource metadata (RFC 9728). Metadata of another address is
-// an error (section 3.3): it would lead the user's token for one broker to another.
+// SignIn returns how users of the broker get their tokens: its protected resource metadata (RFC 9728). Metadata of
+// another address is an error (section 3.3): it would lead the user's token for one broker to another.
 func (c *Client) SignIn(ctx context.Context) (SignIn, error) {
 	var found struct {
 		Resource string   `json:"resource"`
@@ -205,7 +206,9 @@ func (c *Client) SignIn(ctx context.Context) (SignIn, error) {
 		err = &Error{Code: NotABroker, Message: c.base + " does not name the identity provider of its users."}
 	}
 	if err == nil && !c.isAt(found.Resource) {
-		err = &Error{Code: NotABroker, Message: fmt.Sprintf("the broker at %s says that its address is %q. Use that address if it is the right one.", c.base, found.Resource)}
+		err = &Error{Code: NotABroker,
+			Message: fmt.Sprintf("the broker at %s says that its address is %q. Use that address if it is the right one.",
+				c.base, found.Resource)}
 	}
 	if err != nil {
 		return SignIn{}, err
@@ -213,8 +216,8 @@ func (c *Client) SignIn(ctx context.Context) (SignIn, error) {
 	return SignIn{found.Servers[0], found.ClientID, found.Scopes}, nil
 }
 
-// isAt reports whether a broker's own address is the one that it is called by. A broker behind a proxy that ends TLS may know its address
-// only with http.
+// isAt reports whether a broker's own address is the one that it is called by. A broker behind a proxy that ends TLS
+// may know its address only with http.
 func (c *Client) isAt(resource string) bool {
 	own, err := ParseURL(resource)
 	return err == nil && (own == c.base || "https"+strings.TrimPrefix(own, "http") == c.base)

@@ -18,8 +18,8 @@ import (
 
 // Update is one message of a stream.
 type Update struct {
-	// Full says that Tasks and Jobs are all there are, not only what has changed. The first Update of each connection is full, so
-	// that nothing that happened during an interruption is missed.
+	// Full says that Tasks and Jobs are all there are, not only what has changed. The first Update of each connection is
+	// full, so that nothing that happened during an interruption is missed.
 	Full  bool
 	Tasks []Task // without their jobs
 	Jobs  []Job
@@ -30,9 +30,9 @@ type Update struct {
 	Interrupted error
 }
 
-// WatchTask yields a task and its jobs, without their parameters, and then what changes. It goes on after lost connections, with a
-// new token each time, until the caller stops or the broker refuses: the error is its refusal, or that of ctx. A deleted task
-// ends it with TASK_NOT_FOUND.
+// WatchTask yields a task and its jobs, without their parameters, and then what changes. It goes on after lost
+// connections, with a new token each time, until the caller stops or the broker refuses: the error is its refusal, or
+// that of ctx. A deleted task ends it with TASK_NOT_FOUND.
 func (c *Client) WatchTask(ctx context.Context, id int64) iter.Seq2[Update, error] {
 	return c.watch(ctx, fmt.Sprintf("/ws/upscale_tasks/%d", id))
 }
@@ -84,7 +84,8 @@ func answeredBusy(err error) bool {
 	return answered && passes(err)
 }
 
-// lost reports whether an error ended a connection that worked. The next attempt shows whether the token or the task is the reason.
+// lost reports whether an error ended a connection that worked. The next attempt shows whether the token or the task is
+// the reason.
 func lost(err error) bool {
 	_, refused := errors.AsType[*Error](err)
 	_, tokenless := errors.AsType[*tokenError](err)
@@ -158,7 +159,8 @@ func (c *Client) dial(ctx context.Context, path string) (*websocket.Conn, error)
 		media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 		return nil, notABroker(c.base, media)
 	}
-	text, _ := io.ReadAll(response.Body) // the library keeps the beginning of the body; what is missing shows as no error code
+	// the library keeps the beginning of the body; what is missing shows as no error code
+	text, _ := io.ReadAll(response.Body)
 	return nil, c.errorOf(response, text)
 }
 
@@ -186,7 +188,8 @@ func updateOf(text []byte) (u Update, ok bool, err error) {
 	default:
 		return u, false, nil
 	}
-	u = Update{Full: m.Type == "status", Tasks: d.Tasks, Jobs: d.Jobs, RemovedTasks: d.RemovedTasks, RemovedJobs: d.RemovedJobs}
+	u = Update{Full: m.Type == "status", Tasks: d.Tasks, Jobs: d.Jobs, RemovedTasks: d.RemovedTasks,
+		RemovedJobs: d.RemovedJobs}
 	if err == nil && d.ID != 0 {
 		var t Task
 		err = json.Unmarshal(m.Data, &t)

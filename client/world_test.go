@@ -34,9 +34,11 @@ func newWorld() (*world, error) {
 	limits := dispatch.Limits{Jobs: 100, Requests: 4, Send: 30 * time.Second, MinPoll: 50 * time.Millisecond}
 	kept := conformance.NewMemStore(conformance.WallClock{})
 	b := conformance.NewBroker(kept, noTokens{},
-		&dispatch.Backend{Name: "simulated-openeo", Label: dispatch.OpenEO, Endpoint: platforms.OpenEOURL, Access: dispatch.AccessOpen, Limits: limits,
+		&dispatch.Backend{Name: "simulated-openeo", Label: dispatch.OpenEO, Endpoint: platforms.OpenEOURL,
+			Access: dispatch.AccessOpen, Limits: limits,
 			Platform: openeo.New(openeo.Config{Name: "simulated-openeo", Endpoint: platforms.OpenEOURL, Client: outside})},
-		&dispatch.Backend{Name: "simulated-ogc", Label: dispatch.OGCProcess, Endpoint: platforms.OGCURL, Access: dispatch.AccessOpen, Limits: limits,
+		&dispatch.Backend{Name: "simulated-ogc", Label: dispatch.OGCProcess, Endpoint: platforms.OGCURL,
+			Access: dispatch.AccessOpen, Limits: limits,
 			Platform: ogcapi.New(ogcapi.Config{Name: "simulated-ogc", Endpoint: platforms.OGCURL, Client: outside})})
 	handler := api.New(api.Config{Broker: b, Verifier: anybody{}, Health: kept.Ping, Log: b.Log})
 	server, stop := httptest.NewServer(handler), conformance.RunBroker(b)
@@ -68,7 +70,8 @@ func (w *world) client() *client.Client {
 
 // ndvi is a request for a job on the OGC server.
 func (w *world) ndvi() client.JobRequest {
-	return client.JobRequest{Title: "NDVI", Label: client.OGCProcess, Format: "json", Service: client.Service{Endpoint: w.OGCURL, Application: "ndvi"},
+	return client.JobRequest{Title: "NDVI", Label: client.OGCProcess, Format: "json",
+		Service:    client.Service{Endpoint: w.OGCURL, Application: "ndvi"},
 		Parameters: []byte(`{"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}`)}
 }
 
@@ -98,6 +101,8 @@ func (anybody) Verify(context.Context, dispatch.Secret) (identity.Caller, error)
 
 // openEO is a request for a job on the openEO back-end.
 func (w *world) openEO() client.JobRequest {
-	return client.JobRequest{Title: "composite", Label: client.OpenEO, Format: "gtiff", Service: client.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"},
-		Parameters: []byte(`{"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)}
+	return client.JobRequest{Title: "composite", Label: client.OpenEO, Format: "gtiff",
+		Service: client.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"},
+		Parameters: []byte(
+			`{"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)}
 }

@@ -30,7 +30,8 @@ func (r *reader) finish(c *Config) {
 		case err != nil || p.Addr().Is4In6():
 			r.failAt(fmt.Sprintf("trusted_proxies[%d]", i), "write a network such as 10.0.0.0/8 or fd00::/8")
 		case p.Bits() == 0:
-			c.Notes = append(c.Notes, "trusted_proxies: "+network+" trusts everybody: clients can choose the address that limits and audit lines use")
+			c.Notes = append(c.Notes, "trusted_proxies: "+network+
+				" trusts everybody: clients can choose the address that limits and audit lines use")
 		}
 	}
 	r.checkSecrets(c)
@@ -52,12 +53,15 @@ func (r *reader) finish(c *Config) {
 	r.checkOrigins(c)
 	for i, host := range c.Applications.AllowHosts {
 		if host == "" || strings.ContainsAny(host, "/ ?#@") {
-			r.failAt(fmt.Sprintf("applications.allow_hosts[%d]", i), "write a host without scheme and path: raw.githubusercontent.com")
+			r.failAt(fmt.Sprintf("applications.allow_hosts[%d]", i),
+				"write a host without scheme and path: raw.githubusercontent.com")
 		}
 	}
 	for i, origin := range c.Hooks.Trusted {
-		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || u.Scheme != "http" && u.Scheme != "https" {
-			r.failAt(fmt.Sprintf("hooks.trusted[%d]", i), "write SCHEME://HOST[:PORT] without a path: http://receiver.internal:8080")
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || u.Scheme != "http" &&
+			u.Scheme != "https" {
+			r.failAt(fmt.Sprintf("hooks.trusted[%d]", i),
+				"write SCHEME://HOST[:PORT] without a path: http://receiver.internal:8080")
 		}
 	}
 	if _, err := c.Hooks.Mail.Sender(); err != nil {
@@ -80,8 +84,11 @@ func (r *reader) finish(c *Config) {
 
 // noteLinks notes which functions are missing because public_url or another address is not set.
 func (r *reader) noteLinks(c *Config) {
-	if c.PublicURL == "" && slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser }) {
-		c.Notes = append(c.Notes, "public_url is missing: users are shown the identity provider's account page to link their accounts, and no page to let jobs run while they are away")
+	if c.PublicURL == "" &&
+		slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser }) {
+		c.Notes = append(c.Notes,
+			"public_url is missing: users are shown the identity provider's account page to link their accounts, and no page "+
+				"to let jobs run while they are away")
 	}
 }
 
@@ -90,12 +97,17 @@ func (r *reader) checkTransport(c *Config) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		r.failAt("tls", "set both cert and key: the files of the certificate and of its private key")
 	}
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !loopback(host) && c.TLS.CertFile == "" && !c.Development {
-		c.Notes = append(c.Notes, "listen is not a loopback address and tls.cert is missing: tokens cross the network unencrypted unless a proxy in front of the broker terminates TLS")
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !loopback(host) && c.TLS.CertFile == "" &&
+		!c.Development {
+		c.Notes = append(c.Notes,
+			"listen is not a loopback address and tls.cert is missing: tokens cross the network unencrypted unless a proxy in "+
+				"front of the broker terminates TLS")
 	}
 	u, err := url.Parse(c.Database.Reveal())
-	if err == nil && u.Scheme == "postgres" && slices.ContainsFunc(hostsOf(u), distant) && u.Query().Get("sslmode") != "verify-full" && !c.Development {
-		c.Notes = append(c.Notes, "database: without sslmode=verify-full the broker does not know that it speaks to the right PostgreSQL server")
+	if err == nil && u.Scheme == "postgres" && slices.ContainsFunc(hostsOf(u), distant) &&
+		u.Query().Get("sslmode") != "verify-full" && !c.Development {
+		c.Notes = append(c.Notes,
+			"database: without sslmode=verify-full the broker does not know that it speaks to the right PostgreSQL server")
 	}
 }
 
@@ -112,14 +124,16 @@ func listenable(address string) bool {
 	return err == nil
 }
 
-// checkTelemetry checks the address of the private listener, and notes one that may be reached from outside: it asks for no sign-in.
+// checkTelemetry checks the address of the private listener, and notes one that may be reached from outside: it asks
+// for no sign-in.
 func (r *reader) checkTelemetry(c *Config) {
 	switch at := c.Telemetry.Listen; {
 	case at == TelemetryOff:
 	case !listenable(at):
 		r.failAt("telemetry.listen", "write HOST:PORT, for example 127.0.0.1:9090, or off")
 	case !internal(at):
-		c.Notes = append(c.Notes, "telemetry.listen: "+at+" may be a public address: whoever reaches it reads metrics and profiles without a sign-in; "+
+		c.Notes = append(c.Notes, "telemetry.listen: "+at+
+			" may be a public address: whoever reaches it reads metrics and profiles without a sign-in; "+
 			"write a loopback or private address, or let only the monitoring reach it")
 	}
 }
@@ -127,7 +141,8 @@ func (r *reader) checkTelemetry(c *Config) {
 // keysAtLeast is for how long clients may rely on their idempotency keys.
 const keysAtLeast = 24 * time.Hour
 
-// checkRetention checks that parts of a job are not kept longer than the job, and that keys last as long as clients were promised.
+// checkRetention checks that parts of a job are not kept longer than the job, and that keys last as long as clients
+// were promised.
 func (r *reader) checkRetention(k Retention) {
 	for key, age := range map[string]time.Duration{"results": k.Results, "requests": k.Requests, "platform": k.Platform} {
 		if k.Jobs > 0 && age > k.Jobs {
@@ -138,7 +153,8 @@ func (r *reader) checkRetention(k Retention) {
 		r.failAt("retention.keys", "must be 24h or more: clients may repeat a request for a day")
 	}
 	if k.Jobs > 0 && k.Jobs < k.Keys && !r.failed("retention.jobs") {
-		r.failAt("retention.jobs", "must not be shorter than retention.keys (%v): a repeated request returns the job that it stands for", k.Keys)
+		r.failAt("retention.jobs",
+			"must not be shorter than retention.keys (%v): a repeated request returns the job that it stands for", k.Keys)
 	}
 }
 
@@ -169,7 +185,8 @@ func (r *reader) checkVault(c *Config) {
 		r.failAt("vault.keys", "is missing: %s on PostgreSQL needs a key, to store users' tokens encrypted: "+
 			"set %s to what `eodispatch vault key` prints", r.asUserName(), variableOf("vault.keys"))
 	default:
-		c.Notes = append(c.Notes, "vault.keys is missing: nothing is kept for users who are away; their jobs wait once their tokens have ended")
+		c.Notes = append(c.Notes,
+			"vault.keys is missing: nothing is kept for users who are away; their jobs wait once their tokens have ended")
 	}
 }
 
@@ -196,7 +213,9 @@ func (r *reader) finishDatabase(c *Config) {
 	case err != nil:
 		r.failAt("database_direct", "%v", err)
 	case !strings.HasPrefix(direct, "postgres:") || !strings.HasPrefix(address, "postgres:"):
-		r.failAt("database_direct", "is for PostgreSQL behind a pooler: write the address of the server itself, postgres://USER:PASSWORD@HOST/NAME, or leave it out")
+		r.failAt("database_direct",
+			"is for PostgreSQL behind a pooler: write the address of the server itself, postgres://USER:PASSWORD@HOST/NAME, "+
+				"or leave it out")
 	}
 	c.Direct = dispatch.Secret(direct)
 }
@@ -208,7 +227,8 @@ func (r *reader) checkSecrets(c *Config) {
 	addresses := map[string]string{"database": c.Database.Reveal(), "database_direct": c.Direct.Reveal()}
 	for _, key := range r.literals {
 		if address, ok := addresses[key]; !ok || carriesPassword(address) {
-			r.failAt(key, "the file must not contain the secret itself: write env:NAME or file:PATH (development: true allows it)")
+			r.failAt(key, "the file must not contain the secret itself: write env:NAME or file:PATH (development: true "+
+				"allows it)")
 		}
 	}
 }
@@ -237,23 +257,29 @@ func (r *reader) require(key, value, what string) bool {
 
 func (r *reader) finishIdentity(c *Config) {
 	id := &c.Identity
-	r.require("identity.issuer", id.Issuer, "write the URL of the identity provider, or set KEYCLOAK_HOST and KEYCLOAK_REALM")
+	r.require("identity.issuer", id.Issuer,
+		"write the URL of the identity provider, or set KEYCLOAK_HOST and KEYCLOAK_REALM")
 	id.Audience = r.checkProvider(c, "identity", *id)
 	if id.DocsClient != "" && id.DocsClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
-		r.failAt("identity.docs_client", "must be a public client of its own: browsers must not need the secret of identity.client_id")
+		r.failAt("identity.docs_client",
+			"must be a public client of its own: browsers must not need the secret of identity.client_id")
 	}
-	if id.CommandLineClient != "" && id.CommandLineClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
-		r.failAt("identity.command_line_client", "must be a public client of its own: users' programs must not need the secret of identity.client_id")
+	if id.CommandLineClient != "" && id.CommandLineClient == id.ClientID && id.ClientSecret.Reveal()+
+		id.ClientKey.Reveal() != "" {
+		r.failAt("identity.command_line_client",
+			"must be a public client of its own: users' programs must not need the secret of identity.client_id")
 	}
 	if id.OpenEOClient != "" && id.OpenEOClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
-		r.failAt("identity.openeo_client", "must be a public client of its own: users' programs must not need the secret of identity.client_id")
+		r.failAt("identity.openeo_client",
+			"must be a public client of its own: users' programs must not need the secret of identity.client_id")
 	}
 	for i, page := range id.OpenEOPages {
 		r.checkURL(c, fmt.Sprintf("identity.openeo_pages[%d]", i), page)
 	}
 }
 
-// checkProvider checks which tokens of a provider are accepted, and the broker's client there. It returns the audience, by default the client.
+// checkProvider checks which tokens of a provider are accepted, and the broker's client there. It returns the audience,
+// by default the client.
 func (r *reader) checkProvider(c *Config, key string, id Identity) []string {
 	if id.ClientSecret != "" {
 		r.checkClient(key, id.ClientSecret, id.ClientKey)
@@ -272,7 +298,8 @@ func (r *reader) checkProvider(c *Config, key string, id Identity) []string {
 		r.failAt(key+".clients", "must not contain an empty text")
 	}
 	if len(audience) == 0 {
-		r.failAt(key+".audience", "is missing: list what a token's aud must contain, or set %s", r.settingName(key+".client_id"))
+		r.failAt(key+".audience", "is missing: list what a token's aud must contain, or set %s",
+			r.settingName(key+".client_id"))
 	}
 	return audience
 }
@@ -287,7 +314,8 @@ func (r *reader) checkBaseMap(c *Config) {
 		r.checkURL(c, "page.base_map.url", m.URL)
 		for _, part := range []string{"{z}", "{x}", "{y}"} {
 			if !strings.Contains(m.URL, part) {
-				r.failAt("page.base_map.url", "must contain {z}, {x} and {y}, for example https://tiles.example.org/{z}/{x}/{y}.png")
+				r.failAt("page.base_map.url",
+					"must contain {z}, {x} and {y}, for example https://tiles.example.org/{z}/{x}/{y}.png")
 				break
 			}
 		}
@@ -357,7 +385,8 @@ func (r *reader) checkAccess(c *Config, p *Platform, key string) {
 		r.failAt(key+".exchange", "is only for access: user, but access is %s: remove the key or change access", p.Access)
 	}
 	if p.Access != dispatch.AccessShared && p.ServiceAccount != nil {
-		r.failAt(key+".service_account", "is only for access: shared, but access is %s: remove the key or change access", p.Access)
+		r.failAt(key+".service_account", "is only for access: shared, but access is %s: remove the key or change access",
+			p.Access)
 	}
 	r.checkUsers(c, p, key+".users")
 	switch p.Access {
@@ -373,8 +402,9 @@ func (r *reader) checkUsers(c *Config, p *Platform, key string) {
 	u := p.Users
 	switch {
 	case u == nil && p.Access == dispatch.AccessShared:
-		c.Notes = append(c.Notes, fmt.Sprintf("platform %s: whoever may use the broker may use its service account, up to limits.user_jobs; "+
-			"users: {jobs: …, claim: …} bounds that", p.Name))
+		c.Notes = append(c.Notes,
+			fmt.Sprintf("platform %s: whoever may use the broker may use its service account, up to limits.user_jobs; "+
+				"users: {jobs: …, claim: …} bounds that", p.Name))
 	case u == nil:
 	case p.Access == dispatch.AccessUser:
 		r.failAt(key, "limits an account that users share, but access is user: remove it")
@@ -385,7 +415,8 @@ func (r *reader) checkUsers(c *Config, p *Platform, key string) {
 	}
 }
 
-// checkExchange checks how the tokens of a provider's users are exchanged for those of a platform. at is the key of the provider.
+// checkExchange checks how the tokens of a provider's users are exchanged for those of a platform. at is the key of the
+// provider.
 func (r *reader) checkExchange(p *Platform, key string, id Identity, at string) {
 	e := p.Exchange
 	if e == nil {
@@ -396,8 +427,10 @@ func (r *reader) checkExchange(p *Platform, key string, id Identity, at string) 
 	if r.failed(key+".driver") || !r.require(key+".driver", e.Driver, "write "+KeycloakBroker+", or another driver") {
 		return
 	}
-	r.checkDriverKey(key+".alias", e.Alias, keycloak, true, "write the alias of the platform's identity provider at the broker's provider")
-	r.checkDriverKey(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant, "write the platform's client id at the broker's provider")
+	r.checkDriverKey(key+".alias", e.Alias, keycloak, true,
+		"write the alias of the platform's identity provider at the broker's provider")
+	r.checkDriverKey(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant,
+		"write the platform's client id at the broker's provider")
 	r.checkDriverKey(key+".client_id", e.ClientID, grant, true, "write the broker's client id at the platform's provider")
 	if grant {
 		r.checkClient(key, e.ClientSecret, e.ClientKey)
@@ -409,13 +442,14 @@ func (r *reader) checkExchange(p *Platform, key string, id Identity, at string) 
 	case grant && p.Issuer == "":
 		r.failAt(key, "%s needs the platform's issuer", JWTGrant)
 	case e.Driver == Passthrough && (p.Issuer == "" || p.Issuer != id.Issuer):
-		r.failAt(key, "%s needs the platform's issuer, and that must be %s.issuer: nobody else may see users' tokens", Passthrough, at)
+		r.failAt(key, "%s needs the platform's issuer, and that must be %s.issuer: nobody else may see users' tokens",
+			Passthrough, at)
 	}
 	r.checkExchangeClient(key, e.Driver, id, at)
 }
 
-// checkExchangeClient checks the broker's client, which a driver uses. Keycloak lets a public client, which has neither a
-// secret nor a key, exchange tokens only by the legacy exchange.
+// checkExchangeClient checks the broker's client, which a driver uses. Keycloak lets a public client, which has neither
+// a secret nor a key, exchange tokens only by the legacy exchange.
 func (r *reader) checkExchangeClient(key, driver string, id Identity, at string) {
 	name, public := r.settingName(at+".client_id"), id.ClientSecret+id.ClientKey == ""
 	switch {
@@ -476,11 +510,14 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 // noted.
 func (r *reader) checkPinned(c *Config, p *Platform, key string) {
 	if r.origin[r.at["platforms"]] != "BACKENDS" {
-		r.failAt(key, "is required with provider: otherwise the platform could choose which server receives the account's secret; write the expected issuer")
+		r.failAt(key, "is required with provider: otherwise the platform could choose which server receives the account's "+
+			"secret; write the expected issuer")
 		return
 	}
-	c.Notes = append(c.Notes, fmt.Sprintf("platform %s: service_account.issuer is required with provider: otherwise the platform chooses which server receives "+
-		"the account's secret; set the expected issuer in %s", p.Name, variableOf(key)))
+	c.Notes = append(c.Notes,
+		fmt.Sprintf("platform %s: service_account.issuer is required with provider: otherwise the platform chooses which "+
+			"server receives "+
+			"the account's secret; set the expected issuer in %s", p.Name, variableOf(key)))
 }
 
 // checkUnique reports platforms with the same name or address.

@@ -46,14 +46,16 @@ func (r *reader) checkCatalogue(c *Config) {
 	}
 }
 
-// checkRule checks a rule for services. Whether the catalogue has their ids is known only when it was read; doctor checks that.
+// checkRule checks a rule for services. Whether the catalogue has their ids is known only when it was read; doctor
+// checks that.
 func (r *reader) checkRule(rule ServiceRule, key string, platforms []string) {
 	if r.failed(key) {
 		return
 	}
 	for i, id := range rule.Services {
 		if !serviceID.MatchString(id) {
-			r.failAt(fmt.Sprintf("%s.services[%d]", key, i), "write the id of a service: letters, digits and . _ : @ ~ -, 100 at most")
+			r.failAt(fmt.Sprintf("%s.services[%d]", key, i),
+				"write the id of a service: letters, digits and . _ : @ ~ -, 100 at most")
 		}
 	}
 	if len(rule.Services) == 0 && rule.Platform == "" && rule.Application == "" {
@@ -63,7 +65,8 @@ func (r *reader) checkRule(rule ServiceRule, key string, platforms []string) {
 		r.failAt(key+".platform", "is not the name of a platform%s", closestWord(rule.Platform, platforms))
 	}
 	if utf8.RuneCountInString(rule.Format) > dispatch.LongestFormat {
-		r.failAt(key+".format", "write at most %d characters: the name of a format that the services offer", dispatch.LongestFormat)
+		r.failAt(key+".format", "write at most %d characters: the name of a format that the services offer",
+			dispatch.LongestFormat)
 	}
 	if rule.MaxDuration > 0 && rule.MaxDuration%time.Second != 0 {
 		r.failAt(key+".max_duration", "write whole seconds")
@@ -73,7 +76,8 @@ func (r *reader) checkRule(rule ServiceRule, key string, platforms []string) {
 	}
 	r.checkRuleOptions(rule.Options, key)
 	if u := rule.Users; u != nil && (u.Claim == "" || len(u.AnyOf) == 0 || slices.Contains(u.AnyOf, "")) {
-		r.failAt(key+".users", "set both claim and any_of: a claim of users' tokens, and the values of which it must have one")
+		r.failAt(key+".users",
+			"set both claim and any_of: a claim of users' tokens, and the values of which it must have one")
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// finishIssuers checks the further issuers. Which tokens belong to whom must be certain, so that no issuer may be named twice.
+// finishIssuers checks the further issuers. Which tokens belong to whom must be certain, so that no issuer may be named
+// twice.
 func (r *reader) finishIssuers(c *Config) {
 	taken := claims{c.Identity.Issuer: "identity.issuer"}
 	for k := range c.Issuers {

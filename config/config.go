@@ -14,38 +14,43 @@ import (
 // Config is a configuration without faults. The tag `yaml` names a key, `default` is the value of an absent key, and
 // `oneof` lists the permitted values.
 type Config struct {
-	Listen        string          `yaml:"listen" default:"127.0.0.1:8080"` // host:port
-	TLS           TLS             `yaml:"tls"`
-	PublicURL     string          `yaml:"public_url"`      // base URL that clients use, without a slash at its end; "": unknown
-	Proxies       []string        `yaml:"trusted_proxies"` // networks of proxies whose X-Forwarded-For is trusted
-	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
-	Direct        dispatch.Secret `yaml:"database_direct"` // the PostgreSQL server behind a pooler, for migrations and notifications; "": Database
-	Identity      Identity        `yaml:"identity"`
-	Issuers       []Issuer        `yaml:"issuers"` // further providers whose tokens the broker accepts
-	Vault         Vault           `yaml:"vault"`
-	Session       Session         `yaml:"session"`
-	Page          Page            `yaml:"page"`
-	Platforms     []Platform      `yaml:"platforms"`
-	Catalogue     Catalogue       `yaml:"catalogue"`
-	Services      []Service       `yaml:"services"`
-	ServiceRules  []ServiceRule   `yaml:"service_rules"`
-	OGCAPI        OGCAPI          `yaml:"ogcapi"`
-	Applications  Applications    `yaml:"applications"`
-	Hooks         Hooks           `yaml:"hooks"`
-	Development   bool            `yaml:"development" default:"false"` // allows http, private addresses and literal secrets
-	Limits        Limits          `yaml:"limits"`
-	Streams       Streams         `yaml:"streams"`
-	Compat        Compat          `yaml:"compat"`
-	CORS          CORS            `yaml:"cors"`
-	About         About           `yaml:"about"`
-	Log           Log             `yaml:"log"`
-	Telemetry     Telemetry       `yaml:"telemetry"`
-	Traces        Traces          `yaml:"traces"`
-	Retention     Retention       `yaml:"retention"`
-	Operator      Operator        `yaml:"operator"`
-	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // maximum age of a status before its platform is asked
-	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
-	ShutdownDelay time.Duration   `yaml:"shutdown_delay"`               // from the signal to stop until the port closes; absent: none
+	Listen string `yaml:"listen" default:"127.0.0.1:8080"` // host:port
+	TLS    TLS    `yaml:"tls"`
+	// base URL that clients use, without a slash at its end; "": unknown
+	PublicURL string          `yaml:"public_url"`
+	Proxies   []string        `yaml:"trusted_proxies"` // networks of proxies whose X-Forwarded-For is trusted
+	Database  dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
+	// the PostgreSQL server behind a pooler, for migrations and notifications; "": Database
+	Direct       dispatch.Secret `yaml:"database_direct"`
+	Identity     Identity        `yaml:"identity"`
+	Issuers      []Issuer        `yaml:"issuers"` // further providers whose tokens the broker accepts
+	Vault        Vault           `yaml:"vault"`
+	Session      Session         `yaml:"session"`
+	Page         Page            `yaml:"page"`
+	Platforms    []Platform      `yaml:"platforms"`
+	Catalogue    Catalogue       `yaml:"catalogue"`
+	Services     []Service       `yaml:"services"`
+	ServiceRules []ServiceRule   `yaml:"service_rules"`
+	OGCAPI       OGCAPI          `yaml:"ogcapi"`
+	Applications Applications    `yaml:"applications"`
+	Hooks        Hooks           `yaml:"hooks"`
+	// allows http, private addresses and literal secrets
+	Development bool      `yaml:"development" default:"false"`
+	Limits      Limits    `yaml:"limits"`
+	Streams     Streams   `yaml:"streams"`
+	Compat      Compat    `yaml:"compat"`
+	CORS        CORS      `yaml:"cors"`
+	About       About     `yaml:"about"`
+	Log         Log       `yaml:"log"`
+	Telemetry   Telemetry `yaml:"telemetry"`
+	Traces      Traces    `yaml:"traces"`
+	Retention   Retention `yaml:"retention"`
+	Operator    Operator  `yaml:"operator"`
+	// maximum age of a status before its platform is asked
+	Freshness     time.Duration `yaml:"freshness" default:"10s"`
+	ShutdownGrace time.Duration `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
+	// from the signal to stop until the port closes; absent: none
+	ShutdownDelay time.Duration `yaml:"shutdown_delay"`
 
 	// GiveUpAfter is how long the broker tries to submit a job that the platform refuses or whose fate cannot be found
 	// out.
@@ -75,15 +80,19 @@ type Identity struct {
 	// CommandLineClient is a public client with which the commands for users sign in; "": users name one.
 	CommandLineClient string `yaml:"command_line_client"`
 	// OpenEOClient is a public client with which clients of the openEO API sign their users in; "": CommandLineClient.
-	OpenEOClient string   `yaml:"openeo_client"`
-	OpenEOPages  []string `yaml:"openeo_pages"` // URLs of pages, such as openEO editors, to which that client leads users back
-	DocsClient   string   `yaml:"docs_client"`  // public client with which users sign in on /docs; "": they paste tokens there
+	OpenEOClient string `yaml:"openeo_client"`
+	// URLs of pages, such as openEO editors, to which that client leads users back
+	OpenEOPages []string `yaml:"openeo_pages"`
+	// public client with which users sign in on /docs; "": they paste tokens there
+	DocsClient string `yaml:"docs_client"`
 
-	SessionGrants bool          `yaml:"session_grants" default:"true"` // continue in users' sessions, if the provider permits it
-	GiveUpAfter   time.Duration `yaml:"give_up_after" default:"336h"`  // how long waiting jobs wait for their user
+	// continue in users' sessions, if the provider permits it
+	SessionGrants bool          `yaml:"session_grants" default:"true"`
+	GiveUpAfter   time.Duration `yaml:"give_up_after" default:"336h"` // how long waiting jobs wait for their user
 }
 
-// Issuer is a further provider whose tokens the broker accepts, the broker's own client there, and the platforms that its users may use.
+// Issuer is a further provider whose tokens the broker accepts, the broker's own client there, and the platforms that
+// its users may use.
 type Issuer struct {
 	Issuer       string           `yaml:"issuer"`
 	Audience     []string         `yaml:"audience"` // absent: the client's id
@@ -98,12 +107,14 @@ type Issuer struct {
 type IssuerPlatform struct {
 	Name     string    `yaml:"name"`
 	Exchange *Exchange `yaml:"exchange"` // if the platform's access is user
-	Issuer   string    `yaml:"issuer"`   // of the tokens that the exchange returns; absent: that of the platform or, with passthrough, of the users
+	// of the tokens that the exchange returns; absent: that of the platform or, with passthrough, of the users
+	Issuer string `yaml:"issuer"`
 }
 
 // identity returns the provider as that of all users.
 func (i Issuer) identity() Identity {
-	return Identity{Issuer: i.Issuer, Audience: i.Audience, Clients: i.Clients, ClientID: i.ClientID, ClientSecret: i.ClientSecret, ClientKey: i.ClientKey}
+	return Identity{Issuer: i.Issuer, Audience: i.Audience, Clients: i.Clients, ClientID: i.ClientID,
+		ClientSecret: i.ClientSecret, ClientKey: i.ClientKey}
 }
 
 // Platform returns the platform of a name that the issuer's users may use; nil: they may not.
@@ -211,15 +222,17 @@ const (
 	KeycloakBroker          = "keycloak-broker"           // Keycloak's Identity Brokering API, version 2
 	KeycloakRequestedIssuer = "keycloak-requested-issuer" // Keycloak's legacy token exchange (V1): requested_issuer=alias
 	TokenExchange           = "token-exchange"            // RFC 8693 at the broker's provider, for another audience
-	JWTGrant                = "jwt-grant"                 // RFC 8693 at the broker's provider, then RFC 7523 at the platform's provider
-	Passthrough             = "passthrough"               // the caller's own token
+	// RFC 8693 at the broker's provider, then RFC 7523 at the platform's provider
+	JWTGrant    = "jwt-grant"
+	Passthrough = "passthrough" // the caller's own token
 )
 
 // Exchange configures how the caller's token is exchanged for one that the platform accepts.
 type Exchange struct {
-	Driver   string `yaml:"driver" oneof:"keycloak-broker keycloak-requested-issuer token-exchange jwt-grant passthrough"`
-	Alias    string `yaml:"alias"`    // keycloak-…: alias of the platform's identity provider at the broker's provider
-	Audience string `yaml:"audience"` // token-exchange: the platform at the broker's provider; jwt-grant: default the platform's issuer
+	Driver string `yaml:"driver" oneof:"keycloak-broker keycloak-requested-issuer token-exchange jwt-grant passthrough"`
+	Alias  string `yaml:"alias"` // keycloak-…: alias of the platform's identity provider at the broker's provider
+	// token-exchange: the platform at the broker's provider; jwt-grant: default the platform's issuer
+	Audience string `yaml:"audience"`
 
 	LinkLife time.Duration `yaml:"link_life" default:"1h"` // keycloak-…: how long an unused link lasts
 
@@ -244,22 +257,26 @@ type ServiceAccount struct {
 
 // Users limits who may use a shared account, and how much of it one user may use.
 type Users struct {
-	Jobs  int      `yaml:"jobs"`            // jobs of one user that have not ended; absent: limits.user_jobs
-	Daily int      `yaml:"jobs_per_day"`    // jobs that one user submits in 24 hours; absent: limits.user_jobs_per_day
-	Costs int      `yaml:"costs_per_month"` // what the jobs of one user may cost in a month, in the platform's unit; absent: any
-	Claim string   `yaml:"claim"`           // claim of a user's token, see identity.Caller.Has; absent: every user may use the account
-	AnyOf []string `yaml:"any_of"`          // the claim must have one of these values
+	Jobs  int `yaml:"jobs"`         // jobs of one user that have not ended; absent: limits.user_jobs
+	Daily int `yaml:"jobs_per_day"` // jobs that one user submits in 24 hours; absent: limits.user_jobs_per_day
+	// what the jobs of one user may cost in a month, in the platform's unit; absent: any
+	Costs int `yaml:"costs_per_month"`
+	// claim of a user's token, see identity.Caller.Has; absent: every user may use the account
+	Claim string   `yaml:"claim"`
+	AnyOf []string `yaml:"any_of"` // the claim must have one of these values
 }
 
 // PlatformLimits limits what the broker sends to a platform.
 type PlatformLimits struct {
-	Jobs     int           `yaml:"jobs"`                 // jobs at the platform at once, per account; absent: as many as it accepts
+	// jobs at the platform at once, per account; absent: as many as it accepts
+	Jobs     int           `yaml:"jobs"`
 	Requests int           `yaml:"requests" default:"8"` // requests at once, per account
 	Rate     Pace          `yaml:"rate"`                 // request rate of all accounts together; absent: unlimited
 	MinPoll  time.Duration `yaml:"min_poll" default:"2s"`
 	Send     time.Duration `yaml:"send" default:"30s"` // maximum duration of one request
 
-	FreeStalled bool `yaml:"free_stalled" default:"false"` // a job without progress for StalledAfter takes no slot, see dispatch.Job.FreesSlot
+	// a job without progress for StalledAfter takes no slot, see dispatch.Job.FreesSlot
+	FreeStalled bool `yaml:"free_stalled" default:"false"`
 }
 
 // Catalogue configures where the services that users can pick come from, besides Config.Services.
@@ -292,15 +309,16 @@ type ServiceHome struct {
 
 // ServiceRule sets defaults and limits of requests for some services, see dispatch.Policy.
 type ServiceRule struct {
-	Services    []string        `yaml:"services"`     // ids of the catalogue; absent: any service
-	Platform    string          `yaml:"platform"`     // name of a platform; absent: any
-	Application string          `yaml:"application"`  // as in requests, with * for any text; absent: any
-	Options     json.RawMessage `yaml:"options"`      // a mapping of options that requests have unless they give them
-	MaxDuration time.Duration   `yaml:"max_duration"` // longest one that requests may set, and the one of requests that set none; absent: any
-	Budget      int             `yaml:"budget"`       // of tasks that have none; absent: none
-	BudgetUnit  string          `yaml:"budget_unit"`  // of the budget; absent: the one in which the platform charges
-	Format      string          `yaml:"format"`       // of requests that name none
-	Users       *RuleUsers      `yaml:"users"`        // who may run the services; absent: everybody
+	Services    []string        `yaml:"services"`    // ids of the catalogue; absent: any service
+	Platform    string          `yaml:"platform"`    // name of a platform; absent: any
+	Application string          `yaml:"application"` // as in requests, with * for any text; absent: any
+	Options     json.RawMessage `yaml:"options"`     // a mapping of options that requests have unless they give them
+	// longest one that requests may set, and the one of requests that set none; absent: any
+	MaxDuration time.Duration `yaml:"max_duration"`
+	Budget      int           `yaml:"budget"`      // of tasks that have none; absent: none
+	BudgetUnit  string        `yaml:"budget_unit"` // of the budget; absent: the one in which the platform charges
+	Format      string        `yaml:"format"`      // of requests that name none
+	Users       *RuleUsers    `yaml:"users"`       // who may run the services; absent: everybody
 }
 
 // RuleUsers are the users whose tokens have a claim, see identity.Caller.Has.
@@ -319,7 +337,8 @@ type OGCAPI struct {
 
 // Hooks limits where users' hooks may be.
 type Hooks struct {
-	Trusted []string `yaml:"trusted"` // origins, which may have private addresses and use http; any other URL needs https and a public address
+	// origins, which may have private addresses and use http; any other URL needs https and a public address
+	Trusted []string `yaml:"trusted"`
 	Mail    Mail     `yaml:"mail"`
 }
 
@@ -337,7 +356,8 @@ func (m Mail) Sender() (*mail.Sender, error) {
 	if m.Server == "" {
 		return nil, nil
 	}
-	return mail.New(mail.Config{Server: m.Server, From: m.From, Encryption: m.Encryption, Username: m.Username, Password: m.Password})
+	return mail.New(mail.Config{Server: m.Server, From: m.From, Encryption: m.Encryption, Username: m.Username,
+		Password: m.Password})
 }
 
 // Applications limits which documents users may name by URL.
@@ -347,19 +367,27 @@ type Applications struct {
 
 // Limits limits the broker's clients.
 type Limits struct {
-	Body            Size `yaml:"body" default:"10MiB"`
-	Values          int  `yaml:"values" default:"10000"`              // of one task
-	UserJobs        int  `yaml:"user_jobs" default:"100000"`          // jobs of one user that have not ended
-	UserDaily       int  `yaml:"user_jobs_per_day" default:"1000000"` // jobs that one user submits in 24 hours
-	UserBytes       Size `yaml:"user_bytes" default:"1GiB"`           // bytes of the requests of one user's jobs that have not ended
-	Memory          Size `yaml:"memory"`                              // memory of the process; absent: the container's limit
-	Connections     int  `yaml:"connections" default:"10000"`         // open connections of each process
-	RateUser        Pace `yaml:"rate_user"`                           // requests of one user to each process; absent: unlimited
-	RateAddress     Pace `yaml:"rate_address"`                        // requests of one address to each process; absent: unlimited
-	RateSignIn      Pace `yaml:"rate_sign_in" default:"10/s"`         // requests of one address to the sign-in pages of each process
-	UserRequests    int  `yaml:"user_requests" default:"16"`          // requests of one user that each process serves at once
-	AddressRequests int  `yaml:"address_requests" default:"512"`      // requests of one address without a known user that each process serves at once
-	Streams         int  `yaml:"streams" default:"100"`               // WebSockets of one user in each process, and waiting requests of one user
+	Body      Size `yaml:"body" default:"10MiB"`
+	Values    int  `yaml:"values" default:"10000"`              // of one task
+	UserJobs  int  `yaml:"user_jobs" default:"100000"`          // jobs of one user that have not ended
+	UserDaily int  `yaml:"user_jobs_per_day" default:"1000000"` // jobs that one user submits in 24 hours
+	// bytes of the requests of one user's jobs that have not ended
+	UserBytes Size `yaml:"user_bytes" default:"1GiB"`
+	// memory of the process; absent: the container's limit
+	Memory      Size `yaml:"memory"`
+	Connections int  `yaml:"connections" default:"10000"` // open connections of each process
+	// requests of one user to each process; absent: unlimited
+	RateUser Pace `yaml:"rate_user"`
+	// requests of one address to each process; absent: unlimited
+	RateAddress Pace `yaml:"rate_address"`
+	// requests of one address to the sign-in pages of each process
+	RateSignIn Pace `yaml:"rate_sign_in" default:"10/s"`
+	// requests of one user that each process serves at once
+	UserRequests int `yaml:"user_requests" default:"16"`
+	// requests of one address without a known user that each process serves at once
+	AddressRequests int `yaml:"address_requests" default:"512"`
+	// WebSockets of one user in each process, and waiting requests of one user
+	Streams int `yaml:"streams" default:"100"`
 }
 
 // Streams configures how WebSockets are opened.

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestConfig_EveryKeyIsDescribed compares the keys with docs/configuration.md: each is there in backquotes, alone or after its parents.
+// TestConfig_EveryKeyIsDescribed compares the keys with docs/configuration.md: each is there in backquotes, alone or
+// after its parents.
 func TestConfig_EveryKeyIsDescribed(t *testing.T) {
 	document, err := os.ReadFile("../docs/configuration.md")
 	if err != nil {

@@ -44,7 +44,8 @@ func logFormatOf(environment string) string {
 }
 
 const (
-	// imageListen is the variable by which the image of the program says where it listens unless a file or a variable does.
+	// imageListen is the variable by which the image of the program says where it listens unless a file or a variable
+	// does.
 	imageListen = prefix + "_DEFAULT_LISTEN"
 	// deployedListen is where the replaced service listens, which is what its compose files and charts expect.
 	deployedListen = "0.0.0.0:8000"
@@ -80,7 +81,8 @@ func (r *reader) deployed() bool {
 
 // deployedNames are the variables of the replaced service that set a key.
 var deployedNames = map[string]string{
-	"identity.client_id": "KEYCLOAK_CLIENT_ID", "identity.client_secret": "KEYCLOAK_CLIENT_SECRET", "identity.issuer": "KEYCLOAK_HOST",
+	"identity.client_id": "KEYCLOAK_CLIENT_ID", "identity.client_secret": "KEYCLOAK_CLIENT_SECRET",
+	"identity.issuer": "KEYCLOAK_HOST",
 }
 
 // settingName returns what an operator sets for a key: the key itself, or its variable if the variables of the replaced

@@ -15,8 +15,8 @@ import (
 // prefix is the prefix of the variables that set keys.
 const prefix = "EODISPATCH"
 
-// testCatalogue names the folder that tests of this repository read, which CI sets for all programs. The keys of catalogue have
-// variables of their own.
+// testCatalogue names the folder that tests of this repository read, which CI sets for all programs. The keys of
+// catalogue have variables of their own.
 const testCatalogue = "EODISPATCH_CATALOGUE"
 
 // Load reads the settings from a file, unless file is "", and from the environment (entries as in [os.Environ]).
@@ -47,15 +47,16 @@ func load(file string, text []byte, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// LoadDatabase reads the settings of the database alone, from the environment of a process that is given no others. It has no default. The error is
-// [Faults].
+// LoadDatabase reads the settings of the database alone, from the environment of a process that is given no others. It
+// has no default. The error is [Faults].
 func LoadDatabase(environ []string) (*Config, error) {
 	r, c, err := read("", nil, environ)
 	if err != nil {
 		return nil, err
 	}
 	if _, set := r.at["database"]; !set {
-		r.faults = Faults{{Where: "environment", Key: "database", Text: "is missing: set DATABASE_URL or " + prefix + "_DATABASE"}}
+		r.faults = Faults{{Where: "environment", Key: "database", Text: "is missing: set DATABASE_URL or " + prefix +
+			"_DATABASE"}}
 	}
 	faults := slices.DeleteFunc(r.faults, func(f Fault) bool { return f.Key != "database" && f.Key != "database_direct" })
 	if len(faults) > 0 {
@@ -104,14 +105,16 @@ func expand(given []Platform) []Platform {
 	return all
 }
 
-// orchestration matches the variables that Kubernetes sets in each container for a service named eodispatch, without the prefix.
+// orchestration matches the variables that Kubernetes sets in each container for a service named eodispatch, without
+// the prefix.
 var orchestration = regexp.MustCompile(`^(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)`)
 
 // notes returns warnings about settings that an operator may not expect.
 func (r *reader) notes(c *Config) []string {
 	var notes []string
 	if c.Development {
-		notes = append(notes, "development: http, private addresses and literal secrets are allowed; do not use it in production")
+		notes = append(notes,
+			"development: http, private addresses and literal secrets are allowed; do not use it in production")
 	}
 	known := keyNames(reflect.TypeFor[Config](), "")
 	for name := range r.env {
@@ -121,7 +124,8 @@ func (r *reader) notes(c *Config) []string {
 			continue
 		}
 		if hint := closestWord(own, known); hint != "" {
-			notes = append(notes, fmt.Sprintf("the variable %s is not known and was ignored%s (without %s_)", name, hint, prefix))
+			notes = append(notes, fmt.Sprintf("the variable %s is not known and was ignored%s (without %s_)", name, hint,
+				prefix))
 		}
 	}
 	slices.Sort(notes)

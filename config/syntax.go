@@ -22,9 +22,13 @@ func syntaxFaults(file string, text []byte, err error) Faults {
 	}
 	line, problem := e.parts()
 	if strings.HasPrefix(problem, "unknown anchor") { // the parser repeats its name, which may be a secret
-		problem = "a value begins with * and is taken for an alias of an anchor that does not exist; put a text that begins with * in quotes"
+		problem = "a value begins with * and is taken for an alias of an anchor that does not exist; put a text that " +
+			"begins with * in quotes"
 	}
-	if faults := tabFaults(file, string(text)); slices.ContainsFunc(faults, func(f Fault) bool { return f.line == line || f.line == line+1 }) {
+	if faults := tabFaults(file, string(text)); slices.ContainsFunc(faults, func(f Fault) bool {
+		return f.line == line ||
+			f.line == line+1
+	}) {
 		return faults
 	}
 	return Faults{{Where: fmt.Sprintf("%s:%d", file, line), Text: "this is not YAML: " + problem, line: line}}

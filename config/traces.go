@@ -12,13 +12,14 @@ import (
 
 // Traces configures where traces are sent, by OTLP over HTTP.
 type Traces struct {
-	Endpoint string          `yaml:"endpoint"` // URL of the receiver; without a path: its /v1/traces. "": nothing is traced
-	Headers  dispatch.Secret `yaml:"headers"`  // of each request to it, see Traces.Fields
+	// URL of the receiver; without a path: its /v1/traces. "": nothing is traced
+	Endpoint string          `yaml:"endpoint"`
+	Headers  dispatch.Secret `yaml:"headers"` // of each request to it, see Traces.Fields
 	Incoming bool            `yaml:"incoming" default:"false"`
 }
 
-// Fields returns the headers of each request to the receiver, which are written as OpenTelemetry specifies: NAME=VALUE, separated by commas, with
-// values escaped as in URLs.
+// Fields returns the headers of each request to the receiver, which are written as OpenTelemetry specifies: NAME=VALUE,
+// separated by commas, with values escaped as in URLs.
 func (t Traces) Fields() (map[string]dispatch.Secret, error) {
 	fields := map[string]dispatch.Secret{}
 	for one := range strings.SplitSeq(t.Headers.Reveal(), ",") {
@@ -27,8 +28,10 @@ func (t Traces) Fields() (map[string]dispatch.Secret, error) {
 		}
 		name, text, found := strings.Cut(one, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(text))
-		if name = strings.TrimSpace(name); !found || err != nil || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, fmt.Errorf("write NAME=VALUE, separated by commas, with values escaped as in URLs: x-api-key=abc,x-tenant=eo")
+		if name = strings.TrimSpace(name); !found || err != nil || !httpguts.ValidHeaderFieldName(name) ||
+			!httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf(
+				"write NAME=VALUE, separated by commas, with values escaped as in URLs: x-api-key=abc,x-tenant=eo")
 		}
 		fields[name] = dispatch.Secret(value)
 	}
@@ -40,7 +43,8 @@ const tracesPath = "/v1/traces"
 
 // addTraces fills in what the variables of OpenTelemetry say, as orchestrators set them.
 func (r *reader) addTraces() {
-	if exporter, set := r.env.lookup("OTEL_TRACES_EXPORTER"); strings.EqualFold(r.env["OTEL_SDK_DISABLED"], "true") || set && exporter != "otlp" {
+	if exporter, set := r.env.lookup("OTEL_TRACES_EXPORTER"); strings.EqualFold(r.env["OTEL_SDK_DISABLED"], "true") ||
+		set && exporter != "otlp" {
 		return
 	}
 	if base, set := r.env.lookup("OTEL_EXPORTER_OTLP_ENDPOINT"); set && r.env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] == "" {
@@ -64,7 +68,8 @@ func (r *reader) finishTraces(c *Config) {
 		return
 	}
 	u, err := url.Parse(t.Endpoint)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "http" &&
+		u.Scheme != "https" {
 		r.failAt("traces.endpoint", "write the URL of a receiver of OTLP over HTTP: http://collector:4318")
 		return
 	}
@@ -75,6 +80,8 @@ func (r *reader) finishTraces(c *Config) {
 		c.Notes = append(c.Notes, "traces.headers cross the network unencrypted: write traces.endpoint with https")
 	}
 	if r.env["OTEL_EXPORTER_OTLP_PROTOCOL"] == "grpc" || r.env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "grpc" {
-		c.Notes = append(c.Notes, "traces are sent by OTLP over HTTP, and OTEL_EXPORTER_OTLP_PROTOCOL is grpc: the receiver's port for HTTP is 4318 by default")
+		c.Notes = append(c.Notes,
+			"traces are sent by OTLP over HTTP, and OTEL_EXPORTER_OTLP_PROTOCOL is grpc: the receiver's port for HTTP is 4318 "+
+				"by default")
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestTraces_Variables: the variables of OpenTelemetry are obeyed as it specifies, and the file takes precedence over them.
+// TestTraces_Variables: the variables of OpenTelemetry are obeyed as it specifies, and the file takes precedence over
+// them.
 func TestTraces_Variables(t *testing.T) {
-	const all, own = "OTEL_EXPORTER_OTLP_ENDPOINT=http://all:4318/", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://own:4318/in"
+	const all, own = "OTEL_EXPORTER_OTLP_ENDPOINT=http://all:4318/",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://own:4318/in"
 	for _, row := range []struct {
 		file     string
 		environ  []string
@@ -24,12 +26,14 @@ func TestTraces_Variables(t *testing.T) {
 		{"", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://all/otlp"}, "http://all/otlp/v1/traces", ""},
 		{"", []string{all, own}, "http://own:4318/in", ""},
 		{"", []string{all, "OTEL_EXPORTER_OTLP_HEADERS=a=b"}, "http://all:4318/v1/traces", "a=b"},
-		{"", []string{all, "OTEL_EXPORTER_OTLP_HEADERS=a=b", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=c=d"}, "http://all:4318/v1/traces", "c=d"},
+		{"", []string{all, "OTEL_EXPORTER_OTLP_HEADERS=a=b", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=c=d"},
+			"http://all:4318/v1/traces", "c=d"},
 		{"", []string{all, "OTEL_SDK_DISABLED=true"}, "", ""},
 		{"", []string{own, "OTEL_TRACES_EXPORTER=none"}, "", ""},
 		{"", []string{own, "OTEL_TRACES_EXPORTER=otlp"}, "http://own:4318/in", ""},
 		{"traces: {endpoint: 'http://file:4318'}\n", []string{all}, "http://file:4318/v1/traces", ""},
-		{"traces: {endpoint: 'http://file:4318'}\n", []string{"EODISPATCH_TRACES_ENDPOINT=http://variable/x", all}, "http://variable/x", ""},
+		{"traces: {endpoint: 'http://file:4318'}\n", []string{"EODISPATCH_TRACES_ENDPOINT=http://variable/x", all},
+			"http://variable/x", ""},
 	} {
 		c, err := load("x.yaml", []byte(minimal+row.file), row.environ)
 		if err != nil {
@@ -45,11 +49,13 @@ func TestTraces_Faults(t *testing.T) {
 		{"{endpoint: 'collector:4318'}", "", "traces.endpoint: write the URL", ""},
 		{"{endpoint: 'http://u:p@collector:4318'}", "", "traces.endpoint: write the URL", ""},
 		{"{endpoint: 'http://collector:4318?key=a'}", "", "traces.endpoint: write the URL", ""},
-		{"{endpoint: 'http://collector:4318', headers: 'a=b'}", "", "traces.headers: the file must not contain the secret itself", ""},
+		{"{endpoint: 'http://collector:4318', headers: 'a=b'}", "",
+			"traces.headers: the file must not contain the secret itself", ""},
 		{"{endpoint: 'http://collector:4318', headers: 'env:H'}", "H=a b", "traces.headers: write NAME=VALUE", ""},
 		{"{endpoint: 'http://collector:4318', headers: 'env:H'}", "H=a=b%0Ac", "traces.headers: write NAME=VALUE", ""},
 		{"{headers: 'env:H'}", "H=a=b", "traces.headers: is without effect", ""},
-		{"{endpoint: 'http://collector:4318', headers: 'env:H'}", "H=a=b", "", "traces.headers cross the network unencrypted"},
+		{"{endpoint: 'http://collector:4318', headers: 'env:H'}", "H=a=b", "",
+			"traces.headers cross the network unencrypted"},
 		{"{endpoint: 'http://collector:4317'}", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "", "is grpc"},
 	} {
 		c, err := load("x.yaml", []byte(minimal+"traces: "+row.given+"\n"), []string{row.environ})
@@ -67,7 +73,8 @@ func TestTraces_Fields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]dispatch.Secret{"x-api-key": "a key", "Authorization": "Basic dTpw", "x-empty": ""}, got); d != "" {
+	if d := cmp.Diff(map[string]dispatch.Secret{"x-api-key": "a key", "Authorization": "Basic dTpw", "x-empty": ""},
+		got); d != "" {
 		t.Error(d)
 	}
 }

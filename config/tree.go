@@ -164,7 +164,8 @@ func (t *tree) child(node *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 // written returns the text of a variable as a node. Lists of texts are separated by commas; other mappings and lists
 // are YAML, which includes JSON.
 func written(text string, schema reflect.Type) *yaml.Node {
-	if schema.Kind() == reflect.Slice && schema.Elem().Kind() == reflect.String && !strings.HasPrefix(strings.TrimSpace(text), "[") {
+	if schema.Kind() == reflect.Slice && schema.Elem().Kind() == reflect.String &&
+		!strings.HasPrefix(strings.TrimSpace(text), "[") {
 		list := sequence()
 		for part := range strings.SplitSeq(text, ",") {
 			if part = strings.TrimSpace(part); part != "" {

@@ -70,8 +70,8 @@ func checkURL(text string, development bool) error {
 	return nil
 }
 
-// plainURL returns a base URL in one spelling, with the scheme and host in lower case and without a slash at its end, so that paths
-// can be appended. It returns what is no URL unchanged.
+// plainURL returns a base URL in one spelling, with the scheme and host in lower case and without a slash at its end,
+// so that paths can be appended. It returns what is no URL unchanged.
 func plainURL(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -96,8 +96,9 @@ func database(text string) (string, error) {
 		}
 		return toPrimary(u).String(), nil
 	case dialect == "mysql" || dialect == "mariadb":
-		return "", errors.New("MySQL and MariaDB are not supported: use PostgreSQL (postgres://USER:PASSWORD@HOST/NAME), or sqlite:FILE; " +
-			"`eodispatch import --from env:NAME` takes over the jobs of the APEx Dispatch API's database")
+		return "", errors.New(
+			"MySQL and MariaDB are not supported: use PostgreSQL (postgres://USER:PASSWORD@HOST/NAME), or sqlite:FILE; " +
+				"`eodispatch import --from env:NAME` takes over the jobs of the APEx Dispatch API's database")
 	case dialect == "sqlite":
 		path := strings.TrimPrefix(rest, "///")
 		if path == "" || strings.HasPrefix(path, "//") {
@@ -105,11 +106,12 @@ func database(text string) (string, error) {
 		}
 		return "sqlite:" + path, nil
 	}
-	return "", errors.New("this kind of database is not known: write sqlite:FILE or postgres://USER:PASSWORD@HOST/NAME") // text may be a secret
+	// text may be a secret
+	return "", errors.New("this kind of database is not known: write sqlite:FILE or postgres://USER:PASSWORD@HOST/NAME")
 }
 
-// toPrimary returns the address of a database with the option to connect to the server that can be written, where the address lists
-// several: without it the first that answers, perhaps a standby, is used.
+// toPrimary returns the address of a database with the option to connect to the server that can be written, where the
+// address lists several: without it the first that answers, perhaps a standby, is used.
 func toPrimary(u *url.URL) *url.URL {
 	q := u.Query()
 	if len(hostsOf(u)) < 2 || q.Has("target_session_attrs") {

@@ -77,7 +77,8 @@ func chart(t *testing.T) (containers map[string]container, configuration string)
 	}
 }
 
-// TestChart_IsRendered: the rendered chart is that of the present files. Whether it is what helm makes of them is tested by make charts.
+// TestChart_IsRendered: the rendered chart is that of the present files. Whether it is what helm makes of them is
+// tested by make charts.
 func TestChart_IsRendered(t *testing.T) {
 	var all bytes.Buffer
 	err := fs.WalkDir(os.DirFS("chart"), ".", func(path string, d fs.DirEntry, err error) error {
@@ -90,30 +91,35 @@ func TestChart_IsRendered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line, _, _ := strings.Cut(string(read(t, "testdata/chart.yaml")), "\n"); !strings.HasSuffix(line, fmt.Sprintf(" %x", sha256.Sum256(all.Bytes()))) {
+	if line, _, _ := strings.Cut(string(read(t, "testdata/chart.yaml")), "\n"); !strings.HasSuffix(line,
+		fmt.Sprintf(" %x", sha256.Sum256(all.Bytes()))) {
 		t.Error("deploy/testdata/chart.yaml was rendered from other files: run make charts")
 	}
 }
 
-// TestChart_StartsTheProgram runs the chart's containers: first the migration, then the broker, each with the arguments and the environment that the
-// rendered chart gives it, and asks what Kubernetes asks.
+// TestChart_StartsTheProgram runs the chart's containers: first the migration, then the broker, each with the arguments
+// and the environment that the rendered chart gives it, and asks what Kubernetes asks.
 func TestChart_StartsTheProgram(t *testing.T) {
 	path, err := executable.Released()
 	if err != nil {
 		t.Fatal(err)
 	}
 	containers, configuration := chart(t)
-	folder, addresses := t.TempDir(), map[string]string{"http": executable.FreeAddress(t), "private": executable.FreeAddress(t)}
+	folder, addresses := t.TempDir(), map[string]string{"http": executable.FreeAddress(t),
+		"private": executable.FreeAddress(t)}
 	file := filepath.Join(folder, "broker.yaml")
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	start := func(c container) *exec.Cmd {
 		p := exec.Command(path, c.Args...)
-		p.Dir, p.Env = folder, append(c.environ(t, file, addresses), "EODISPATCH_DATABASE=sqlite:a.db", "CLIENT_SECRET=secret") // as the secret holds them
+		// as the secret holds them
+		p.Dir, p.Env = folder, append(c.environ(t, file, addresses), "EODISPATCH_DATABASE=sqlite:a.db",
+			"CLIENT_SECRET=secret")
 		return p
 	}
-	if out, err := start(containers["migrate"]).CombinedOutput(); err != nil || !strings.Contains(string(out), "has schema") {
+	if out, err := start(containers["migrate"]).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "has schema") {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := containers["serve"]
@@ -150,7 +156,8 @@ func TestChart_StartsTheProgram(t *testing.T) {
 	}
 }
 
-// environ returns the container's variables, with free ports in place of those that its own network has, and the path of the mounted file.
+// environ returns the container's variables, with free ports in place of those that its own network has, and the path
+// of the mounted file.
 func (c container) environ(t *testing.T, file string, addresses map[string]string) (all []string) {
 	t.Helper()
 	for _, e := range c.Env {
@@ -167,7 +174,8 @@ func (c container) environ(t *testing.T, file string, addresses map[string]strin
 	return all
 }
 
-// replaced returns the address for a port's name, and checks that the container's port of that name is the one that the program is told, if it has any.
+// replaced returns the address for a port's name, and checks that the container's port of that name is the one that the
+// program is told, if it has any.
 func (c container) replaced(t *testing.T, told, name string, addresses map[string]string) string {
 	t.Helper()
 	for _, p := range c.Ports {

@@ -9,22 +9,25 @@ import (
 	"testing"
 )
 
-// judges name for each command of docs/operations.md outside the section that TestOperations_WalkThrough runs, by how it begins, the test that runs it or,
-// where it needs what CI lacks (a cluster of Kubernetes, a registry, systemd as the first process), the test that judges it instead.
+// judges name for each command of docs/operations.md outside the section that TestOperations_WalkThrough runs, by how
+// it begins, the test that runs it or, where it needs what CI lacks (a cluster of Kubernetes, a registry, systemd as
+// the first process), the test that judges it instead.
 var judges = map[string]string{
-	"eodispatch backup":                 "test/crashes/TestBackup_UnderLoad",
-	"eodispatch doctor":                 "deploy/TestOperations_WalkThrough",
-	"eodispatch export":                 "cmd/eodispatch/TestForget_LeavesNothing",
-	"eodispatch forget":                 "cmd/eodispatch/TestForget_RefusesLiveJobs",
-	"eodispatch health":                 "deploy/image/TestImage_Runs",
-	"eodispatch import":                 "test/real/TestImport_FromMariaDB",
-	"eodispatch operator":               "cmd/eodispatch/TestOperator_HoldsReleasesAndEnds",
-	"eodispatch purge":                  "cmd/eodispatch/TestPurge_DryRunAndReal",
-	"eodispatch restored":               "deploy/TestOperations_WalkThrough",
-	"EODISPATCH_TRACES_ENDPOINT=":       "cmd/eodispatch/TestTraces_OfAJob",
-	"go tool pprof":                     "telemetry/TestPrivateListener_ServesProfiles", // the profile is read
-	"helm -n eo upgrade":                "deploy/TestChart_StartsTheProgram",            // the chart is rendered with the values, and the program started
-	"kubectl":                           "deploy/TestOperations_NamesWhatTheChartHas",   // and deploy/TestChart_StartsTheProgram starts what the pods run
+	"eodispatch backup":           "test/crashes/TestBackup_UnderLoad",
+	"eodispatch doctor":           "deploy/TestOperations_WalkThrough",
+	"eodispatch export":           "cmd/eodispatch/TestForget_LeavesNothing",
+	"eodispatch forget":           "cmd/eodispatch/TestForget_RefusesLiveJobs",
+	"eodispatch health":           "deploy/image/TestImage_Runs",
+	"eodispatch import":           "test/real/TestImport_FromMariaDB",
+	"eodispatch operator":         "cmd/eodispatch/TestOperator_HoldsReleasesAndEnds",
+	"eodispatch purge":            "cmd/eodispatch/TestPurge_DryRunAndReal",
+	"eodispatch restored":         "deploy/TestOperations_WalkThrough",
+	"EODISPATCH_TRACES_ENDPOINT=": "cmd/eodispatch/TestTraces_OfAJob",
+	"go tool pprof":               "telemetry/TestPrivateListener_ServesProfiles", // the profile is read
+	// the chart is rendered with the values, and the program started
+	"helm -n eo upgrade": "deploy/TestChart_StartsTheProgram",
+	// and deploy/TestChart_StartsTheProgram starts what the pods run
+	"kubectl":                           "deploy/TestOperations_NamesWhatTheChartHas",
 	"make charts":                       "test/charts/TestChart_OfACluster",
 	"make image":                        "deploy/image/TestImage_Runs",
 	"make release":                      "deploy/release/TestRelease_IsCheckedByItsSums",
@@ -38,7 +41,9 @@ var judges = map[string]string{
 
 var (
 	indented = regexp.MustCompile(`(?m)^    (\S.*)$`)
-	quoted   = regexp.MustCompile("`((?:kubectl|helm|skopeo|go|eodispatch|pg_dump|pg_restore|psql|printf|systemctl|systemd-analyze|promtool|docker) [^`\n]+|make (?:image|release|charts)[^`\n]*)`")
+	quoted   = regexp.MustCompile(
+		"`((?:kubectl|helm|skopeo|go|eodispatch|pg_dump|pg_restore|psql|printf|systemctl|systemd-analyze|promtool|docker) " +
+			"[^`\n]+|make (?:image|release|charts)[^`\n]*)`")
 )
 
 // TestOperations_EachCommandIsJudged: each command that the document shows is run by a test, or one judges it.
@@ -73,7 +78,8 @@ func TestOperations_EachCommandIsJudged(t *testing.T) {
 	}
 }
 
-// TestOperations_NamesWhatTheChartHas: the deployment and the secret of the commands for Kubernetes are those of the chart.
+// TestOperations_NamesWhatTheChartHas: the deployment and the secret of the commands for Kubernetes are those of the
+// chart.
 func TestOperations_NamesWhatTheChartHas(t *testing.T) {
 	text, chart := string(read(t, "../docs/operations.md")), string(read(t, "testdata/chart.yaml"))
 	for form, pattern := range map[string]string{

@@ -145,8 +145,8 @@ var (
 	section   = regexp.MustCompile(`(?m)^\| ` + "`(Eodispatch\\w+)`" + ` \|`)
 )
 
-// TestExpressions_UseMetricsThatExist: each metric in a rule or a panel is one of docs/operations.md, which a test of package telemetry compares
-// with the program's.
+// TestExpressions_UseMetricsThatExist: each metric in a rule or a panel is one of docs/operations.md, which a test of
+// package telemetry compares with the program's.
 func TestExpressions_UseMetricsThatExist(t *testing.T) {
 	known := map[string]bool{}
 	for _, m := range described.FindAllStringSubmatch(string(read(t, "../docs/operations.md")), -1) {
@@ -167,7 +167,8 @@ func TestExpressions_UseMetricsThatExist(t *testing.T) {
 	}
 }
 
-// TestAlerts_AreDescribed: docs/operations.md says for each alert what it means and what to do, and for no other. Each has a test.
+// TestAlerts_AreDescribed: docs/operations.md says for each alert what it means and what to do, and for no other. Each
+// has a test.
 func TestAlerts_AreDescribed(t *testing.T) {
 	there := map[string]bool{}
 	for _, m := range section.FindAllStringSubmatch(string(read(t, "../docs/operations.md")), -1) {
@@ -199,7 +200,8 @@ func TestCompose_IsAValidConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	for name, text := range map[string]string{"client-secret": "secret", "vault-keys": "2026:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="} {
+	for name, text := range map[string]string{"client-secret": "secret",
+		"vault-keys": "2026:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -30,8 +30,9 @@ import (
 // walkThrough is the section of docs/operations.md that TestOperations_WalkThrough runs.
 const walkThrough = "\n## From an empty machine to three replicas with alerts\n"
 
-// TestOperations_WalkThrough runs the commands of the document, as they stand there, in one shell: the database, three replicas, alerts, an
-// operator's day, the end and a restore. Between them it looks at what an operator would look at, and runs jobs.
+// TestOperations_WalkThrough runs the commands of the document, as they stand there, in one shell: the database, three
+// replicas, alerts, an operator's day, the end and a restore. Between them it looks at what an operator would look at,
+// and runs jobs.
 func TestOperations_WalkThrough(t *testing.T) {
 	t.Parallel() // it mostly waits
 	_, section, found := strings.Cut(string(read(t, "../docs/operations.md")), walkThrough)
@@ -53,13 +54,17 @@ func TestOperations_WalkThrough(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		o.runsAJob(n)
 	}
-	o.await("three targets", "/api/v1/targets", func(text string) bool { return strings.Count(text, `"health":"up"`) == 3 })
+	o.await("three targets", "/api/v1/targets", func(text string) bool {
+		return strings.Count(text,
+			`"health":"up"`) == 3
+	})
 	o.await("the rules", "/api/v1/rules", func(text string) bool {
 		return strings.Contains(text, "EodispatchAbsent") && !strings.Contains(text, `"health":"err`)
 	})
 	o.run(blocks[5][1])
 	for n := 1; n <= 3; n++ {
-		if text := string(read(t, filepath.Join(o.folder, fmt.Sprintf("replica%d.log", n)))); !strings.Contains(text, `settings reloaded`) {
+		if text := string(read(t, filepath.Join(o.folder, fmt.Sprintf("replica%d.log", n)))); !strings.Contains(text,
+			`settings reloaded`) {
 			t.Errorf("replica %d took no new settings:\n%s", n, text)
 		}
 		o.runsAJob(n)
@@ -114,12 +119,15 @@ func startOperator(t *testing.T, w *simulator.World) *operator {
 	server := administrator(t)
 	known := w.Credentials
 	o.variables = map[string]string{
-		"EODISPATCH_DATABASE": "postgres://eodispatch:PASSWORD@/eodispatch?host=" + server["PGHOST"] + "&port=" + server["PGPORT"],
-		"ISSUER":              known.Issuer, "AUDIENCE": known.BrokerID,
-		"PLATFORM": w.OpenEOURL, "PLATFORM_ISSUER": known.Platform, "PROVIDER": "sim", "CLIENT_ID": known.ServiceID, "CLIENT_SECRET": known.ServiceSecret,
-		"PORT": fmt.Sprint(o.port), "PRIVATE": fmt.Sprint(o.private),
+		"EODISPATCH_DATABASE": "postgres://eodispatch:PASSWORD@/eodispatch?host=" + server["PGHOST"] + "&port=" +
+			server["PGPORT"],
+		"ISSUER": known.Issuer, "AUDIENCE": known.BrokerID,
+		"PLATFORM": w.OpenEOURL, "PLATFORM_ISSUER": known.Platform, "PROVIDER": "sim", "CLIENT_ID": known.ServiceID,
+		"CLIENT_SECRET": known.ServiceSecret,
+		"PORT":          fmt.Sprint(o.port), "PRIVATE": fmt.Sprint(o.private),
 	}
-	path := []string{filepath.Dir(program), filepath.Dir(tool(t, "prometheus", filepath.Join(cache(), "prometheus", "usr", "bin", "prometheus"))), os.Getenv("PATH")}
+	path := []string{filepath.Dir(program), filepath.Dir(tool(t, "prometheus", filepath.Join(cache(), "prometheus", "usr",
+		"bin", "prometheus"))), os.Getenv("PATH")}
 	shell := exec.Command("bash", "-eu", "-o", "pipefail")
 	shell.Dir, shell.Stderr, shell.SysProcAttr = o.folder, o.faults, &syscall.SysProcAttr{Setpgid: true}
 	shell.Env = []string{"PATH=" + strings.Join(path, ":"), "HOME=" + o.folder, "EODISPATCH_DEVELOPMENT=true"}
@@ -199,7 +207,8 @@ func (o *operator) run(commands string) {
 				o.Fatalf("commands of the document failed:\n%s\nThey printed:\n%s\n%s", commands, strings.Join(all, "\n"), o.faults)
 			}
 		case <-late.C:
-			o.Fatalf("commands of the document do not end:\n%s\nThey printed:\n%s\n%s", commands, strings.Join(all, "\n"), o.faults)
+			o.Fatalf("commands of the document do not end:\n%s\nThey printed:\n%s\n%s", commands, strings.Join(all, "\n"),
+				o.faults)
 		}
 	}
 }
@@ -208,13 +217,15 @@ func (o *operator) run(commands string) {
 func (o *operator) runsAJob(replica int) {
 	o.Helper()
 	token := o.world.IdP.Mint(simulator.BrokerRealm, "alice", o.world.Credentials.Client, simulator.TokenFaults{})
-	c, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", o.port+replica), client.Options{Token: func(context.Context) (string, error) { return token, nil }})
+	c, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", o.port+replica),
+		client.Options{Token: func(context.Context) (string, error) { return token, nil }})
 	if err != nil {
 		o.Fatal(err)
 	}
 	j, err := c.Submit(o.Context(), client.JobRequest{Title: "composite", Label: "openeo", Format: "gtiff",
-		Service:    client.Service{Endpoint: o.world.OpenEOURL, Application: "ndvi_composite"},
-		Parameters: json.RawMessage(`{"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)}, "")
+		Service: client.Service{Endpoint: o.world.OpenEOURL, Application: "ndvi_composite"},
+		Parameters: json.RawMessage(
+			`{"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)}, "")
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for ; err == nil && !j.Status.Final(); <-again.C {
@@ -245,8 +256,8 @@ func (o *operator) await(what, path string, wanted func(string) bool) {
 	o.Errorf("%s: Prometheus says %s", what, text)
 }
 
-// administrator returns the variables by which the programs of PostgreSQL find a server as an administrator of it. What the commands make there is
-// removed at the end.
+// administrator returns the variables by which the programs of PostgreSQL find a server as an administrator of it. What
+// the commands make there is removed at the end.
 func administrator(t *testing.T) map[string]string {
 	t.Helper()
 	c, err := pgx.ParseConfig(postgres.Database(t))
@@ -255,7 +266,8 @@ func administrator(t *testing.T) map[string]string {
 	}
 	at := fmt.Sprintf("postgres://%s:%s@/postgres?host=%s&port=%d", c.User, c.Password, c.Host, c.Port)
 	t.Cleanup(func() {
-		for _, left := range []string{"DATABASE IF EXISTS eodispatch WITH (FORCE)", "DATABASE IF EXISTS eodispatch_before WITH (FORCE)", "ROLE IF EXISTS eodispatch"} {
+		for _, left := range []string{"DATABASE IF EXISTS eodispatch WITH (FORCE)",
+			"DATABASE IF EXISTS eodispatch_before WITH (FORCE)", "ROLE IF EXISTS eodispatch"} {
 			postgres.Exec(t, at, "DROP "+left)
 		}
 	})

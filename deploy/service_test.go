@@ -33,18 +33,21 @@ func unit(t *testing.T) string {
 
 // TestService_ReloadsByHangup: systemctl reload sends the signal upon which the program reads its settings again.
 func TestService_ReloadsByHangup(t *testing.T) {
-	if text := string(read(t, "systemd/eodispatch.service")); !strings.Contains(text, "\nExecReload=kill -HUP $MAINPID\n") {
+	if text := string(read(t, "systemd/eodispatch.service")); !strings.Contains(text,
+		"\nExecReload=kill -HUP $MAINPID\n") {
 		t.Error(text)
 	}
 }
 
-// TestService_IsValidAndHardened: systemd finds no fault, and what the service could do to the machine is 1.5 of 10 at most.
+// TestService_IsValidAndHardened: systemd finds no fault, and what the service could do to the machine is 1.5 of 10 at
+// most.
 func TestService_IsValidAndHardened(t *testing.T) {
 	analyze, file := tool(t, "systemd-analyze"), unit(t)
 	if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := exec.Command(analyze, "security", "--no-pager", "--offline=true", "--threshold=15", file).CombinedOutput(); err != nil {
+	if out, err := exec.Command(analyze, "security", "--no-pager", "--offline=true", "--threshold=15",
+		file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -73,7 +76,8 @@ func systemCalls(t *testing.T, analyze, group string) (names []string) {
 // filter matches a line of the service that permits groups of system calls, or forbids them.
 var filter = regexp.MustCompile(`(?m)^SystemCallFilter=(~?)(.+)$`)
 
-// TestService_PermitsWhatTheProgramCalls: the filter of the service kills a program for a system call that it does not list.
+// TestService_PermitsWhatTheProgramCalls: the filter of the service kills a program for a system call that it does not
+// list.
 func TestService_PermitsWhatTheProgramCalls(t *testing.T) {
 	analyze, strace := tool(t, "systemd-analyze"), tool(t, "strace")
 	permitted, forbidden := systemCalls(t, analyze, "@default"), []string(nil)
@@ -113,7 +117,8 @@ func callsOfAServe(t *testing.T, strace string) (names []string) {
 	folder, address := t.TempDir(), executable.FreeAddress(t)
 	counts := filepath.Join(folder, "calls")
 	traced := exec.Command(strace, "-f", "-qq", "-c", "-o", counts, path, "serve")
-	traced.Dir, traced.Env = folder, []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_TELEMETRY_LISTEN=off", "EODISPATCH_DATABASE=sqlite:e.db", "EODISPATCH_DEVELOPMENT=true",
+	traced.Dir, traced.Env = folder, []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_TELEMETRY_LISTEN=off",
+		"EODISPATCH_DATABASE=sqlite:e.db", "EODISPATCH_DEVELOPMENT=true",
 		"EODISPATCH_IDENTITY_ISSUER=http://127.0.0.1:1/none", "EODISPATCH_IDENTITY_AUDIENCE=a",
 		`EODISPATCH_PLATFORMS=[{"name": "a", "protocol": "openeo", "endpoint": "http://127.0.0.1:1", "access": "open"}]`}
 	traced.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -145,14 +150,16 @@ func callsOfAServe(t *testing.T, strace string) (names []string) {
 		t.Fatalf("%v\n%s", err, log)
 	}
 	for line := range strings.Lines(string(read(t, counts))) {
-		if columns := strings.Fields(line); len(columns) >= 4 && columns[0] != "%" && columns[0][0] != '-' && columns[len(columns)-1] != "total" {
+		if columns := strings.Fields(line); len(columns) >= 4 && columns[0] != "%" && columns[0][0] != '-' &&
+			columns[len(columns)-1] != "total" {
 			names = append(names, columns[len(columns)-1])
 		}
 	}
 	return names
 }
 
-// TestCompose_FollowsTheSpecification checks the compose file by the specification's schema, and that what it refers to exists.
+// TestCompose_FollowsTheSpecification checks the compose file by the specification's schema, and that what it refers to
+// exists.
 func TestCompose_FollowsTheSpecification(t *testing.T) {
 	text := read(t, "compose/compose.yaml")
 	var whole map[string]any

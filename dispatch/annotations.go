@@ -21,10 +21,11 @@ const (
 // labelKey matches the keys of labels: 1 to 63 characters, so that a label can be written as key=value.
 var labelKey = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`)
 
-const badLabelKey = "The key of a label has 1 to 63 letters, digits and the characters . _ / -, and begins and ends with a letter or digit."
+const badLabelKey = "The key of a label has 1 to 63 letters, digits and the characters . _ / -, and begins and ends " +
+	"with a letter or digit."
 
-// Annotations are what the owner of a job or a task wrote on it, to find it again. Nothing acts on them. Only owners change them. The jobs of a
-// task do not have those of the task.
+// Annotations are what the owner of a job or a task wrote on it, to find it again. Nothing acts on them. Only owners
+// change them. The jobs of a task do not have those of the task.
 type Annotations struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Note   string            `json:"note,omitempty"`
@@ -33,9 +34,9 @@ type Annotations struct {
 // Empty reports whether there are neither labels nor a note.
 func (a Annotations) Empty() bool { return len(a.Labels) == 0 && a.Note == "" }
 
-// shownInFull reports whether a text is one line in which every character is seen, in the order in which it is written. Characters without width and marks of
-// direction, of category Cf, would let two names look alike, or show the text beside a name in another order. The two joiners are allowed: Persian
-// and emoji are written with them.
+// shownInFull reports whether a text is one line in which every character is seen, in the order in which it is written.
+// Characters without width and marks of direction, of category Cf, would let two names look alike, or show the text
+// beside a name in another order. The two joiners are allowed: Persian and emoji are written with them.
 func shownInFull(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d'
@@ -46,7 +47,8 @@ func shownInFull(text string) bool {
 func (a Annotations) Check() error {
 	const op = "dispatch.Annotations"
 	if len(a.Labels) > MostLabels {
-		return InvalidBody(op, fmt.Sprintf("There are %d labels. At most %d are possible.", len(a.Labels), MostLabels), "labels")
+		return InvalidBody(op, fmt.Sprintf("There are %d labels. At most %d are possible.", len(a.Labels), MostLabels),
+			"labels")
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.Labels)) {
 		switch value := a.Labels[key]; {

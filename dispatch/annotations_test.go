@@ -14,7 +14,8 @@ func TestAnnotations_Bounds(t *testing.T) {
 		many[fmt.Sprint("k", i)] = ""
 	}
 	long, longer := strings.Repeat("é", LongestLabel), strings.Repeat("é", LongestLabel+1)
-	for _, good := range []Annotations{{}, {Labels: many, Note: strings.Repeat("é", LongestNote)}, {Labels: map[string]string{"a": long, "eo4.eu/project-1_b": "=|,-"}},
+	for _, good := range []Annotations{{}, {Labels: many, Note: strings.Repeat("é", LongestNote)},
+		{Labels: map[string]string{"a": long, "eo4.eu/project-1_b": "=|,-"}},
 		{Labels: map[string]string{strings.Repeat("k", 63): "", "joined": "می\u200cخواهم 👩\u200d🌾"}, Note: "two\nlines"}} {
 		if err := good.Check(); err != nil {
 			t.Errorf("%v: %v", good, err)
@@ -25,16 +26,20 @@ func TestAnnotations_Bounds(t *testing.T) {
 		tooMany[key] = ""
 	}
 	for place, bad := range map[string]Annotations{
-		"labels": {Labels: tooMany}, "labels a": {Labels: map[string]string{"a": longer}}, "labels b": {Labels: map[string]string{"b": "two\nlines"}},
-		"labels c": {Labels: map[string]string{"c": "\xff"}}, "labels ": {Labels: map[string]string{"": ""}}, "labels a=b": {Labels: map[string]string{"a=b": ""}},
-		"labels -a": {Labels: map[string]string{"-a": ""}}, "labels é": {Labels: map[string]string{"é": ""}}, "labels d": {Labels: map[string]string{"d": strings.Repeat("x", 10<<10)}},
+		"labels": {Labels: tooMany}, "labels a": {Labels: map[string]string{"a": longer}},
+		"labels b": {Labels: map[string]string{"b": "two\nlines"}},
+		"labels c": {Labels: map[string]string{"c": "\xff"}}, "labels ": {Labels: map[string]string{"": ""}},
+		"labels a=b": {Labels: map[string]string{"a=b": ""}},
+		"labels -a":  {Labels: map[string]string{"-a": ""}}, "labels é": {Labels: map[string]string{"é": ""}},
+		"labels d":                          {Labels: map[string]string{"d": strings.Repeat("x", 10<<10)}},
 		"labels e":                          {Labels: map[string]string{"e": "a\u200bb"}},
 		"labels f":                          {Labels: map[string]string{"f": "\u2066a"}},
 		"labels " + strings.Repeat("k", 64): {Labels: map[string]string{strings.Repeat("k", 64): ""}},
 		"note":                              {Note: strings.Repeat("x", LongestNote+1)}, "note ": {Note: "\x00"},
 	} {
 		e, ok := errors.AsType[*Error](bad.Check())
-		if !ok || e.Kind != Invalid || strings.Trim(fmt.Sprint(e.Faults[0].Loc), "[]") != strings.TrimSpace("body "+place) && place != "labels " {
+		if !ok || e.Kind != Invalid || strings.Trim(fmt.Sprint(e.Faults[0].Loc), "[]") != strings.TrimSpace("body "+place) &&
+			place != "labels " {
 			t.Errorf("%s: %v", place, e)
 		}
 	}
@@ -49,8 +54,10 @@ func TestAnnotations_Change(t *testing.T) {
 		want   Annotations
 	}{
 		{AnnotationChange{}, was},
-		{AnnotationChange{Labels: map[string]*string{"a": &one, "b": nil, "c": nil, "d": &none}}, Annotations{Labels: map[string]string{"a": "1", "d": ""}, Note: "note"}},
-		{AnnotationChange{Replace: true, Labels: map[string]*string{"c": &one}, Note: &text}, Annotations{Labels: map[string]string{"c": "1"}, Note: "text"}},
+		{AnnotationChange{Labels: map[string]*string{"a": &one, "b": nil, "c": nil, "d": &none}},
+			Annotations{Labels: map[string]string{"a": "1", "d": ""}, Note: "note"}},
+		{AnnotationChange{Replace: true, Labels: map[string]*string{"c": &one}, Note: &text},
+			Annotations{Labels: map[string]string{"c": "1"}, Note: "text"}},
 		{AnnotationChange{Replace: true, Note: &none}, Annotations{}},
 	} {
 		if got, err := c.change.Apply(was); err != nil || !reflect.DeepEqual(got, c.want) {
@@ -66,7 +73,8 @@ func TestAnnotations_Change(t *testing.T) {
 }
 
 func TestLabelMatch(t *testing.T) {
-	if m, ok := ParseLabel("a=b=c"); !ok || !m.Selects(map[string]string{"a": "b=c", "x": ""}) || m.Selects(map[string]string{"a": "b"}) || m.Selects(nil) {
+	if m, ok := ParseLabel("a=b=c"); !ok || !m.Selects(map[string]string{"a": "b=c", "x": ""}) ||
+		m.Selects(map[string]string{"a": "b"}) || m.Selects(nil) {
 		t.Error(m, ok)
 	}
 	if m, ok := ParseLabel("a="); !ok || !m.Selects(map[string]string{"a": ""}) || m.Selects(nil) {

@@ -38,7 +38,8 @@ type Broker struct {
 
 	Targets Targets // nil: a request that asks to be notified is refused
 
-	// AreaOf returns the area in km² of a parameter's value: of a bounding box or GeoJSON; 0 of anything else. nil: forecasts and estimates know no areas.
+	// AreaOf returns the area in km² of a parameter's value: of a bounding box or GeoJSON; 0 of anything else. nil:
+	// forecasts and estimates know no areas.
 	AreaOf func(json.RawMessage) float64
 
 	// Nonce returns the random part of the tag of a job's next attempt; nil: eight random letters and digits.
@@ -83,7 +84,8 @@ func (b *Broker) Delete(ctx context.Context, u UserID, id JobID) error {
 	return err
 }
 
-// Cancel cancels a job that its owner wants to keep in lists, and waits up to 5 s for the outcome. A job that has ended does not change.
+// Cancel cancels a job that its owner wants to keep in lists, and waits up to 5 s for the outcome. A job that has ended
+// does not change.
 func (b *Broker) Cancel(ctx context.Context, u UserID, id JobID) (Record, error) {
 	j, err := b.cancel(ctx, u, id, false)
 	if err != nil {
@@ -109,7 +111,8 @@ func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job
 
 // audit logs a request of a user, in one line with fixed attributes.
 func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, jobs int) {
-	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job", int64(first.ID),
+	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job",
+		int64(first.ID),
 		"task", int64(first.Task), "jobs", jobs)
 	if first.ID != 0 && jobs <= 1 {
 		b.observer().Acted(action, first)
@@ -155,8 +158,10 @@ func (b *Broker) log(ctx context.Context, was, j Job, err error) {
 	if was.Phase == j.Phase && was.Status == j.Status && was.Attention == j.Attention {
 		return
 	}
-	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)), slog.String("ref", j.Ref.ID),
-		slog.String("phase", string(j.Phase)), slog.String("status", string(j.Status)), slog.String("attention", string(j.Attention))}
+	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)),
+		slog.String("ref", j.Ref.ID),
+		slog.String("phase", string(j.Phase)), slog.String("status", string(j.Status)), slog.String("attention",
+			string(j.Attention))}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 )
 
-// Accept stores a job and waits up to 10 s for the platform's response. If the platform refuses the job permanently, the job is hidden and
-// the reason returned. In every other case the job is accepted and returned in its present state. A request whose key was used before
-// returns the result of the first request, and waits for it as well if it is not known yet.
+// Accept stores a job and waits up to 10 s for the platform's response. If the platform refuses the job permanently,
+// the job is hidden and the reason returned. In every other case the job is accepted and returned in its present state.
+// A request whose key was used before returns the result of the first request, and waits for it as well if it is not
+// known yet.
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
 	d, r, err := b.draft(ctx, u, r, nil)
 	if err != nil {
@@ -24,7 +25,8 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 		return b.repeatedJob(ctx, u, first.Job)
 	}
 	r.Process, r.Annotations, r.Notify = nil, Annotations{}, nil // which a store does not return
-	return b.awaitDecision(ctx, u, drafts[0].ID, &committed{Record{Job: drafts[0].Job, Request: r, Read: drafts[0].Created}, before})
+	return b.awaitDecision(ctx, u, drafts[0].ID, &committed{Record{Job: drafts[0].Job, Request: r,
+		Read: drafts[0].Created}, before})
 }
 
 // RepeatedJob returns the job that was stored under a key, for a request that is refused now; refused if there is none.
@@ -35,8 +37,9 @@ func (b *Broker) RepeatedJob(ctx context.Context, u UserID, k Key, refused error
 	return Record{}, refused
 }
 
-// storedUnder returns what was stored when a key was first used. It serves a request that would be refused now, because its document, its
-// owner's quota or the catalogue has changed since. Zero: the key is new, was used for another request, or the database does not answer.
+// storedUnder returns what was stored when a key was first used. It serves a request that would be refused now, because
+// its document, its owner's quota or the catalogue has changed since. Zero: the key is new, was used for another
+// request, or the database does not answer.
 func (b *Broker) storedUnder(ctx context.Context, u UserID, k Key) KeyTarget {
 	if k == (Key{}) {
 		return KeyTarget{}
@@ -48,12 +51,13 @@ func (b *Broker) storedUnder(ctx context.Context, u UserID, k Key) KeyTarget {
 	return first
 }
 
-// repeatedJob returns the job that a key stands for. If its owner deleted the job, it returns Conflict, because a used key submits no other
-// job.
+// repeatedJob returns the job that a key stands for. If its owner deleted the job, it returns Conflict, because a used
+// key submits no other job.
 func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, error) {
 	r, err := b.Store.RecordIncludingHidden(ctx, u, id)
 	if Is(err, NotFound) || err == nil && r.Hidden && !r.refused() {
-		return Record{}, &Error{Kind: Conflict, Op: "dispatch.Accept", Text: "This key stands for a job that was deleted. Use another."}
+		return Record{}, &Error{Kind: Conflict, Op: "dispatch.Accept",
+			Text: "This key stands for a job that was deleted. Use another."}
 	}
 	if err != nil {
 		return Record{}, err
@@ -61,8 +65,8 @@ func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, e
 	return b.awaitDecision(ctx, u, id, nil)
 }
 
-// storeSubmission stores a submission within its owner's quotas, and wakes the account. A key that was used before returns the first result,
-// regardless of the quotas.
+// storeSubmission stores a submission within its owner's quotas, and wakes the account. A key that was used before
+// returns the first result, regardless of the quotas.
 func (b *Broker) storeSubmission(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (KeyTarget, error) {
 	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
 	if err == nil && first == (KeyTarget{}) {
@@ -89,8 +93,9 @@ func keyReused() error {
 		Faults: []Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
 }
 
-// draft returns the job for a request or, with a dimension, what the jobs of a task have in common. It also returns the request as it is
-// stored: with parameters, which may be an empty object, and with a warning if it was not checked in full.
+// draft returns the job for a request or, with a dimension, what the jobs of a task have in common. It also returns the
+// request as it is stored: with parameters, which may be an empty object, and with a warning if it was not checked in
+// full.
 func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, Request, error) {
 	r = r.complete()
 	if err := r.Annotations.Check(); err != nil {
@@ -131,26 +136,31 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	}
 	body, err := r.encode()
 	return Draft{Body: body, Document: document, Hooks: hooks, Job: Job{
-		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun, Annotations: r.Annotations, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Budgeted: d != nil && r.Budget() != Budget{}, Phase: Waiting, Status: Accepted,
+		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun,
+		Annotations: r.Annotations, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Budgeted: d != nil &&
+			r.Budget() != Budget{}, Phase: Waiting, Status: Accepted,
 		Traceparent: b.tracer().Traceparent(ctx),
 	}}, r, err
 }
 
-// base returns the URL below which the platform lists the job of a request, see Platform.Base. A process that was sent with the request
-// belongs to the endpoint itself.
+// base returns the URL below which the platform lists the job of a request, see Platform.Base. A process that was sent
+// with the request belongs to the endpoint itself.
 func (b *Backend) base(r Request) (string, error) {
 	if r.Process == nil {
 		return b.Platform.Base(r.Service)
 	}
 	if _, can := b.Platform.(GraphRunner); !can {
-		return "", &Error{Kind: Unsupported, Op: "dispatch.Accept", Text: "This platform runs services by their names only, and no process graphs."}
+		return "", &Error{Kind: Unsupported, Op: "dispatch.Accept",
+			Text: "This platform runs services by their names only, and no process graphs."}
 	}
 	return "", nil
 }
 
-// checkRequest checks a request against its service's document. It returns that document, and a warning that states what could not be checked.
-// If the document cannot be fetched within checkWithin, the request is checked when it is submitted.
-func (b *Broker) checkRequest(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
+// checkRequest checks a request against its service's document. It returns that document, and a warning that states
+// what could not be checked. If the document cannot be fetched within checkWithin, the request is checked when it is
+// submitted.
+func (b *Broker) checkRequest(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document,
+	warning string, err error) {
 	if r.Process != nil {
 		return &Document{Origin{backend.Name, r.Service}, r.Process}, "", backend.Platform.(GraphRunner).CheckGraph(ctx, r, d)
 	}
@@ -207,10 +217,10 @@ func (c *committed) after(saved Job) (Record, bool) {
 	return r, true
 }
 
-// awaitDecision waits for the platform's response to a job that was just accepted, or for the reason why there is none yet. is the
-// record that was stored just now, nil if it was stored before. It is returned if the store stops answering, or answers from a server that
-// lacks the commit: the job is accepted, and the response to its owner must show that. The store is read only if neither this record nor a visit of this
-// process shows the job as it is.
+// awaitDecision waits for the platform's response to a job that was just accepted, or for the reason why there is none
+// yet. is the record that was stored just now, nil if it was stored before. It is returned if the store stops
+// answering, or answers from a server that lacks the commit: the job is accepted, and the response to its owner must
+// show that. The store is read only if neither this record nor a visit of this process shows the job as it is.
 func (b *Broker) awaitDecision(ctx context.Context, u UserID, id JobID, is *committed) (Record, error) {
 	lacking, first := false, is != nil
 	load := func(saved Job) (Record, error) {
@@ -231,7 +241,10 @@ func (b *Broker) awaitDecision(ctx context.Context, u UserID, id JobID, is *comm
 		}
 		return r, err
 	}
-	r, err := b.await(ctx, id, decideWithin, load, func(j Job) bool { return j.Ref != Ref{} || j.Phase == Ended || j.Attention != None })
+	r, err := b.await(ctx, id, decideWithin, load, func(j Job) bool {
+		return j.Ref != Ref{} || j.Phase == Ended ||
+			j.Attention != None
+	})
 	if err != nil || lacking {
 		return r, err
 	}

@@ -21,11 +21,12 @@ func (s elsewhere) RecordIncludingHidden(context.Context, dispatch.UserID, dispa
 	return dispatch.Record{}, s.says
 }
 
-// TestAccept_ReadsNothingInBetween: the row that was written is not found, or cannot be read, after the commit. The job is accepted, and the answer says so: if the
-// platform answered, with its response.
+// TestAccept_ReadsNothingInBetween: the row that was written is not found, or cannot be read, after the commit. The job
+// is accepted, and the answer says so: if the platform answered, with its response.
 func TestAccept_ReadsNothingInBetween(t *testing.T) {
 	for _, kind := range []dispatch.Kind{dispatch.NotFound, dispatch.Unavailable} {
-		for answered, want := range map[time.Duration]dispatch.Phase{time.Second: dispatch.Started, time.Minute: dispatch.Waiting} {
+		for answered, want := range map[time.Duration]dispatch.Phase{time.Second: dispatch.Started,
+			time.Minute: dispatch.Waiting} {
 			synctest.Test(t, func(t *testing.T) {
 				kept := conformance.NewMemStore(skewed(0))
 				p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
@@ -35,7 +36,8 @@ func TestAccept_ReadsNothingInBetween(t *testing.T) {
 				h := open(elsewhere{kept, &dispatch.Error{Kind: kind, Op: "store.Record"}}, backend("a", dispatch.AccessShared, p))
 				defer h.stop()
 				r := h.accept(t)
-				if r.ID == 0 || r.Phase != want || r.Owner != "ann" || r.Created.IsZero() || r.Request.Service.Endpoint != request("a").Service.Endpoint {
+				if r.ID == 0 || r.Phase != want || r.Owner != "ann" || r.Created.IsZero() ||
+					r.Request.Service.Endpoint != request("a").Service.Endpoint {
 					t.Errorf("%v: answered %+v", kind, r)
 				}
 				is, err := kept.Record(t.Context(), "ann", r.ID)
@@ -66,7 +68,8 @@ type lateReturn struct {
 	engine dispatch.Engine
 }
 
-func (s lateReturn) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.KeyTarget, error) {
+func (s lateReturn) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
+	within ...dispatch.Quota) (dispatch.KeyTarget, error) {
 	first, err := s.Store.Accept(ctx, k, t, jobs, within...)
 	s.engine.Wake(jobs[0].Account)
 	time.Sleep(time.Minute)

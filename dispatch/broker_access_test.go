@@ -29,7 +29,8 @@ func TestFailWithoutSignIn_UserDoesNotSignIn(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour)
 		}
-		if r := h.stored(t, waits.ID); r.Failure != "The job waited 14 days for your sign-in, and was given up. because" || r.Attention != dispatch.NeedsSignIn {
+		if r := h.stored(t, waits.ID); r.Failure != "The job waited 14 days for your sign-in, and was given up. because" ||
+			r.Attention != dispatch.NeedsSignIn {
 			t.Errorf("failed with %q %q", r.Failure, r.Attention)
 		}
 		if r := h.stored(t, runs.ID); r.Status != dispatch.Running || r.Attention != dispatch.NeedsSignIn {
@@ -38,8 +39,8 @@ func TestFailWithoutSignIn_UserDoesNotSignIn(t *testing.T) {
 	})
 }
 
-// What was created for such a user and never started is given up likewise; what lies at the platform is removed when they come
-// back after all.
+// What was created for such a user and never started is given up likewise; what lies at the platform is removed when
+// they come back after all.
 func TestFailWithoutSignIn_UserDoesNotSignInToStart(t *testing.T) {
 	p := &script{}
 	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
@@ -59,7 +60,8 @@ func TestFailWithoutSignIn_UserDoesNotSignInToStart(t *testing.T) {
 		}
 		time.Sleep(25 * time.Hour)
 		r := h.stored(t, id)
-		if r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Ref == (dispatch.Ref{}) || len(r.Orphans) != 1 || p.cancels.Load() > 0 {
+		if r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Ref == (dispatch.Ref{}) ||
+			len(r.Orphans) != 1 || p.cancels.Load() > 0 {
 			t.Errorf("in the end it is %s %q %+v, canceled %d times", r.Status, r.Attention, r.Ref, p.cancels.Load())
 		}
 		time.Sleep(time.Hour)
@@ -93,7 +95,8 @@ func TestAccessChanged_ResumesJobs(t *testing.T) {
 	})
 }
 
-// TestHandleSignIn_KeepsTheReasonUntilThereIsAToken: a user who reads a job every few seconds sees each time that a sign-in is missing.
+// TestHandleSignIn_KeepsTheReasonUntilThereIsAToken: a user who reads a job every few seconds sees each time that a
+// sign-in is missing.
 func TestHandleSignIn_KeepsTheReasonUntilThereIsAToken(t *testing.T) {
 	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
 		h.tokens.set(failure(dispatch.SignInRequired))
@@ -211,7 +214,8 @@ func TestPause_HoldsJobsUntilSignIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := h.accept(t)
-		if r.Phase != dispatch.Waiting || r.Attention != dispatch.NeedsSignIn || !strings.Contains(r.Notice, "You withdrew the permission") {
+		if r.Phase != dispatch.Waiting || r.Attention != dispatch.NeedsSignIn ||
+			!strings.Contains(r.Notice, "You withdrew the permission") {
 			t.Fatalf("%s %q %q", r.Phase, r.Attention, r.Notice)
 		}
 		h.HandleSignIn(t.Context(), "ann", false)
@@ -229,7 +233,8 @@ func TestAccept_DailyQuota(t *testing.T) {
 		time.Sleep(time.Hour)
 		h.accept(t)
 		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
-		if !dispatch.Is(err, dispatch.LimitReached) || dispatch.TextFor(err) != "A user may submit 2 jobs in 24 hours. You submitted 2, and ask for 1." {
+		if !dispatch.Is(err, dispatch.LimitReached) ||
+			dispatch.TextFor(err) != "A user may submit 2 jobs in 24 hours. You submitted 2, and ask for 1." {
 			t.Errorf("error %v", err)
 		}
 		if _, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{}); err != nil {

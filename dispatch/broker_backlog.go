@@ -16,9 +16,9 @@ const (
 	missingAtEnd  = 5 * time.Second  // likewise, when the process ends
 )
 
-// backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as soon as the store
-// answers again, even if another process has the account by then: Save checks the version of the row and needs no lease. Responses to all
-// other requests are not kept, because those requests can be repeated.
+// backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as
+// soon as the store answers again, even if another process has the account by then: Save checks the version of the row
+// and needs no lease. Responses to all other requests are not kept, because those requests can be repeated.
 type backlog struct {
 	mu    sync.Mutex
 	kept  []jobOutcomes
@@ -34,15 +34,16 @@ func (b *Broker) Unsaved() int {
 	return len(b.backlog.kept)
 }
 
-// Drain waits until every kept response is saved, or its job has stayed unknown to the store for [missingAtEnd]. The caller bounds the
-// time by ending the process.
+// Drain waits until every kept response is saved, or its job has stayed unknown to the store for [missingAtEnd]. The
+// caller bounds the time by ending the process.
 func (b *Broker) Drain() {
 	if empty := b.backlog.end(); empty != nil {
 		<-empty
 	}
 }
 
-// end ends the long pauses between attempts to save. It returns the channel that is closed when no response is left, nil if none is.
+// end ends the long pauses between attempts to save. It returns the channel that is closed when no response is left,
+// nil if none is.
 func (l *backlog) end() (empty chan struct{}) {
 	ends := l.endSignal()
 	l.mu.Lock()
@@ -64,7 +65,8 @@ func (l *backlog) endSignal() chan struct{} {
 	return l.ends
 }
 
-// waitForRetry waits until the next attempt to save: for the pause, or until the process ends and then for a second at most.
+// waitForRetry waits until the next attempt to save: for the pause, or until the process ends and then for a second at
+// most.
 func (l *backlog) waitForRetry(pause time.Duration) {
 	ends := l.endSignal()
 	select {
@@ -163,7 +165,8 @@ func (l *backlog) done() bool {
 	return true
 }
 
-// release closes the channel empty if the goroutine of the backlog ended before everything was saved, so that Drain does not block.
+// release closes the channel empty if the goroutine of the backlog ended before everything was saved, so that Drain
+// does not block.
 func (l *backlog) release(empty chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,8 +200,8 @@ func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
 	return saved, err
 }
 
-// saveLate applies the responses about one job to its current row, and wakes its account. Conflict: the row keeps changing. NotFound: the
-// job is not in the store at present.
+// saveLate applies the responses about one job to its current row, and wakes its account. Conflict: the row keeps
+// changing. NotFound: the job is not in the store at present.
 func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 	defer RecoverAsError(ctx, b.Log, "dispatch.saveLate", &err)
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
@@ -227,8 +230,9 @@ func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 	return nil
 }
 
-// missingJob returns nil once a response may be dropped because its job is gone, and err until then. A database replica that lags behind
-// may lack the job for a while, so a response that must not be lost is kept for [missingFor], or [missingAtEnd].
+// missingJob returns nil once a response may be dropped because its job is gone, and err until then. A database replica
+// that lags behind may lack the job for a while, so a response that must not be lost is kept for [missingFor], or
+// [missingAtEnd].
 func (b *Broker) missingJob(ctx context.Context, s *jobOutcomes, err error) error {
 	if s.missing.IsZero() {
 		s.missing = time.Now()
@@ -237,7 +241,8 @@ func (b *Broker) missingJob(ctx context.Context, s *jobOutcomes, err error) erro
 		return err
 	}
 	for _, o := range s.outcomes {
-		b.Log.WarnContext(ctx, "a response is dropped: its job is not in the database", "job", int64(s.job.ID), "account", string(s.job.Account), "ref", o.Ref.ID)
+		b.Log.WarnContext(ctx, "a response is dropped: its job is not in the database", "job", int64(s.job.ID), "account",
+			string(s.job.Account), "ref", o.Ref.ID)
 	}
 	return nil
 }

@@ -63,7 +63,8 @@ func (f *faulty) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, err
 	return f.Store.Load(ctx, id)
 }
 
-func (f *faulty) MarkAwaited(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
+func (f *faulty) MarkAwaited(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh,
+	gap time.Duration) ([]dispatch.Account, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.await != nil {
@@ -92,7 +93,8 @@ func withFaulty(t *testing.T, p dispatch.Platform, test func(*testing.T, *testBr
 	})
 }
 
-// A report of failure whose save was committed, though its answer was lost, is one report however often it is saved again.
+// A report of failure whose save was committed, though its answer was lost, is one report however often it is saved
+// again.
 func TestSave_OneReportOfFailureCountsOnce(t *testing.T) {
 	var fails atomic.Bool
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
@@ -156,7 +158,8 @@ func TestSave_ACheckCountsOnce(t *testing.T) {
 	})
 }
 
-// A replica of the database that lags behind does not know a job for a while. The identifier that the platform gave is kept.
+// A replica of the database that lags behind does not know a job for a while. The identifier that the platform gave is
+// kept.
 func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 	for _, absent := range []time.Duration{time.Second, 10 * time.Minute} {
 		var at atomic.Int64
@@ -178,14 +181,15 @@ func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 			r := h.accept(t)
 			time.Sleep(absent + time.Minute)
 			if r := h.stored(t, r.ID); r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
-				t.Errorf("after %v the job is %s %q, its ref %q, after %d submits", absent, r.Phase, r.Attention, r.Ref.ID, p.submits.Load())
+				t.Errorf("after %v the job is %s %q, its ref %q, after %d submits", absent, r.Phase, r.Attention, r.Ref.ID,
+					p.submits.Load())
 			}
 		})
 	}
 }
 
-// A request that cannot be read from the database says nothing about the platform: its account is not held, and nobody is told that
-// it does not answer.
+// A request that cannot be read from the database says nothing about the platform: its account is not held, and nobody
+// is told that it does not answer.
 func TestVisit_DatabaseErrorIsNotThePlatforms(t *testing.T) {
 	p := &script{}
 	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
@@ -207,11 +211,13 @@ func TestVisit_DatabaseErrorIsNotThePlatforms(t *testing.T) {
 	})
 }
 
-// A token that cannot be got because the vault is in a database that does not answer says nothing about the platform or its user's sign-in.
+// A token that cannot be got because the vault is in a database that does not answer says nothing about the platform or
+// its user's sign-in.
 func TestVisit_VaultErrorIsNotThePlatforms(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
-		h.tokens.set(&dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Grant", Text: "The database does not answer.", Database: true})
+		h.tokens.set(&dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Grant", Text: "The database does not answer.",
+			Database: true})
 		r := h.accept(t)
 		time.Sleep(3 * time.Minute)
 		all, _, _, err := h.Platforms(t.Context(), "ann")
@@ -229,20 +235,23 @@ func TestVisit_VaultErrorIsNotThePlatforms(t *testing.T) {
 	})
 }
 
-// A database that can be read and not written gives what it keeps: the statuses are as of the time that is told with them. The platform is
-// not said to be silent for that. A database that does not answer at all is an error at once, and not after one wait more.
+// A database that can be read and not written gives what it keeps: the statuses are as of the time that is told with
+// them. The platform is not said to be silent for that. A database that does not answer at all is an error at once, and
+// not after one wait more.
 func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {
 	withFaulty(t, &script{}, func(t *testing.T, h *testBroker, f *faulty) {
 		r := h.accept(t)
 		time.Sleep(time.Minute)
 		refuse := func(answered bool) {
-			err := &dispatch.Error{Kind: dispatch.Unavailable, Op: "store", Text: "The database cannot be written.", Database: true, Answered: answered}
+			err := &dispatch.Error{Kind: dispatch.Unavailable, Op: "store", Text: "The database cannot be written.",
+				Database: true, Answered: answered}
 			f.set(func() {
 				f.await = func() error { return err }
 				f.save = func([]dispatch.Job) (bool, error) { return false, err }
 			})
 		}
-		if _, err := f.Store.MarkAwaited(t.Context(), "ann", dispatch.Scope{}, 0, 0); err != nil { // the next status is awaited, and cannot be saved
+		// the next status is awaited, and cannot be saved
+		if _, err := f.Store.MarkAwaited(t.Context(), "ann", dispatch.Scope{}, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		refuse(true)
@@ -267,8 +276,8 @@ func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {
 	})
 }
 
-// What is saved without a lease wakes its account in the same commit, so that the visit which has the account looks even if this
-// process ends right after: here no other wake gets through.
+// What is saved without a lease wakes its account in the same commit, so that the visit which has the account looks
+// even if this process ends right after: here no other wake gets through.
 func TestBacklog_LateSaveWakesInItsCommit(t *testing.T) {
 	for name, late := range map[string]time.Duration{"from the backlog": 5 * time.Minute, "by a frozen visit": 0} {
 		var wakes []dispatch.Account
@@ -309,8 +318,8 @@ func (frozenStore) Wake(context.Context, dispatch.Account) error {
 	return failure(dispatch.Unavailable)
 }
 
-// A database that cannot be written for longer than a lease costs no identifier: responses wait in memory, their number is
-// logged, and politely stopping waits for them.
+// A database that cannot be written for longer than a lease costs no identifier: responses wait in memory, their number
+// is logged, and politely stopping waits for them.
 func TestBacklog_KeepsUnsavedResponses(t *testing.T) {
 	p := &script{}
 	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
@@ -324,17 +333,19 @@ func TestBacklog_KeepsUnsavedResponses(t *testing.T) {
 		}
 		f.set(func() { f.save = nil })
 		h.Drain()
-		if r := h.stored(t, r.ID); h.Unsaved() != 0 || r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
+		if r := h.stored(t, r.ID); h.Unsaved() != 0 || r.Ref.ID == "" || r.Phase != dispatch.Started ||
+			p.submits.Load() != 1 {
 			t.Errorf("%d responses wait; the job is %s %q after %d submits", h.Unsaved(), r.Phase, r.Attention, p.submits.Load())
 		}
-		if n := strings.Count(h.logs.String(), "kept in memory"); n < 2 || n > 12 || !strings.Contains(h.logs.String(), "all responses of platforms are saved") {
+		if n := strings.Count(h.logs.String(), "kept in memory"); n < 2 || n > 12 ||
+			!strings.Contains(h.logs.String(), "all responses of platforms are saved") {
 			t.Errorf("%d log lines: %s", n, h.logs)
 		}
 	})
 }
 
-// A response whose job was deleted and forgotten while the response could not be saved does not hold up the end of the process, and is
-// logged with its ref. What can be saved is saved at once then, without a pause.
+// A response whose job was deleted and forgotten while the response could not be saved does not hold up the end of the
+// process, and is logged with its ref. What can be saved is saved at once then, without a pause.
 func TestBacklog_ResponseWithoutItsJobDelaysNoEnd(t *testing.T) {
 	p := &script{}
 	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {

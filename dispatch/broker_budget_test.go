@@ -72,8 +72,8 @@ func (h *testBroker) stands(t *testing.T, id dispatch.TaskID) string {
 	return text
 }
 
-// However late the platform reports costs, a task never costs more than its budget. It waits for the first costs, goes on by itself, stops where
-// another job would exceed the budget, and goes on within a higher one.
+// However late the platform reports costs, a task never costs more than its budget. It waits for the first costs, goes
+// on by itself, stops where another job would exceed the budget, and goes on within a higher one.
 func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 	detector.Skip(t)
 	for _, after := range []time.Duration{0, 5 * time.Hour, 23 * time.Hour} {
@@ -111,8 +111,8 @@ func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 	}
 }
 
-// A budget that has room for one job is not exceeded by the first jobs of a task, also if these are all that is known, or earlier runs of the user
-// tell their costs.
+// A budget that has room for one job is not exceeded by the first jobs of a task, also if these are all that is known,
+// or earlier runs of the user tell their costs.
 func TestBudget_OfOneJobIsKept(t *testing.T) {
 	detector.Skip(t)
 	p := newBiller(2, 5*time.Hour)
@@ -124,7 +124,8 @@ func TestBudget_OfOneJobIsKept(t *testing.T) {
 		}
 		h.limitedTask(t, 4, `{}`)
 		time.Sleep(24 * time.Hour)
-		for budget, want := range map[int]string{2: "1 of 10 costs_awaited, 0 of 2", 5: "2 of 10 costs_awaited, 0 of 5", 9: "3 of 10 costs_awaited, 0 of 9", 1: "0 of 10 budget_reached, 0 of 1"} {
+		for budget, want := range map[int]string{2: "1 of 10 costs_awaited, 0 of 2", 5: "2 of 10 costs_awaited, 0 of 5",
+			9: "3 of 10 costs_awaited, 0 of 9", 1: "0 of 10 budget_reached, 0 of 1"} {
 			id := h.limitedTask(t, 10, fmt.Sprintf(`{"budget":%d}`, budget))
 			time.Sleep(4 * time.Minute)
 			if is := h.stands(t, id); is != want {
@@ -138,7 +139,8 @@ func TestBudget_OfOneJobIsKept(t *testing.T) {
 	})
 }
 
-// The first values of a task run; the others when its owner resumes it. The platform gets the options without those of the task.
+// The first values of a task run; the others when its owner resumes it. The platform gets the options without those of
+// the task.
 func TestTrial_OthersWaitForTheOwner(t *testing.T) {
 	p := newBiller(2, 0)
 	var options []string

@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	callsAtOnce  = 8                // concurrent calls outside visits, for each platform
-	callsOfUser  = 4                // of these for each user, so that calls of one user that get no response do not block others
+	callsAtOnce = 8 // concurrent calls outside visits, for each platform
+	// of these for each user, so that calls of one user that get no response do not block others
+	callsOfUser  = 4
 	callWithin   = time.Minute      // for a call; a synchronous run has runWithin
 	enterWithin  = 10 * time.Second // how long a call waits for others to end, or for a send time
 	tokenWithin  = 10 * time.Second
@@ -34,8 +35,8 @@ func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, erro
 	return entries, err
 }
 
-// Formats returns the output formats of a service; none if its platform does not list them. User "", who has not signed in, gets those that are
-// public.
+// Formats returns the output formats of a service; none if its platform does not list them. User "", who has not signed
+// in, gets those that are public.
 func (b *Broker) Formats(ctx context.Context, u UserID, s Service, l Label) ([]OutputFormat, error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
@@ -57,8 +58,8 @@ func (b *Broker) Formats(ctx context.Context, u UserID, s Service, l Label) ([]O
 	})
 }
 
-// Parameters returns the parameters of a service, in the order of its document. If the document is public at the platform, the user need
-// not be signed in there. User "", who has not signed in, gets no others.
+// Parameters returns the parameters of a service, in the order of its document. If the document is public at the
+// platform, the user need not be signed in there. User "", who has not signed in, gets no others.
 func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) ([]Parameter, error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
@@ -69,7 +70,8 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	}
 	describer, can := backend.Platform.(Describer)
 	if !can {
-		return nil, &Error{Kind: Unsupported, Op: "dispatch.Parameters", Text: "This platform does not describe its services."}
+		return nil, &Error{Kind: Unsupported, Op: "dispatch.Parameters",
+			Text: "This platform does not describe its services."}
 	}
 	defer idleIfSlow(ctx)()
 	if err := b.awaitDocument(ctx, backend, u, s); err != nil {
@@ -87,15 +89,17 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	})
 }
 
-// checkWithin is how long a submitting client waits for the check of its parameters. Parameters that cannot be checked in that time are
-// checked when the job is submitted to the platform.
+// checkWithin is how long a submitting client waits for the check of its parameters. Parameters that cannot be checked
+// in that time are checked when the job is submitted to the platform.
 const checkWithin = 5 * time.Second
 
 // notChecked is the warning for a request whose parameters could not be checked within checkWithin.
-const notChecked = "The parameters were not checked when the request was accepted, because the description of the service could not be read in time. " +
+const notChecked = "The parameters were not checked when the request was accepted, because the description of the " +
+	"service could not be read in time. " +
 	"They are checked when the job is submitted to the platform; parts that the broker cannot check are then not reported."
 
-// checker returns the Checker for the parameters of r, nil if the platform has none or the parameters are not to be checked.
+// checker returns the Checker for the parameters of r, nil if the platform has none or the parameters are not to be
+// checked.
 func (b *Backend) checker(r Request) Checker {
 	c, can := b.Platform.(Checker)
 	if !can || !r.Checked() && b.Access != AccessShared {
@@ -106,7 +110,8 @@ func (b *Backend) checker(r Request) Checker {
 
 // check returns an error if a request is wrong, and a warning if it could not be checked completely within checkWithin.
 // The error is Invalid or DocumentInvalid, or Unsupported if the service has only synchronous runs.
-func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (warning string, err error) {
+func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (warning string,
+	err error) {
 	checker := backend.checker(r)
 	if checker == nil {
 		return "", nil
@@ -134,7 +139,8 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 }
 
 // call sends a user's request to an account's platform outside its visits.
-func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(context.Context, Platform, Token) (T, error)) (none T, err error) {
+func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(context.Context, Platform, Token) (T,
+	error)) (none T, err error) {
 	backend := b.backendNamed(a.Platform())
 	if backend == nil {
 		return none, &Error{Kind: Misconfigured, Op: "dispatch.call", Text: noPlatformText}
@@ -152,11 +158,15 @@ func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(c
 		return none, err
 	}
 	defer release()
-	return withToken(ctx, b, backend, a, func(ctx context.Context, t Token) (T, error) { return ask(ctx, backend.Platform, t) })
+	return withToken(ctx, b, backend, a, func(ctx context.Context, t Token) (T, error) {
+		return ask(ctx, backend.Platform,
+			t)
+	})
 }
 
 // withToken calls ask with the account's token, and once more with another token if the platform refuses the first.
-func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Account, ask func(context.Context, Token) (T, error)) (none T, err error) {
+func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Account, ask func(context.Context, Token) (T,
+	error)) (none T, err error) {
 	for again := false; ; again = true {
 		t, err := b.token(ctx, a)
 		if err != nil {
@@ -186,12 +196,15 @@ func (b *Broker) token(ctx context.Context, a Account) (Token, error) {
 	return t, err
 }
 
-// tokenError returns err, or Misconfigured in place of SignInRequired where the token is the broker's and not the user's.
+// tokenError returns err, or Misconfigured in place of SignInRequired where the token is the broker's and not the
+// user's.
 func (b *Backend) tokenError(err error) error {
 	if b.Access == AccessUser || !Is(err, SignInRequired) {
 		return err
 	}
-	return &Error{Kind: Misconfigured, Op: "dispatch.token", Text: "The platform rejected the broker's service-account token. The operator must check its configuration.", Err: err}
+	return &Error{Kind: Misconfigured, Op: "dispatch.token",
+		Text: "The platform rejected the broker's service-account token. The operator must check its configuration.",
+		Err:  err}
 }
 
 // awaitSendTime waits for the platform's next send time.
@@ -199,12 +212,14 @@ func (b *Broker) awaitSendTime(ctx context.Context, backend *Backend, a Account)
 	if backend.Limits.Pace == 0 {
 		return nil
 	}
-	s, err := b.Store.ReserveSendTime(ctx, SendTimeRequest{Account: a, Pace: backend.Limits.Pace, Purpose: Calling, Ahead: enterWithin})
+	s, err := b.Store.ReserveSendTime(ctx, SendTimeRequest{Account: a, Pace: backend.Limits.Pace, Purpose: Calling,
+		Ahead: enterWithin})
 	switch {
 	case err != nil:
 		return err
 	case !s.Given:
-		return &Error{Kind: Busy, Op: "dispatch.awaitSendTime", Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait, time.Second)}
+		return &Error{Kind: Busy, Op: "dispatch.awaitSendTime",
+			Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait, time.Second)}
 	}
 	return sleep(ctx, s.Wait)
 }
@@ -216,7 +231,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return &Error{Kind: Unavailable, Op: "dispatch.sleep", Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
+		return &Error{Kind: Unavailable, Op: "dispatch.sleep",
+			Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
 	}
 }
 
@@ -232,8 +248,8 @@ type callLimit struct {
 	uses  int           // calls that are under way or wait; at zero the callLimit is removed
 }
 
-// acquire waits until fewer than n calls with the name are under way and counts one more, until release is called, which may be called
-// repeatedly. Busy if it waited for enterWithin.
+// acquire waits until fewer than n calls with the name are under way and counts one more, until release is called,
+// which may be called repeatedly. Busy if it waited for enterWithin.
 func (s *callLimits) acquire(ctx context.Context, name string, n int) (release func(), err error) {
 	p := s.use(name, n)
 	ctx, cancel := context.WithTimeout(ctx, enterWithin)
@@ -243,7 +259,8 @@ func (s *callLimits) acquire(ctx context.Context, name string, n int) (release f
 		return sync.OnceFunc(func() { <-p.taken; s.drop(name) }), nil
 	case <-ctx.Done():
 		s.drop(name)
-		return nil, &Error{Kind: Busy, Op: "dispatch.enter", Text: "Too many requests to this platform are under way.", RetryAfter: comeBackSoon}
+		return nil, &Error{Kind: Busy, Op: "dispatch.enter", Text: "Too many requests to this platform are under way.",
+			RetryAfter: comeBackSoon}
 	}
 }
 

@@ -31,7 +31,8 @@ func (s *silent) Logs(ctx context.Context, _ dispatch.Token, r dispatch.Ref) ([]
 	return nil, nil
 }
 
-// TestCalls_OneUserDoesNotDelayOthers: a user whose logs, results and descriptions never come has half of a platform's slots for them.
+// TestCalls_OneUserDoesNotDelayOthers: a user whose logs, results and descriptions never come has half of a platform's
+// slots for them.
 func TestCalls_OneUserDoesNotDelayOthers(t *testing.T) {
 	with(t, dispatch.AccessShared, &silent{}, func(t *testing.T, h *testBroker) {
 		ids := map[dispatch.UserID]dispatch.JobID{}

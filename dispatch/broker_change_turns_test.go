@@ -43,8 +43,9 @@ func (s *largeTasks) RetryTask(ctx context.Context, u dispatch.UserID, id dispat
 	return s.Store.RetryTask(ctx, u, id, c, within...)
 }
 
-// TestChangeTask_OneAtATime checks that a user who changes large tasks in loops leaves the database to others for two thirds
-// of the time, that other users' changes do not wait for them, and that a change which waits for too long is refused.
+// TestChangeTask_OneAtATime checks that a user who changes large tasks in loops leaves the database to others for two
+// thirds of the time, that other users' changes do not wait for them, and that a change which waits for too long is
+// refused.
 func TestChangeTask_OneAtATime(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		large := &largeTasks{Store: h.Store, begun: map[dispatch.UserID]int{}, busy: map[dispatch.UserID]int{},

@@ -9,15 +9,16 @@ import (
 // mostFed is how many changed jobs a feed keeps. A reader of more reads the whole list.
 const mostFed = 100
 
-// Feed collects the jobs of a user that change, for a reader who knows all of them as they were. The zero value is ready to use.
+// Feed collects the jobs of a user that change, for a reader who knows all of them as they were. The zero value is
+// ready to use.
 type Feed struct {
 	mu    sync.Mutex
 	known bool // the reader knows what jobs does not contain
 	jobs  map[JobID]Job
 }
 
-// Take returns what was collected since the last call: jobs that were saved, each as it was saved last, and whether anything else may have
-// changed, which is so at the first call.
+// Take returns what was collected since the last call: jobs that were saved, each as it was saved last, and whether
+// anything else may have changed, which is so at the first call.
 func (f *Feed) Take() (jobs []Job, others bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,8 +53,8 @@ func (f *Feed) AddOthers() {
 	f.known, f.jobs = false, nil
 }
 
-// Feed returns a feed that collects what changes of a user's jobs until stop is called. A change is in the feed before Watch signals it. What is
-// shown of jobs that wait, or whose platform does not respond, may change without a signal.
+// Feed returns a feed that collects what changes of a user's jobs until stop is called. A change is in the feed before
+// Watch signals it. What is shown of jobs that wait, or whose platform does not respond, may change without a signal.
 func (b *Broker) Feed(u UserID) (f *Feed, stop func()) { return b.feeds.open(u) }
 
 // feeds are the open feeds of all users.
@@ -81,8 +82,8 @@ func (f *feeds) close(u UserID, closed *Feed) {
 	}
 }
 
-// add collects a job that was saved, for its owner. Of a job that had ended before, more than the job may have changed: its request may have been
-// deleted.
+// add collects a job that was saved, for its owner. Of a job that had ended before, more than the job may have changed:
+// its request may have been deleted.
 func (f *feeds) add(was, j Job) {
 	if was.Phase == Ended {
 		f.addOthers(j.Owner)

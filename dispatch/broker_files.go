@@ -10,9 +10,9 @@ import (
 // filesOfUser is the number of files that are passed on to a user at once.
 const filesOfUser = 8
 
-// OpenFile opens the file of an asset of a finished job's results, for its owner. The file is not read beforehand, and its Body must be closed.
-// NotFound if there is no such file. LimitReached if the user reads too many files. A file whose link has expired is asked for
-// by a new link.
+// OpenFile opens the file of an asset of a finished job's results, for its owner. The file is not read beforehand, and
+// its Body must be closed. NotFound if there is no such file. LimitReached if the user reads too many files. A file
+// whose link has expired is asked for by a new link.
 func (b *Broker) OpenFile(ctx context.Context, u UserID, id JobID, asset string, r FileRequest) (*File, error) {
 	j, err := b.Store.Record(ctx, u, id)
 	if err != nil {
@@ -25,7 +25,8 @@ func (b *Broker) OpenFile(ctx context.Context, u UserID, id JobID, asset string,
 	release, err := b.transfer.acquire(ctx, string(u), filesOfUser)
 	if err != nil {
 		return nil, &Error{Kind: LimitReached, Op: "dispatch.OpenFile", RetryAfter: comeBackSoon,
-			Text: fmt.Sprintf("You are reading %d files through this service. Wait until one of them has been read.", filesOfUser)}
+			Text: fmt.Sprintf("You are reading %d files through this service. Wait until one of them has been read.",
+				filesOfUser)}
 	}
 	file, err := b.openFile(ctx, u, j, asset, r)
 	if err != nil {
@@ -52,7 +53,8 @@ func (b *Broker) openFile(ctx context.Context, u UserID, j Record, asset string,
 }
 
 // follow opens the file to which an asset of results links.
-func (b *Broker) follow(ctx context.Context, j Record, results json.RawMessage, asset string, r FileRequest) (*File, error) {
+func (b *Broker) follow(ctx context.Context, j Record, results json.RawMessage, asset string, r FileRequest) (*File,
+	error) {
 	backend := b.backendNamed(j.Account.Platform())
 	if backend == nil || !backend.ProxyAssets {
 		return nil, noFile()
@@ -68,7 +70,8 @@ func (b *Broker) follow(ctx context.Context, j Record, results json.RawMessage, 
 	if backend.Access == AccessUser {
 		return withToken(ctx, b, backend, j.Account, open)
 	}
-	// A user may have made the link: a process may return what it was given. With the token of a shared account it could lead to what is another user's.
+	// A user may have made the link: a process may return what it was given. With the token of a shared account it could
+	// lead to what is another user's.
 	if err := b.awaitSendTime(ctx, backend, j.Account); err != nil {
 		return nil, err
 	}

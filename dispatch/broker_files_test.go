@@ -74,7 +74,8 @@ func TestOpenFile_RenewsLinks(t *testing.T) {
 			user  dispatch.UserID
 			asset string
 		}{{"other", "a"}, {"ann", "b"}} {
-			if _, err := b.OpenFile(t.Context(), bad.user, id, bad.asset, dispatch.FileRequest{}); !dispatch.Is(err, dispatch.NotFound) {
+			if _, err := b.OpenFile(t.Context(), bad.user, id, bad.asset, dispatch.FileRequest{}); !dispatch.Is(err,
+				dispatch.NotFound) {
 				t.Errorf("%v: %v", bad, err)
 			}
 		}
@@ -89,30 +90,31 @@ func TestOpenFile_RenewsLinks(t *testing.T) {
 
 // A user reads a bounded number of files at once; one that is closed makes room.
 func TestOpenFile_OfAUserIsBounded(t *testing.T) {
-	withFile(t, dispatch.AccessOpen, &filePlatform{signingPlatform: newSigningPlatform()}, func(t *testing.T, b *testBroker, id dispatch.JobID) {
-		var files []*dispatch.File
-		var err error
-		for range 100 {
-			var f *dispatch.File
-			if f, err = b.OpenFile(t.Context(), "ann", id, "a", dispatch.FileRequest{}); err != nil {
-				break
+	withFile(t, dispatch.AccessOpen, &filePlatform{signingPlatform: newSigningPlatform()},
+		func(t *testing.T, b *testBroker, id dispatch.JobID) {
+			var files []*dispatch.File
+			var err error
+			for range 100 {
+				var f *dispatch.File
+				if f, err = b.OpenFile(t.Context(), "ann", id, "a", dispatch.FileRequest{}); err != nil {
+					break
+				}
+				files = append(files, f)
 			}
-			files = append(files, f)
-		}
-		if !dispatch.Is(err, dispatch.LimitReached) || len(files) != 8 {
-			t.Fatalf("%d files, then %v", len(files), err)
-		}
-		files[0].Body.Close()
-		files[0].Body.Close()
-		f, err := b.OpenFile(t.Context(), "ann", id, "a", dispatch.FileRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Body.Close()
-		for _, f := range files {
+			if !dispatch.Is(err, dispatch.LimitReached) || len(files) != 8 {
+				t.Fatalf("%d files, then %v", len(files), err)
+			}
+			files[0].Body.Close()
+			files[0].Body.Close()
+			f, err := b.OpenFile(t.Context(), "ann", id, "a", dispatch.FileRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
 			f.Body.Close()
-		}
-	})
+			for _, f := range files {
+				f.Body.Close()
+			}
+		})
 }
 
 // Files are opened with the token of the user's own account, and without that of an account that users share.

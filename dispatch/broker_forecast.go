@@ -16,13 +16,15 @@ const (
 // undecided are the attentions of work that does not go on by itself.
 var undecided = []Attention{NeedsSignIn, SubmissionUnknown, NeedsOperator, HeldByOperator, NoPlatform, Stalled}
 
-// ForecastTask returns a task with its Forecast or, if it waits for its owner after a trial or because of its budget, with its Rest. A task with several
-// homes gets neither: its jobs move between platforms as slots become free. It reads two lists of finished jobs, and at most four further lists, and sends no request.
+// ForecastTask returns a task with its Forecast or, if it waits for its owner after a trial or because of its budget,
+// with its Rest. A task with several homes gets neither: its jobs move between platforms as slots become free. It reads
+// two lists of finished jobs, and at most four further lists, and sends no request.
 func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, error) {
 	waiting, running := t.Counts[Accepted], t.Counts[Submitted]+t.Counts[Queued]+t.Counts[Running]
 	rests := t.Paused && waiting > 0 && (t.Attention == TrialEnded || t.Attention == BudgetReached)
 	backend := b.backendNamed(t.Account.Platform())
-	if backend == nil || len(t.Request.Homes) > 0 || waiting+running == 0 || !rests && (t.Paused && waiting > 0 || slices.Contains(undecided, t.Attention)) {
+	if backend == nil || len(t.Request.Homes) > 0 || waiting+running == 0 || !rests && (t.Paused && waiting > 0 ||
+		slices.Contains(undecided, t.Attention)) {
 		return t, nil
 	}
 	if rests {
@@ -37,7 +39,8 @@ func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, er
 	if rests {
 		least = 1
 	}
-	runs, err := b.runsFor(ctx, Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.hash(), Task: t.ID}, least, backend.Limits.Send)
+	runs, err := b.runsFor(ctx, Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.hash(), Task: t.ID},
+		least, backend.Limits.Send)
 	if err != nil {
 		return t, err
 	}
@@ -56,8 +59,9 @@ func (b *Broker) ForecastTask(ctx context.Context, t TaskRecord) (TaskRecord, er
 	return t, nil
 }
 
-// runsFor returns the runs from which a job of a task is forecast: the latest of its task if these are enough, or else those of its owner with the
-// service. Among the latest of the owner there may be few of the task, because others finish meanwhile.
+// runsFor returns the runs from which a job of a task is forecast: the latest of its task if these are enough, or else
+// those of its owner with the service. Among the latest of the owner there may be few of the task, because others
+// finish meanwhile.
 func (b *Broker) runsFor(ctx context.Context, j Job, least int, send time.Duration) ([]FinishedRun, error) {
 	if j.Task != 0 {
 		own, err := b.Store.FinishedRunsOfTask(ctx, j.Task, EstimatedFrom)
@@ -78,7 +82,8 @@ func beingSubmitted(t TaskRecord) int {
 }
 
 // forecastOf returns when a task ends; nil if it is not known.
-func (b *Broker) forecastOf(ctx context.Context, runs []FinishedRun, w work, t TaskRecord, send time.Duration) (*Forecast, error) {
+func (b *Broker) forecastOf(ctx context.Context, runs []FinishedRun, w work, t TaskRecord,
+	send time.Duration) (*Forecast, error) {
 	of := Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.hash(), Task: t.ID}
 	times, basis, err := b.timesLike(ctx, runs, of, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
 	if err != nil || len(times) < leastForecast || w.waiting > 0 && w.slots == 0 {
@@ -96,8 +101,8 @@ func (b *Broker) forecastOf(ctx context.Context, runs []FinishedRun, w work, t T
 	return &Forecast{End: rangeFrom(now, f.ends), Runs: len(times), Basis: basis}, nil
 }
 
-// restOf returns what the waiting jobs of a task are expected to cost, and how long they take. Fewer than three runs give no range: the mean is the
-// whole of it.
+// restOf returns what the waiting jobs of a task are expected to cost, and how long they take. Fewer than three runs
+// give no range: the mean is the whole of it.
 func restOf(runs []FinishedRun, w work, id TaskID, send time.Duration) *Rest {
 	own := runsOf(runs, id)
 	r := &Rest{Basis: OfService}
@@ -158,7 +163,8 @@ func (b *Broker) slotsOf(ctx context.Context, backend *Backend, t TaskRecord, ru
 // ForecastJob returns a job with its Forecast, in the same way.
 func (b *Broker) ForecastJob(ctx context.Context, r Record) (Record, error) {
 	backend := b.backendNamed(r.Account.Platform())
-	if backend == nil || r.Phase == Ended || r.Status.Final() || r.Status == Unknown || slices.Contains(undecided, r.Attention) {
+	if backend == nil || r.Phase == Ended || r.Status.Final() || r.Status == Unknown ||
+		slices.Contains(undecided, r.Attention) {
 		return r, nil
 	}
 	limits, waits := backend.Limits, r.Phase == Waiting

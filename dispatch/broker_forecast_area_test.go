@@ -30,7 +30,8 @@ func newAreas() areas {
 	return p
 }
 
-// A job and a task are forecast from the runs over areas like their own, in which they end; estimates likewise. Without enough of them all runs count.
+// A job and a task are forecast from the runs over areas like their own, in which they end; estimates likewise. Without
+// enough of them all runs count.
 func TestForecast_ByArea(t *testing.T) {
 	detector.Skip(t)
 	with(t, dispatch.AccessShared, newAreas(), func(t *testing.T, h *testBroker) {
@@ -62,11 +63,14 @@ func TestForecast_ByArea(t *testing.T) {
 			task := upscale(tilesOf(km2, 3))
 			began := time.Now()
 			f := h.forecast(t, task.ID).Forecast
-			if f == nil || f.Runs != want.runs && (want.runs > 0 || f.Runs < 20) || f.Basis != map[bool]dispatch.Basis{true: dispatch.OfArea, false: dispatch.OfService}[want.runs > 0] || f.End.Late.Sub(began) > want.within {
+			if f == nil || f.Runs != want.runs && (want.runs > 0 || f.Runs < 20) ||
+				f.Basis != map[bool]dispatch.Basis{true: dispatch.OfArea, false: dispatch.OfService}[want.runs > 0] ||
+				f.End.Late.Sub(began) > want.within {
 				t.Errorf("a task over tiles of %s km², at %v: %+v", km2, began, f)
 			}
 			h.untilEnded(t, task.ID, 3)
-			if end := h.taskRecord(t, task.ID).Updated; f != nil && want.runs == 10 && end.After(f.End.Late.Add(f.End.Late.Sub(began)/2)) {
+			if end := h.taskRecord(t, task.ID).Updated; f != nil && want.runs == 10 &&
+				end.After(f.End.Late.Add(f.End.Late.Sub(began)/2)) {
 				t.Errorf("a task over tiles of %s km² ended at %v, not before %v", km2, end, f.End.Late)
 			}
 			r := request("a")
@@ -102,7 +106,8 @@ func TestEstimate_ByArea(t *testing.T) {
 			if err != nil || job.Costs == nil || job.Costs.Likely != want {
 				t.Errorf("a job over %s km²: %+v, %v", km2, job, err)
 			}
-			task, err := h.Estimate(t.Context(), "ann", request("a"), 2, json.RawMessage(km2), json.RawMessage(km2+`,"year":"2000"`), json.RawMessage(`"z"`))
+			task, err := h.Estimate(t.Context(), "ann", request("a"), 2, json.RawMessage(km2), json.RawMessage(km2+
+				`,"year":"2000"`), json.RawMessage(`"z"`))
 			if km2 != "1000" && (err != nil || task.Costs == nil || task.Costs.Likely != 2*want) {
 				t.Errorf("a task over tiles of %s km²: %+v, %v", km2, task, err)
 			}
@@ -113,7 +118,8 @@ func TestEstimate_ByArea(t *testing.T) {
 // sizedRuns has eight finished runs over 1 km² for one credit each, and eight over 40 km² for 40.
 type sizedRuns struct{ dispatch.Store }
 
-func (s sizedRuns) FinishedRuns(ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) ([]dispatch.FinishedRun, error) {
+func (s sizedRuns) FinishedRuns(ctx context.Context, u dispatch.UserID, a dispatch.Account,
+	service dispatch.ServiceHash, n int) ([]dispatch.FinishedRun, error) {
 	runs, err := s.FinishedRequests(ctx, u, a, service, n)
 	for i := range runs {
 		runs[i].Body = nil
@@ -121,11 +127,13 @@ func (s sizedRuns) FinishedRuns(ctx context.Context, u dispatch.UserID, a dispat
 	return runs, err
 }
 
-func (sizedRuns) FinishedRequests(context.Context, dispatch.UserID, dispatch.Account, dispatch.ServiceHash, int) (runs []dispatch.FinishedRun, err error) {
+func (sizedRuns) FinishedRequests(context.Context, dispatch.UserID, dispatch.Account, dispatch.ServiceHash,
+	int) (runs []dispatch.FinishedRun, err error) {
 	one, forty := 1., 40.
 	for range 8 {
 		runs = append(runs, dispatch.FinishedRun{Costs: &one, Unit: "credits", Body: json.RawMessage(`1`)},
-			dispatch.FinishedRun{Costs: &forty, Unit: "credits", Body: json.RawMessage(`{"title":"t","parameters":{"x":"y","tile":40}}`)})
+			dispatch.FinishedRun{Costs: &forty, Unit: "credits",
+				Body: json.RawMessage(`{"title":"t","parameters":{"x":"y","tile":40}}`)})
 	}
 	return runs, nil
 }

@@ -64,8 +64,9 @@ func (h *testBroker) untilEnded(t *testing.T, id dispatch.TaskID, n int) {
 	t.Fatalf("%d jobs of task %d have not ended", n, id)
 }
 
-// The forecast of a task is hidden until eight of its user's jobs of the service have finished. From then on the task ends in it, or not far from it. A
-// job that waits starts before it ends. There is no forecast for another user, and none for a task that is paused or has several homes.
+// The forecast of a task is hidden until eight of its user's jobs of the service have finished. From then on the task
+// ends in it, or not far from it. A job that waits starts before it ends. There is no forecast for another user, and
+// none for a task that is paused or has several homes.
 func TestForecastTask_ContainsTheEnd(t *testing.T) {
 	detector.Skip(t)
 	with(t, dispatch.AccessShared, newVaried(.3), func(t *testing.T, h *testBroker) {
@@ -107,10 +108,12 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 			}
 			return r.Forecast
 		}
-		if f := shown(all[jobs-1].ID); f.Start == nil || !f.Start.Early.Before(f.Start.Late) || !f.Start.Late.Before(f.End.Late) || !f.Start.Early.Before(f.End.Early) {
+		if f := shown(all[jobs-1].ID); f.Start == nil || !f.Start.Early.Before(f.Start.Late) ||
+			!f.Start.Late.Before(f.End.Late) || !f.Start.Early.Before(f.End.Early) {
 			t.Errorf("a job that waits: %+v", f)
 		}
-		if f := shown(all[0].ID); f.Start != nil || !f.End.Early.After(time.Now()) || !f.End.Late.Before(time.Now().Add(time.Hour)) {
+		if f := shown(all[0].ID); f.Start != nil || !f.End.Early.After(time.Now()) ||
+			!f.End.Late.Before(time.Now().Add(time.Hour)) {
 			t.Errorf("a job that runs: %+v", f)
 		}
 		at := h.forecast(t, id)
@@ -179,7 +182,8 @@ func TestForecastTask_TellsTheRestAfterATrial(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			r := h.forecast(t, id).Rest
-			if r == nil || r.Jobs != 20 || r.Charged != trial || r.Timed != trial || r.Basis != dispatch.OfTask || *r.Costs != (dispatch.Spread{Low: 40, Likely: 40, High: 40}) || r.Unit != "credits" {
+			if r == nil || r.Jobs != 20 || r.Charged != trial || r.Timed != trial || r.Basis != dispatch.OfTask ||
+				*r.Costs != (dispatch.Spread{Low: 40, Likely: 40, High: 40}) || r.Unit != "credits" {
 				t.Fatalf("from %s: %+v", from, r)
 			}
 			if took := r.Took; took.Likely < 5*180 || took.Likely > 7*180 || took.Low > took.Likely || took.Likely > took.High {

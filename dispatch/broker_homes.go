@@ -24,14 +24,16 @@ type taskDraft struct {
 	request Request
 }
 
-// draftTask returns the drafts with which a task can be stored: one or, if the request has several homes, one for each that can be used. It is checked at each.
+// draftTask returns the drafts with which a task can be stored: one or, if the request has several homes, one for each
+// that can be used. It is checked at each.
 func (b *Broker) draftTask(ctx context.Context, u UserID, r Request, d *Dimension) ([]taskDraft, error) {
 	if len(r.Homes) == 0 {
 		one, kept, err := b.draft(ctx, u, r, d)
 		return []taskDraft{{one, kept}}, err
 	}
 	if r.Budget() != (Budget{}) {
-		return nil, InvalidBody("dispatch.Accept", "A task with several services has no budget, because platforms charge in units of their own.", "options", "budget")
+		return nil, InvalidBody("dispatch.Accept",
+			"A task with several services has no budget, because platforms charge in units of their own.", "options", "budget")
 	}
 	homes, drafts, err := b.draftHomes(ctx, u, r, d)
 	if err != nil {
@@ -51,8 +53,8 @@ func (b *Broker) draftTask(ctx context.Context, u UserID, r Request, d *Dimensio
 	return all, nil
 }
 
-// pinHomes returns the homes with what they are pinned to. The document of the first home is stored with the task, so a home with another one is not pinned; it is
-// an error if the client asked for that.
+// pinHomes returns the homes with what they are pinned to. The document of the first home is stored with the task, so a
+// home with another one is not pinned; it is an error if the client asked for that.
 func pinHomes(homes []Home, drafts []homeDraft, first int) ([]Home, error) {
 	homes = slices.Clone(homes)
 	for i := range homes {
@@ -61,7 +63,8 @@ func pinHomes(homes []Home, drafts []homeDraft, first int) ([]Home, error) {
 		case homes[i].Unused != "":
 		case r.PinnedToDocument() && r.Pin != drafts[first].request.Pin:
 			if r.MustPin() {
-				return nil, InvalidBody("dispatch.Accept", "The services are defined by different documents, so that the task cannot be pinned.", "options", optionPin)
+				return nil, InvalidBody("dispatch.Accept",
+					"The services are defined by different documents, so that the task cannot be pinned.", "options", optionPin)
 			}
 		default:
 			homes[i].Pin = r.Pin
@@ -80,8 +83,9 @@ type homeDraft struct {
 	err        error
 }
 
-// draftHomes checks a request at each of its homes, all at the same time. A home that the user may not use, or whose description cannot be read
-// now, is unused. It is an error if there is no other one, if two are at the same platform, or if their parameters differ.
+// draftHomes checks a request at each of its homes, all at the same time. A home that the user may not use, or whose
+// description cannot be read now, is unused. It is an error if there is no other one, if two are at the same platform,
+// or if their parameters differ.
 func (b *Broker) draftHomes(ctx context.Context, u UserID, r Request, d *Dimension) ([]Home, []homeDraft, error) {
 	homes, drafts := slices.Clone(r.Homes), make([]homeDraft, len(r.Homes))
 	var all sync.WaitGroup
@@ -126,7 +130,8 @@ func (b *Broker) draftHome(ctx context.Context, u UserID, r Request, d *Dimensio
 	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil && !Is(h.err, Invalid) {
 		return h
 	}
-	h.request.Options, h.Budgeted = h.request.optionsWithout(optionBudget), false // that of a rule; a request with one is refused
+	// that of a rule; a request with one is refused
+	h.request.Options, h.Budgeted = h.request.optionsWithout(optionBudget), false
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	h.notice = b.missingSignIn(ctx, u, h.Account)
@@ -136,14 +141,16 @@ func (b *Broker) draftHome(ctx context.Context, u UserID, r Request, d *Dimensio
 	case h.err != nil: // perhaps because its parameters are others than those of the first home
 		h.described = err == nil
 	case err != nil && ctx.Err() != nil:
-		h.err = &Error{Kind: Unavailable, Op: "dispatch.Accept", Text: "The description of the service there could not be read in time.", Err: err}
+		h.err = &Error{Kind: Unavailable, Op: "dispatch.Accept",
+			Text: "The description of the service there could not be read in time.", Err: err}
 	default:
 		h.described, h.err = true, err
 	}
 	return h
 }
 
-// missingSignIn returns what a user must do before jobs run under an account of theirs; "": nothing, or it is not known now.
+// missingSignIn returns what a user must do before jobs run under an account of theirs; "": nothing, or it is not known
+// now.
 func (b *Broker) missingSignIn(ctx context.Context, u UserID, a Account) string {
 	backend := b.backendNamed(a.Platform())
 	if backend == nil || backend.Access != AccessUser {
@@ -171,19 +178,24 @@ func atHome(err error, i int) error {
 	return &at
 }
 
-// compareHomes returns Invalid if a home is at the same platform as one before it, or its parameters differ from those of the first that is used.
+// compareHomes returns Invalid if a home is at the same platform as one before it, or its parameters differ from those
+// of the first that is used.
 func compareHomes(homes []Home, drafts []homeDraft, first, i int) error {
 	for _, before := range homes[:i] {
 		if before.Account == homes[i].Account {
-			return InvalidBody("dispatch.Accept", fmt.Sprintf("Two of the services are at the platform %s. A task can use one at each.", before.Account.Platform()), "services", i)
+			return InvalidBody("dispatch.Accept",
+				fmt.Sprintf("Two of the services are at the platform %s. A task can use one at each.", before.Account.Platform()),
+				"services", i)
 		}
 	}
 	if first < 0 || !drafts[first].described || !drafts[i].described {
 		return nil
 	}
 	if differ := differences(drafts[first].parameters, drafts[i].parameters); len(differ) > 0 {
-		return InvalidBody("dispatch.Accept", fmt.Sprintf("The services at %s and %s have different parameters: %s. Name one of them only.", homes[first].Account.Platform(), homes[i].Account.Platform(),
-			short(strings.Join(differ, "; "))), "services", i)
+		return InvalidBody("dispatch.Accept",
+			fmt.Sprintf("The services at %s and %s have different parameters: %s. Name one of them only.",
+				homes[first].Account.Platform(), homes[i].Account.Platform(),
+				short(strings.Join(differ, "; "))), "services", i)
 	}
 	return nil
 }
@@ -272,8 +284,8 @@ func (b *Broker) SpreadTasks(ctx context.Context) {
 	}
 }
 
-// spreadAll plans tasks, and returns their numbers. A task whose number has changed was changed by its owner or by another process: all its homes are
-// visited.
+// spreadAll plans tasks, and returns their numbers. A task whose number has changed was changed by its owner or by
+// another process: all its homes are visited.
 func (b *Broker) spreadAll(ctx context.Context, tasks []SpreadTask, before map[TaskID]int64) map[TaskID]int64 {
 	seen := make(map[TaskID]int64, len(tasks))
 	for _, t := range tasks {
@@ -311,7 +323,8 @@ func (b *Broker) spreadOne(ctx context.Context, t SpreadTask) (seen int64, err e
 	}
 	moved := 0
 	for _, m := range planMoves(homes) {
-		n, err := b.moveJobs(ctx, &t, JobMove{Task: t.ID, From: homes[m.from].Home, To: homes[m.to].Home, Skip: m.skip, N: m.n, Retrying: m.retrying})
+		n, err := b.moveJobs(ctx, &t, JobMove{Task: t.ID, From: homes[m.from].Home, To: homes[m.to].Home, Skip: m.skip,
+			N: m.n, Retrying: m.retrying})
 		if err != nil {
 			return t.Seen, err
 		}
@@ -336,7 +349,8 @@ func (b *Broker) moveJobs(ctx context.Context, t *SpreadTask, m JobMove) (n int,
 			b.queues.forget(m.From.Account)
 			b.queues.forget(m.To.Account)
 			b.wake(m.To.Account)
-			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account", string(m.From.Account), "to", string(m.To.Account), "jobs", n)
+			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account", string(m.From.Account), "to",
+				string(m.To.Account), "jobs", n)
 		}
 		return n, err
 	}

@@ -113,7 +113,8 @@ func spreadRequest() dispatch.Request {
 	r := request("a")
 	r.Parameters = json.RawMessage(`{}`)
 	for _, name := range []string{"a", "b"} {
-		r.Homes = append(r.Homes, dispatch.Home{Label: r.Label, Service: dispatch.Service{Endpoint: "https://" + name + ".example", Application: "app at " + name}})
+		r.Homes = append(r.Homes, dispatch.Home{Label: r.Label, Service: dispatch.Service{Endpoint: "https://" + name +
+			".example", Application: "app at " + name}})
 	}
 	return r
 }
@@ -160,7 +161,8 @@ func (h *testBroker) awaitTaskEnd(t *testing.T, id dispatch.TaskID, within time.
 	}
 }
 
-// TestSpread_ByThroughput: of two platforms, one of which is three times as fast, that one gets three quarters of the tiles, and no tile runs twice.
+// TestSpread_ByThroughput: of two platforms, one of which is three times as fast, that one gets three quarters of the
+// tiles, and no tile runs twice.
 func TestSpread_ByThroughput(t *testing.T) {
 	detector.Skip(t)
 	const tiles = 120
@@ -204,7 +206,8 @@ func (s *definedSite) Document(context.Context, dispatch.Service) ([]byte, error
 	return []byte(s.text), nil
 }
 
-// TestSpread_ChangedDefinition: that the definition at the second platform has changed is noticed, and shown on the task and on the jobs that wait there.
+// TestSpread_ChangedDefinition: that the definition at the second platform has changed is noticed, and shown on the
+// task and on the jobs that wait there.
 func TestSpread_ChangedDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &definedSite{newSite(time.Hour), "one"}, &definedSite{newSite(time.Hour), "other"}
@@ -279,10 +282,11 @@ func TestSpread_PlatformDown(t *testing.T) {
 	})
 }
 
-// TestSpread_RetriedElsewhere: a job that failed because of its platform is retried at another one, also if that run cost something, and one that failed
-// because of its request is not. Each platform charges in its own unit.
+// TestSpread_RetriedElsewhere: a job that failed because of its platform is retried at another one, also if that run
+// cost something, and one that failed because of its request is not. Each platform charges in its own unit.
 func TestSpread_RetriedElsewhere(t *testing.T) {
-	for message, want := range map[string]dispatch.Status{"ExecutorLost: node is gone": dispatch.Finished, "invalid parameter": dispatch.Failed} {
+	for message, want := range map[string]dispatch.Status{"ExecutorLost: node is gone": dispatch.Finished,
+		"invalid parameter": dispatch.Failed} {
 		ill, well := newSite(time.Minute), newSite(time.Minute)
 		ill.fails = message
 		lost, paid := 2.5, 4.0
@@ -314,8 +318,8 @@ func TestSpread_RetriedElsewhere(t *testing.T) {
 	}
 }
 
-// TestSpread_PlatformRefuses: a platform that refuses all jobs at once, and so has free slots at any time, gets only a few. If the owner retries these they
-// run at the other platform.
+// TestSpread_PlatformRefuses: a platform that refuses all jobs at once, and so has free slots at any time, gets only a
+// few. If the owner retries these they run at the other platform.
 func TestSpread_PlatformRefuses(t *testing.T) {
 	well, strict := newSite(time.Minute), newSite(time.Minute)
 	strict.bars = true
@@ -349,20 +353,25 @@ func TestSpread_CanceledEverywhere(t *testing.T) {
 	})
 }
 
-// TestSpread_Refused: homes that disagree are refused before anything is stored, and one that the user may not use is left out.
+// TestSpread_Refused: homes that disagree are refused before anything is stored, and one that the user may not use is
+// left out.
 func TestSpread_Refused(t *testing.T) {
 	a, b := newSite(time.Minute), newSite(time.Minute)
-	a.parameters, b.parameters = []dispatch.Parameter{{Name: "x", Type: dispatch.Integer}}, []dispatch.Parameter{{Name: "x", Type: dispatch.String}}
+	a.parameters, b.parameters = []dispatch.Parameter{{Name: "x", Type: dispatch.Integer}},
+		[]dispatch.Parameter{{Name: "x", Type: dispatch.String}}
 	spread(t, a, b, 1, func(t *testing.T, h *testBroker) {
 		refused := func(r dispatch.Request, place, text string) {
 			t.Helper()
-			_, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "tile", Values: []json.RawMessage{json.RawMessage("1")}}, dispatch.Key{})
+			_, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "tile",
+				Values: []json.RawMessage{json.RawMessage("1")}}, dispatch.Key{})
 			wantKind(t, err, dispatch.Invalid)
-			if e, ok := err.(*dispatch.Error); !ok || len(e.Faults) != 1 || fmt.Sprint(e.Faults[0].Loc) != place || !strings.Contains(e.Faults[0].Msg, text) {
+			if e, ok := err.(*dispatch.Error); !ok || len(e.Faults) != 1 || fmt.Sprint(e.Faults[0].Loc) != place ||
+				!strings.Contains(e.Faults[0].Msg, text) {
 				t.Errorf("refused with %+v", err)
 			}
 		}
-		refused(spreadRequest(), "[body services 1]", `a and b have different parameters: "x" differs in its type (integer, string)`)
+		refused(spreadRequest(), "[body services 1]",
+			`a and b have different parameters: "x" differs in its type (integer, string)`)
 		r := spreadRequest()
 		r.Homes[1].Service.Endpoint = "https://nowhere.example"
 		refused(r, "[body services 1 endpoint]", "not one of the platforms")
@@ -376,7 +385,8 @@ func TestSpread_Refused(t *testing.T) {
 		}
 		h.Backends[0].Entitled = func(context.Context) bool { return false }
 		task := h.acceptSpread(t, spreadRequest(), 2)
-		if homes := task.Request.Homes; task.Account != "b/shared" || !strings.Contains(homes[0].Unused, "entitle") || homes[1].Unused != "" {
+		if homes := task.Request.Homes; task.Account != "b/shared" || !strings.Contains(homes[0].Unused, "entitle") ||
+			homes[1].Unused != "" {
 			t.Errorf("account %s, homes %+v", task.Account, homes)
 		}
 		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 2 || a.jobs(t) != 0 {
@@ -385,12 +395,15 @@ func TestSpread_Refused(t *testing.T) {
 	})
 }
 
-// TestSpread_NoBudgetByRule: the budget that a rule gives to tasks that have none is none of a task at several platforms, which charge in units of their own.
+// TestSpread_NoBudgetByRule: the budget that a rule gives to tasks that have none is none of a task at several
+// platforms, which charge in units of their own.
 func TestSpread_NoBudgetByRule(t *testing.T) {
 	spread(t, newSite(time.Minute), newSite(time.Minute), 2, func(t *testing.T, h *testBroker) {
-		h.Policies = []dispatch.Policy{{Applies: func(string, dispatch.Service) bool { return true }, Budget: dispatch.Budget{Amount: 5}, MaxDuration: time.Hour}}
+		h.Policies = []dispatch.Policy{{Applies: func(string, dispatch.Service) bool { return true },
+			Budget: dispatch.Budget{Amount: 5}, MaxDuration: time.Hour}}
 		task := h.acceptSpread(t, spreadRequest(), 4)
-		if task.Budget != (dispatch.Budget{}) || task.Request.Budget() != (dispatch.Budget{}) || task.Request.MaxDuration() != time.Hour {
+		if task.Budget != (dispatch.Budget{}) || task.Request.Budget() != (dispatch.Budget{}) ||
+			task.Request.MaxDuration() != time.Hour {
 			t.Errorf("budget %+v, options %s", task.Budget, task.Request.Options)
 		}
 		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 4 {
@@ -399,7 +412,8 @@ func TestSpread_NoBudgetByRule(t *testing.T) {
 	})
 }
 
-// TestSpread_QuotaAtEachPlatform: all jobs are accepted at a platform where the user's quota permits them, and no more move to another one than that permits.
+// TestSpread_QuotaAtEachPlatform: all jobs are accepted at a platform where the user's quota permits them, and no more
+// move to another one than that permits.
 func TestSpread_QuotaAtEachPlatform(t *testing.T) {
 	a, b := newSite(time.Minute), newSite(time.Minute)
 	spread(t, a, b, 10, func(t *testing.T, h *testBroker) {
@@ -424,7 +438,8 @@ func TestSpread_QuotaAtEachPlatform(t *testing.T) {
 				t.Fatalf("%d jobs at the platform with a quota of 3", live)
 			}
 		}
-		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 20 || a.jobs(t) == 0 || a.jobs(t)+b.jobs(t) != 20 {
+		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 20 || a.jobs(t) == 0 ||
+			a.jobs(t)+b.jobs(t) != 20 {
 			t.Errorf("%v: %d and %d jobs", end.Counts, a.jobs(t), b.jobs(t))
 		}
 		_, err := h.AcceptTask(t.Context(), "ann", spreadRequest(), tiles(60), dispatch.Key{})
@@ -442,18 +457,21 @@ func (u unlinked) Token(ctx context.Context, a dispatch.Account) (dispatch.Token
 	return u.Tokens.Token(ctx, a)
 }
 
-// TestSpread_ToldOfAMissingSignIn: who must sign in at one of the platforms is told when the task is accepted, and the jobs run at the others meanwhile.
+// TestSpread_ToldOfAMissingSignIn: who must sign in at one of the platforms is told when the task is accepted, and the
+// jobs run at the others meanwhile.
 func TestSpread_ToldOfAMissingSignIn(t *testing.T) {
 	a, b := newSite(time.Minute), newSite(time.Minute)
 	spread(t, a, b, 4, func(t *testing.T, h *testBroker) {
 		linked := h.Tokens
 		h.Tokens, h.Backends[0].Access = unlinked{linked}, dispatch.AccessUser
 		task := h.acceptSpread(t, spreadRequest(), 12)
-		if homes := task.Request.Homes; homes[0].Notice != "Link your account at a." || homes[0].Unused != "" || homes[1].Notice != "" {
+		if homes := task.Request.Homes; homes[0].Notice != "Link your account at a." || homes[0].Unused != "" ||
+			homes[1].Notice != "" {
 			t.Errorf("homes %+v", homes)
 		}
 		time.Sleep(3*time.Minute + 30*time.Second)
-		if task, err := h.Store.Task(t.Context(), "ann", task.ID); err != nil || task.Counts[dispatch.Finished] < 10 || a.jobs(t) != 0 {
+		if task, err := h.Store.Task(t.Context(), "ann", task.ID); err != nil || task.Counts[dispatch.Finished] < 10 ||
+			a.jobs(t) != 0 {
 			t.Errorf("%v, %v, and %d jobs at the platform without a sign-in", task.Counts, err, a.jobs(t))
 		}
 	})

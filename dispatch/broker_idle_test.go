@@ -39,7 +39,8 @@ func (*checking) Check(context.Context, dispatch.Token, dispatch.Request, *dispa
 	return "", nil
 }
 
-// TestIdle_CoversWaitsForPlatforms: requests are idle while a platform has not answered. A check counts as idle from one second on.
+// TestIdle_CoversWaitsForPlatforms: requests are idle while a platform has not answered. A check counts as idle from
+// one second on.
 func TestIdle_CoversWaitsForPlatforms(t *testing.T) {
 	slowly := func() { time.Sleep(2 * time.Second) }
 	var finished atomic.Bool

@@ -6,16 +6,17 @@ import (
 	"slices"
 )
 
-// A list is read in parts of at most partSize records, each with at most PartMost bytes of its request. So a reader of a whole list holds a
-// few MiB of it at a time, and no connection to the database while it processes a part.
+// A list is read in parts of at most partSize records, each with at most PartMost bytes of its request. So a reader of
+// a whole list holds a few MiB of it at a time, and no connection to the database while it processes a part.
 const (
 	partSize = 256
 	PartMost = 8 << 10
 )
 
-// Jobs returns the owner's jobs that belong to no task and that p selects, newest first unless Page.Oldest is set, with their last known statuses. Page.Most bounds
-// the bytes of each request, 0 meaning PartMost; Broker.Request returns the whole of a request that was cut. A job that changes meanwhile
-// is shown as it was when its part was read. The sequence ends with the first error.
+// Jobs returns the owner's jobs that belong to no task and that p selects, newest first unless Page.Oldest is set, with
+// their last known statuses. Page.Most bounds the bytes of each request, 0 meaning PartMost; Broker.Request returns the
+// whole of a request that was cut. A job that changes meanwhile is shown as it was when its part was read. The sequence
+// ends with the first error.
 func (b *Broker) Jobs(ctx context.Context, u UserID, p Page) iter.Seq2[Record, error] {
 	read := func(p Page) ([]Record, error) { return b.Store.Records(ctx, u, p) }
 	return (&listRead{broker: b, read: read, at: Record.Place}).records(ctx, p)
@@ -50,8 +51,8 @@ func (b *Broker) Task(ctx context.Context, u UserID, id TaskID) (TaskRecord, err
 	return b.Store.Task(ctx, u, id)
 }
 
-// Request returns the whole request of a record that was read in part. It does not check the owner: the caller has read the record as its
-// owner.
+// Request returns the whole request of a record that was read in part. It does not check the owner: the caller has read
+// the record as its owner.
 func (b *Broker) Request(ctx context.Context, r Record) (Request, error) {
 	return b.Store.Request(ctx, r.ID)
 }
@@ -113,8 +114,8 @@ func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error]
 	}
 }
 
-// complete adds to the records of a part what is derived when they are read: Unreachable, and the place in the queue. If the platform lately
-// reported the status of a job in another part, it is slow and not unreachable.
+// complete adds to the records of a part what is derived when they are read: Unreachable, and the place in the queue.
+// If the platform lately reported the status of a job in another part, it is slow and not unreachable.
 func (l *listRead) complete(ctx context.Context, part []Record) (_ []Record, err error) {
 	was := make([]Attention, len(part))
 	for i, r := range part {

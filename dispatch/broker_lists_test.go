@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// A list of several parts is read to its end and in order, and says the same of its jobs as a single part does: the platform of a
-// job that was not answered for is only slow if it told of another job, which may stand in another part.
+// A list of several parts is read to its end and in order, and says the same of its jobs as a single part does: the
+// platform of a job that was not answered for is only slow if it told of another job, which may stand in another part.
 func TestLists_AreReadInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 600
@@ -18,7 +18,8 @@ func TestLists_AreReadInParts(t *testing.T) {
 		h.stop() // nothing is visited
 		drafts := make([]dispatch.Draft, n)
 		for i := range drafts {
-			drafts[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{Owner: "ann", Account: "a/shared",
+			drafts[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{Owner: "ann",
+				Account: "a/shared",
 				Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 		}
 		if _, err := h.Store.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {

@@ -26,7 +26,8 @@ type mortalPlatform struct {
 	dead  atomic.Bool
 }
 
-func (r *mortalPlatform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+func (r *mortalPlatform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult,
+	error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refs = append(r.refs, dispatch.Ref{ID: s.Tag})
@@ -74,7 +75,8 @@ func (h *testBroker) fill(t *testing.T, name string, n int) {
 	synctest.Wait() // a submission is answered before its account is held
 }
 
-// What was last heard of a platform, and why an account is held, says what a user can expect of it; it is not asked for that.
+// What was last heard of a platform, and why an account is held, says what a user can expect of it; it is not asked for
+// that.
 func TestPlatforms_StateFollowsResponses(t *testing.T) {
 	p, silent := &mortalPlatform{}, &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
@@ -106,7 +108,8 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 		for range 100 {
 			all = is("ann", dispatch.StateUnreachable, dispatch.StateUnknown)
 		}
-		if got := all[0]; got.Failure != "It does not answer." || got.Answered.After(told.Add(time.Minute)) || p.statuses.Load()+p.lists.Load() != asked {
+		if got := all[0]; got.Failure != "It does not answer." || got.Answered.After(told.Add(time.Minute)) ||
+			p.statuses.Load()+p.lists.Load() != asked {
 			t.Errorf("%+v", got.AccountInfo)
 		}
 		p.dead.Store(false)
@@ -170,7 +173,8 @@ func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 		if n := s.counts.Load() - before; n != 1 {
 			t.Errorf("it was counted %d times", n)
 		}
-		if _, err := h.AcceptTask(t.Context(), "bob", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{}); err != nil {
+		if _, err := h.AcceptTask(t.Context(), "bob", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)},
+			dispatch.Key{}); err != nil {
 			t.Fatal(err)
 		}
 		_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
@@ -180,7 +184,8 @@ func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 	})
 }
 
-func (c *countingStore) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank) ([]dispatch.JobID, error) {
+func (c *countingStore) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line, from,
+	to dispatch.Rank) ([]dispatch.JobID, error) {
 	c.lists.Add(1)
 	ids, err := c.Store.Waiting(ctx, a, l, from, to)
 	c.ids.Add(int64(len(ids)))
@@ -239,7 +244,8 @@ func TestQueuePlaces_OfASingleJobByACount(t *testing.T) {
 		h := open(s, b)
 		defer h.stop()
 		id := h.task(t, 20)
-		if _, err := h.AcceptTask(t.Context(), "bob", request("a"), dispatch.Dimension{Name: "tile", Values: values(5)}, dispatch.Key{}); err != nil {
+		if _, err := h.AcceptTask(t.Context(), "bob", request("a"), dispatch.Dimension{Name: "tile", Values: values(5)},
+			dispatch.Key{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
@@ -299,7 +305,8 @@ func TestFreshen_ManyReadersCostOneListing(t *testing.T) {
 func TestFreshen_DeadPlatformDelaysNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alive, dead := &mortalPlatform{}, &mortalPlatform{}
-		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, alive), backend("b", dispatch.AccessShared, dead))
+		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, alive),
+			backend("b", dispatch.AccessShared, dead))
 		defer h.stop()
 		h.fill(t, "a", 3)
 		h.fill(t, "b", 3)
@@ -413,18 +420,21 @@ func TestMaxDuration_OverdueJobIsCanceled(t *testing.T) {
 			t.Fatalf("%d jobs, %d canceled, %v", len(jobs), p.cancels.Load(), err)
 		}
 		for _, j := range jobs {
-			if j.Status != dispatch.Canceled || j.Attention != dispatch.Overdue || !strings.Contains(j.Failure, "1h30m0s") || j.Desired != dispatch.WantRun {
+			if j.Status != dispatch.Canceled || j.Attention != dispatch.Overdue || !strings.Contains(j.Failure, "1h30m0s") ||
+				j.Desired != dispatch.WantRun {
 				t.Errorf("%s %q %q", j.Status, j.Attention, j.Failure)
 			}
 		}
 		time.Sleep(72 * time.Hour)
-		if j := h.stored(t, free.ID); j.Status != dispatch.Running || j.Attention != dispatch.Stalled || p.cancels.Load() != 2 {
+		if j := h.stored(t, free.ID); j.Status != dispatch.Running || j.Attention != dispatch.Stalled ||
+			p.cancels.Load() != 2 {
 			t.Errorf("without a time: %s %q, %d canceled", j.Status, j.Attention, p.cancels.Load())
 		}
 	})
 }
 
-// What has finished in time is finished, though nobody looked before the time was over; the last look comes before a cancel.
+// What has finished in time is finished, though nobody looked before the time was over; the last look comes before a
+// cancel.
 func TestMaxDuration_FinishedJobIsNotCanceled(t *testing.T) {
 	var end time.Time
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
@@ -442,7 +452,8 @@ func TestMaxDuration_FinishedJobIsNotCanceled(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour + time.Minute)
-		if got := h.stored(t, j.ID); got.Status != dispatch.Finished || got.Attention != dispatch.None || got.Duration != time.Minute || p.cancels.Load() != 0 {
+		if got := h.stored(t, j.ID); got.Status != dispatch.Finished || got.Attention != dispatch.None ||
+			got.Duration != time.Minute || p.cancels.Load() != 0 {
 			t.Errorf("%s %q after %v, %d canceled", got.Status, got.Attention, got.Duration, p.cancels.Load())
 		}
 	})

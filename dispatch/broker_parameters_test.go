@@ -21,13 +21,15 @@ func (p private) Parameters(_ context.Context, t dispatch.Token, _ dispatch.Serv
 	return []dispatch.Parameter{{Name: "x"}}, nil
 }
 
-// TestParameters_StrangersSeeWhatIsPublic: for somebody who has not signed in, the broker uses no token, not even that of a shared account.
+// TestParameters_StrangersSeeWhatIsPublic: for somebody who has not signed in, the broker uses no token, not even that
+// of a shared account.
 func TestParameters_StrangersSeeWhatIsPublic(t *testing.T) {
 	for _, access := range []dispatch.Access{dispatch.AccessUser, dispatch.AccessShared} {
 		p := private{&script{}, map[dispatch.Secret]int{}}
 		with(t, access, p, func(t *testing.T, h *testBroker) {
 			r := request("a")
-			if got, err := h.Parameters(t.Context(), "", r.Service, r.Label); !dispatch.Is(err, dispatch.SignInRequired) || got != nil {
+			if got, err := h.Parameters(t.Context(), "", r.Service, r.Label); !dispatch.Is(err, dispatch.SignInRequired) ||
+				got != nil {
 				t.Errorf("%s: a stranger gets %v, %v", access, got, err)
 			}
 			if len(p.seen) != 1 || p.seen[""] != 1 {

@@ -13,7 +13,8 @@ import (
 
 // The tests of this file run in a bubble of testing/synctest, see with.
 
-// paused returns the counts of the jobs of a task that show that they are paused, and of the others that have not ended.
+// paused returns the counts of the jobs of a task that show that they are paused, and of the others that have not
+// ended.
 func (h *testBroker) paused(t *testing.T, id dispatch.TaskID) (paused, others int) {
 	t.Helper()
 	_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
@@ -31,8 +32,8 @@ func (h *testBroker) paused(t *testing.T, id dispatch.TaskID) (paused, others in
 	return paused, others
 }
 
-// A task is paused while two submissions are under way: these go on, no other job is submitted until the task is resumed, and another task is
-// submitted meanwhile.
+// A task is paused while two submissions are under way: these go on, no other job is submitted until the task is
+// resumed, and another task is submitted meanwhile.
 func TestPauseTask_NothingNewStarts(t *testing.T) {
 	var end atomic.Bool
 	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
@@ -86,7 +87,8 @@ func TestPauseTask_NothingNewStarts(t *testing.T) {
 	})
 }
 
-// A submission that is turned away while its task is paused is not repeated until the task is resumed, however long that takes.
+// A submission that is turned away while its task is paused is not repeated until the task is resumed, however long
+// that takes.
 func TestPauseTask_TurnedAwayJobWaits(t *testing.T) {
 	detector.Skip(t)
 	var heal atomic.Bool
@@ -143,7 +145,8 @@ func TestCancelTask_KeepsIt(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			task := h.taskRecord(t, id)
-			if task.Counts[dispatch.Finished] != 1 || task.Counts[dispatch.Canceled] != 7 || task.Counts.Status() != dispatch.Finished {
+			if task.Counts[dispatch.Finished] != 1 || task.Counts[dispatch.Canceled] != 7 ||
+				task.Counts.Status() != dispatch.Finished {
 				t.Errorf("%v", task.Counts)
 			}
 			if s, c := p.submits.Load(), p.cancels.Load(); s != 5 || c != 4 {

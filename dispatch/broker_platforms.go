@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// AccountInfo is the state of an account for a user. Account "" stands for all accounts together; only Live, Lately and Bytes are set for it.
+// AccountInfo is the state of an account for a user. Account "" stands for all accounts together; only Live, Lately and
+// Bytes are set for it.
 type AccountInfo struct {
 	Account Account
 	Hold    time.Time // nothing is submitted until then; zero: the account is not held
@@ -39,7 +40,8 @@ const (
 )
 
 // holds maps the reason of a hold to the state that users see.
-var holds = map[Attention]State{NeedsSignIn: StateSignInRequired, NeedsOperator: StateMisconfigured, NotTaken: StateBusy, Full: StateBusy, Unreachable: StateUnreachable}
+var holds = map[Attention]State{NeedsSignIn: StateSignInRequired, NeedsOperator: StateMisconfigured,
+	NotTaken: StateBusy, Full: StateBusy, Unreachable: StateUnreachable}
 
 // State returns the state of the account's platform.
 func (s AccountInfo) State() State {
@@ -64,9 +66,10 @@ type PlatformInfo struct {
 	Settles time.Duration // how long until a start in doubt settles; 0: the platform has no separate start
 }
 
-// Platforms returns all platforms with their state for a user, the user's jobs at all of them together, and the quota for those. It sends
-// no request to a platform.
-func (b *Broker) Platforms(ctx context.Context, u UserID) (all []PlatformInfo, overall AccountInfo, within Quota, err error) {
+// Platforms returns all platforms with their state for a user, the user's jobs at all of them together, and the quota
+// for those. It sends no request to a platform.
+func (b *Broker) Platforms(ctx context.Context, u UserID) (all []PlatformInfo, overall AccountInfo, within Quota,
+	err error) {
 	accounts := []Account{""}
 	stalled := map[Account]time.Duration{}
 	for _, backend := range b.Backends {
@@ -122,7 +125,8 @@ func (n *platformNotes) mustStore(platform string, silent bool) bool {
 	return true
 }
 
-// noteResponse stores, no more often than noted allows, that a platform responded, or why it did not. A refusal counts as a response.
+// noteResponse stores, no more often than noted allows, that a platform responded, or why it did not. A refusal counts
+// as a response.
 func (v *visit) noteResponse(ctx context.Context, o Outcome) error {
 	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
 	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)

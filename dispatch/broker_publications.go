@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Publication is a document in which a platform says what it offers, such as the list of its collections. It is a JSON object.
+// Publication is a document in which a platform says what it offers, such as the list of its collections. It is a JSON
+// object.
 type Publication struct {
 	// Parts are the pieces of the document. Where two of them meet, a link began with the address of the platform's API.
 	Parts   [][]byte
@@ -44,20 +45,21 @@ func (p Publication) Write(w io.Writer, address string) error {
 
 // Publisher is a platform that publishes what it offers.
 type Publisher interface {
-	// Published returns the document at a path below the address of the platform's API, which may have a query, from a cache, or a process that the
-	// user stored there. The zero token is enough if the document is public. The error is NotFound if there is no such document, and Unsupported if the path is not one of
-	// documents that are published.
+	// Published returns the document at a path below the address of the platform's API, which may have a query, from a
+	// cache, or a process that the user stored there. The zero token is enough if the document is public. The error is
+	// NotFound if there is no such document, and Unsupported if the path is not one of documents that are published.
 	Published(ctx context.Context, t Token, path string) (Publication, error)
 }
 
 // Validator is a platform that validates process graphs.
 type Validator interface {
-	// Validate returns the platform's response to a process, a JSON object with the member errors. Nothing runs, and nothing is stored.
+	// Validate returns the platform's response to a process, a JSON object with the member errors. Nothing runs, and
+	// nothing is stored.
 	Validate(ctx context.Context, t Token, process []byte) ([]byte, error)
 }
 
-// Published returns a document that a platform publishes. The user need not be signed in to the platform if the document is public there.
-// User "", who has not signed in, gets no others.
+// Published returns a document that a platform publishes. The user need not be signed in to the platform if the
+// document is public there. User "", who has not signed in, gets no others.
 func (b *Broker) Published(ctx context.Context, u UserID, platform, path string) (Publication, error) {
 	backend := b.backendNamed(platform)
 	if backend == nil {
@@ -65,7 +67,8 @@ func (b *Broker) Published(ctx context.Context, u UserID, platform, path string)
 	}
 	publisher, can := backend.Platform.(Publisher)
 	if !can {
-		return Publication{}, &Error{Kind: Unsupported, Op: "dispatch.Published", Text: "This platform does not publish what it offers."}
+		return Publication{}, &Error{Kind: Unsupported, Op: "dispatch.Published",
+			Text: "This platform does not publish what it offers."}
 	}
 	defer idleIfSlow(ctx)()
 	limited, cancel := context.WithTimeout(ctx, callWithin)
@@ -82,8 +85,8 @@ func (b *Broker) Published(ctx context.Context, u UserID, platform, path string)
 	})
 }
 
-// Validate returns what a platform says about a process, which it does not run: a JSON object with the member errors. For user "", who has
-// not signed in, the platform is asked without a token.
+// Validate returns what a platform says about a process, which it does not run: a JSON object with the member errors.
+// For user "", who has not signed in, the platform is asked without a token.
 func (b *Broker) Validate(ctx context.Context, u UserID, platform string, process []byte) ([]byte, error) {
 	backend := b.backendNamed(platform)
 	if backend == nil {
@@ -91,7 +94,8 @@ func (b *Broker) Validate(ctx context.Context, u UserID, platform string, proces
 	}
 	v, can := backend.Platform.(Validator)
 	if !can {
-		return nil, &Error{Kind: Unsupported, Op: "dispatch.Validate", Text: "This platform does not validate process graphs."}
+		return nil, &Error{Kind: Unsupported, Op: "dispatch.Validate",
+			Text: "This platform does not validate process graphs."}
 	}
 	if u == "" {
 		return b.validateOpenly(ctx, backend, v, process)
@@ -102,11 +106,14 @@ func (b *Broker) Validate(ctx context.Context, u UserID, platform string, proces
 	if err := backend.permittedProcess(ctx, process); err != nil {
 		return nil, err
 	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]byte, error) { return v.Validate(ctx, t, process) })
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]byte,
+		error) {
+		return v.Validate(ctx, t, process)
+	})
 }
 
-// permittedProcess checks a process that is sent with the token of an account that users share, as if it were to be run: to validate it, a
-// platform may read what the process refers to.
+// permittedProcess checks a process that is sent with the token of an account that users share, as if it were to be
+// run: to validate it, a platform may read what the process refers to.
 func (b *Backend) permittedProcess(ctx context.Context, process []byte) error {
 	runner, can := b.Platform.(GraphRunner)
 	if !can || b.Access != AccessShared {

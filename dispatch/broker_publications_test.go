@@ -23,7 +23,8 @@ func (p private) Validate(_ context.Context, t dispatch.Token, _ []byte) ([]byte
 	return []byte("{}"), nil
 }
 
-// TestPublished_StrangersSeeWhatIsPublic: for somebody who has not signed in, the broker uses no token, not even that of a shared account.
+// TestPublished_StrangersSeeWhatIsPublic: for somebody who has not signed in, the broker uses no token, not even that
+// of a shared account.
 func TestPublished_StrangersSeeWhatIsPublic(t *testing.T) {
 	for _, access := range []dispatch.Access{dispatch.AccessUser, dispatch.AccessShared} {
 		p := private{&script{}, map[dispatch.Secret]int{}}

@@ -12,8 +12,10 @@ type Quota struct {
 	Account Account // the account that it limits; "": all accounts together
 	Live    int     // jobs that have not ended; 0: any number
 	Daily   int     // jobs submitted within a [Day], including deleted ones; 0: any number
-	Costs   float64 // that the platform reported in the present month (UTC), in each of its units; 0: any; set only with Account
-	Bytes   int64   // of the requests of jobs that have not ended, the shared part of a task once; 0: any number; set only without Account
+	// that the platform reported in the present month (UTC), in each of its units; 0: any; set only with Account
+	Costs float64
+	// of the requests of jobs that have not ended, the shared part of a task once; 0: any number; set only without Account
+	Bytes int64
 }
 
 // QuotaUse is a user's present use of what a [Quota] limits.
@@ -31,8 +33,9 @@ const (
 	whenEnded = time.Minute // Retry-After of Live and Bytes: by then one of many jobs may have ended
 )
 
-// Admit returns nil if a user may have n more jobs whose requests have the given number of bytes together; otherwise LimitReached. A request for nothing
-// more, such as a retry of a task in which nothing failed, exceeds no quota, even if the user has more than a quota that was lowered.
+// Admit returns nil if a user may have n more jobs whose requests have the given number of bytes together; otherwise
+// LimitReached. A request for nothing more, such as a retry of a task in which nothing failed, exceeds no quota, even
+// if the user has more than a quota that was lowered.
 func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 	where := ""
 	if q.Account != "" {
@@ -43,17 +46,23 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 		return nil
 	case q.Live > 0 && has.Live+n > q.Live:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
-			Text: fmt.Sprintf("A user may have %d jobs%s that have not ended. You have %d, and ask for %d.", q.Live, where, has.Live, n)}
+			Text: fmt.Sprintf("A user may have %d jobs%s that have not ended. You have %d, and ask for %d.", q.Live, where,
+				has.Live, n)}
 	case q.Daily > 0 && has.Lately+n > q.Daily:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
-			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily, where, has.Lately, n)}
+			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily, where,
+				has.Lately, n)}
 	case q.Costs > 0 && has.Charge.Costs >= q.Costs:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
-			Text: fmt.Sprintf("A user's jobs%s may cost %v%s in a month. Yours have cost %v since the first of %s (UTC). Submit again next month, or ask the operator of this service.",
+			Text: fmt.Sprintf(
+				"A user's jobs%s may cost %v%s in a month. Yours have cost %v since the first of %s (UTC). Submit again next "+
+					"month, or ask the operator of this service.",
 				where, q.Costs, spaced(has.Charge.Unit), has.Charge.Costs, has.Charge.Month)}
 	case q.Bytes > 0 && has.Bytes+bytes > q.Bytes:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
-			Text: fmt.Sprintf("The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and you ask for %d more.", q.Bytes, has.Bytes, bytes)}
+			Text: fmt.Sprintf(
+				"The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and you ask for "+
+					"%d more.", q.Bytes, has.Bytes, bytes)}
 	}
 	return nil
 }
@@ -92,14 +101,16 @@ func (b *Backend) checkEntitled(ctx context.Context) error {
 // MostLabelCharges is how many charges UsageByLabel tells apart at most.
 const MostLabelCharges = 1000
 
-// UsageByLabel is Usage with the charges of each account and month told apart by the value of a label. Charges without a Label are the rest: of runs without
-// that label, of months of which costs by label are not kept any more, and beyond MostLabelCharges. Invalid if the text is not the key of a label.
+// UsageByLabel is Usage with the charges of each account and month told apart by the value of a label. Charges without
+// a Label are the rest: of runs without that label, of months of which costs by label are not kept any more, and beyond
+// MostLabelCharges. Invalid if the text is not the key of a label.
 func (b *Broker) UsageByLabel(ctx context.Context, u UserID, label string) ([]Usage, error) {
 	if !labelKey.MatchString(label) {
 		return nil, &Error{Kind: Invalid, Op: "dispatch.UsageByLabel", Text: badLabelKey,
 			Faults: []Fault{{Loc: []any{"query", "label"}, Msg: badLabelKey, Type: "value_error"}}}
 	}
-	parts, err := b.Store.LabelCharges(ctx, u, label, MostLabelCharges) // read first, so that they are no more than the whole
+	// read first, so that they are no more than the whole
+	parts, err := b.Store.LabelCharges(ctx, u, label, MostLabelCharges)
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +143,8 @@ func without(all []Charge, part Charge) []Charge {
 	return all
 }
 
-// Usage counts a user's jobs at each account, and how many of them were submitted in the last 24 hours. An account with a quota is included
-// even while the user has no jobs there.
+// Usage counts a user's jobs at each account, and how many of them were submitted in the last 24 hours. An account with
+// a quota is included even while the user has no jobs there.
 func (b *Broker) Usage(ctx context.Context, u UserID) ([]Usage, error) {
 	all, err := b.Store.Usage(ctx, u, Day)
 	for _, backend := range b.Backends {

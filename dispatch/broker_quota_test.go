@@ -22,7 +22,9 @@ func TestQuota_OfASharedAccount(t *testing.T) {
 		h.accept(t)
 		second := h.accept(t)
 		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
-		if wantKind(t, err, dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 2 jobs at a that have not ended. You have 2, and ask for 1." {
+		if wantKind(t, err,
+			dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 2 jobs at a that have not ended. You have 2, "+
+			"and ask for 1." {
 			t.Errorf("%q", dispatch.TextFor(err))
 		}
 		if _, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{}); err != nil {
@@ -34,17 +36,20 @@ func TestQuota_OfASharedAccount(t *testing.T) {
 		time.Sleep(time.Minute)
 		h.accept(t)
 		use, err := h.Usage(t.Context(), "ann")
-		if err != nil || len(use) != 1 || use[0].Live != 2 || use[0].Lately != 3 || use[0].Quota.Live != 2 || use[0].Quota.Daily != 3 {
+		if err != nil || len(use) != 1 || use[0].Live != 2 || use[0].Lately != 3 || use[0].Quota.Live != 2 ||
+			use[0].Quota.Daily != 3 {
 			t.Errorf("usage %+v, %v", use, err)
 		}
-		if use, err := h.Usage(t.Context(), "eve"); err != nil || len(use) != 1 || use[0].Account != "a/shared" || use[0].Quota.Live != 2 {
+		if use, err := h.Usage(t.Context(), "eve"); err != nil || len(use) != 1 || use[0].Account != "a/shared" ||
+			use[0].Quota.Live != 2 {
 			t.Errorf("usage of who has no job: %+v, %v", use, err)
 		}
 	})
 }
 
-// TestUsage_ByLabel: the charges of a month are told apart by the label that the jobs or their task had when their costs were reported, and add up to
-// what is shown without the label. A job counts with its own label before that of its task, and a changed label changes nothing.
+// TestUsage_ByLabel: the charges of a month are told apart by the label that the jobs or their task had when their
+// costs were reported, and add up to what is shown without the label. A job counts with its own label before that of
+// its task, and a changed label changes nothing.
 func TestUsage_ByLabel(t *testing.T) {
 	costs := 2.0
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
@@ -56,7 +61,8 @@ func TestUsage_ByLabel(t *testing.T) {
 		}
 		labeled := request("a")
 		labeled.Annotations.Labels = map[string]string{"project": "x"}
-		if _, err := h.AcceptTask(t.Context(), "ann", labeled, dispatch.Dimension{Name: "tile", Values: slices.Repeat([]json.RawMessage{[]byte("1")}, 3)}, dispatch.Key{}); err != nil {
+		if _, err := h.AcceptTask(t.Context(), "ann", labeled, dispatch.Dimension{Name: "tile",
+			Values: slices.Repeat([]json.RawMessage{[]byte("1")}, 3)}, dispatch.Key{}); err != nil {
 			t.Fatal(err)
 		}
 		j := h.accept(t)
@@ -83,7 +89,8 @@ func TestUsage_ByLabel(t *testing.T) {
 		if want := []string{"x: 6 in 3", "y: 2 in 1", "none: 2 in 1"}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		if use, err := h.UsageByLabel(t.Context(), "ann", "season"); err != nil || len(use[0].Charges) != 1 || use[0].Charges[0].Label != nil || use[0].Charges[0].Costs != 10 {
+		if use, err := h.UsageByLabel(t.Context(), "ann", "season"); err != nil || len(use[0].Charges) != 1 ||
+			use[0].Charges[0].Label != nil || use[0].Charges[0].Costs != 10 {
 			t.Errorf("by a label that none has: %+v, %v", use, err)
 		}
 		_, err = h.UsageByLabel(t.Context(), "ann", "no key")
@@ -97,18 +104,21 @@ func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
 		entitled := true
 		h.Backends[0].Entitled = func(context.Context) bool { return entitled }
 		first := h.accept(t)
-		task, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
+		task, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)},
+			dispatch.Key{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		entitled = false
 		_, alone := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
-		_, many := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
+		_, many := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)},
+			dispatch.Key{})
 		_, again := h.RetryTask(t.Context(), "ann", task.ID, dispatch.Choice{})
 		_, resumed := h.ResumeTask(t.Context(), "ann", task.ID, nil)
 		_, raised := h.ResumeTask(t.Context(), "ann", task.ID, &dispatch.Budget{Amount: 9})
 		_, sync := h.RunSync(t.Context(), "ann", request("a"))
-		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again, "a resumption": resumed, "a higher budget": raised, "a synchronous run": sync} {
+		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again, "a resumption": resumed,
+			"a higher budget": raised, "a synchronous run": sync} {
 			if wantKind(t, err, dispatch.Forbidden); !strings.Contains(dispatch.TextFor(err), "does not entitle you to use a.") {
 				t.Errorf("%s: %q", what, dispatch.TextFor(err))
 			}
@@ -144,7 +154,8 @@ func TestQuota_Bytes(t *testing.T) {
 			t.Errorf("%d of %d bytes are held, %v", overall.Bytes, within.Bytes, err)
 		}
 		_, alone := h.Accept(t.Context(), "ann", large, dispatch.Key{})
-		_, many := h.AcceptTask(t.Context(), "ann", large, dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
+		_, many := h.AcceptTask(t.Context(), "ann", large, dispatch.Dimension{Name: "tile", Values: values(2)},
+			dispatch.Key{})
 		for what, err := range map[string]error{"a job": alone, "a task": many} {
 			want := fmt.Sprintf("may take 2000 bytes together. Yours take %d, and you ask for ", overall.Bytes)
 			if wantKind(t, err, dispatch.LimitReached); !strings.Contains(dispatch.TextFor(err), want) {
@@ -168,9 +179,11 @@ func TestQuota_Admit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		some := rapid.IntRange(0, 9)
 		q := dispatch.Quota{Live: some.Draw(r, "live"), Daily: some.Draw(r, "daily"), Bytes: int64(some.Draw(r, "bytes"))}
-		has := dispatch.QuotaUse{Live: some.Draw(r, "has live"), Lately: some.Draw(r, "has lately"), Bytes: int64(some.Draw(r, "has bytes"))}
+		has := dispatch.QuotaUse{Live: some.Draw(r, "has live"), Lately: some.Draw(r, "has lately"),
+			Bytes: int64(some.Draw(r, "has bytes"))}
 		n, bytes := some.Draw(r, "asks for"), int64(some.Draw(r, "of bytes"))
-		fits := n == 0 && bytes == 0 || (q.Live == 0 || has.Live+n <= q.Live) && (q.Daily == 0 || has.Lately+n <= q.Daily) && (q.Bytes == 0 || has.Bytes+bytes <= q.Bytes)
+		fits := n == 0 && bytes == 0 || (q.Live == 0 || has.Live+n <= q.Live) && (q.Daily == 0 || has.Lately+n <= q.Daily) &&
+			(q.Bytes == 0 || has.Bytes+bytes <= q.Bytes)
 		if err := q.Admit(has, n, bytes); (err == nil) != fits || err != nil && !dispatch.Is(err, dispatch.LimitReached) {
 			r.Fatalf("%+v with %+v for %d of %d bytes: %v", q, has, n, bytes, err)
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Read returns a job whose status is no older than fresh, or the last known one if the platform does not answer within 5 s.
+// Read returns a job whose status is no older than fresh, or the last known one if the platform does not answer within
+// 5 s.
 func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Duration) (Record, error) {
 	load := func() (Record, error) { return b.Store.Record(ctx, u, id) }
 	r, err := load()
@@ -22,14 +23,16 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	case err != nil:
 		return r, err
 	}
-	r, err = b.await(ctx, id, readWithin, func(Job) (Record, error) { return load() }, func(j Job) bool { return !j.awaited() })
+	r, err = b.await(ctx, id, readWithin, func(Job) (Record, error) { return load() },
+		func(j Job) bool { return !j.awaited() })
 	if err != nil {
 		return r, err
 	}
 	return b.completeRecord(ctx, r)
 }
 
-// Deleted reports whether a user had a job with this id and deleted it. A deleted job is forgotten some days after its end.
+// Deleted reports whether a user had a job with this id and deleted it. A deleted job is forgotten some days after its
+// end.
 func (b *Broker) Deleted(ctx context.Context, u UserID, id JobID) (bool, error) {
 	r, err := b.Store.RecordIncludingHidden(ctx, u, id)
 	if Is(err, NotFound) {
@@ -41,8 +44,8 @@ func (b *Broker) Deleted(ctx context.Context, u UserID, id JobID) (bool, error) 
 // AsKnown is a freshness that every stored status has, so no request is sent to a platform.
 const AsKnown = time.Duration(math.MaxInt64)
 
-// Freshen waits until statuses are no older than fresh, at most 5 s. However many clients wait, each status is read once. If the database
-// refuses to write, statuses stay as they are stored.
+// Freshen waits until statuses are no older than fresh, at most 5 s. However many clients wait, each status is read
+// once. If the database refuses to write, statuses stay as they are stored.
 func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Duration) error {
 	if fresh == AsKnown {
 		return nil
@@ -83,7 +86,8 @@ func refusedWrite(err error) bool {
 	return e != nil && e.Answered
 }
 
-// unwritable reports whether the database refused to write within readWithin. A late status may then have been read and not saved.
+// unwritable reports whether the database refused to write within readWithin. A late status may then have been read and
+// not saved.
 func (b *Broker) unwritable() bool {
 	at := b.refusedAt.Load()
 	return at != 0 && time.Since(time.Unix(0, at)) < readWithin
@@ -92,17 +96,18 @@ func (b *Broker) unwritable() bool {
 // awaited reports whether a fresher status of j is awaited.
 func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 
-// markUnreachable marks started jobs whose platform does not answer as Unreachable: a request for their status failed, or a status that a
-// client awaits has been due for readWithin. A platform that lately reported the status of another job of the account, or that answered
-// that it does not find a job, is only slow. All times compared are from the store's clock. The freshness that the reader requested does
-// not matter, so that all readers see the same.
+// markUnreachable marks started jobs whose platform does not answer as Unreachable: a request for their status failed,
+// or a status that a client awaits has been due for readWithin. A platform that lately reported the status of another
+// job of the account, or that answered that it does not find a job, is only slow. All times compared are from the
+// store's clock. The freshness that the reader requested does not matter, so that all readers see the same.
 func (b *Broker) markUnreachable(records []Record) []Record {
 	answers, unwritable := map[Account]bool{}, b.unwritable()
 	for _, r := range records {
 		answers[r.Account] = answers[r.Account] || r.statusReadLately()
 	}
 	for i, r := range records {
-		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.statusOverdue() && !unwritable) && !answers[r.Account] && r.Attention == None {
+		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.statusOverdue() && !unwritable) && !answers[r.Account] &&
+			r.Attention == None {
 			records[i].Attention = Unreachable
 		}
 	}
@@ -137,8 +142,10 @@ func (b *Broker) largestReadInterval() time.Duration {
 	return most
 }
 
-// await returns a job as soon as done holds, or as it is after d. It calls load with the job as it was saved, if that is known.
-func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func(saved Job) (Record, error), done func(Job) bool) (Record, error) {
+// await returns a job as soon as done holds, or as it is after d. It calls load with the job as it was saved, if that
+// is known.
+func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func(saved Job) (Record, error),
+	done func(Job) bool) (Record, error) {
 	changed, stop := b.saved.watch(id)
 	defer stop()
 	var saved Job
@@ -154,8 +161,8 @@ func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func
 	}
 }
 
-// awaitChange waits for a change, one second at most, and returns what the change passes on. It reports whether to read again: false once end
-// has passed or ctx is done.
+// awaitChange waits for a change, one second at most, and returns what the change passes on. It reports whether to read
+// again: false once end has passed or ctx is done.
 func awaitChange[T any](ctx context.Context, changed <-chan T, end time.Time) (passed T, again bool) {
 	left := time.Until(end)
 	if left <= 0 || ctx.Err() != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Results returns the results of a job as a STAC Collection, nil while the job has not ended. If the job failed or was canceled: Conflict,
-// with the reason. If the platform does not return the results of a finished job yet: Busy.
+// Results returns the results of a job as a STAC Collection, nil while the job has not ended. If the job failed or was
+// canceled: Conflict, with the reason. If the platform does not return the results of a finished job yet: Busy.
 func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
 	p, err := b.JobResult(ctx, u, id)
 	return p.Collection, err
@@ -37,7 +37,8 @@ func (b *Broker) JobResult(ctx context.Context, u UserID, id JobID) (p JobResult
 	return p, err
 }
 
-// RecentResults returns what Results does, without a request to the platform while the links that it returned before are valid.
+// RecentResults returns what Results does, without a request to the platform while the links that it returned before
+// are valid.
 func (b *Broker) RecentResults(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
 	r, err := b.Store.Record(ctx, u, id)
 	if err != nil {
@@ -68,7 +69,9 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: j.removedText()}
 	}
 	if j.Ref == (Ref{}) {
-		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it returned them in its response to the submission."}
+		return nil, &Error{Kind: Conflict, Op: "dispatch.Results",
+			Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it returned them " +
+				"in its response to the submission."}
 	}
 	for end := time.Now().Add(resultsWithin); ; {
 		results, err = call(ctx, b, u, j.Account, func(ctx context.Context, p Platform, t Token) ([]byte, error) {
@@ -91,14 +94,16 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 	return results, err
 }
 
-// resultsLate returns the error for a finished job whose platform returns no results yet: Busy, and BadUpstream after an hour, so that the
-// results of other jobs are not delayed for ever.
+// resultsLate returns the error for a finished job whose platform returns no results yet: Busy, and BadUpstream after
+// an hour, so that the results of other jobs are not delayed for ever.
 func (r Record) resultsLate(err error) error {
 	if r.Read.Sub(r.Moved) > resultsLag {
-		return &Error{Kind: BadUpstream, Op: "dispatch.Results", Text: "The platform called the job finished, and gives no results: " + TextFor(err), Err: err}
+		return &Error{Kind: BadUpstream, Op: "dispatch.Results",
+			Text: "The platform called the job finished, and gives no results: " + TextFor(err), Err: err}
 	}
-	return &Error{Kind: Busy, Op: "dispatch.Results", Text: "The job has finished, but its platform does not give the results yet. Ask again later.",
-		Err: err, RetryAfter: comeBackSoon}
+	return &Error{Kind: Busy, Op: "dispatch.Results",
+		Text: "The job has finished, but its platform does not give the results yet. Ask again later.",
+		Err:  err, RetryAfter: comeBackSoon}
 }
 
 // JobResult is the result of one finished job.
@@ -118,7 +123,8 @@ func (p JobResult) MayCome() bool {
 	return true
 }
 
-// ResultPosition is a position in the order in which the jobs of a task finished, after that job. The zero value is the beginning.
+// ResultPosition is a position in the order in which the jobs of a task finished, after that job. The zero value is the
+// beginning.
 type ResultPosition struct {
 	At  time.Time
 	Job JobID
@@ -132,7 +138,8 @@ func (m ResultPosition) Compare(n ResultPosition) int {
 	return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.Job, n.Job))
 }
 
-// TaskResults is a task and the results of some of its finished jobs, in the order in which they finished. Task.Counts has the number of all.
+// TaskResults is a task and the results of some of its finished jobs, in the order in which they finished. Task.Counts
+// has the number of all.
 type TaskResults struct {
 	Task TaskRecord
 	Jobs []JobResult
@@ -153,7 +160,8 @@ func (t TaskRecord) DescribeResults(missing int) string {
 // they finished, so a client that follows the positions sees each once, even while the task runs. The results of each
 // job are requested from the platform at most once, and not while the links that it returned before are valid. Results
 // that cannot be read set JobResult.Err and do not affect others; the same position returns them when they can be read.
-func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) (f TaskResults, err error) {
+func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) (f TaskResults,
+	err error) {
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
 	}
@@ -165,7 +173,8 @@ func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after Res
 	return f, b.readResults(ctx, u, f.Jobs)
 }
 
-// TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not finished.
+// TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not
+// finished.
 func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID) (f TaskResults, err error) {
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
@@ -190,7 +199,8 @@ const (
 // TaskOutline returns a task, and a sequence of all its finished jobs with the results that are known, which is read in
 // parts. The sequence reads up to 100 results that are not known, for up to 10 s, and sets JobResult.Err where that
 // fails. It ends with the first error.
-func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (TaskRecord, iter.Seq2[JobResult, error], error) {
+func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (TaskRecord, iter.Seq2[JobResult, error],
+	error) {
 	t, err := b.Store.Task(ctx, u, id)
 	return t, func(yield func(JobResult, error) bool) {
 		reading, cancel := context.WithTimeout(ctx, outlineWithin)
@@ -231,7 +241,8 @@ func (b *Broker) outline(ctx context.Context, u UserID, part []JobResult, n int)
 	return len(unknown)
 }
 
-// finished returns finished jobs of a task after a position, n at most, with their values and without the request that they share.
+// finished returns finished jobs of a task after a position, n at most, with their values and without the request that
+// they share.
 func (b *Broker) finished(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) ([]JobResult, error) {
 	records, err := b.Store.FinishedJobs(ctx, u, id, after, n)
 	jobs := make([]JobResult, len(records))

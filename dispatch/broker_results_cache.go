@@ -22,7 +22,8 @@ const (
 	shortKept   = time.Minute    // for links whose kind of signature is not known
 )
 
-// keptCollections caches the results read last while their links are valid, and after that their extent in place and time.
+// keptCollections caches the results read last while their links are valid, and after that their extent in place and
+// time.
 type keptCollections struct {
 	mu    sync.Mutex
 	bytes int
@@ -83,8 +84,8 @@ func (k *keptCollections) drop(e *linked.Element) {
 	k.bytes -= len(c.raw)
 }
 
-// linksHold returns how long all links to the assets of a Collection are valid, as far as it can be determined from the Collection and the
-// links.
+// linksHold returns how long all links to the assets of a Collection are valid, as far as it can be determined from the
+// Collection and the links.
 func linksHold(raw json.RawMessage, now time.Time) time.Duration {
 	var c struct {
 		Expires string `json:"expires"` // of all assets, openEO
@@ -110,7 +111,8 @@ func linksHold(raw json.RawMessage, now time.Time) time.Duration {
 	return max(hold, 0)
 }
 
-// linkHolds returns how long one link is valid. The query of a signed link contains its expiry, in a form that depends on the signer.
+// linkHolds returns how long one link is valid. The query of a signed link contains its expiry, in a form that depends
+// on the signer.
 func linkHolds(href string, now time.Time) time.Duration {
 	u, err := url.Parse(href)
 	if err != nil || u.RawQuery == "" || u.Scheme == "data" {
@@ -129,7 +131,8 @@ func linkHolds(href string, now time.Time) time.Duration {
 	if end, err := time.Parse(time.RFC3339, q["se"]); err == nil { // Azure
 		return end.Sub(now)
 	}
-	if seconds, err := strconv.ParseInt(q["expires"], 10, 64); err == nil && seconds < 1<<40 { // openEO back-ends, CloudFront
+	// openEO back-ends, CloudFront
+	if seconds, err := strconv.ParseInt(q["expires"], 10, 64); err == nil && seconds < 1<<40 {
 		return time.Unix(seconds, 0).Sub(now)
 	}
 	return shortKept

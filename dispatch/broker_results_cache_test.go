@@ -16,21 +16,27 @@ func TestLinksHold_EachKindOfSignature(t *testing.T) {
 		raw  string
 		want time.Duration
 	}{
-		"no assets":        {`{}`, longestKept},
-		"no JSON":          {`x`, 0},
-		"plain":            {fmt.Sprintf(asset, "https://x.example/a.tif"), longestKept},
-		"data":             {fmt.Sprintf(asset, "data:text/plain,a?b=1"), longestKept},
-		"S3":               {fmt.Sprintf(asset, "https://x.example/a?X-Amz-Date=20260301T113000Z&X-Amz-Expires=3600&X-Amz-Signature=x"), 30 * time.Minute},
-		"Google":           {fmt.Sprintf(asset, "https://x.example/a?X-Goog-Date=20260301T120000Z&X-Goog-Expires=60"), time.Minute},
-		"Azure":            {fmt.Sprintf(asset, "https://x.example/a?se=2026-03-01T13%3A00%3A00Z&sig=x"), time.Hour},
-		"openEO":           {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?expires=%d&sig=x", in(2*time.Hour))), 2 * time.Hour},
-		"S3, old":          {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?Expires=%d&Signature=x", in(time.Hour))), time.Hour},
+		"no assets": {`{}`, longestKept},
+		"no JSON":   {`x`, 0},
+		"plain":     {fmt.Sprintf(asset, "https://x.example/a.tif"), longestKept},
+		"data":      {fmt.Sprintf(asset, "data:text/plain,a?b=1"), longestKept},
+		"S3": {fmt.Sprintf(asset,
+			"https://x.example/a?X-Amz-Date=20260301T113000Z&X-Amz-Expires=3600&X-Amz-Signature=x"), 30 * time.Minute},
+		"Google": {fmt.Sprintf(asset, "https://x.example/a?X-Goog-Date=20260301T120000Z&X-Goog-Expires=60"),
+			time.Minute},
+		"Azure": {fmt.Sprintf(asset, "https://x.example/a?se=2026-03-01T13%3A00%3A00Z&sig=x"), time.Hour},
+		"openEO": {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?expires=%d&sig=x", in(2*time.Hour))),
+			2 * time.Hour},
+		"S3, old": {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?Expires=%d&Signature=x", in(time.Hour))),
+			time.Hour},
 		"ended":            {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?Expires=%d", in(-time.Hour))), 0},
 		"unknown":          {fmt.Sprintf(asset, "https://x.example/a?token=x"), shortKept},
 		"no number":        {fmt.Sprintf(asset, "https://x.example/a?expires=soon"), shortKept},
 		"said of an asset": {`{"assets":{"a":{"href":"https://x.example/a","expires":"2026-03-01T12:10:00Z"},"b":{"href":"https://x.example/b","expires":"2026-03-01T12:20:00Z"}}}`, 10 * time.Minute},
-		"said of all":      {`{"expires":"2026-03-01T12:05:00Z","assets":{"a":{"href":"https://x.example/a"}}}`, 5 * time.Minute},
-		"in years":         {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?expires=%d", in(1e4*time.Hour))), longestKept},
+		"said of all": {`{"expires":"2026-03-01T12:05:00Z","assets":{"a":{"href":"https://x.example/a"}}}`,
+			5 * time.Minute},
+		"in years": {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?expires=%d", in(1e4*time.Hour))),
+			longestKept},
 	} {
 		if got := linksHold([]byte(c.raw), now); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -52,7 +58,8 @@ func TestResultsCache_IsBounded(t *testing.T) {
 			t.Error("the first is gone while there is room")
 		}
 		k.keep(key(3), large)
-		if k.last(key(1)) != nil || k.last(key(0)) == nil || k.last(key(3)) == nil || k.bytes > keptResults || len(k.at) != 3 {
+		if k.last(key(1)) != nil || k.last(key(0)) == nil || k.last(key(3)) == nil || k.bytes > keptResults ||
+			len(k.at) != 3 {
 			t.Errorf("%d bytes in %d", k.bytes, len(k.at))
 		}
 		if k.last(resultKey{0, Ref{ID: "another attempt"}}) != nil {

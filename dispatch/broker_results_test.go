@@ -33,7 +33,8 @@ func newSigningPlatform() *signingPlatform {
 func (*signingPlatform) TwoStep() bool                         { return false }
 func (*signingPlatform) Base(dispatch.Service) (string, error) { return "", nil }
 
-func (p *signingPlatform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+func (p *signingPlatform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult,
+	error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var parameters struct{ Tile int }
@@ -158,7 +159,8 @@ func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 	p := newSigningPlatform()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.acceptTask(t, "5", "2", "4", "1", "3")
-		if g := h.page(t, id, dispatch.ResultPosition{}, 2); len(g.Jobs) > 0 || g.Task.Counts[dispatch.Finished] != 0 || g.More || p.read() > 0 {
+		if g := h.page(t, id, dispatch.ResultPosition{}, 2); len(g.Jobs) > 0 || g.Task.Counts[dispatch.Finished] != 0 ||
+			g.More || p.read() > 0 {
 			t.Errorf("too early: %+v", g)
 		}
 		time.Sleep(3*time.Hour + 10*time.Minute)
@@ -167,7 +169,8 @@ func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 			t.Errorf("first page: %s of %v, more: %v", ids(first), first.Task.Counts, first.More)
 		}
 		for _, part := range first.Jobs {
-			if !strings.Contains(string(part.Collection), part.Ref.ID+".tif") || part.Err != nil || string(part.Value) != part.Ref.ID[1:] {
+			if !strings.Contains(string(part.Collection), part.Ref.ID+".tif") || part.Err != nil ||
+				string(part.Value) != part.Ref.ID[1:] {
 				t.Errorf("%s: %s, %v", part.Ref.ID, part.Collection, part.Err)
 			}
 		}
@@ -177,7 +180,8 @@ func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		third := h.page(t, id, second.Jobs[0].ResultPosition(), 2)
-		if ids(third) != "p4 p5" || third.More || third.Task.Counts[dispatch.Finished] != 5 || third.Task.Counts.Status() != dispatch.Finished {
+		if ids(third) != "p4 p5" || third.More || third.Task.Counts[dispatch.Finished] != 5 ||
+			third.Task.Counts.Status() != dispatch.Finished {
 			t.Errorf("third page: %s", ids(third))
 		}
 		_, err := h.TaskResults(t.Context(), "bob", id, dispatch.ResultPosition{}, 2)
@@ -196,12 +200,14 @@ type pageStore struct {
 	read int
 }
 
-func (s *pageStore) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) ([]dispatch.Record, error) {
+func (s *pageStore) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) ([]dispatch.Record,
+	error) {
 	s.t.Error("all jobs of a task were read")
 	return nil, nil
 }
 
-func (s *pageStore) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
+func (s *pageStore) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
 	records, err := s.Store.FinishedJobs(ctx, u, id, after, n)
 	s.read += len(records)
 	return records, err
@@ -220,14 +226,15 @@ func TestTaskResults_OnlyThePageIsRead(t *testing.T) {
 			t.Errorf("%d jobs were read for a page of %d", s.read, len(page.Jobs))
 		}
 		s.read = 0
-		if one, err := h.TaskResult(t.Context(), "ann", id, page.Jobs[1].ID); err != nil || len(one.Jobs) != 1 || s.read != 0 {
+		if one, err := h.TaskResult(t.Context(), "ann", id, page.Jobs[1].ID); err != nil || len(one.Jobs) != 1 ||
+			s.read != 0 {
 			t.Errorf("%d jobs were read for one of %d results, %v", s.read, len(one.Jobs), err)
 		}
 	})
 }
 
-// While the links hold that a platform gave, it is not asked again; then once for each job. One job's results are read anew
-// whenever they are asked for.
+// While the links hold that a platform gave, it is not asked again; then once for each job. One job's results are read
+// anew whenever they are asked for.
 func TestTaskResults_ValidLinksAreCached(t *testing.T) {
 	p := newSigningPlatform()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
@@ -417,14 +424,16 @@ func TestResults_AvailableWithTheEnd(t *testing.T) {
 			}
 			time.Sleep(61 * time.Minute)
 			g, err = h.TaskResults(t.Context(), "ann", task, dispatch.ResultPosition{}, 10)
-			if err != nil || len(g.Jobs) != 1 || (g.Jobs[0].Err != nil) != (late > time.Hour) || (g.Jobs[0].Collection != nil) != (late < time.Hour) {
+			if err != nil || len(g.Jobs) != 1 || (g.Jobs[0].Err != nil) != (late > time.Hour) ||
+				(g.Jobs[0].Collection != nil) != (late < time.Hour) {
 				t.Errorf("an hour later, of results %v late: %+v, %v", late, g.Jobs, err)
 			}
 		})
 	}
 }
 
-// TestResults_PlatformHasLostThem checks that a finished job whose platform no longer has it is not called missing here: the text says what is gone.
+// TestResults_PlatformHasLostThem checks that a finished job whose platform no longer has it is not called missing
+// here: the text says what is gone.
 func TestResults_PlatformHasLostThem(t *testing.T) {
 	p := newSigningPlatform()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {

@@ -24,8 +24,8 @@ const (
 // SyncRunLife is how long a synchronous run is kept after it began.
 const SyncRunLife = 30 * 24 * time.Hour
 
-// SyncRun is a synchronous run: a request whose client waits for the result. Its id comes from the sequence of job ids. It counts in its
-// owner's quotas and usage, and takes no part in visits. Its result is not stored.
+// SyncRun is a synchronous run: a request whose client waits for the result. Its id comes from the sequence of job ids.
+// It counts in its owner's quotas and usage, and takes no part in visits. Its result is not stored.
 type SyncRun struct {
 	ID      JobID
 	Owner   UserID
@@ -40,7 +40,8 @@ type SyncRun struct {
 
 // Record returns the run as its owner sees a job.
 func (r SyncRun) Record() Record {
-	j := Job{ID: r.ID, Owner: r.Owner, Account: r.Account, Desired: WantRun, Phase: Started, Status: r.Status, Ref: r.Ref, Failure: r.Failure,
+	j := Job{ID: r.ID, Owner: r.Owner, Account: r.Account, Desired: WantRun, Phase: Started, Status: r.Status, Ref: r.Ref,
+		Failure: r.Failure,
 		Created: r.Created, Updated: r.Created, Moved: r.Created}
 	if !r.Ended.IsZero() {
 		j.Phase, j.Updated, j.Moved, j.Duration = Ended, r.Ended, r.Ended, r.Ended.Sub(r.Created)
@@ -58,10 +59,10 @@ func (b *Broker) SyncRuns(ctx context.Context, u UserID, p Page) ([]Record, erro
 	return records, err
 }
 
-// RunSync runs a request while the client waits. The run is recorded before anything is sent, counts in the user's quotas and usage, and
-// shows in [Broker.SyncRuns]. If ctx ends before the result was read to its end, the run is canceled if the platform supports that. After
-// 30 minutes the run is abandoned, even while its result is being read. LimitReached when the user has too many runs under way at the
-// platform, Busy when too many of all users are.
+// RunSync runs a request while the client waits. The run is recorded before anything is sent, counts in the user's
+// quotas and usage, and shows in [Broker.SyncRuns]. If ctx ends before the result was read to its end, the run is
+// canceled if the platform supports that. After 30 minutes the run is abandoned, even while its result is being read.
+// LimitReached when the user has too many runs under way at the platform, Busy when too many of all users are.
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
 	r, err := b.syncUnderPolicy(ctx, r)
 	if err != nil {
@@ -83,7 +84,8 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	}
 	limited, cancel := context.WithTimeout(ctx, runWithin)
 	run.left = func() { cancel(); release() }
-	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t Token) (result *SyncResult, err error) {
+	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t Token) (result *SyncResult,
+		err error) {
 		defer RecoverAsError(ctx, b.Log, "dispatch.RunSync", &err)
 		return runner.RunSync(ctx, t, Submission{Request: r.complete(), Created: run.claim})
 	})
@@ -95,8 +97,10 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	return result, nil
 }
 
-// syncRunner checks a request as far as possible before anything is sent, and returns a warning that states what could not be checked.
-func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *Backend, runner SyncRunner, warning string, err error) {
+// syncRunner checks a request as far as possible before anything is sent, and returns a warning that states what could
+// not be checked.
+func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *Backend, runner SyncRunner,
+	warning string, err error) {
 	backend, err = b.Backend(r.Service, r.Label)
 	if err != nil {
 		return nil, nil, "", err
@@ -118,7 +122,8 @@ func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *
 	}
 	runner, can := backend.Platform.(SyncRunner)
 	if !can {
-		return nil, nil, "", &Error{Kind: Unsupported, Op: "dispatch.RunSync", Text: "This platform has no synchronous runs. Submit a job instead."}
+		return nil, nil, "", &Error{Kind: Unsupported, Op: "dispatch.RunSync",
+			Text: "This platform has no synchronous runs. Submit a job instead."}
 	}
 	return backend, runner, warning, nil
 }
@@ -128,7 +133,8 @@ func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (rel
 	releaseOwn, err := b.ownSyncs.acquire(ctx, backend.Name+"/"+string(u), userRuns)
 	if err != nil {
 		return nil, &Error{Kind: LimitReached, Op: "dispatch.RunSync", RetryAfter: comeBackSoon,
-			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a job instead.", userRuns, backend.Name)}
+			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a job instead.",
+				userRuns, backend.Name)}
 	}
 	releaseAll, err := b.syncs.acquire(ctx, backend.Name, platformRuns)
 	if err != nil {
@@ -181,14 +187,16 @@ func (r *syncRun) renew(ctx context.Context) (err error) {
 	return r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses)
 }
 
-// claim records the platform job that was created for the run, which is refused if it is that of another job or run: its results
-// may be another user's.
+// claim records the platform job that was created for the run, which is refused if it is that of another job or run:
+// its results may be another user's.
 func (r *syncRun) claim(ctx context.Context, ref Ref) error {
 	err := r.broker.Store.ClaimRef(ctx, r.ID, ref)
 	if Is(err, Conflict) {
 		return &Error{Kind: BadUpstream, Op: "dispatch.RunSync", Err: err,
-			Text: fmt.Sprintf("The platform returned the identifier %q for this run, which it has given to another job, so that the two cannot be "+
-				"told apart. Its results were not read. Tell the operator of the platform.", ref.ID)}
+			Text: fmt.Sprintf(
+				"The platform returned the identifier %q for this run, which it has given to another job, so that the two "+
+					"cannot be "+
+					"told apart. Its results were not read. Tell the operator of the platform.", ref.ID)}
 	}
 	return err
 }
@@ -211,14 +219,17 @@ func (r *syncRun) record(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed; it is retried", "job", int64(r.ID), "error", err)
+	r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed; it is retried", "job", int64(r.ID),
+		"error", err)
 	go func() {
-		for begun, pause := time.Now(), repair; err != nil && time.Since(begun) < runRecorded; pause = min(2*pause, longestRepair) {
+		for begun, pause := time.Now(), repair; err != nil && time.Since(begun) < runRecorded; pause = min(2*pause,
+			longestRepair) {
 			time.Sleep(pause)
 			err = r.save(ctx)
 		}
 		if err != nil {
-			r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed for an hour and is abandoned", "job", int64(r.ID), "error", err)
+			r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed for an hour and is abandoned", "job",
+				int64(r.ID), "error", err)
 		}
 	}()
 }

@@ -145,7 +145,8 @@ func TestRunSync_RecordsHowItEnded(t *testing.T) {
 			"failed The connection broke off.": func() {
 				was := p.run
 				p.run = func(dispatch.Token) (*dispatch.SyncResult, error) {
-					broken := io.MultiReader(strings.NewReader("part"), failing{&dispatch.Error{Kind: dispatch.Unavailable, Text: "The connection broke off."}})
+					broken := io.MultiReader(strings.NewReader("part"), failing{&dispatch.Error{Kind: dispatch.Unavailable,
+						Text: "The connection broke off."}})
 					return &dispatch.SyncResult{Body: io.NopCloser(broken)}, nil
 				}
 				r, _ := h.RunSync(t.Context(), "failed The connection broke off.", request("a"))
@@ -173,7 +174,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestRunSync_LongRunStaysRunning: it is confirmed for as long as it takes, and is unknown soon after its process was lost.
+// TestRunSync_LongRunStaysRunning: it is confirmed for as long as it takes, and is unknown soon after its process was
+// lost.
 func TestRunSync_LongRunStaysRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &losing{Store: conformance.NewMemStore(clock{})}
@@ -217,8 +219,8 @@ func (s *losing) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
 	return s.Store.EndSyncRun(ctx, r)
 }
 
-// TestRunSync_JobOfAnother: a run whose platform names the job of another job or run, whoever owns it, gets nothing of that
-// job, and neither does a job whose platform names that of a run.
+// TestRunSync_JobOfAnother: a run whose platform names the job of another job or run, whoever owns it, gets nothing of
+// that job, and neither does a job whose platform names that of a run.
 func TestRunSync_JobOfAnother(t *testing.T) {
 	p := running()
 	next := "job"
@@ -262,7 +264,8 @@ func TestRunSync_JobOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if j, err = h.Read(t.Context(), "bob", j.ID, dispatch.AsKnown); err != nil || j.Status != dispatch.Failed || j.Ref != (dispatch.Ref{}) {
+		if j, err = h.Read(t.Context(), "bob", j.ID, dispatch.AsKnown); err != nil || j.Status != dispatch.Failed ||
+			j.Ref != (dispatch.Ref{}) {
 			t.Errorf("%+v, %v", j.Job, err)
 		}
 	})
@@ -320,8 +323,8 @@ func (r trickle) Read(b []byte) (int, error) {
 	}
 }
 
-// TestRunSync_HasADeadline: a platform that never answers, or whose result comes a byte a second, does not hold a slot for ever.
-// The run has failed then, and its client is told why.
+// TestRunSync_HasADeadline: a platform that never answers, or whose result comes a byte a second, does not hold a slot
+// for ever. The run has failed then, and its client is told why.
 func TestRunSync_HasADeadline(t *testing.T) {
 	for _, began := range []bool{false, true} {
 		with(t, dispatch.AccessShared, heeding{running(), began}, func(t *testing.T, h *testBroker) {

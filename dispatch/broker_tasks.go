@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AcceptTask stores a task and a job for each value, or combination of values, of its dimensions, all or none, and does not wait for the platform. A key that was used
-// before returns the task stored then; Conflict if it was deleted since.
+// AcceptTask stores a task and a job for each value, or combination of values, of its dimensions, all or none, and does
+// not wait for the platform. A key that was used before returns the task stored then; Conflict if it was deleted since.
 func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimension, k Key) (TaskRecord, error) {
 	t := &Task{Owner: u, Request: r.complete(), Dimension: d.Name}
 	if err := checkDimensions(t.Request, &d); err != nil {
@@ -19,7 +19,8 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	}
 	var first KeyTarget
 	for i, shared := range drafts { // at the first home where the user's quota permits all jobs
-		t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, shared.request, shared.Document, shared.Hooks, r.Annotations
+		t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, shared.request, shared.Document,
+			shared.Hooks, r.Annotations
 		shared.Annotations = Annotations{}
 		var refused error
 		first, refused = b.storeSubmission(ctx, u, k, t, t.drafts(shared.Draft, &d))
@@ -48,7 +49,8 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	return accepted, nil
 }
 
-// drafts returns a draft for each job, as it is stored, and sets the limits of the task. If only some are to run on trial, the task is paused except for these.
+// drafts returns a draft for each job, as it is stored, and sets the limits of the task. If only some are to run on
+// trial, the task is paused except for these.
 func (t *Task) drafts(shared Draft, d *Dimension) []Draft {
 	values, names := d.Each(), d.NamesOfJobs()
 	t.Budget = t.Request.Budget()
@@ -69,7 +71,8 @@ func (t *Task) drafts(shared Draft, d *Dimension) []Draft {
 	return drafts
 }
 
-// RepeatedTask returns the task that was stored under a key, for a request that is refused now; refused if there is none.
+// RepeatedTask returns the task that was stored under a key, for a request that is refused now; refused if there is
+// none.
 func (b *Broker) RepeatedTask(ctx context.Context, u UserID, k Key, refused error) (TaskRecord, error) {
 	if first := b.storedUnder(ctx, u, k); first.Task != 0 {
 		return b.repeatedTask(ctx, u, first.Task)
@@ -81,7 +84,8 @@ func (b *Broker) RepeatedTask(ctx context.Context, u UserID, k Key, refused erro
 func (b *Broker) repeatedTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
 	t, err := b.Store.Task(ctx, u, id)
 	if Is(err, NotFound) {
-		err = &Error{Kind: Conflict, Op: "dispatch.AcceptTask", Text: "This key stands for a task that was deleted. Use another."}
+		err = &Error{Kind: Conflict, Op: "dispatch.AcceptTask",
+			Text: "This key stands for a task that was deleted. Use another."}
 	}
 	return t, err
 }
@@ -109,8 +113,9 @@ func (b *Broker) PauseTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 	return b.changedTask(ctx, u, id, err)
 }
 
-// ResumeTask submits the jobs of a paused task that wait, if their owner is still entitled to run them. If budget is not nil, it replaces that of a task that was submitted with one, see
-// [Budget.Replaced]; the zero value ends the budget. Conflict if the budget has no room for another job.
+// ResumeTask submits the jobs of a paused task that wait, if their owner is still entitled to run them. If budget is
+// not nil, it replaces that of a task that was submitted with one, see [Budget.Replaced]; the zero value ends the
+// budget. Conflict if the budget has no room for another job.
 func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID, budget *Budget) (TaskRecord, error) {
 	err := b.changeTask(ctx, u, id, "resume", func() (Account, error) {
 		t, err := b.runnableTask(ctx, u, id)
@@ -118,7 +123,8 @@ func (b *Broker) ResumeTask(ctx context.Context, u UserID, id TaskID, budget *Bu
 			return "", err
 		}
 		if budget != nil && budget.Amount > 0 && t.Request.Budget() == (Budget{}) {
-			return "", InvalidBody("dispatch.ResumeTask", "The task was submitted without a budget, and cannot get one.", "budget")
+			return "", InvalidBody("dispatch.ResumeTask", "The task was submitted without a budget, and cannot get one.",
+				"budget")
 		}
 		return b.Store.ResumeTask(ctx, u, id, budget)
 	})
@@ -149,8 +155,8 @@ const (
 	mostRest   = 5 * time.Second
 )
 
-// takeChangeTurn waits until the broker changes no other task for the user. A change writes all jobs of a task, and on SQLite
-// nobody else writes meanwhile: a user who changes several large tasks at once would keep the database busy.
+// takeChangeTurn waits until the broker changes no other task for the user. A change writes all jobs of a task, and on
+// SQLite nobody else writes meanwhile: a user who changes several large tasks at once would keep the database busy.
 func (b *Broker) takeChangeTurn(ctx context.Context, u UserID) (release func(), err error) {
 	end, err := b.changes.acquire(ctx, string(u), 1)
 	if err != nil {
@@ -175,7 +181,8 @@ func (b *Broker) changedTask(ctx context.Context, u UserID, id TaskID, err error
 	return b.Store.Task(ctx, u, id)
 }
 
-// RetryTask runs the chosen jobs of a task that failed again, under their ids. Jobs that run, wait or were canceled do not change.
+// RetryTask runs the chosen jobs of a task that failed again, under their ids. Jobs that run, wait or were canceled do
+// not change.
 func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID, c Choice) (TaskRecord, error) {
 	within, err := b.retryable(ctx, u, id)
 	if err != nil {
@@ -203,8 +210,8 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID, c Choice) (
 	return t, err
 }
 
-// retryable returns the quotas for jobs that run again, if their owner is still entitled to run jobs there. They were submitted before, so
-// they do not count for the day.
+// retryable returns the quotas for jobs that run again, if their owner is still entitled to run jobs there. They were
+// submitted before, so they do not count for the day.
 func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, error) {
 	t, err := b.runnableTask(ctx, u, id)
 	if err != nil {
@@ -217,8 +224,8 @@ func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, e
 	return within, nil
 }
 
-// runnableTask returns a task whose jobs are to run again, or go on. Forbidden if the requesting user is no longer entitled to run its service, at
-// any of the platforms where its jobs may run.
+// runnableTask returns a task whose jobs are to run again, or go on. Forbidden if the requesting user is no longer
+// entitled to run its service, at any of the platforms where its jobs may run.
 func (b *Broker) runnableTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
 	t, err := b.Store.Task(ctx, u, id)
 	if err != nil {
@@ -247,14 +254,16 @@ const (
 	changeIdle  = 3 * time.Second // how long such a change has stood still
 )
 
-// FinishChanges finishes the changes of tasks that a visit began, or a process began and did not end, until ctx is done. Every process runs it.
+// FinishChanges finishes the changes of tasks that a visit began, or a process began and did not end, until ctx is
+// done. Every process runs it.
 func (b *Broker) FinishChanges(ctx context.Context) {
 	every := time.NewTicker(finishEvery)
 	defer every.Stop()
 	for {
 		changes, err := b.Store.FinishChanges(ctx, changeIdle)
 		for _, c := range changes {
-			b.Log.InfoContext(ctx, "a change of a task was finished in the background", "action", c.Action, "user", string(c.Owner), "account", string(c.Account), "task", int64(c.Task))
+			b.Log.InfoContext(ctx, "a change of a task was finished in the background", "action", c.Action, "user",
+				string(c.Owner), "account", string(c.Account), "task", int64(c.Task))
 			b.queues.forget(c.Account)
 			b.wake(c.Account)
 			b.notifyUser(c.Owner)

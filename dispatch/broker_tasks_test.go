@@ -27,7 +27,8 @@ func values(n int) []json.RawMessage {
 // task keeps one of n jobs of ann's.
 func (h *testBroker) task(t *testing.T, n int) dispatch.TaskID {
 	t.Helper()
-	r, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(n)}, dispatch.Key{})
+	r, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(n)},
+		dispatch.Key{})
 	if err != nil {
 		t.Fatalf("AcceptTask: %v", err)
 	}
@@ -70,13 +71,15 @@ func TestAcceptTask_TaskDrains(t *testing.T) {
 	}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		began := time.Now()
-		r, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(10)}, dispatch.Key{})
+		r, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(10)},
+			dispatch.Key{})
 		if err != nil || time.Since(began) > time.Second || r.Counts[dispatch.Accepted] != 10 || r.Progress != 0 {
 			t.Fatalf("%+v after %v, %v", r, time.Since(began), err)
 		}
 		time.Sleep(30 * time.Minute)
 		task, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", r.ID, time.Second)
-		if err != nil || task.Counts.Status() != dispatch.Finished || task.Counts[dispatch.Finished] != 10 || task.Progress != 100 || len(jobs) != 10 {
+		if err != nil || task.Counts.Status() != dispatch.Finished || task.Counts[dispatch.Finished] != 10 ||
+			task.Progress != 100 || len(jobs) != 10 {
 			t.Errorf("%+v, %v", task, err)
 		}
 		if most.Load() != 4 {
@@ -102,7 +105,8 @@ func (p *refs) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (disp
 	return p.report(r), nil
 }
 
-// A task that is deleted while a request about it is on its way: what the platform took is canceled, the rest never sent.
+// A task that is deleted while a request about it is on its way: what the platform took is canceled, the rest never
+// sent.
 func TestDeleteTask_WhileItIsSubmitted(t *testing.T) {
 	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		time.Sleep(10 * time.Second)
@@ -114,7 +118,8 @@ func TestDeleteTask_WhileItIsSubmitted(t *testing.T) {
 		if err := h.DeleteTask(t.Context(), "ann", id); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := conformance.Task(t.Context(), h.Broker, "ann", id, time.Second); !dispatch.Is(err, dispatch.NotFound) {
+		if _, _, err := conformance.Task(t.Context(), h.Broker, "ann", id, time.Second); !dispatch.Is(err,
+			dispatch.NotFound) {
 			t.Errorf("it is still shown: %v", err)
 		}
 		wantKind(t, h.DeleteTask(t.Context(), "ann", id), dispatch.NotFound)
@@ -143,7 +148,8 @@ func TestRetryTask_WhileItRuns(t *testing.T) {
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.task(t, 3)
 		time.Sleep(time.Minute)
-		if c := h.taskRecord(t, id).Counts; c[dispatch.Failed] != 1 || c[dispatch.Running] != 2 || c.Status() != dispatch.Running {
+		if c := h.taskRecord(t, id).Counts; c[dispatch.Failed] != 1 || c[dispatch.Running] != 2 ||
+			c.Status() != dispatch.Running {
 			t.Fatalf("%v", c)
 		}
 		before, err := h.Store.TaskJobs(t.Context(), "ann", id, dispatch.Page{})
@@ -153,7 +159,8 @@ func TestRetryTask_WhileItRuns(t *testing.T) {
 		heal.Store(true)
 		for i := range 2 {
 			r, err := h.RetryTask(t.Context(), "ann", id, dispatch.Choice{})
-			if err != nil || i == 0 && r.Counts[dispatch.Accepted]+r.Counts[dispatch.Submitted] != 1 { // the visit may be as fast
+			// the visit may be as fast
+			if err != nil || i == 0 && r.Counts[dispatch.Accepted]+r.Counts[dispatch.Submitted] != 1 {
 				t.Errorf("%v, %v", r.Counts, err)
 			}
 		}
@@ -186,7 +193,9 @@ func TestAccept_UserQuota(t *testing.T) {
 		_, err = h.AcceptTask(t.Context(), "ann", request("a"), d, dispatch.Key{Text: "k", Fingerprint: "other"})
 		wantKind(t, err, dispatch.Invalid)
 		_, err = h.AcceptTask(t.Context(), "ann", request("a"), d, dispatch.Key{Text: "new", Fingerprint: "f"})
-		if wantKind(t, err, dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 5 jobs that have not ended. You have 4, and ask for 4." {
+		if wantKind(t, err,
+			dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 5 jobs that have not ended. You have 4, and "+
+			"ask for 4." {
 			t.Errorf("%q", dispatch.TextFor(err))
 		}
 		h.accept(t)
@@ -230,7 +239,8 @@ func TestVisit_PlatformTurnsEverythingAway(t *testing.T) {
 	})
 }
 
-// What waits because the account's other jobs take the platform's slots is never given up, and goes on when one of them ends.
+// What waits because the account's other jobs take the platform's slots is never given up, and goes on when one of them
+// ends.
 func TestVisit_FullPlatformIsNoFailure(t *testing.T) {
 	detector.Skip(t)
 	const runs = 30 * time.Hour // longer than what is turned away is tried for

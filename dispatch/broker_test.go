@@ -65,7 +65,8 @@ func (s *talking) Logs(context.Context, dispatch.Token, dispatch.Ref) ([]dispatc
 	return []dispatch.LogEntry{{Level: "info", Message: "done"}}, nil
 }
 
-func (s *talking) RunSync(ctx context.Context, t dispatch.Token, sent dispatch.Submission) (*dispatch.SyncResult, error) {
+func (s *talking) RunSync(ctx context.Context, t dispatch.Token, sent dispatch.Submission) (*dispatch.SyncResult,
+	error) {
 	if s.create != "" {
 		if err := sent.Created(ctx, dispatch.Ref{ID: s.create}); err != nil {
 			return nil, err
@@ -138,7 +139,8 @@ func open(s dispatch.Store, backends ...*dispatch.Backend) *testBroker {
 func openTimed(s dispatch.Store, timing dispatch.Timing, backends ...*dispatch.Backend) *testBroker {
 	h := &testBroker{tokens: &fakeTokens{}, logs: &logs{}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
-	h.Broker = &dispatch.Broker{Store: s, Tokens: h.tokens, Backends: backends, Installation: "me", Log: log, Timing: timing}
+	h.Broker = &dispatch.Broker{Store: s, Tokens: h.tokens, Backends: backends, Installation: "me", Log: log,
+		Timing: timing}
 	e := engine.New(engine.Config{Store: s, Visit: h.Visit, Log: log})
 	h.Engine = e
 	ctx, cancel := context.WithCancel(context.Background())
@@ -149,13 +151,15 @@ func openTimed(s dispatch.Store, timing dispatch.Timing, backends ...*dispatch.B
 }
 
 func backend(name string, a dispatch.Access, p dispatch.Platform) *dispatch.Backend {
-	return &dispatch.Backend{Name: name, Label: dispatch.OGCProcess, Endpoint: "https://" + name + ".example", Access: a, Platform: p,
-		Limits: dispatch.Limits{Jobs: 4, Requests: 2, Send: 30 * time.Second}}
+	return &dispatch.Backend{Name: name, Label: dispatch.OGCProcess, Endpoint: "https://" + name + ".example", Access: a,
+		Platform: p,
+		Limits:   dispatch.Limits{Jobs: 4, Requests: 2, Send: 30 * time.Second}}
 }
 
 func request(name string) dispatch.Request {
-	return dispatch.Request{Title: "t", Label: dispatch.OGCProcess, Format: "json", Parameters: json.RawMessage(`{"x":"<canary-body>"}`),
-		Service: dispatch.Service{Endpoint: "https://" + name + ".example", Application: "app"}}
+	return dispatch.Request{Title: "t", Label: dispatch.OGCProcess, Format: "json",
+		Parameters: json.RawMessage(`{"x":"<canary-body>"}`),
+		Service:    dispatch.Service{Endpoint: "https://" + name + ".example", Application: "app"}}
 }
 
 func failure(k dispatch.Kind) error { return &dispatch.Error{Kind: k, Op: "test", Text: "because"} }
@@ -216,7 +220,8 @@ func TestAccept_ReturnsThePlatformsResponse(t *testing.T) {
 
 // What is refused for good is an error, once and whenever it is repeated, and is seen no more.
 func TestAccept_RefusedRequestIsAnError(t *testing.T) {
-	for refusal, want := range map[dispatch.Kind]dispatch.Kind{dispatch.Invalid: dispatch.Invalid, dispatch.NotFound: dispatch.Invalid,
+	for refusal, want := range map[dispatch.Kind]dispatch.Kind{dispatch.Invalid: dispatch.Invalid,
+		dispatch.NotFound:  dispatch.Invalid,
 		dispatch.Forbidden: dispatch.Forbidden, dispatch.Unsupported: dispatch.Unsupported} {
 		p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
 			return dispatch.SubmitResult{}, failure(refusal)
@@ -228,7 +233,8 @@ func TestAccept_RefusedRequestIsAnError(t *testing.T) {
 					t.Errorf("refused with %q", dispatch.TextFor(err))
 				}
 			}
-			if jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", time.Second); err != nil || len(jobs) != 0 || p.submits.Load() != 1 {
+			if jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", time.Second); err != nil || len(jobs) != 0 ||
+				p.submits.Load() != 1 {
 				t.Errorf("%d jobs after %d submits, %v", len(jobs), p.submits.Load(), err)
 			}
 		})
@@ -292,7 +298,8 @@ func TestFreshen_ListIsFreshAndNeverFails(t *testing.T) {
 			time.Sleep(29 * time.Second)
 			return dispatch.Report{}, failure(dispatch.Unavailable)
 		}}
-		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, good), backend("b", dispatch.AccessShared, bad))
+		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, good),
+			backend("b", dispatch.AccessShared, bad))
 		defer h.stop()
 		h.accept(t)
 		if _, err := h.Accept(t.Context(), "ann", request("b"), dispatch.Key{}); err != nil {
@@ -339,7 +346,8 @@ func TestResults(t *testing.T) {
 		}
 		status.Store(dispatch.Report{Status: dispatch.Finished})
 		time.Sleep(time.Minute)
-		if c, err := h.Results(t.Context(), "ann", finished.ID); string(c) != `{"id":"c"}` || err != nil || h.tokens.refused != 1 {
+		if c, err := h.Results(t.Context(), "ann", finished.ID); string(c) != `{"id":"c"}` || err != nil ||
+			h.tokens.refused != 1 {
 			t.Errorf("results %s, %v, %d tokens refused", c, err, h.tokens.refused)
 		}
 		_, err := h.Results(t.Context(), "ann", canceled.ID)
@@ -398,7 +406,8 @@ func TestHandleSignIn_ResumesWaitingJobs(t *testing.T) {
 			if took := time.Since(begun); took > 100*time.Millisecond {
 				t.Errorf("the submission was answered %v after it was known that the owner must sign in", took)
 			}
-			if r.Status != dispatch.Accepted || r.Attention != dispatch.NeedsSignIn || r.Notice != "because" || p.submits.Load() != 0 {
+			if r.Status != dispatch.Accepted || r.Attention != dispatch.NeedsSignIn || r.Notice != "because" ||
+				p.submits.Load() != 0 {
 				t.Errorf("%s %q %q after %d submits", r.Status, r.Attention, r.Notice, p.submits.Load())
 			}
 			h.tokens.set(nil)
@@ -489,7 +498,8 @@ func TestVisit_NoTokenForAStatus(t *testing.T) {
 		time.Sleep(time.Minute)
 		began := time.Now()
 		r, err := h.Read(t.Context(), "ann", r.ID, time.Second)
-		if err != nil || r.Status != dispatch.Running || r.Attention != dispatch.NeedsSignIn || time.Since(began) > time.Second {
+		if err != nil || r.Status != dispatch.Running || r.Attention != dispatch.NeedsSignIn ||
+			time.Since(began) > time.Second {
 			t.Errorf("%s %q after %v, %v", r.Status, r.Attention, time.Since(began), err)
 		}
 		h.tokens.set(nil)
@@ -507,7 +517,8 @@ type counting struct {
 	looks atomic.Int32
 }
 
-func (c *counting) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error) {
+func (c *counting) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda,
+	error) {
 	c.looks.Add(1)
 	return c.Store.Agenda(ctx, a, n, stalled)
 }

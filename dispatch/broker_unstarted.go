@@ -6,7 +6,8 @@ import (
 )
 
 // CreateUnstarted stores a job, or a task, that its owner will start later at the named platform.
-func (b *Broker) CreateUnstarted(ctx context.Context, u UserID, platform string, task bool, title string, body []byte) (Unstarted, error) {
+func (b *Broker) CreateUnstarted(ctx context.Context, u UserID, platform string, task bool, title string,
+	body []byte) (Unstarted, error) {
 	backend := b.backendNamed(platform)
 	if backend == nil {
 		return Unstarted{}, &Error{Kind: NotFound, Op: "dispatch.CreateUnstarted", Text: "There is no such platform."}
@@ -63,8 +64,8 @@ func (b *Broker) DeleteUnstarted(ctx context.Context, u UserID, id UnstartedID) 
 	return b.Store.DeleteUnstarted(ctx, u, id)
 }
 
-// Start makes an unstarted job the job of a request or, with a dimension, a task. It does not wait for the platform. Conflict if the job has
-// changed since n was read. If it has been started meanwhile, Start does nothing.
+// Start makes an unstarted job the job of a request or, with a dimension, a task. It does not wait for the platform.
+// Conflict if the job has changed since n was read. If it has been started meanwhile, Start does nothing.
 func (b *Broker) Start(ctx context.Context, n Unstarted, r Request, d *Dimension) error {
 	if n.ID.Task != 0 && d == nil || n.ID.Job != 0 && d != nil {
 		return &Error{Kind: Internal, Op: "dispatch.Start", Text: "A task has a dimension, a job has none."}
@@ -81,7 +82,8 @@ func (b *Broker) Start(ctx context.Context, n Unstarted, r Request, d *Dimension
 	var t *Task
 	drafts := []Draft{shared}
 	if d != nil {
-		t = &Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name, Document: shared.Document, Hooks: shared.Hooks, Annotations: r.Annotations}
+		t = &Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name, Document: shared.Document,
+			Hooks: shared.Hooks, Annotations: r.Annotations}
 		shared.Annotations = Annotations{}
 		drafts = t.drafts(shared, d)
 	}

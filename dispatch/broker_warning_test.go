@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// TestAccept_StoresTheWarning: what was not checked is told with the answer that accepts a job or task, and whenever they are read.
+// TestAccept_StoresTheWarning: what was not checked is told with the answer that accepts a job or task, and whenever
+// they are read.
 func TestAccept_StoresTheWarning(t *testing.T) {
 	const warning = "Not checked in full: \"odd\"."
 	withDocuments(t, &documented{text: "one", warn: warning}, func(t *testing.T, h *testBroker) {
@@ -21,18 +22,22 @@ func TestAccept_StoresTheWarning(t *testing.T) {
 		}
 		r := job.Request
 		r.Warning, r.Parameters = "", nil
-		task, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "d", Values: []json.RawMessage{[]byte("1")}}, dispatch.Key{})
+		task, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "d",
+			Values: []json.RawMessage{[]byte("1")}}, dispatch.Key{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		record, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", task.ID, time.Hour)
-		if err != nil || task.Request.Warning != warning || record.Request.Warning != warning || jobs[0].Request.Warning != warning {
-			t.Errorf("a task has %q, then %q, and its job %q: %v", task.Request.Warning, record.Request.Warning, jobs[0].Request.Warning, err)
+		if err != nil || task.Request.Warning != warning || record.Request.Warning != warning ||
+			jobs[0].Request.Warning != warning {
+			t.Errorf("a task has %q, then %q, and its job %q: %v", task.Request.Warning, record.Request.Warning,
+				jobs[0].Request.Warning, err)
 		}
 	})
 }
 
-// TestAccept_WarnsOfAMissingDescription: a job whose parameters could not be checked says so, unless its owner did not want the check.
+// TestAccept_WarnsOfAMissingDescription: a job whose parameters could not be checked says so, unless its owner did not
+// want the check.
 func TestAccept_WarnsOfAMissingDescription(t *testing.T) {
 	p := struct {
 		*script

@@ -6,15 +6,16 @@ import (
 	"sync"
 )
 
-// Watch signals when a job of a user may look different: it was accepted, canceled, or has changed, in any process. The signal carries no
-// data. A watcher reads after Watch returns, and again after each signal.
+// Watch signals when a job of a user may look different: it was accepted, canceled, or has changed, in any process. The
+// signal carries no data. A watcher reads after Watch returns, and again after each signal.
 func (b *Broker) Watch(u UserID) (changed <-chan struct{}, stop func()) { return b.shown.watch(u) }
 
 // OnChange calls changed, which must not wait, where Watch signals. So a watcher needs no goroutine until then.
 func (b *Broker) OnChange(u UserID, changed func()) (stop func()) { return b.shown.add(u, changed) }
 
-// WatchJob signals when one of a user's jobs may look different. It does not signal changes of the user's other jobs, so that many watchers
-// of single jobs do not all read when one job changes. A change of a whole task by another process may be signaled only by Watch.
+// WatchJob signals when one of a user's jobs may look different. It does not signal changes of the user's other jobs,
+// so that many watchers of single jobs do not all read when one job changes. A change of a whole task by another
+// process may be signaled only by Watch.
 func (b *Broker) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop func()) {
 	changed, signal := newSignal()
 	stopJob, stopAll := b.shownJob.add(id, signal), b.shownAll.add(u, signal)
@@ -61,8 +62,8 @@ func (b *Broker) notifyJob(u UserID, id JobID) {
 	b.Engine.Broadcast([]JobID{id}, []UserID{u})
 }
 
-// HandleBroadcast passes on what another process reported through Engine.Broadcast. Without arguments: signals may have been lost, so everything is
-// signaled.
+// HandleBroadcast passes on what another process reported through Engine.Broadcast. Without arguments: signals may have
+// been lost, so everything is signaled.
 func (b *Broker) HandleBroadcast(saved []JobID, shown []UserID) {
 	if len(saved)+len(shown) == 0 {
 		b.feeds.addAll()
@@ -88,8 +89,8 @@ func (b *Broker) HandleBroadcast(saved []JobID, shown []UserID) {
 // HandleWake signals a visit of this process that another process woke its account.
 func (b *Broker) HandleWake(a Account) { b.woken.signal(a) }
 
-// signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads the present state, so
-// a slow watcher misses nothing and delays no other.
+// signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads
+// the present state, so a slow watcher misses nothing and delays no other.
 type signals[K comparable] struct {
 	mu sync.Mutex
 	m  map[K][]*func()
@@ -146,7 +147,8 @@ func (s *signals[K]) all() {
 	}
 }
 
-// savedJobs passes jobs that were saved to those who wait for them, and knows which were saved last. The zero value is ready.
+// savedJobs passes jobs that were saved to those who wait for them, and knows which were saved last. The zero value is
+// ready.
 type savedJobs struct {
 	mu    sync.Mutex
 	m     map[JobID][]chan Job
@@ -154,8 +156,8 @@ type savedJobs struct {
 	last  [256]JobID // that were saved, the nth at n modulo the length; 0: any may have been
 }
 
-// watch returns a channel that passes on the job whenever it was saved: only its latest state, and one without a version if another process
-// saved it.
+// watch returns a channel that passes on the job whenever it was saved: only its latest state, and one without a
+// version if another process saved it.
 func (s *savedJobs) watch(id JobID) (saved <-chan Job, stop func()) {
 	c := make(chan Job, 1)
 	s.mu.Lock()

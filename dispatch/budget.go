@@ -21,8 +21,8 @@ type Spending struct {
 	Reported     int     // of how many of them
 	Unmetered    int     // runs that have ended and whose costs are still to be read
 
-	// Earlier is what the owner's latest finished runs of the task's service cost, of any task, see [SumRuns]. It counts only while the costs of no
-	// run of the task are known.
+	// Earlier is what the owner's latest finished runs of the task's service cost, of any task, see [SumRuns]. It counts
+	// only while the costs of no run of the task are known.
 	Earlier Charge
 }
 
@@ -35,13 +35,13 @@ func (s Spending) Unpriced() bool {
 	return runs <= s.Reported
 }
 
-// budgetProbes is how many runs a task with a budget may have while the costs of none are known. What earlier runs cost is a guess, because their
-// parameters were others.
+// budgetProbes is how many runs a task with a budget may have while the costs of none are known. What earlier runs cost
+// is a guess, because their parameters were others.
 const budgetProbes = 3
 
-// Room returns how many more runs the budget has room for. If there is no room, it says why: [BudgetReached], [CostsAwaited], or [BudgetUnusable].
-// Runs whose costs are not known yet count at the mean of those that have ended; while there are none, at the mean of the owner's earlier runs.
-// Without these either, one run comes after the other.
+// Room returns how many more runs the budget has room for. If there is no room, it says why: [BudgetReached],
+// [CostsAwaited], or [BudgetUnusable]. Runs whose costs are not known yet count at the mean of those that have ended;
+// while there are none, at the mean of the owner's earlier runs. Without these either, one run comes after the other.
 func (b Budget) Room(s Spending) (n int, why Attention) {
 	if b == (Budget{}) {
 		return math.MaxInt, None
@@ -113,11 +113,13 @@ func SumRuns(runs []FinishedRun) (sum Charge) {
 // rounding is the part of a run by which sums of costs may be wrong.
 const rounding = 1e-9
 
-// NoRoom returns the error for an owner who resumes a task while its budget has no room, for the reason that [Budget.Room] gave.
+// NoRoom returns the error for an owner who resumes a task while its budget has no room, for the reason that
+// [Budget.Room] gave.
 func NoRoom(op string, why Attention) error {
 	text := map[Attention]string{
-		BudgetReached:  "Another job would exceed the budget of this task. Resume it with a higher budget.",
-		BudgetUnusable: "The platform reports no costs for jobs of this task, or costs in another unit than that of its budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its costs, or without one.",
+		BudgetReached: "Another job would exceed the budget of this task. Resume it with a higher budget.",
+		BudgetUnusable: "The platform reports no costs for jobs of this task, or costs in another unit than that of its " +
+			"budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its costs, or without one.",
 	}[why]
 	return &Error{Kind: Conflict, Op: op, Text: text}
 }

@@ -9,20 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// Dimension is a parameter that has a different value in each job of a task. With others beside it, each job has one value of each.
+// Dimension is a parameter that has a different value in each job of a task. With others beside it, each job has one
+// value of each.
 type Dimension struct {
 	Name   string            `json:"name"`
 	Values []json.RawMessage `json:"values,omitempty"`
 
-	// Names are those of the values for people, such as the ids of the cells of a grid, one for each value, "" for none; nil: no value has a name.
+	// Names are those of the values for people, such as the ids of the cells of a grid, one for each value, "" for none;
+	// nil: no value has a name.
 	Names []string `json:"names,omitempty"`
 
-	// With are further dimensions. Faults of a request are placed in its list of dimensions unless this is nil, and in its single dimension
-	// then.
+	// With are further dimensions. Faults of a request are placed in its list of dimensions unless this is nil, and in its
+	// single dimension then.
 	With []Dimension `json:"-"`
 
-	// Zipped: job n has the n-th value of every dimension, of which all have as many. Otherwise there is a job for each combination of values;
-	// those of the last dimension follow each other first.
+	// Zipped: job n has the n-th value of every dimension, of which all have as many. Otherwise there is a job for each
+	// combination of values; those of the last dimension follow each other first.
 	Zipped bool `json:"-"`
 }
 
@@ -69,7 +71,8 @@ func (d *Dimension) Jobs() int {
 	return n
 }
 
-// rendered returns the total size in bytes of what all jobs add to the parameters of their task. It computes none of them.
+// rendered returns the total size in bytes of what all jobs add to the parameters of their task. It computes none of
+// them.
 func (d *Dimension) rendered() (total int) {
 	n := d.Jobs()
 	for i, one := range d.All() {
@@ -96,8 +99,8 @@ func (d *Dimension) separator() []byte {
 	return slices.Concat([]byte(","), name, []byte(":"))
 }
 
-// Each returns what each job adds to the parameters of its task, after the name of the first dimension: that one's value, followed by
-// the members of the others. With one dimension it is the value.
+// Each returns what each job adds to the parameters of its task, after the name of the first dimension: that one's
+// value, followed by the members of the others. With one dimension it is the value.
 func (d *Dimension) Each() []json.RawMessage {
 	if len(d.With) == 0 {
 		return d.Values
@@ -158,13 +161,14 @@ func (d *Dimension) after(added []json.RawMessage, zipped bool) []json.RawMessag
 	return longer
 }
 
-// Arguments returns the value that each dimension has in one of the task's jobs, in the order of the request. value is what is stored of
-// the job, see [Record].Value; nil: none.
+// Arguments returns the value that each dimension has in one of the task's jobs, in the order of the request. value is
+// what is stored of the job, see [Record].Value; nil: none.
 func (t Task) Arguments(value json.RawMessage) []Argument {
 	if json.Valid(value) {
 		return []Argument{{t.Dimension, value}}
 	}
-	return argumentsFrom(t.Dimension, slices.Concat([]byte("{"), (&Dimension{Name: t.Dimension}).separator()[1:], value, []byte("}")))
+	return argumentsFrom(t.Dimension, slices.Concat([]byte("{"), (&Dimension{Name: t.Dimension}).separator()[1:], value,
+		[]byte("}")))
 }
 
 // ValueOf returns what is stored of one of the task's jobs, from its request; nil if it has no value.
@@ -200,8 +204,8 @@ func argumentsFrom(name string, object []byte) (all []Argument) {
 	return all
 }
 
-// checkDimensions returns Invalid for faults of a task that can be found without its service. [Checker] checks the task against the description of
-// that.
+// checkDimensions returns Invalid for faults of a task that can be found without its service. [Checker] checks the task
+// against the description of that.
 func checkDimensions(r Request, d *Dimension) error {
 	var shared map[string]json.RawMessage
 	if err := json.Unmarshal(r.Parameters, &shared); err != nil {
@@ -214,19 +218,25 @@ func checkDimensions(r Request, d *Dimension) error {
 		case len(one.Values) == 0:
 			return InvalidBody("dispatch.AcceptTask", "There are no values.", d.Place(i, "values")...)
 		case twice:
-			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also among the parameters. Give it in one place.", short(one.Name)), d.Place(i, "name")...)
+			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also among the parameters. Give it in one place.",
+				short(one.Name)), d.Place(i, "name")...)
 		case used[one.Name]:
-			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also another dimension. Give each parameter once.", short(one.Name)), d.Place(i, "name")...)
+			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also another dimension. Give each parameter once.",
+				short(one.Name)), d.Place(i, "name")...)
 		case d.Zipped && len(one.Values) != len(d.Values):
-			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("The dimension has %d values, and the first has %d. Dimensions that are zipped have equally many.",
-				len(one.Values), len(d.Values)), d.Place(i, "values")...)
+			return InvalidBody("dispatch.AcceptTask",
+				fmt.Sprintf("The dimension has %d values, and the first has %d. Dimensions that are zipped have equally many.",
+					len(one.Values), len(d.Values)), d.Place(i, "values")...)
 		case one.Names != nil && len(one.Names) != len(one.Values):
-			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, \"\" for none.",
-				len(one.Values), len(one.Names)), d.Place(i, "names")...)
+			return InvalidBody("dispatch.AcceptTask",
+				fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, \"\" for none.",
+					len(one.Values), len(one.Names)), d.Place(i, "names")...)
 		}
 		for k, name := range one.Names {
 			if !nameable(name) {
-				return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("A name of a value is one line of at most %d characters, none of them invisible.", mostName), d.Place(i, "names", k)...)
+				return InvalidBody("dispatch.AcceptTask",
+					fmt.Sprintf("A name of a value is one line of at most %d characters, none of them invisible.", mostName),
+					d.Place(i, "names", k)...)
 			}
 		}
 		used[one.Name] = true
@@ -245,8 +255,10 @@ func nameable(name string) bool {
 // checkValues returns Invalid if values are no JSON, or if the requests of all jobs would be too large.
 func checkValues(r Request, d *Dimension) error {
 	if n := d.Jobs(); n > maxRendered || rendered(r, d) > maxRendered {
-		return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("Parameters and values have more than %d MiB, when the parameters are counted once for each value. Split the task.",
-			maxRendered>>20), d.Place(0, "values")...)
+		return InvalidBody("dispatch.AcceptTask",
+			fmt.Sprintf("Parameters and values have more than %d MiB, when the parameters are counted once for each value. "+
+				"Split the task.",
+				maxRendered>>20), d.Place(0, "values")...)
 	}
 	for k, one := range d.All() {
 		for i, v := range one.Values {
@@ -258,8 +270,8 @@ func checkValues(r Request, d *Dimension) error {
 	return nil
 }
 
-// maxRendered is the largest total size of the requests of a task's jobs, in bytes. It is limited because the task's owner can get all of
-// them at once.
+// maxRendered is the largest total size of the requests of a task's jobs, in bytes. It is limited because the task's
+// owner can get all of them at once.
 const maxRendered = 64 << 20
 
 // rendered returns the total size in bytes of the requests of a task's jobs.

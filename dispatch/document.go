@@ -21,7 +21,8 @@ type Origin struct {
 	Service  Service
 }
 
-// Sent returns the bytes of a process that was sent with a request, which is a part of the request; 0 for any other document, and for nil.
+// Sent returns the bytes of a process that was sent with a request, which is a part of the request; 0 for any other
+// document, and for nil.
 func (d *Document) Sent() int64 {
 	if d == nil || !d.Service.Inline() {
 		return 0
@@ -83,8 +84,8 @@ func (b *Broker) Document(ctx context.Context, u UserID, id JobID) (*Document, e
 // documentsAtOnce is the number of documents that Revalidate requests concurrently.
 const documentsAtOnce = 8
 
-// Revalidate checks whether the documents of waiting jobs' services have changed, and shows [ServiceChanged] where one has. A document that
-// cannot be fetched keeps its last known state until the next check.
+// Revalidate checks whether the documents of waiting jobs' services have changed, and shows [ServiceChanged] where one
+// has. A document that cannot be fetched keeps its last known state until the next check.
 func (b *Broker) Revalidate(ctx context.Context) error {
 	origins, err := b.Store.Origins(ctx)
 	if err != nil {

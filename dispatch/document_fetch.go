@@ -12,14 +12,15 @@ const (
 	fetchWithin = 15 * time.Second // time limit of one fetch; adapters end sooner
 	fetchGrace  = time.Second      // how long a fetch may take before the jobs that wait for it show that they wait
 
-	// Limits on concurrent fetches: in total, of a user, from a host, and of a user from a host. A host that hangs occupies at most half of
-	// a user's fetches, and a user at most half of a host's.
+	// Limits on concurrent fetches: in total, of a user, from a host, and of a user from a host. A host that hangs
+	// occupies at most half of a user's fetches, and a user at most half of a host's.
 	fetches           = 64
 	fetchesOfUser     = 8
 	fetchesAtHost     = 8
 	fetchesOfUserHost = 4
 
-	// Limits on queued fetches: in total, and of a user. A document beyond them is requested again by the jobs that need it.
+	// Limits on queued fetches: in total, and of a user. A document beyond them is requested again by the jobs that need
+	// it.
 	queuedFetches       = 1000
 	queuedFetchesOfUser = 100
 
@@ -27,8 +28,8 @@ const (
 	knownServices = 1000 // services that a visit keeps in memory
 )
 
-// preparations holds the running and the queued fetches of documents, the queued ones in the order of their requests. They are separate
-// from all requests to platforms. The zero value is ready.
+// preparations holds the running and the queued fetches of documents, the queued ones in the order of their requests.
+// They are separate from all requests to platforms. The zero value is ready.
 type preparations struct {
 	mu      sync.Mutex
 	all     map[string]*preparation // by platform and URL
@@ -48,8 +49,9 @@ type preparation struct {
 	wakes        map[Account]bool // accounts whose visits wait for it
 }
 
-// join returns the preparation with the key of fresh, and the preparations that can begin now. If there is none with that key, it queues
-// fresh; it returns nil if too many are queued. Unless a is empty, the visit of that account is woken when the preparation ends.
+// join returns the preparation with the key of fresh, and the preparations that can begin now. If there is none with
+// that key, it queues fresh; it returns nil if too many are queued. Unless a is empty, the visit of that account is
+// woken when the preparation ends.
 func (p *preparations) join(fresh *preparation, a Account) (prep *preparation, begin []*preparation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +111,8 @@ func (p *preparations) room(u UserID, host string) bool {
 	return len(p.running) < fetches && ofUser < fetchesOfUser && atHost < fetchesAtHost && both < fetchesOfUserHost
 }
 
-// end removes a preparation that has ended. It returns the accounts whose visits wait for it, and the preparations that can begin now.
+// end removes a preparation that has ended. It returns the accounts whose visits wait for it, and the preparations that
+// can begin now.
 func (p *preparations) end(prep *preparation) (wakes map[Account]bool, begin []*preparation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +122,8 @@ func (p *preparations) end(prep *preparation) (wakes map[Account]bool, begin []*
 	return prep.wakes, p.begin()
 }
 
-// late returns the time from which a job that waits for the preparation shows that it waits, and whether the fetch has begun.
+// late returns the time from which a job that waits for the preparation shows that it waits, and whether the fetch has
+// begun.
 func (p *preparations) late(prep *preparation) (at time.Time, underWay bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,8 +169,8 @@ func hostOf(address string) string {
 	return "its address"
 }
 
-// awaitFetched waits until the document that a service needs is available. The error is DocumentInvalid or DocumentUnreachable. It is
-// DocumentUnreachable also if ctx ends before.
+// awaitFetched waits until the document that a service needs is available. The error is DocumentInvalid or
+// DocumentUnreachable. It is DocumentUnreachable also if ctx ends before.
 func (b *Broker) awaitFetched(ctx context.Context, backend *Backend, u UserID, s Service) error {
 	p, can := backend.Platform.(Preparer)
 	if !can {
@@ -209,7 +213,8 @@ func notFetched(address string, underWay bool) error {
 		Text: "The document that defines the application is still to be fetched from " + hostOf(address) + ", after others."}
 	if underWay {
 		e.RetryAfter = firstPoll
-		e.Text = "The document that defines the application is requested from " + hostOf(address) + ", which has not answered yet."
+		e.Text = "The document that defines the application is requested from " + hostOf(address) +
+			", which has not answered yet."
 	}
 	return e
 }
@@ -220,8 +225,9 @@ type missingDocuments struct {
 	checkAt  time.Time    // when to check again for documents that are being fetched; zero: none is
 }
 
-// ready returns at most n due jobs of a line whose documents are available. The other jobs keep waiting. A job whose document was requested
-// less than fetchGrace ago is left unchanged. A job whose document is not available gets an outcome to be saved.
+// ready returns at most n due jobs of a line whose documents are available. The other jobs keep waiting. A job whose
+// document was requested less than fetchGrace ago is left unchanged. A job whose document is not available gets an
+// outcome to be saved.
 func (v *visit) ready(ctx context.Context, w *missingDocuments, l Line, n int) ([]Job, error) {
 	p, can := v.backend.Platform.(Preparer)
 	jobs, err := v.broker.Store.Ready(ctx, v.account, l, n)
@@ -241,7 +247,8 @@ func (v *visit) ready(ctx context.Context, w *missingDocuments, l Line, n int) (
 	return good[:min(n, len(good))], err
 }
 
-func (v *visit) withDocuments(ctx context.Context, p Preparer, w *missingDocuments, jobs []Job) (good []Job, err error) {
+func (v *visit) withDocuments(ctx context.Context, p Preparer, w *missingDocuments, jobs []Job) (good []Job,
+	err error) {
 	for _, j := range jobs {
 		s, err := v.service(ctx, j)
 		if Is(err, NotFound) { // purged
@@ -262,14 +269,15 @@ func (v *visit) withDocuments(ctx context.Context, p Preparer, w *missingDocumen
 			err = v.fetch(w, j, s.Service, address)
 		}
 		if err != nil {
-			w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch, Err: err}})
+			w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch,
+				Err: err}})
 		}
 	}
 	return good, nil
 }
 
-// fetch requests the document of a job. It returns an error if too many fetches are queued, or if the document was requested more than
-// fetchGrace ago.
+// fetch requests the document of a job. It returns an error if too many fetches are queued, or if the document was
+// requested more than fetchGrace ago.
 func (v *visit) fetch(w *missingDocuments, j Job, s Service, address string) error {
 	prep := v.broker.prepare(v.backend, j.Owner, v.account, s, address)
 	if prep == nil {
@@ -316,8 +324,8 @@ func (v *visit) service(ctx context.Context, j Job) (serviceOf, error) {
 	return s, nil
 }
 
-// readyLines returns the lines that can get free slots. It adds the jobs of the lines whose turn it is to the map ready. Lines without a
-// job whose document is available are left out, so that the other lines get their slots.
+// readyLines returns the lines that can get free slots. It adds the jobs of the lines whose turn it is to the map
+// ready. Lines without a job whose document is available are left out, so that the other lines get their slots.
 func (v *visit) readyLines(ctx context.Context, w *missingDocuments, ready map[Line][]Job, free int) ([]Line, error) {
 	lines := slices.Clone(v.agenda.Lines)
 	for range prepareRounds {

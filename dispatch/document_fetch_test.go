@@ -16,8 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// defined is a platform whose services are defined by documents at their application's URL. It keeps count of what is fetched
-// at once.
+// defined is a platform whose services are defined by documents at their application's URL. It keeps count of what is
+// fetched at once.
 type defined struct {
 	script
 	documents *upstream.Cache[string]
@@ -31,8 +31,10 @@ type defined struct {
 }
 
 func newDefined() *defined {
-	return &defined{documents: upstream.NewCache(upstream.CacheConfig[string]{Fresh: time.Minute, MaxPause: 10 * time.Minute}),
-		bad: map[string]func(context.Context) error{}, fetched: map[string]int{}, now: map[string]int{}, most: map[string]int{}}
+	return &defined{documents: upstream.NewCache(upstream.CacheConfig[string]{Fresh: time.Minute,
+		MaxPause: 10 * time.Minute}),
+		bad: map[string]func(context.Context) error{}, fetched: map[string]int{}, now: map[string]int{},
+		most: map[string]int{}}
 }
 
 // hangs is a document that does not come.
@@ -107,7 +109,8 @@ func (d *defined) Prepare(ctx context.Context, s dispatch.Service) error {
 }
 
 // Submit fetches what is not at hand, as an adapter does.
-func (d *defined) Submit(ctx context.Context, t dispatch.Token, sub dispatch.Submission) (dispatch.SubmitResult, error) {
+func (d *defined) Submit(ctx context.Context, t dispatch.Token, sub dispatch.Submission) (dispatch.SubmitResult,
+	error) {
 	if _, err := d.documents.Get(ctx, sub.Service.Application, d.fetch(sub.Service.Application)); err != nil {
 		return dispatch.SubmitResult{}, err
 	}
@@ -167,7 +170,8 @@ func (h *testBroker) of(t *testing.T, u dispatch.UserID, id dispatch.JobID) disp
 func (h *testBroker) well(t *testing.T, u dispatch.UserID) {
 	t.Helper()
 	all, _, _, err := h.Platforms(t.Context(), u)
-	if err != nil || all[0].State != dispatch.StateOK && all[0].State != dispatch.StateUnknown || all[0].Why != dispatch.None || !all[0].Failed.IsZero() {
+	if err != nil || all[0].State != dispatch.StateOK && all[0].State != dispatch.StateUnknown ||
+		all[0].Why != dispatch.None || !all[0].Failed.IsZero() {
 		t.Errorf("the platform is said to be %s, %q, failed at %v: %v", all[0].State, all[0].Why, all[0].Failed, err)
 	}
 }
@@ -181,8 +185,9 @@ func together(n int, run func(i int)) {
 	all.Wait()
 }
 
-// TestPrepare_HangingDocumentDelaysNobody: twelve documents of one user never come. Another's jobs, and the same user's with other
-// documents, are submitted at once; the platform is well; each job says what it waits for, and goes on when it comes.
+// TestPrepare_HangingDocumentDelaysNobody: twelve documents of one user never come. Another's jobs, and the same user's
+// with other documents, are submitted at once; the platform is well; each job says what it waits for, and goes on when
+// it comes.
 func TestPrepare_HangingDocumentDelaysNobody(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		url := func(i int) string { return fmt.Sprintf("https://hangs.example/%d", i) }
@@ -213,7 +218,8 @@ func TestPrepare_HangingDocumentDelaysNobody(t *testing.T) {
 		h.well(t, "bob")
 		for _, r := range stuck {
 			r = h.of(t, "ann", r.ID)
-			if r.Status != dispatch.Accepted || r.Attention != dispatch.ApplicationUnreachable || r.Notice == "" || r.Ahead != nil {
+			if r.Status != dispatch.Accepted || r.Attention != dispatch.ApplicationUnreachable || r.Notice == "" ||
+				r.Ahead != nil {
 				t.Errorf("%s %q %q, %v ahead", r.Status, r.Attention, r.Notice, r.Ahead)
 			}
 		}
@@ -241,9 +247,11 @@ func (h *testBroker) finish(t *testing.T, p *defined) {
 	time.Sleep(6 * time.Second)
 }
 
-// TestPrepare_TwoHundredBadDocuments of one user hold up nobody, however they are bad, and each is fetched with growing pauses.
+// TestPrepare_TwoHundredBadDocuments of one user hold up nobody, however they are bad, and each is fetched with growing
+// pauses.
 func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *testBroker, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *testBroker,
+		p *defined) {
 		h.finish(t, p)
 		alone := h.lasts(t, "bob")
 		bad := []func(context.Context) error{hangs, fails(dispatch.DocumentUnreachable), fails(dispatch.DocumentInvalid)}
@@ -273,7 +281,8 @@ func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
 				continue
 			}
 			r := h.of(t, "ann", id)
-			if invalid := i%3 == 2; invalid && r.Attention != dispatch.ApplicationInvalid || !invalid && r.Attention != dispatch.ApplicationUnreachable {
+			if invalid := i%3 == 2; invalid && r.Attention != dispatch.ApplicationInvalid || !invalid &&
+				r.Attention != dispatch.ApplicationUnreachable {
 				t.Errorf("job %d is %s %q", i, r.Status, r.Attention)
 			}
 		}
@@ -302,7 +311,8 @@ func (h *testBroker) lasts(t *testing.T, u dispatch.UserID) time.Duration {
 
 // TestPrepare_DocumentStaysUnreachable: the job fails after as long as a job is tried for, and says so.
 func TestPrepare_DocumentStaysUnreachable(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Timing.GiveUpAfter = time.Hour }, func(t *testing.T, h *testBroker, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Timing.GiveUpAfter = time.Hour }, func(t *testing.T, h *testBroker,
+		p *defined) {
 		p.set("https://x.example/a", fails(dispatch.DocumentUnreachable))
 		r := h.one(t, "ann", "https://x.example/a")
 		time.Sleep(59 * time.Minute)
@@ -311,7 +321,8 @@ func TestPrepare_DocumentStaysUnreachable(t *testing.T) {
 		}
 		time.Sleep(12 * time.Minute)
 		r = h.of(t, "ann", r.ID)
-		if r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationUnreachable || r.Failure != "The job was given up after 1h0m0s. because of https://x.example/a" {
+		if r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationUnreachable ||
+			r.Failure != "The job was given up after 1h0m0s. because of https://x.example/a" {
 			t.Errorf("afterwards: %s %q %q", r.Status, r.Attention, r.Failure)
 		}
 		if n := p.submits.Load(); n > 0 {
@@ -320,8 +331,8 @@ func TestPrepare_DocumentStaysUnreachable(t *testing.T) {
 	})
 }
 
-// TestPrepare_InvalidDocument: what is known at once is refused with its own kind, and nothing is kept; what turns out later fails
-// the job at once.
+// TestPrepare_InvalidDocument: what is known at once is refused with its own kind, and nothing is kept; what turns out
+// later fails the job at once.
 func TestPrepare_InvalidDocument(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		p.set("https://x.example/a", fails(dispatch.DocumentInvalid))
@@ -332,7 +343,8 @@ func TestPrepare_InvalidDocument(t *testing.T) {
 		r := h.one(t, "ann", "https://x.example/b")
 		p.set("https://x.example/b", fails(dispatch.DocumentInvalid))
 		time.Sleep(time.Minute)
-		if r = h.of(t, "ann", r.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationInvalid || r.Failure != "because" {
+		if r = h.of(t, "ann", r.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationInvalid ||
+			r.Failure != "because" {
 			t.Errorf("%s %q %q", r.Status, r.Attention, r.Failure)
 		}
 		h.well(t, "ann")
@@ -347,7 +359,8 @@ func TestPrepare_JobBehindManyOthers(t *testing.T) {
 		others.Go(func() { together(150, func(int) { h.one(t, "ann", "https://x.example/a") }) })
 		for range 12 { // before the others are accepted, and after
 			begin := time.Now()
-			if r := h.one(t, "ann", "https://x.example/good"); r.Status != dispatch.Submitted || time.Since(begin) > 1200*time.Millisecond {
+			if r := h.one(t, "ann", "https://x.example/good"); r.Status != dispatch.Submitted ||
+				time.Since(begin) > 1200*time.Millisecond {
 				t.Errorf("%s after %v", r.Status, time.Since(begin))
 			}
 			h.finish(t, p)
@@ -441,10 +454,11 @@ func TestAccept_KeyOutlivesItsDocument(t *testing.T) {
 	})
 }
 
-// A document that can be fetched again clears its jobs' attention and gives them their places in the queue, also while all slots of the
-// platform are taken. Documents of other waiting jobs are not fetched meanwhile.
+// A document that can be fetched again clears its jobs' attention and gives them their places in the queue, also while
+// all slots of the platform are taken. Documents of other waiting jobs are not fetched meanwhile.
 func TestPrepareAgain_DocumentIsBackWhileNoSlotIsFree(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *testBroker, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *testBroker,
+		p *defined) {
 		const bad, good = "https://x.example/a", "https://y.example/b"
 		p.set(bad, fails(dispatch.DocumentUnreachable))
 		waits := []dispatch.Record{h.one(t, "ann", bad), h.one(t, "bob", bad)}
@@ -469,8 +483,10 @@ func TestPrepareAgain_DocumentIsBackWhileNoSlotIsFree(t *testing.T) {
 		time.Sleep(11 * time.Minute) // the longest pause of an address
 		for _, r := range append(waits, later) {
 			r = h.of(t, r.Owner, r.ID)
-			if r.Phase != dispatch.Waiting || r.Attention != dispatch.None || r.Notice != "" || r.Tries != 0 || !r.Refused.IsZero() || r.Ahead == nil {
-				t.Errorf("job %d: %s %q %q, %d tries, refused %v, ahead %v", r.ID, r.Phase, r.Attention, r.Notice, r.Tries, r.Refused, r.Ahead)
+			if r.Phase != dispatch.Waiting || r.Attention != dispatch.None || r.Notice != "" || r.Tries != 0 ||
+				!r.Refused.IsZero() || r.Ahead == nil {
+				t.Errorf("job %d: %s %q %q, %d tries, refused %v, ahead %v", r.ID, r.Phase, r.Attention, r.Notice, r.Tries,
+					r.Refused, r.Ahead)
 			}
 		}
 		if n := p.submits.Load(); n != 1 {
@@ -479,22 +495,23 @@ func TestPrepareAgain_DocumentIsBackWhileNoSlotIsFree(t *testing.T) {
 	})
 }
 
-// A document that stays away while no slot is free fails its jobs after give_up_after, and one that turns out to define nothing fails them
-// at once.
+// A document that stays away while no slot is free fails its jobs after give_up_after, and one that turns out to define
+// nothing fails them at once.
 func TestPrepareAgain_DocumentStaysUnreachable(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs, b.Timing.GiveUpAfter = 1, time.Hour }, func(t *testing.T, h *testBroker, p *defined) {
-		for i, k := range []dispatch.Kind{dispatch.DocumentUnreachable, dispatch.DocumentUnreachable} {
-			p.set(fmt.Sprintf("https://x%d.example/a", i), fails(k))
-		}
-		away, none := h.one(t, "ann", "https://x0.example/a"), h.one(t, "ann", "https://x1.example/a")
-		h.one(t, "bob", "https://y.example/b")
-		p.set("https://x1.example/a", fails(dispatch.DocumentInvalid))
-		time.Sleep(80 * time.Minute)
-		if r := h.of(t, "ann", away.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationUnreachable {
-			t.Errorf("the document stays away: %s %q", r.Status, r.Attention)
-		}
-		if r := h.of(t, "ann", none.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationInvalid {
-			t.Errorf("the document defines nothing: %s %q", r.Status, r.Attention)
-		}
-	})
+	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs, b.Timing.GiveUpAfter = 1, time.Hour },
+		func(t *testing.T, h *testBroker, p *defined) {
+			for i, k := range []dispatch.Kind{dispatch.DocumentUnreachable, dispatch.DocumentUnreachable} {
+				p.set(fmt.Sprintf("https://x%d.example/a", i), fails(k))
+			}
+			away, none := h.one(t, "ann", "https://x0.example/a"), h.one(t, "ann", "https://x1.example/a")
+			h.one(t, "bob", "https://y.example/b")
+			p.set("https://x1.example/a", fails(dispatch.DocumentInvalid))
+			time.Sleep(80 * time.Minute)
+			if r := h.of(t, "ann", away.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationUnreachable {
+				t.Errorf("the document stays away: %s %q", r.Status, r.Attention)
+			}
+			if r := h.of(t, "ann", none.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationInvalid {
+				t.Errorf("the document defines nothing: %s %q", r.Status, r.Attention)
+			}
+		})
 }

@@ -41,7 +41,8 @@ func (d *documented) Document(ctx context.Context, s dispatch.Service) ([]byte, 
 	return []byte(d.text), d.err
 }
 
-func (d *documented) Check(_ context.Context, _ dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (string, error) {
+func (d *documented) Check(_ context.Context, _ dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (string,
+	error) {
 	if d.wrong == nil || !r.Checked() {
 		return d.warn, nil
 	}
@@ -91,8 +92,10 @@ func TestRevalidate_ShowsAChangedDocument(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := []dispatch.Attention{record.Attention, jobs[0].Attention, jobs[1].Attention, h.stored(t, waiting.ID).Attention}
-			if !slices.Equal(got, []dispatch.Attention{want, want, want, want}) || h.stored(t, running.ID).Attention != dispatch.None {
+			got := []dispatch.Attention{record.Attention, jobs[0].Attention, jobs[1].Attention,
+				h.stored(t, waiting.ID).Attention}
+			if !slices.Equal(got, []dispatch.Attention{want, want, want, want}) ||
+				h.stored(t, running.ID).Attention != dispatch.None {
 				t.Errorf("task, its jobs and the other that waits have %q, not %q", got, want)
 			}
 		}
@@ -123,7 +126,8 @@ func TestRevalidate_ShowsAChangedDocument(t *testing.T) {
 		close(over)
 		time.Sleep(time.Hour)
 		record, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", task, time.Hour)
-		if err != nil || jobs[0].Status != dispatch.Finished || jobs[1].Status != dispatch.Finished || h.stored(t, waiting.ID).Status != dispatch.Finished {
+		if err != nil || jobs[0].Status != dispatch.Finished || jobs[1].Status != dispatch.Finished ||
+			h.stored(t, waiting.ID).Status != dispatch.Finished {
 			t.Errorf("what waited was not submitted all the same: %v, %v", jobs, err)
 		}
 		if record.Attention != dispatch.ServiceChanged || jobs[0].Attention != dispatch.None {
@@ -170,16 +174,18 @@ func TestDocument_ServiceWithoutOne(t *testing.T) {
 		}
 		p.set("two", nil)
 		h.revalidate(t)
-		if d, err := h.Document(t.Context(), "ann", record.ID); d != nil || err != nil || h.stored(t, record.ID).Attention != dispatch.None {
+		if d, err := h.Document(t.Context(), "ann", record.ID); d != nil || err != nil ||
+			h.stored(t, record.ID).Attention != dispatch.None {
 			t.Errorf("%v, %v", d, err)
 		}
 	})
 }
 
-// TestAccept_FaultsAreRefused refuses jobs and tasks with all faults before anything is kept or sent, unless the client will not have it
-// checked.
+// TestAccept_FaultsAreRefused refuses jobs and tasks with all faults before anything is kept or sent, unless the client
+// will not have it checked.
 func TestAccept_FaultsAreRefused(t *testing.T) {
-	p := &documented{text: "one", wrong: []dispatch.Fault{{Loc: []any{"body", "parameters", "x"}}, {Loc: []any{"body", "dimension", "values", 1}}}}
+	p := &documented{text: "one", wrong: []dispatch.Fault{{Loc: []any{"body", "parameters", "x"}},
+		{Loc: []any{"body", "dimension", "values", 1}}}}
 	withDocuments(t, p, func(t *testing.T, h *testBroker) {
 		dimension := dispatch.Dimension{Name: "tile", Values: values(2)}
 		for _, accept := range []func(dispatch.Request) error{
@@ -216,7 +222,8 @@ func TestAccept_FaultsAreRefused(t *testing.T) {
 func TestRequest_PlatformOptions(t *testing.T) {
 	for options, want := range map[string]string{
 		``: ``, `null`: `null`, `{}`: `{}`, `{"a":1.10}`: `{"a":1.10}`, `{"validate":false}`: ``, `{"validate":null}`: ``,
-		`{"validate":true,"a":1.10}`: `{"a":1.10}`, `{"max_duration":60}`: ``, `{"a":1.10,"max_duration":null}`: `{"a":1.10}`, `{"Validate":false}`: `{"Validate":false}`,
+		`{"validate":true,"a":1.10}`: `{"a":1.10}`, `{"max_duration":60}`: ``, `{"a":1.10,"max_duration":null}`: `{"a":1.10}`,
+		`{"Validate":false}`: `{"Validate":false}`,
 	} {
 		if got := (dispatch.Request{Options: json.RawMessage(options)}).PlatformOptions(); string(got) != want {
 			t.Errorf("of %s go on %s, not %s", options, got, want)

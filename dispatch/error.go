@@ -11,19 +11,20 @@ import (
 type Kind uint8
 
 const (
-	Internal       Kind = iota // a bug in the broker
-	Invalid                    // the request is wrong; do not repeat it unchanged
-	SignInRequired             // the platform accepts no token that the broker can get; the user must sign in or link an account
-	Forbidden                  // the identity may not do this
-	NotFound                   // it does not exist, or belongs to another user
-	Conflict                   // it has changed, or is in the wrong state; read it again
-	Unsupported                // this platform cannot do it
-	Busy                       // nothing was accepted; repeat later, see RetryAfter
-	Unavailable                // nothing was accepted; repeat
-	Uncertain                  // it may have been accepted; check before repeating
-	BadUpstream                // a response that the protocol does not allow
-	Misconfigured              // the operator must fix it: wrong client secret, missing permission
-	LimitReached               // one of the broker's own limits is reached; repeat later, see RetryAfter
+	Internal Kind = iota // a bug in the broker
+	Invalid              // the request is wrong; do not repeat it unchanged
+	// the platform accepts no token that the broker can get; the user must sign in or link an account
+	SignInRequired
+	Forbidden     // the identity may not do this
+	NotFound      // it does not exist, or belongs to another user
+	Conflict      // it has changed, or is in the wrong state; read it again
+	Unsupported   // this platform cannot do it
+	Busy          // nothing was accepted; repeat later, see RetryAfter
+	Unavailable   // nothing was accepted; repeat
+	Uncertain     // it may have been accepted; check before repeating
+	BadUpstream   // a response that the protocol does not allow
+	Misconfigured // the operator must fix it: wrong client secret, missing permission
+	LimitReached  // one of the broker's own limits is reached; repeat later, see RetryAfter
 
 	// Errors of the document that defines a service. The user named it, and it does not belong to the platform.
 	DocumentUnreachable // its server does not respond; repeat later, see RetryAfter
@@ -55,9 +56,10 @@ type Error struct {
 	Link       string // for SignInRequired: where the user can resolve it
 	Faults     []Fault
 	RetryAfter time.Duration
-	Answered   bool  // Uncertain: the server itself responded, so the request is over; Database: it responded, and refuses to write
-	Database   bool  // for Unavailable, Uncertain and Misconfigured: the request was to the database, not to a platform
-	Err        error // the cause, for the log only
+	// Uncertain: the server itself responded, so the request is over; Database: it responded, and refuses to write
+	Answered bool
+	Database bool  // for Unavailable, Uncertain and Misconfigured: the request was to the database, not to a platform
+	Err      error // the cause, for the log only
 }
 
 // Fault is one thing that is wrong in a request.
@@ -90,8 +92,8 @@ func KindOf(err error) Kind {
 // Is reports whether err is an error of kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// LogLevel returns the level at which work that is tried again logs its failure: a warning, and less for an error of the database, of which the
-// outage is logged once for all that meet it.
+// LogLevel returns the level at which work that is tried again logs its failure: a warning, and less for an error of
+// the database, of which the outage is logged once for all that meet it.
 func LogLevel(err error) slog.Level {
 	if DatabaseError(err) != nil {
 		return slog.LevelDebug
@@ -99,8 +101,8 @@ func LogLevel(err error) slog.Level {
 	return slog.LevelWarn
 }
 
-// DatabaseError returns the first database error that err is or wraps; nil if there is none. A database error means that the database did not
-// respond or refused to write, and that no platform caused it.
+// DatabaseError returns the first database error that err is or wraps; nil if there is none. A database error means
+// that the database did not respond or refused to write, and that no platform caused it.
 func DatabaseError(err error) *Error {
 	if e, ok := err.(*Error); ok && e.Database {
 		return e

@@ -7,7 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// RecoverAsError turns a panic into an Internal error and logs it with its stack. Defer it directly, not from another deferred function.
+// RecoverAsError turns a panic into an Internal error and logs it with its stack. Defer it directly, not from another
+// deferred function.
 func RecoverAsError(ctx context.Context, log *slog.Logger, op string, err *error) {
 	r := recover()
 	if r == nil {

@@ -25,11 +25,13 @@ const EstimatedFrom = 100
 
 const leastRuns = 3 // fewer give no estimate
 
-// Spread is the range in which an amount is expected: in about one of ten cases it is below Low, and in about one above High.
+// Spread is the range in which an amount is expected: in about one of ten cases it is below Low, and in about one above
+// High.
 type Spread struct{ Low, Likely, High float64 }
 
-// Estimate is what a request is expected to cost and how long it is expected to run, from the finished runs of its user with the same
-// service on the same platform: from those over an area like its own if they are enough, otherwise from all.
+// Estimate is what a request is expected to cost and how long it is expected to run, from the finished runs of its user
+// with the same service on the same platform: from those over an area like its own if they are enough, otherwise from
+// all.
 type Estimate struct {
 	Jobs    int
 	Charged int     // runs that Costs are taken from; 0: none
@@ -41,9 +43,11 @@ type Estimate struct {
 	CostBasis, TimeBasis Basis
 }
 
-// Estimate estimates a request for a number of jobs. added is what each job of a task adds to its parameters, or as much of it as is known. It sends no
-// request to the platform. A request with a process of its own is estimated from runs of the same process.
-func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int, added ...json.RawMessage) (Estimate, error) {
+// Estimate estimates a request for a number of jobs. added is what each job of a task adds to its parameters, or as
+// much of it as is known. It sends no request to the platform. A request with a process of its own is estimated from
+// runs of the same process.
+func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int, added ...json.RawMessage) (Estimate,
+	error) {
 	if r.Process != nil {
 		r, _ = r.inline() // fails only without a process
 	}
@@ -65,7 +69,8 @@ func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int, ad
 	return e.nearer(runs, km2), err
 }
 
-// estimate estimates jobs from runs, the latest first. Costs in another unit than that of the latest run with costs are left out.
+// estimate estimates jobs from runs, the latest first. Costs in another unit than that of the latest run with costs are
+// left out.
 func estimate(runs []FinishedRun, jobs int) Estimate {
 	e := Estimate{Jobs: jobs, CostBasis: OfService, TimeBasis: OfService}
 	costs, unit := pricesOf(runs)
@@ -104,8 +109,8 @@ func (s *Spread) Rounded() *Spread {
 	return &Spread{RoundAmount(s.Low), RoundAmount(s.Likely), RoundAmount(s.High)}
 }
 
-// spread returns the range of one amount, by the quantiles of amounts that are known; nil if there are too few. It contains their mean, which a single
-// large amount can move beyond a quantile.
+// spread returns the range of one amount, by the quantiles of amounts that are known; nil if there are too few. It
+// contains their mean, which a single large amount can move beyond a quantile.
 func spread(amounts []float64) *Spread {
 	if len(amounts) < leastRuns {
 		return nil
@@ -113,12 +118,14 @@ func spread(amounts []float64) *Spread {
 	amounts = slices.Sorted(slices.Values(amounts))
 	mean, _, _ := moments(amounts)
 	last := float64(len(amounts) - 1)
-	return &Spread{Low: min(mean, amounts[int(math.Floor(last*.1))]), Likely: mean, High: max(mean, amounts[int(math.Ceil(last*.9))])}
+	return &Spread{Low: min(mean, amounts[int(math.Floor(last*.1))]), Likely: mean,
+		High: max(mean, amounts[int(math.Ceil(last*.9))])}
 }
 
-// spreadOfSum returns the range of the sum of n amounts, of which others are known. It is uncertain by the differences between the amounts,
-// and by those that are known being few. Few amounts of a skewed distribution seldom contain its large ones, for which Johnson's correction of
-// Student's interval moves the range (N. J. Johnson, Modified t tests and confidence intervals for asymmetrical populations, 1978).
+// spreadOfSum returns the range of the sum of n amounts, of which others are known. It is uncertain by the differences
+// between the amounts, and by those that are known being few. Few amounts of a skewed distribution seldom contain its
+// large ones, for which Johnson's correction of Student's interval moves the range (N. J. Johnson, Modified t tests and
+// confidence intervals for asymmetrical populations, 1978).
 func spreadOfSum(amounts []float64, n int) *Spread {
 	mean, deviation, skew := moments(amounts)
 	sum, known := mean*float64(n), float64(len(amounts))

@@ -10,15 +10,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An estimate has a range only from three runs on, its middle lies in it, it grows with the number of jobs, it contains most runs, and costs in
-// another unit than that of the latest run do not change it.
+// An estimate has a range only from three runs on, its middle lies in it, it grows with the number of jobs, it contains
+// most runs, and costs in another unit than that of the latest run do not change it.
 func TestEstimate_ContainsMostRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var runs []FinishedRun
 		var costs []float64
 		for range rapid.IntRange(0, 60).Draw(t, "runs") {
 			c := rapid.Float64Range(0, 100).Draw(t, "costs")
-			r := FinishedRun{Costs: &c, Unit: "credits", Duration: time.Duration(rapid.IntRange(0, 100).Draw(t, "minutes")) * time.Minute}
+			r := FinishedRun{Costs: &c, Unit: "credits", Duration: time.Duration(rapid.IntRange(0, 100).Draw(t,
+				"minutes")) * time.Minute}
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
 			case 0:
 				r.Costs = nil
@@ -34,17 +35,20 @@ func TestEstimate_ContainsMostRuns(t *testing.T) {
 			runs = append(runs, r)
 		}
 		one, ten := estimate(runs, 1), estimate(runs, 10)
-		if one.Charged != len(costs) || (one.Costs == nil) != (len(costs) < leastRuns) || (one.Seconds == nil) != (one.Timed < leastRuns) {
+		if one.Charged != len(costs) || (one.Costs == nil) != (len(costs) < leastRuns) ||
+			(one.Seconds == nil) != (one.Timed < leastRuns) {
 			t.Fatalf("%+v of %d runs with costs", one, len(costs))
 		}
 		if one.Costs == nil {
 			return
 		}
 		const rounding = 1e-9
-		if s := *one.Costs; s.Low > s.Likely+rounding || s.Likely > s.High+rounding || s.Low < slices.Min(costs) || s.High > slices.Max(costs) || one.Unit != "credits" {
+		if s := *one.Costs; s.Low > s.Likely+rounding || s.Likely > s.High+rounding || s.Low < slices.Min(costs) ||
+			s.High > slices.Max(costs) || one.Unit != "credits" {
 			t.Errorf("%+v %s of %v", s, one.Unit, costs)
 		}
-		if s := *ten.Costs; math.Abs(s.Likely-10*one.Costs.Likely) > 1e-6 || s.Low > s.Likely+rounding || s.High < s.Likely || ten.Seconds != nil && *ten.Seconds != *one.Seconds {
+		if s := *ten.Costs; math.Abs(s.Likely-10*one.Costs.Likely) > 1e-6 || s.Low > s.Likely+rounding || s.High < s.Likely ||
+			ten.Seconds != nil && *ten.Seconds != *one.Seconds {
 			t.Errorf("ten jobs: %+v, one %+v", ten, one)
 		}
 		in := 0
@@ -59,8 +63,8 @@ func TestEstimate_ContainsMostRuns(t *testing.T) {
 	})
 }
 
-// Of 1,000 requests whose jobs cost as much as those before, in a skewed distribution, the costs of about nine of ten lie below the upper end of the
-// estimate.
+// Of 1,000 requests whose jobs cost as much as those before, in a skewed distribution, the costs of about nine of ten
+// lie below the upper end of the estimate.
 func TestEstimate_OfTasksIsRight(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	one := func() float64 { return 1 + r.ExpFloat64() }

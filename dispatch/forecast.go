@@ -12,8 +12,8 @@ import (
 // TimeRange is when something is expected: in about one of ten cases before Early, and in about one after Late.
 type TimeRange struct{ Early, Late time.Time }
 
-// Forecast is when a job starts and ends, or a task ends. It is made from the run times of the owner's finished jobs of the same service on the same
-// platform, never from the progress that the platform reports.
+// Forecast is when a job starts and ends, or a task ends. It is made from the run times of the owner's finished jobs of
+// the same service on the same platform, never from the progress that the platform reports.
 type Forecast struct {
 	Start *TimeRange // of a job that waits: when it is submitted
 	End   TimeRange
@@ -45,15 +45,16 @@ const (
 	leastSpread   = .02 // of the logarithms of run times: that of the moments at which statuses are read
 )
 
-// runTimeLaw is what is known of the logarithm of a run time in seconds, which is taken as normal: run times of one service are skewed, and seldom
-// less than a fraction of the usual.
+// runTimeLaw is what is known of the logarithm of a run time in seconds, which is taken as normal: run times of one
+// service are skewed, and seldom less than a fraction of the usual.
 type runTimeLaw struct {
 	mean, deviation float64
 	runs            int
 }
 
-// lawOf returns the law of run times of which ages are those of jobs that run. Such a job ran longer than its age. Without them the law would be
-// that of the short ones at the beginning of a task. The estimate is the most likely one, by expectation maximization.
+// lawOf returns the law of run times of which ages are those of jobs that run. Such a job ran longer than its age.
+// Without them the law would be that of the short ones at the beginning of a task. The estimate is the most likely one,
+// by expectation maximization.
 func lawOf(runs, ages []time.Duration) runTimeLaw {
 	var known, open []float64
 	for _, r := range runs {
@@ -121,7 +122,8 @@ func (l runTimeLaw) rest(r *rand.Rand, age float64) float64 {
 	return math.Exp(l.mean+l.deviation*normalAbove(r, (math.Log(age)-l.mean)/l.deviation)) - age
 }
 
-// under returns how long a job still runs at an arbitrary moment of its run: long runs are found more often than short ones.
+// under returns how long a job still runs at an arbitrary moment of its run: long runs are found more often than short
+// ones.
 func (l runTimeLaw) under(r *rand.Rand) float64 {
 	return r.Float64() * math.Exp(l.mean+l.deviation*(l.deviation+r.NormFloat64()))
 }
@@ -237,8 +239,8 @@ func rangeFrom(now time.Time, sorted []float64) TimeRange {
 	return TimeRange{at(low), at(high)}
 }
 
-// timesFor returns the run times that a forecast for a job of a task is made from: those of its own task if they are enough, because these have the
-// same parameters but one.
+// timesFor returns the run times that a forecast for a job of a task is made from: those of its own task if they are
+// enough, because these have the same parameters but one.
 func timesFor(runs []FinishedRun, task TaskID, least int, send time.Duration) (times []time.Duration, same bool) {
 	if own := timesOf(runsOf(runs, task), send); task != 0 && len(own) >= least {
 		return own, true
@@ -251,7 +253,8 @@ func runsOf(runs []FinishedRun, task TaskID) []FinishedRun {
 	return slices.DeleteFunc(slices.Clone(runs), func(r FinishedRun) bool { return r.Task != task })
 }
 
-// timesOf returns how long runs took from their submission until the broker knew their end. send is the time limit of a request.
+// timesOf returns how long runs took from their submission until the broker knew their end. send is the time limit of a
+// request.
 func timesOf(runs []FinishedRun, send time.Duration) (times []time.Duration) {
 	for _, r := range runs {
 		if took := r.Ended.Sub(r.SendBy.Add(-send)); !r.SendBy.IsZero() && took > 0 {

@@ -13,7 +13,8 @@ const (
 	sampledAreas = 100 // values of a dimension whose areas are computed
 )
 
-// areaIn returns the area in km² of a request in JSON, or of what a task's job adds to its parameters: the largest of its values. 0: none is known.
+// areaIn returns the area in km² of a request in JSON, or of what a task's job adds to its parameters: the largest of
+// its values. 0: none is known.
 func (b *Broker) areaIn(body json.RawMessage) float64 {
 	var added map[string]json.RawMessage
 	if b.AreaOf == nil || json.Unmarshal(slices.Concat([]byte(`{"":`), body, []byte("}")), &added) != nil {
@@ -40,7 +41,8 @@ func (b *Broker) largest(values map[string]json.RawMessage) (km2 float64) {
 	return km2
 }
 
-// typicalArea returns the median area of what the jobs of a task add to its parameters or, if they add none, the area of these.
+// typicalArea returns the median area of what the jobs of a task add to its parameters or, if they add none, the area
+// of these.
 func (b *Broker) typicalArea(parameters json.RawMessage, added []json.RawMessage) float64 {
 	if b.AreaOf == nil {
 		return 0
@@ -86,7 +88,8 @@ func (r FinishedRun) near(km2 float64) bool {
 	return r.Area > 0 && r.Area <= km2*nearFactor && r.Area >= km2/nearFactor
 }
 
-// timesNear returns how long the runs over areas like km2 would have taken over exactly that area: they grow with a power of the area, which all runs tell.
+// timesNear returns how long the runs over areas like km2 would have taken over exactly that area: they grow with a
+// power of the area, which all runs tell.
 func timesNear(runs []FinishedRun, km2 float64, send time.Duration) (times []time.Duration) {
 	power := growthOf(runs, send)
 	for _, r := range runs {
@@ -97,7 +100,8 @@ func timesNear(runs []FinishedRun, km2 float64, send time.Duration) (times []tim
 	return times
 }
 
-// growthOf returns with what power of their area the times of runs grow, from 0 to 1, by least squares of the logarithms.
+// growthOf returns with what power of their area the times of runs grow, from 0 to 1, by least squares of the
+// logarithms.
 func growthOf(runs []FinishedRun, send time.Duration) float64 {
 	var areas, times []float64
 	for _, r := range runs {
@@ -120,9 +124,11 @@ func growthOf(runs []FinishedRun, send time.Duration) float64 {
 	return min(max(slope, 0), 1)
 }
 
-// timesLike returns the run times that a forecast for a job or a task is made from: those of its own task if they are enough, otherwise those of runs over
-// an area like its own if these are, otherwise all. area is called only if its result counts.
-func (b *Broker) timesLike(ctx context.Context, runs []FinishedRun, j Job, area func() (float64, error), send time.Duration) (times []time.Duration, basis Basis, err error) {
+// timesLike returns the run times that a forecast for a job or a task is made from: those of its own task if they are
+// enough, otherwise those of runs over an area like its own if these are, otherwise all. area is called only if its
+// result counts.
+func (b *Broker) timesLike(ctx context.Context, runs []FinishedRun, j Job, area func() (float64, error),
+	send time.Duration) (times []time.Duration, basis Basis, err error) {
 	times, same := timesFor(runs, j.Task, leastForecast, send)
 	if same {
 		return times, OfTask, nil
@@ -143,7 +149,8 @@ func (b *Broker) timesLike(ctx context.Context, runs []FinishedRun, j Job, area 
 	return times, OfService, nil
 }
 
-// nearer replaces what an estimate says of costs and of run times by what runs over areas like km2 say, where these are enough.
+// nearer replaces what an estimate says of costs and of run times by what runs over areas like km2 say, where these are
+// enough.
 func (e Estimate) nearer(runs []FinishedRun, km2 float64) Estimate {
 	near := estimate(slices.DeleteFunc(slices.Clone(runs), func(r FinishedRun) bool { return !r.near(km2) }), e.Jobs)
 	if near.Charged >= leastForecast {

@@ -22,7 +22,8 @@ func onSlots(runs []float64, slots int) (starts, ends []float64) {
 	return starts, ends
 }
 
-// seen returns what is known at a moment of a task that was simulated: the run times of the jobs that have ended, and what is left.
+// seen returns what is known at a moment of a task that was simulated: the run times of the jobs that have ended, and
+// what is left.
 func seen(starts, ends []float64, slots int, now float64) (known []time.Duration, left work, last float64) {
 	left.slots = slots
 	for i := range ends {
@@ -39,8 +40,9 @@ func seen(starts, ends []float64, slots int, now float64) (known []time.Duration
 	return known, left, last
 }
 
-// Of 1,000 tasks with log-normal run times, on different numbers of slots, and looked at when different shares of them have ended, the end lies before
-// the later end of the forecast in 85 to 95 %, and after the earlier one in as many. Known are the task's own jobs that have ended, or earlier ones of the service as well.
+// Of 1,000 tasks with log-normal run times, on different numbers of slots, and looked at when different shares of them
+// have ended, the end lies before the later end of the forecast in 85 to 95 %, and after the earlier one in as many.
+// Known are the task's own jobs that have ended, or earlier ones of the service as well.
 func TestForecast_IsRight(t *testing.T) {
 	detector.Skip(t)
 	for name, own := range map[string]bool{"by its own jobs": true, "by earlier ones too": false} {
@@ -73,14 +75,16 @@ func TestForecast_IsRight(t *testing.T) {
 				}
 			}
 			if before < 850 || before > 950 || after < 850 || after > 950 {
-				t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before, after)
+				t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before,
+					after)
 			}
 		})
 	}
 }
 
-// Run times grow with a power of the area. Of 1,000 tasks over an area of their own, of which fewer than eight jobs have ended, the end lies in the forecast from
-// runs over like areas as often as it should, and from all runs it does not.
+// Run times grow with a power of the area. Of 1,000 tasks over an area of their own, of which fewer than eight jobs
+// have ended, the end lies in the forecast from runs over like areas as often as it should, and from all runs it does
+// not.
 func TestForecast_ByAreaIsRight(t *testing.T) {
 	detector.Skip(t)
 	r := rand.New(rand.NewPCG(11, 13))
@@ -93,7 +97,8 @@ func TestForecast_ByAreaIsRight(t *testing.T) {
 		earlier := make([]FinishedRun, 90+r.IntN(EstimatedFrom-90))
 		for i := range earlier {
 			km2 := math.Exp(math.Log(10) + r.Float64()*math.Log(100))
-			earlier[i] = FinishedRun{Area: km2, SendBy: time.Unix(0, 0).Add(send), Ended: time.Unix(0, 0).Add(time.Duration(took(km2) * float64(time.Second)))}
+			earlier[i] = FinishedRun{Area: km2, SendBy: time.Unix(0, 0).Add(send),
+				Ended: time.Unix(0, 0).Add(time.Duration(took(km2) * float64(time.Second)))}
 		}
 		km2 := math.Exp(math.Log(20) + r.Float64()*math.Log(25))
 		runs := make([]float64, jobs)
@@ -117,16 +122,20 @@ func TestForecast_ByAreaIsRight(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("of %d tasks before the later end and after the earlier one: %v and %v by area, %v and %v by all runs", tasks, before[0], after[0], before[1], after[1])
+	t.Logf("of %d tasks before the later end and after the earlier one: %v and %v by area, %v and %v by all runs", tasks,
+		before[0], after[0], before[1], after[1])
 	if before[0] < 850 || before[0] > 950 || after[0] < 850 || after[0] > 950 {
-		t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before[0], after[0])
+		t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before[0],
+			after[0])
 	}
 	if before[1] >= 850 && after[1] >= 850 {
-		t.Errorf("all runs do as well: of %d tasks %d ended before the later end, and %d after the earlier one", tasks, before[1], after[1])
+		t.Errorf("all runs do as well: of %d tasks %d ended before the later end, and %d after the earlier one", tasks,
+			before[1], after[1])
 	}
 }
 
-// The start and the end of a job that waits lie in the ranges of their forecast as often. Others run on all slots, for times that are not known.
+// The start and the end of a job that waits lie in the ranges of their forecast as often. Others run on all slots, for
+// times that are not known.
 func TestForecast_OfWaitingJobsIsRight(t *testing.T) {
 	detector.Skip(t)
 	r := rand.New(rand.NewPCG(3, 5))
@@ -168,7 +177,8 @@ func TestForecast_OfWaitingJobsIsRight(t *testing.T) {
 	}
 }
 
-// A forecast of a job that runs ends later than now, also if it outlasts all known jobs, and all known jobs took equally long.
+// A forecast of a job that runs ends later than now, also if it outlasts all known jobs, and all known jobs took
+// equally long.
 func TestForecast_OfWhatIsOdd(t *testing.T) {
 	equal := make([]time.Duration, 10)
 	for i := range equal {

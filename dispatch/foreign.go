@@ -15,11 +15,14 @@ type Foreign struct {
 	Created, Updated time.Time
 }
 
-// NeverSubmitted is the failure of a foreign job that had not ended and of which no identifier is known. It is not submitted: it may run.
-const NeverSubmitted = "The service that accepted this job has no identifier of it at the platform: it was not submitted, or that was not recorded. Look there, and submit it again."
+// NeverSubmitted is the failure of a foreign job that had not ended and of which no identifier is known. It is not
+// submitted: it may run.
+const NeverSubmitted = "The service that accepted this job has no identifier of it at the platform: it was not " +
+	"submitted, or that was not recorded. Look there, and submit it again."
 
-// Adopt returns a foreign job as this broker keeps it: one that has ended with its status; any other as started, so that its status is read, or failed with
-// [NeverSubmitted]. Body holds its whole request. The error says why the job cannot be kept.
+// Adopt returns a foreign job as this broker keeps it: one that has ended with its status; any other as started, so
+// that its status is read, or failed with [NeverSubmitted]. Body holds its whole request. The error says why the job
+// cannot be kept.
 func (b *Broker) Adopt(f Foreign) (Draft, error) {
 	r := f.Request.complete()
 	backend, err := b.Backend(r.Service, r.Label)
@@ -53,7 +56,8 @@ func (b *Broker) Adopt(f Foreign) (Draft, error) {
 	return Draft{Job: j, Body: body}, err
 }
 
-// WithoutNamespace returns the identifier of a job at a platform without the namespace of its service, which other brokers write before it.
+// WithoutNamespace returns the identifier of a job at a platform without the namespace of its service, which other
+// brokers write before it.
 func (s Service) WithoutNamespace(id string) string {
 	if s.Namespace == nil || *s.Namespace == "" {
 		return id

@@ -20,7 +20,8 @@ func TestUsualFormat(t *testing.T) {
 }
 
 func TestFormatName(t *testing.T) {
-	for text, want := range map[string]string{"GeoTIFF": "gtiff", "GTiff": "gtiff", "image/tiff; application=geotiff": "gtiff", "application/geo+json": "geojson", "Zarr": "zarr",
+	for text, want := range map[string]string{"GeoTIFF": "gtiff", "GTiff": "gtiff",
+		"image/tiff; application=geotiff": "gtiff", "application/geo+json": "geojson", "Zarr": "zarr",
 		"text/html": "text/html", "": ""} {
 		if got := FormatName(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -28,10 +29,12 @@ func TestFormatName(t *testing.T) {
 	}
 }
 
-// A format that neither the platform nor the record of a service has is refused, and one that no request names comes from the record.
+// A format that neither the platform nor the record of a service has is refused, and one that no request names comes
+// from the record.
 func TestBroker_FormatsOfRecords(t *testing.T) {
 	var recorded []string
-	b := &Broker{Recorded: func(Label, Service) []string { return recorded }, Backends: []*Backend{{Name: "ogc", Label: OGCProcess, Endpoint: "https://ogc.example.org", Platform: unformatted{}}}}
+	b := &Broker{Recorded: func(Label, Service) []string { return recorded },
+		Backends: []*Backend{{Name: "ogc", Label: OGCProcess, Endpoint: "https://ogc.example.org", Platform: unformatted{}}}}
 	for _, c := range []struct {
 		recorded []string
 		format   string
@@ -47,7 +50,8 @@ func TestBroker_FormatsOfRecords(t *testing.T) {
 		{nil, "netcdf", false},
 	} {
 		recorded = c.recorded
-		err := b.checkFormat(t.Context(), "u", Request{Label: OGCProcess, Service: Service{Endpoint: "https://ogc.example.org"}, Format: c.format})
+		err := b.checkFormat(t.Context(), "u", Request{Label: OGCProcess,
+			Service: Service{Endpoint: "https://ogc.example.org"}, Format: c.format})
 		if Is(err, Invalid) != c.refused || !c.refused && err != nil {
 			t.Errorf("%q of %q: %v", c.format, c.recorded, err)
 		}

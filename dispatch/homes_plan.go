@@ -23,9 +23,9 @@ type move struct {
 	retrying          bool
 }
 
-// planMoves returns which waiting jobs of a task to move. The jobs are dealt to the homes, each to the one where it would end first; a home that
-// has less than half of what it needs of that now gets the rest. A home that submits nothing for long gives up all. Jobs that failed because of
-// their platform go to another one.
+// planMoves returns which waiting jobs of a task to move. The jobs are dealt to the homes, each to the one where it
+// would end first; a home that has less than half of what it needs of that now gets the rest. A home that submits
+// nothing for long gives up all. Jobs that failed because of their platform go to another one.
 func planMoves(homes []homePlan) (moves []move) {
 	homes = withoutFailing(withRunTimes(homes))
 	if !slices.ContainsFunc(homes, homePlan.open) {
@@ -93,7 +93,8 @@ func withRunTimes(homes []homePlan) []homePlan {
 // open reports whether jobs at the home are submitted.
 func (h homePlan) open() bool { return h.Why == None && !h.avoided }
 
-// leaves reports whether the account of a closed home is closed for so long that all its jobs are better off elsewhere, or jobs fail there.
+// leaves reports whether the account of a closed home is closed for so long that all its jobs are better off elsewhere,
+// or jobs fail there.
 func (h homePlan) leaves() bool { return h.avoided || h.Why != Full && h.Why != NotTaken }
 
 // slots is how many jobs may run at the home at once.
@@ -115,7 +116,8 @@ func (h homePlan) endOf(n int) time.Duration {
 // mostPlanned is how many jobs are dealt at most: as many as show what the homes' shares are.
 const mostPlanned = 10_000
 
-// deal returns how many of the waiting jobs each home should have now. All are dealt, but a home needs no more than mostDealt at a time.
+// deal returns how many of the waiting jobs each home should have now. All are dealt, but a home needs no more than
+// mostDealt at a time.
 func deal(homes []homePlan) []int {
 	dealt, waiting := make([]int, len(homes)), 0
 	for _, h := range homes {
@@ -153,6 +155,9 @@ func givers(homes []homePlan, spare []int) []int {
 		}
 		return 0
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(spare[b], spare[a])) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(spare[b],
+			spare[a]))
+	})
 	return order
 }

@@ -10,7 +10,8 @@ import (
 
 // home returns a home with slots, of which some are in use, and jobs that wait there.
 func home(slots, held, waiting int, run time.Duration) homePlan {
-	return homePlan{HomeLoad: HomeLoad{Held: held, Waiting: waiting}, limits: Limits{Jobs: slots, Requests: 4}, runTime: run}
+	return homePlan{HomeLoad: HomeLoad{Held: held, Waiting: waiting}, limits: Limits{Jobs: slots, Requests: 4},
+		runTime: run}
 }
 
 func closed(h homePlan, why Attention) homePlan {
@@ -36,18 +37,24 @@ func TestPlanMoves(t *testing.T) {
 		want  string // FROM>TO:N+SKIP for each move; R: of jobs that are retried
 	}{
 		{"nothing waits", []homePlan{home(4, 0, 0, 0), home(4, 0, 0, 0)}, ""},
-		{"a home with free slots gets one for each, and one for each slot after", []homePlan{home(2, 0, 100, 0), home(3, 0, 0, 0)}, "0>1:6+4"},
-		{"of a few, the home that ends them first gets most", []homePlan{home(1, 0, 4, 3*minute), home(1, 0, 0, minute)}, "0>1:2+1"},
+		{"a home with free slots gets one for each, and one for each slot after", []homePlan{home(2, 0, 100, 0),
+			home(3, 0, 0, 0)}, "0>1:6+4"},
+		{"of a few, the home that ends them first gets most", []homePlan{home(1, 0, 4, 3*minute), home(1, 0, 0, minute)},
+			"0>1:2+1"},
 		{"the last job does not go to a slow home", []homePlan{home(1, 1, 1, minute), home(1, 0, 0, 10*minute)}, ""},
 		{"and leaves it", []homePlan{home(1, 1, 1, 10*minute), home(1, 0, 0, minute)}, "0>1:1+0"},
 		{"a home that has half of what it needs gets nothing", []homePlan{home(2, 2, 50, 0), home(2, 2, 1, 0)}, ""},
-		{"a home that is down gives up all", []homePlan{closed(home(2, 0, 100, 0), Unreachable), home(2, 0, 0, 0)}, "0>1:4+0 0>1:96+0"},
+		{"a home that is down gives up all", []homePlan{closed(home(2, 0, 100, 0), Unreachable), home(2, 0, 0, 0)},
+			"0>1:4+0 0>1:96+0"},
 		{"some at a time", []homePlan{closed(home(2, 0, 2000, 0), NeedsSignIn), home(2, 2, 2, 0)}, "0>1:500+0"},
-		{"a full home gives up what another one needs", []homePlan{closed(home(2, 2, 100, 0), Full), home(2, 0, 0, 0)}, "0>1:4+0"},
-		{"a home at which jobs fail gets nothing and gives up all", []homePlan{home(2, 2, 9, 0), failingHome(home(4, 0, 3, 0))}, "1>0:3+0"},
+		{"a full home gives up what another one needs", []homePlan{closed(home(2, 2, 100, 0), Full), home(2, 0, 0, 0)},
+			"0>1:4+0"},
+		{"a home at which jobs fail gets nothing and gives up all", []homePlan{home(2, 2, 9, 0),
+			failingHome(home(4, 0, 3, 0))}, "1>0:3+0"},
 		{"unless they fail everywhere", []homePlan{failingHome(home(2, 0, 9, 0)), failingHome(home(2, 0, 0, 0))}, "0>1:4+4"},
 		{"all are down", []homePlan{closed(home(2, 0, 9, 0), Unreachable), closed(home(2, 0, 0, 0), Unreachable)}, ""},
-		{"what failed because of its platform goes elsewhere", []homePlan{retrying(home(2, 2, 3, 0), 2), home(2, 2, 1, 0)}, "R0>1:2+0"},
+		{"what failed because of its platform goes elsewhere", []homePlan{retrying(home(2, 2, 3, 0), 2), home(2, 2, 1, 0)},
+			"R0>1:2+0"},
 		{"not to a home that is down", []homePlan{retrying(home(2, 2, 2, 0), 2), closed(home(2, 0, 0, 0), Unreachable)}, ""},
 		{"a home without a limit", []homePlan{home(1, 1, 100, 0), home(0, 0, 0, 0)}, "0>1:16+1"},
 	} {
@@ -68,7 +75,8 @@ func TestPlanMoves(t *testing.T) {
 	}
 }
 
-// TestPlanMoves_Settles: plans that are carried out, with nothing else happening, come to an end, and move no job to and fro.
+// TestPlanMoves_Settles: plans that are carried out, with nothing else happening, come to an end, and move no job to
+// and fro.
 func TestPlanMoves_Settles(t *testing.T) {
 	for waiting := range 60 {
 		homes := []homePlan{home(3, 2, waiting, time.Minute), home(2, 0, 0, 3*time.Minute), home(5, 5, 7, 20*time.Second)}
@@ -86,7 +94,8 @@ func TestPlanMoves_Settles(t *testing.T) {
 }
 
 func TestNext_IgnoresResponsesFromAFormerHome(t *testing.T) {
-	j := Job{ID: 1, Task: 1, Account: "b/shared", Phase: Creating, Attempt: 2, Epoch: 5, Desired: WantRun, Status: Accepted}
+	j := Job{ID: 1, Task: 1, Account: "b/shared", Phase: Creating, Attempt: 2, Epoch: 5, Desired: WantRun,
+		Status: Accepted}
 	late := Outcome{Asked: AskSubmit, Account: "a/shared", Attempt: 2, Epoch: 5, Ref: Ref{ID: "1"}, Started: true}
 	if got := next(j, late, time.Now()); got.Ref != (Ref{}) || got.Phase != Creating || len(got.Orphans) != 0 {
 		t.Errorf("a response from another account makes it %+v", got)
@@ -98,15 +107,18 @@ func TestNext_IgnoresResponsesFromAFormerHome(t *testing.T) {
 }
 
 func TestParameters_Differences(t *testing.T) {
-	base := []Parameter{{Name: "x", Type: Integer, Default: []byte(`{"a":1,"b":2}`), Description: "one"}, {Name: "y", Type: String, Optional: true}}
-	if d := differences(base, []Parameter{base[1], {Name: "x", Type: Integer, Default: []byte(`{"b":2, "a":1}`), Description: "two"}}); len(d) > 0 {
+	base := []Parameter{{Name: "x", Type: Integer, Default: []byte(`{"a":1,"b":2}`), Description: "one"},
+		{Name: "y", Type: String, Optional: true}}
+	if d := differences(base, []Parameter{base[1], {Name: "x", Type: Integer, Default: []byte(`{"b":2, "a":1}`),
+		Description: "two"}}); len(d) > 0 {
 		t.Errorf("equal parameters differ: %q", d)
 	}
 	for want, other := range map[string]Parameter{
 		`"x" differs in its type (integer, double)`: {Name: "x", Type: Double, Default: base[0].Default},
 		`"x" differs in its default`:                {Name: "x", Type: Integer},
 		`"x" differs in its being optional`:         {Name: "x", Type: Integer, Default: base[0].Default, Optional: true},
-		`"x" differs in its allowed values`:         {Name: "x", Type: Integer, Default: base[0].Default, Options: []json.RawMessage{json.RawMessage("1")}},
+		`"x" differs in its allowed values`: {Name: "x", Type: Integer, Default: base[0].Default,
+			Options: []json.RawMessage{json.RawMessage("1")}},
 	} {
 		if d := differences(base, []Parameter{other, base[1]}); len(d) != 1 || d[0] != want {
 			t.Errorf("differences %q, want %q", d, want)

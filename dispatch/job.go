@@ -12,8 +12,8 @@ type (
 	JobID  int64
 	TaskID int64 // 0: the job belongs to no task
 
-	// UserID identifies one person by the issuer and the subject of their token, joined by a space. The same subject from two issuers is
-	// two users.
+	// UserID identifies one person by the issuer and the subject of their token, joined by a space. The same subject from
+	// two issuers is two users.
 	UserID string
 
 	// Account is one identity at one platform, written "platform/identity". Tokens, leases, slots and listings belong
@@ -49,8 +49,9 @@ type Ref struct {
 type Phase string
 
 const (
-	Waiting  Phase = "waiting"  // not created at the platform
-	Creating Phase = "creating" // a create request was begun; until its response arrives or it is settled, the platform may have accepted it
+	Waiting Phase = "waiting" // not created at the platform
+	// a create request was begun; until its response arrives or it is settled, the platform may have accepted it
+	Creating Phase = "creating"
 	Created  Phase = "created"  // the platform assigned a Ref; nothing runs
 	Starting Phase = "starting" // likewise for a start request
 	Started  Phase = "started"  // the job is known to have started; it is never started again
@@ -60,19 +61,21 @@ const (
 // InDoubt reports whether a request was begun whose outcome is not known.
 func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 
-// HoldsSlot reports whether a job in phase p occupies one of its account's slots: from the intent to create until it has ended. The counts of
-// held jobs (store/counts.go) and the store in memory (test/conformance/memagenda.go) implement the same
-// rule, and test/conformance/slots.go compares them. Limits.free decides whether a further job may begin.
+// HoldsSlot reports whether a job in phase p occupies one of its account's slots: from the intent to create until it
+// has ended. The counts of held jobs (store/counts.go) and the store in memory (test/conformance/memagenda.go)
+// implement the same rule, and test/conformance/slots.go compares them. Limits.free decides whether a further job may
+// begin.
 func (p Phase) HoldsSlot() bool { return p != Waiting && p != Ended }
 
-// FreesSlot reports whether the slot of j counts as free because j is stalled: j has started, its phase and status have not changed for the
-// duration stalled, and its platform does not report it as running. If stalled is 0, the operator has not enabled this, and the result is
-// false.
+// FreesSlot reports whether the slot of j counts as free because j is stalled: j has started, its phase and status have
+// not changed for the duration stalled, and its platform does not report it as running. If stalled is 0, the operator
+// has not enabled this, and the result is false.
 func (j Job) FreesSlot(stalled time.Duration, now time.Time) bool {
 	return stalled > 0 && j.Phase == Started && j.Status != Running && !j.Moved.After(now.Add(-stalled))
 }
 
-// Inert reports whether nothing of a job in phase p runs and no request about it is under way. A hold of the account stops only such jobs.
+// Inert reports whether nothing of a job in phase p runs and no request about it is under way. A hold of the account
+// stops only such jobs.
 func (p Phase) Inert() bool { return p == Waiting || p == Created }
 
 // Status is the status of a job as users see it.
@@ -107,54 +110,66 @@ const (
 type Attention string
 
 const (
-	None              Attention = ""
-	InDoubt           Attention = "submission_in_doubt" // the broker is checking whether the platform accepted the request
-	SubmissionUnknown Attention = "submission_unknown"  // the check has no result: the job may run or not; its owner decides
-	NotTaken          Attention = "platform_busy"       // the platform turned the job away; it is submitted again
-	Full              Attention = "platform_full"       // likewise, while the platform has other jobs of the account
-	GivenUp           Attention = "given_up"            // the job failed because it was turned away for too long
+	None    Attention = ""
+	InDoubt Attention = "submission_in_doubt" // the broker is checking whether the platform accepted the request
+	// the check has no result: the job may run or not; its owner decides
+	SubmissionUnknown Attention = "submission_unknown"
+	NotTaken          Attention = "platform_busy" // the platform turned the job away; it is submitted again
+	Full              Attention = "platform_full" // likewise, while the platform has other jobs of the account
+	GivenUp           Attention = "given_up"      // the job failed because it was turned away for too long
 	Unreachable       Attention = "platform_unavailable"
 	NeedsSignIn       Attention = "sign_in_required"
 	NeedsOperator     Attention = "platform_misconfigured"
 	CancelUnsupported Attention = "cancel_unsupported"
-	Missing           Attention = "not_found_on_platform" // the status is read for some minutes more before the job counts as lost
-	Lost              Attention = "lost_on_platform"
-	NoPlatform        Attention = "platform_not_configured"
-	HeldByOperator    Attention = "held_by_operator"
-	Retrying          Attention = "retrying"             // it failed because of its platform, and is submitted again after a pause, see Job.Retries
-	Paused            Attention = "paused"               // its task is paused: the job is not submitted until it is resumed
-	BudgetReached     Attention = "budget_reached"       // its task is paused because another run would exceed its budget
-	CostsAwaited      Attention = "costs_awaited"        // its task with a budget is paused until the costs of its first runs are known
-	BudgetUnusable    Attention = "budget_unusable"      // its task is paused because the platform reports no costs, or in another unit than its budget's
-	Trial             Attention = "trial"                // its task is paused except for its first jobs, which run on trial
-	TrialEnded        Attention = "trial_ended"          // these jobs have ended: its owner decides whether the others run
-	Stalled           Attention = "stalled"              // the platform reports the job as alive, but its status and progress do not change
-	Overdue           Attention = "max_duration_reached" // canceled because it ran longer than its max_duration
-	ServiceChanged    Attention = "service_changed"      // its service's document changed while the job waited; it is still submitted
+	// the status is read for some minutes more before the job counts as lost
+	Missing        Attention = "not_found_on_platform"
+	Lost           Attention = "lost_on_platform"
+	NoPlatform     Attention = "platform_not_configured"
+	HeldByOperator Attention = "held_by_operator"
+	// it failed because of its platform, and is submitted again after a pause, see Job.Retries
+	Retrying Attention = "retrying"
+	// its task is paused: the job is not submitted until it is resumed
+	Paused        Attention = "paused"
+	BudgetReached Attention = "budget_reached" // its task is paused because another run would exceed its budget
+	// its task with a budget is paused until the costs of its first runs are known
+	CostsAwaited Attention = "costs_awaited"
+	// its task is paused because the platform reports no costs, or in another unit than its budget's
+	BudgetUnusable Attention = "budget_unusable"
+	// its task is paused except for its first jobs, which run on trial
+	Trial      Attention = "trial"
+	TrialEnded Attention = "trial_ended" // these jobs have ended: its owner decides whether the others run
+	// the platform reports the job as alive, but its status and progress do not change
+	Stalled Attention = "stalled"
+	Overdue Attention = "max_duration_reached" // canceled because it ran longer than its max_duration
+	// its service's document changed while the job waited; it is still submitted
+	ServiceChanged Attention = "service_changed"
 
-	// On a job that has ended and was to be removed from its platform, see [Removal]: the platform cannot do that, or kept failing.
+	// On a job that has ended and was to be removed from its platform, see [Removal]: the platform cannot do that, or kept
+	// failing.
 	NotRemoved Attention = "not_removed_on_platform"
 
 	// On a job that failed because an operator ended it, see [Broker.EndJob].
 	EndedByOperator Attention = "ended_by_operator"
 
-	// The document that defines the job's service cannot be fetched: the job waits for it, or failed because it waited for too long.
+	// The document that defines the job's service cannot be fetched: the job waits for it, or failed because it waited for
+	// too long.
 	ApplicationUnreachable Attention = "application_unreachable"
 
 	// On a job that failed because the platform refused it permanently, for a reason that its owner can act on.
 	RefusedForbidden   Attention = "refused_forbidden"
 	RefusedUnsupported Attention = "refused_unsupported"
 
-	// On a job that failed because three times in a row the process ended, or its adapter panicked, while the job was being submitted. It
-	// is not submitted again unless its owner retries it. On any other job: the same happened during other requests about it, such as
-	// status reads. They are repeated at growing intervals, up to Timing.UnknownCheck.
+	// On a job that failed because three times in a row the process ended, or its adapter panicked, while the job was
+	// being submitted. It is not submitted again unless its owner retries it. On any other job: the same happened during
+	// other requests about it, such as status reads. They are repeated at growing intervals, up to Timing.UnknownCheck.
 	SetAside Attention = "set_aside"
 
 	// On a job that failed because the document that defines its service is refused, too large, or defines no service.
 	ApplicationInvalid Attention = "application_invalid"
 )
 
-// Job is one execution of one service. Its [Request] is stored separately, because a visit reads it only to submit the job.
+// Job is one execution of one service. Its [Request] is stored separately, because a visit reads it only to submit the
+// job.
 type Job struct {
 	ID      JobID
 	Task    TaskID
@@ -164,14 +179,15 @@ type Job struct {
 	Base    string // URL below which its platform lists it, see Platform.Base
 	Service ServiceHash
 
-	// Names are those of its values, one for each dimension of its task, "" for a value without one; nil: none has one. They never change.
+	// Names are those of its values, one for each dimension of its task, "" for a value without one; nil: none has one.
+	// They never change.
 	Names []string
 
 	Desired Desired
 	Hidden  bool // its owner deleted it, or it was refused; it is no longer shown, but visits still process it
 
-	// Paused is set while the task of the job is paused: the job is not submitted while it waits. What was submitted goes on. Like Desired, only
-	// owners change it, and stores for tasks with a budget, see Store.Intend.
+	// Paused is set while the task of the job is paused: the job is not submitted while it waits. What was submitted goes
+	// on. Like Desired, only owners change it, and stores for tasks with a budget, see Store.Intend.
 	Paused bool
 
 	// Annotations are the owner's, likewise.
@@ -197,7 +213,8 @@ type Job struct {
 
 	Ref     Ref
 	Orphans []Ref // further platform jobs of this job, from repeated creates or late responses; to be canceled
-	Past    []Ref // platform jobs to be ignored: of attempts that failed before a retry, and orphans that cannot be canceled
+	// platform jobs to be ignored: of attempts that failed before a retry, and orphans that cannot be canceled
+	Past []Ref
 
 	Status    Status
 	Seen      Status // the last reported status, believed or not
@@ -217,26 +234,29 @@ type Job struct {
 	Looks    int       // status reads and searches in this epoch that did not settle the job
 	Tries    int       // requests in a row that failed
 	Deadline time.Time // when the job will have run for its MaxDuration; zero: no limit, or not started
-	Refused  time.Time // since when it is turned away or its document is unavailable, excluding waits for a slot; zero: neither applies
-	Awaited  bool      // a client waits for the next status
-	Created  time.Time
-	Updated  time.Time // when what its owner sees last changed
-	Checked  time.Time // when the platform last reported the status
-	Moved    time.Time // when phase or status last changed
-	Version  int64     // Save rejects any other version
+	// since when it is turned away or its document is unavailable, excluding waits for a slot; zero: neither applies
+	Refused time.Time
+	Awaited bool // a client waits for the next status
+	Created time.Time
+	Updated time.Time // when what its owner sees last changed
+	Checked time.Time // when the platform last reported the status
+	Moved   time.Time // when phase or status last changed
+	Version int64     // Save rejects any other version
 
-	// Unmoved is for how long consecutive status reads have shown no effect of a start in doubt: the sum of the pauses between them.
+	// Unmoved is for how long consecutive status reads have shown no effect of a start in doubt: the sum of the pauses
+	// between them.
 	Unmoved time.Duration
 
-	// Traceparent is the trace context of the request that accepted the job, see [Tracer]; "": it was not traced. It never changes.
+	// Traceparent is the trace context of the request that accepted the job, see [Tracer]; "": it was not traced. It never
+	// changes.
 	Traceparent string
 
-	// Versions says which software and definition run the job, as far as they were known when the job was submitted; zero if that request's response was
-	// lost. It is of the present attempt.
+	// Versions says which software and definition run the job, as far as they were known when the job was submitted; zero
+	// if that request's response was lost. It is of the present attempt.
 	Versions Versions
 
-	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A store never
-	// fills in this field; see Store.Result.
+	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A
+	// store never fills in this field; see Store.Result.
 	Result []byte
 }
 
@@ -268,8 +288,8 @@ func (j Job) Intend(sendBy time.Time) Job {
 	return j
 }
 
-// excludeWait returns the job with the time since due excluded from the time for which it has been turned away, because the job only waited for
-// a slot since due.
+// excludeWait returns the job with the time since due excluded from the time for which it has been turned away, because
+// the job only waited for a slot since due.
 func (j Job) excludeWait(due, now time.Time) Job {
 	if idle := now.Sub(due); idle > 0 && !j.Refused.IsZero() {
 		j.Refused = j.Refused.Add(idle)
@@ -280,8 +300,8 @@ func (j Job) excludeWait(due, now time.Time) Job {
 // Never is after everything else: the end of a line, see [Rank].
 var Never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// idlePaused returns the job as it must be stored: if it waits and is paused, it is not due, and shows why. The time for which it was turned
-// away before does not count any more.
+// idlePaused returns the job as it must be stored: if it waits and is paused, it is not due, and shows why. The time
+// for which it was turned away before does not count any more.
 func (j Job) idlePaused() Job {
 	if !j.Paused || j.Phase != Waiting {
 		return j
@@ -290,8 +310,8 @@ func (j Job) idlePaused() Job {
 	return j.withAttention(Paused, "")
 }
 
-// Retry returns a failed job reset for another attempt. Its previous platform job moves to Past, so that a late response about it is never
-// mistaken for the new attempt. A job of a paused task waits until that is resumed.
+// Retry returns a failed job reset for another attempt. Its previous platform job moves to Past, so that a late
+// response about it is never mistaken for the new attempt. A job of a paused task waits until that is resumed.
 func (j Job) Retry(now time.Time) Job {
 	if j.Ref != (Ref{}) {
 		j.Past = append(slices.Clone(j.Past), j.Ref)
@@ -300,8 +320,10 @@ func (j Job) Retry(now time.Time) Job {
 		j = j.forgetMetering(j.Ref)
 	}
 	again := Job{
-		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Names: j.Names, Desired: j.Desired, Hidden: j.Hidden,
-		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Retries: j.Retries, Budgeted: j.Budgeted, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
+		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service,
+		Names: j.Names, Desired: j.Desired, Hidden: j.Hidden,
+		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Retries: j.Retries, Budgeted: j.Budgeted,
+		Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
 		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered, Traceparent: j.Traceparent,
 	}

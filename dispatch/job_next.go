@@ -12,11 +12,13 @@ import (
 const (
 	SettleMargin = 5 * time.Second // a request is settled no sooner than this after its deadline
 
-	startLooks  = 20              // in Timing.Check: how long a start in doubt must show "created" before it is repeated; platforms lag 15 min
-	searchLooks = 3               // complete listings without the tag after which a one-step submission counts as unknown
-	lostLooks   = 6               // status reads in a row that do not find a job before it counts as lost; the first two may be close together
-	confirm     = 5 * time.Second // pause before a reported failure is read again
-	firstPoll   = 5 * time.Second
+	// in Timing.Check: how long a start in doubt must show "created" before it is repeated; platforms lag 15 min
+	startLooks  = 20
+	searchLooks = 3 // complete listings without the tag after which a one-step submission counts as unknown
+	// status reads in a row that do not find a job before it counts as lost; the first two may be close together
+	lostLooks = 6
+	confirm   = 5 * time.Second // pause before a reported failure is read again
+	firstPoll = 5 * time.Second
 )
 
 // Question is the kind of a request to a platform.
@@ -54,12 +56,13 @@ type Outcome struct {
 	Err      error
 	At       time.Time // when the request was sent, by the store's clock; zero: just now
 	Timing   Timing
-	Failures FailureRules  // of the platform
-	Settles  time.Duration // for how long statuses must show no start before a start in doubt is repeated; 0: as for an unknown platform
+	Failures FailureRules // of the platform
+	// for how long statuses must show no start before a start in doubt is repeated; 0: as for an unknown platform
+	Settles time.Duration
 }
 
-// platformFull reports whether the platform takes no more jobs because it has other jobs of the account. To wait for their end is no failure,
-// however long it takes.
+// platformFull reports whether the platform takes no more jobs because it has other jobs of the account. To wait for
+// their end is no failure, however long it takes.
 func (o Outcome) platformFull() bool { return Is(o.Err, Busy) && o.Others > 0 }
 
 // attention returns the attention for a request that the platform did not take.
@@ -70,12 +73,14 @@ func (o Outcome) attention() Attention {
 	return attentionFor(o.Err)
 }
 
-// next returns the job after an outcome. All rules about the meaning of a response are here. A response has two parts. Facts (an
-// identifier, that the job has started, a result) stay true and are stored however late they arrive. Verdicts (refused, not found, still
-// queued) are valid only in the epoch in which the request was made, and are dropped in any other epoch.
+// next returns the job after an outcome. All rules about the meaning of a response are here. A response has two parts.
+// Facts (an identifier, that the job has started, a result) stay true and are stored however late they arrive. Verdicts
+// (refused, not found, still queued) are valid only in the epoch in which the request was made, and are dropped in any
+// other epoch.
 func next(j Job, o Outcome, now time.Time) Job {
 	o.Timing = o.Timing.complete()
-	if o.Account != "" && o.Account != j.Account { // the job has moved since, see MoveJobs: nothing that this response is about is left
+	// the job has moved since, see MoveJobs: nothing that this response is about is left
+	if o.Account != "" && o.Account != j.Account {
 		return j
 	}
 	switch o.Asked {
@@ -99,8 +104,8 @@ func next(j Job, o Outcome, now time.Time) Job {
 	return j.retriedByItself(was, o, now)
 }
 
-// countResponse updates Begun for a response to a submission: that submission and those begun before it no longer count as submissions without a
-// response. A response to another attempt changes nothing.
+// countResponse updates Begun for a response to a submission: that submission and those begun before it no longer count
+// as submissions without a response. A response to another attempt changes nothing.
 func (j Job) countResponse(o Outcome) Job {
 	switch {
 	case o.Attempt != j.Attempt:
@@ -134,13 +139,15 @@ func applyFacts(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// givesNewRef reports whether a submit or a search returned an identifier for j that is neither its current one nor one of its past ones.
+// givesNewRef reports whether a submit or a search returned an identifier for j that is neither its current one nor one
+// of its past ones.
 func (o Outcome) givesNewRef(j Job) bool {
-	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref && !slices.Contains(j.Past, o.Ref)
+	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref &&
+		!slices.Contains(j.Past, o.Ref)
 }
 
-// lateResponse adds the identifier in a late response to the orphans. The job has ended or made another attempt since the request, so that
-// the identifier is not the job's own.
+// lateResponse adds the identifier in a late response to the orphans. The job has ended or made another attempt since
+// the request, so that the identifier is not the job's own.
 func lateResponse(j Job, o Outcome) Job {
 	if o.givesNewRef(j) {
 		return j.withOrphan(o.Ref)
@@ -199,13 +206,14 @@ func applySubmit(j Job, o Outcome, now time.Time) Job {
 	if e, ok := errors.AsType[*Error](o.Err); ok && e.Answered && j.Phase == Starting {
 		j.SendBy = earlier(j.SendBy, now)
 	}
-	// The platform may have accepted the request, whatever the kind of the error. It is not sent again before that is known.
+	// The platform may have accepted the request, whatever the kind of the error. It is not sent again before that is
+	// known.
 	j.Due = later(j.SendBy.Add(SettleMargin), now)
 	return j.withAttention(InDoubt, "")
 }
 
-// revertIntent reverts an intent whose request was not sent. It changes nothing that is known about the platform, because the platform received
-// no request.
+// revertIntent reverts an intent whose request was not sent. It changes nothing that is known about the platform,
+// because the platform received no request.
 func revertIntent(j Job, t Timing, now time.Time) Job {
 	j = j.revertPhase()
 	j.Begun = max(0, j.Begun-1)
@@ -218,9 +226,11 @@ func revertIntent(j Job, t Timing, now time.Time) Job {
 }
 
 // refusals maps the kinds of permanent refusals to attentions, where a client can act on each in a different way.
-var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported, DocumentInvalid: ApplicationInvalid}
+var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported,
+	DocumentInvalid: ApplicationInvalid}
 
-// revertPhase returns the job in the phase before a request that the platform did not take. A job that was created keeps its Ref.
+// revertPhase returns the job in the phase before a request that the platform did not take. A job that was created
+// keeps its Ref.
 func (j Job) revertPhase() Job {
 	switch j.Phase {
 	case Creating:
@@ -246,8 +256,8 @@ func (j Job) suggestAttention(a Attention, notice string) Job {
 	return j.withAttention(a, notice)
 }
 
-// applyTurnedAway applies a request that the platform did not take and may take later. While the platform is full the job stays due, and its
-// account waits. Otherwise the pause grows with each try until the job fails.
+// applyTurnedAway applies a request that the platform did not take and may take later. While the platform is full the
+// job stays due, and its account waits. Otherwise the pause grows with each try until the job fails.
 func applyTurnedAway(j Job, o Outcome, now time.Time) Job {
 	j = j.revertPhase().withAttention(o.attention(), TextFor(o.Err))
 	j.Tries++
@@ -259,14 +269,16 @@ func applyTurnedAway(j Job, o Outcome, now time.Time) Job {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
-		return endJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
+		return endJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s",
+			o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
 	j.Due = now.Add(o.Timing.pause(j.Tries-1, o.Err))
 	return j
 }
 
-// applyPrepare applies the outcome of fetching the document of a job. While the document is not available, the job waits and delays no other
-// job. It fails at once if the document is invalid, and after Timing.GiveUpAfter if the document stays unreachable.
+// applyPrepare applies the outcome of fetching the document of a job. While the document is not available, the job
+// waits and delays no other job. It fails at once if the document is invalid, and after Timing.GiveUpAfter if the
+// document stays unreachable.
 func applyPrepare(j Job, o Outcome, now time.Time) Job {
 	if o.Err == nil { // available again; the job keeps its place in the queue
 		j.Tries, j.Refused = 0, time.Time{}
@@ -279,16 +291,17 @@ func applyPrepare(j Job, o Outcome, now time.Time) Job {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
-		return endJob(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
+		return endJob(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s",
+			o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
 	j.Due = now.Add(cmp.Or(retryAfter(o.Err), o.Timing.pause(j.Tries, nil)))
 	j.Tries++
 	return j.withAttention(ApplicationUnreachable, TextFor(o.Err))
 }
 
-// applyDenied applies a request that the platform rejected because of the token or the broker's configuration. The job stays due. If the
-// platform rejects another token too, or the configuration is wrong, the visit holds the account, see visit.blockAccount, and the waiting
-// jobs of the account show the attention of the hold.
+// applyDenied applies a request that the platform rejected because of the token or the broker's configuration. The job
+// stays due. If the platform rejects another token too, or the configuration is wrong, the visit holds the account, see
+// visit.blockAccount, and the waiting jobs of the account show the attention of the hold.
 func applyDenied(j Job, err error, now time.Time) Job {
 	j.Due = now
 	if j.Phase == Waiting {
@@ -319,7 +332,8 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 		return applyFailedRequest(j, o, now)
 	}
 	was, s, seen := j, o.Report.Status, j.Seen
-	if since := o.sentAt(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm { // read too soon
+	// read too soon
+	if since := o.sentAt(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm {
 		j.Due = j.Checked.Add(confirm)
 		return j
 	}
@@ -360,16 +374,16 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// stalled reports whether the status and the progress of a live job have not changed for the duration patience. Such a job is not canceled,
-// because the broker cannot determine whether it hangs.
+// stalled reports whether the status and the progress of a live job have not changed for the duration patience. Such a
+// job is not canceled, because the broker cannot determine whether it hangs.
 func stalled(was, j Job, patience time.Duration, now time.Time) bool {
 	return j.Status == was.Status && value(j.Progress) == value(was.Progress) &&
 		(was.Attention == Stalled || !was.Updated.IsZero() && now.Sub(was.Updated) >= patience)
 }
 
-// applyFailedRequest applies a request that failed. The job shows InDoubt from the first failure on if a request is in doubt, and otherwise
-// Unreachable from the second failure in a row on. The request is repeated within Timing.Poll, or after a longer Retry-After, so that the
-// recovery of a platform is noticed soon.
+// applyFailedRequest applies a request that failed. The job shows InDoubt from the first failure on if a request is in
+// doubt, and otherwise Unreachable from the second failure in a row on. The request is repeated within Timing.Poll, or
+// after a longer Retry-After, so that the recovery of a platform is noticed soon.
 func applyFailedRequest(j Job, o Outcome, now time.Time) Job {
 	if j.Phase.InDoubt() && j.Attention == None {
 		j = j.withAttention(InDoubt, "")
@@ -385,11 +399,12 @@ func applyFailedRequest(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-const crashText = "The broker crashed several times in a row while it asked the platform about this job. The status is the last known one; the " +
+const crashText = "The broker crashed several times in a row while it asked the platform about this job. The status " +
+	"is the last known one; the " +
 	"broker asks again once an hour. You may delete the job. Tell the operator of this service."
 
-// applyCrash applies a request during which the adapter panicked or the process ended. The request is repeated at growing intervals, so that
-// the account's other jobs are served.
+// applyCrash applies a request during which the adapter panicked or the process ended. The request is repeated at
+// growing intervals, so that the account's other jobs are served.
 func applyCrash(j Job, t Timing, now time.Time) Job {
 	j.Due = now.Add(t.crashPause(j.Tries))
 	j.Tries++
@@ -402,9 +417,9 @@ func applyCrash(j Job, t Timing, now time.Time) Job {
 	return j
 }
 
-// applyStartNotShown applies a status read that shows no effect of a start in doubt. It adds up the pauses between consecutive reads instead of
-// measuring the time since the start, so that a clock that jumps shortens the wait by at most one pause. A start that has no effect for
-// Outcome.Settles counts as not taken.
+// applyStartNotShown applies a status read that shows no effect of a start in doubt. It adds up the pauses between
+// consecutive reads instead of measuring the time since the start, so that a clock that jumps shortens the wait by at
+// most one pause. A start that has no effect for Outcome.Settles counts as not taken.
 func applyStartNotShown(j Job, o Outcome, seen Status, now time.Time) Job {
 	if seen != Accepted {
 		j.Looks, j.Unmoved = 0, 0
@@ -421,8 +436,8 @@ func applyStartNotShown(j Job, o Outcome, seen Status, now time.Time) Job {
 	return j.withAttention(InDoubt, "")
 }
 
-// clockSetBack is how much earlier than the last status a request may have been sent. A larger difference means that the clock was set
-// back.
+// clockSetBack is how much earlier than the last status a request may have been sent. A larger difference means that
+// the clock was set back.
 const clockSetBack = 2 * time.Minute
 
 // sentAt returns when the request was sent.
@@ -433,8 +448,9 @@ func (o Outcome) sentAt(now time.Time) time.Time {
 	return o.At
 }
 
-// applyNotFound counts a status read that did not find the job. It also counts as a failed request. After two of those, clients that wait for the
-// status no longer bring the next read forward, so that they do not cause the job to be declared lost sooner.
+// applyNotFound counts a status read that did not find the job. It also counts as a failed request. After two of those,
+// clients that wait for the status no longer bring the next read forward, so that they do not cause the job to be
+// declared lost sooner.
 func applyNotFound(j Job, t Timing, now time.Time) Job {
 	if j.Seen != "" {
 		j.Seen, j.Looks = "", 0
@@ -474,8 +490,8 @@ func applySearch(j Job, o Outcome, now time.Time) Job {
 	return applyUnknownOutcome(j, o, now)
 }
 
-// applyUnknownOutcome handles a submission whose outcome cannot be determined. The broker does not submit the job again, shows SubmissionUnknown, and
-// leaves the decision to the owner. After Timing.GiveUpAfter the job fails.
+// applyUnknownOutcome handles a submission whose outcome cannot be determined. The broker does not submit the job
+// again, shows SubmissionUnknown, and leaves the decision to the owner. After Timing.GiveUpAfter the job fails.
 func applyUnknownOutcome(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
@@ -491,7 +507,8 @@ func applyUnknownOutcome(j Job, o Outcome, now time.Time) Job {
 func applyCancel(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case (o.Err == nil || Is(o.Err, NotFound)) && j.Desired == WantRun:
-		return endJob(j, Canceled, Overdue, fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.", j.MaxDuration))
+		return endJob(j, Canceled, Overdue,
+			fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.", j.MaxDuration))
 	case o.Err == nil, Is(o.Err, NotFound):
 		return endJob(j, Canceled, None, "")
 	case Is(o.Err, Unsupported):
@@ -521,7 +538,8 @@ func applyOrphanCancel(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// markNoPlatform sets NoPlatform on a job whose platform is no longer configured, unless the job has ended, and schedules the next check.
+// markNoPlatform sets NoPlatform on a job whose platform is no longer configured, unless the job has ended, and
+// schedules the next check.
 func markNoPlatform(j Job, t Timing, now time.Time) Job {
 	j.Due, j.Awaited = now.Add(t.Recheck), false
 	if j.Phase != Ended && j.Attention != NoPlatform {
@@ -541,7 +559,8 @@ func endJob(j Job, s Status, a Attention, failure string) Job {
 	return j.withAttention(a, "")
 }
 
-// applyConsequences applies the consequences that every change has: epoch, status, deadline, and the times of the change.
+// applyConsequences applies the consequences that every change has: epoch, status, deadline, and the times of the
+// change.
 func applyConsequences(was, j Job, t Timing, now time.Time) Job {
 	j.Awaited = false
 	if j.Phase == Waiting && j.Desired == WantCancel { // not at the platform, and no longer wanted
@@ -591,12 +610,13 @@ type shown struct {
 }
 
 func (j Job) shown() shown {
-	return shown{j.Status, j.Ref, j.Attention, j.Notice, j.Failure, value(j.Progress), value(j.Costs), j.Spent, j.Duration, j.Metered.values()}
+	return shown{j.Status, j.Ref, j.Attention, j.Notice, j.Failure, value(j.Progress), value(j.Costs), j.Spent, j.Duration,
+		j.Metered.values()}
 }
 
 // LooksLike reports whether the owner of a job sees the same as before; if not, the change takes a number, see
-// [ChangeNumbers]. The phase alone is not seen: it decides only whether a job shows what holds its account, and whatever
-// the response to its request brings is seen.
+// [ChangeNumbers]. The phase alone is not seen: it decides only whether a job shows what holds its account, and
+// whatever the response to its request brings is seen.
 func (j Job) LooksLike(before Job) bool {
 	if j.Hidden && before.Hidden {
 		return true

@@ -43,7 +43,8 @@ type transition struct {
 
 // transitions returns the cases of TestNext.
 func transitions() []transition {
-	creating := Job{Phase: Creating, Status: Accepted, Desired: WantRun, Attempt: 1, Epoch: 1, SendBy: t0.Add(30 * time.Second), Created: t0, Moved: t0}
+	creating := Job{Phase: Creating, Status: Accepted, Desired: WantRun, Attempt: 1, Epoch: 1,
+		SendBy: t0.Add(30 * time.Second), Created: t0, Moved: t0}
 	created := with(creating, func(j *Job) { j.Phase, j.Status, j.Ref = Created, Submitted, p })
 	starting := with(created, func(j *Job) { j.Phase = Starting })
 	started := with(starting, func(j *Job) { j.Phase, j.Status = Started, Running })
@@ -84,15 +85,19 @@ func transitions() []transition {
 		{"create: no token is taken", creating, failing(kind(SignInRequired)), Waiting, Accepted, None, 0},
 		{"create: ours is not taken", creating, failing(kind(Misconfigured)), Waiting, Accepted, None, 0},
 		{"start: no token is taken", starting, failing(kind(SignInRequired)), Created, Submitted, NeedsSignIn, 0},
-		{"no token is taken, and wanted no more", unwanted(creating), failing(kind(SignInRequired)), Ended, Canceled, None, 0},
+		{"no token is taken, and wanted no more", unwanted(creating), failing(kind(SignInRequired)), Ended, Canceled, None,
+			0},
 		{"taken after it was not", attending(creating, NeedsSignIn), named, Created, Submitted, None, 0},
 		{"answered with the result", creating, result, Ended, Finished, None, 0},
 		{"the result in doubt after all", attending(creating, SubmissionUnknown), result, Ended, Finished, None, 0},
 		{"late: a result", with(creating, func(j *Job) { j.Phase, j.Epoch = Waiting, 2 }), result, Ended, Finished, None, 0},
-		{"a result of another attempt", with(creating, func(j *Job) { j.Attempt, j.Epoch = 2, 3 }), result, Creating, Accepted, None, 0},
-		{"cut off: in doubt until the deadline is over", creating, failing(kind(Uncertain)), Creating, Accepted, InDoubt, 35 * time.Second},
+		{"a result of another attempt", with(creating, func(j *Job) { j.Attempt, j.Epoch = 2, 3 }), result, Creating,
+			Accepted, None, 0},
+		{"cut off: in doubt until the deadline is over", creating, failing(kind(Uncertain)), Creating, Accepted, InDoubt,
+			35 * time.Second},
 		{"start cut off", starting, failing(kind(Uncertain)), Starting, Submitted, InDoubt, 35 * time.Second},
-		{"an answer out of protocol is in doubt", creating, failing(kind(BadUpstream)), Creating, Accepted, InDoubt, 35 * time.Second},
+		{"an answer out of protocol is in doubt", creating, failing(kind(BadUpstream)), Creating, Accepted, InDoubt,
+			35 * time.Second},
 		{"not our error is in doubt", creating, failing(errors.New("?")), Creating, Accepted, InDoubt, 35 * time.Second},
 		{"start: conflict is in doubt", starting, failing(kind(Conflict)), Starting, Submitted, InDoubt, 35 * time.Second},
 		{"turned away and wanted no more", unwanted(creating), failing(kind(Busy)), Ended, Canceled, None, 0},
@@ -102,41 +107,63 @@ func transitions() []transition {
 		{"search: not there, inert", creating, absent(true), Waiting, Accepted, None, 0},
 		{"search: not there, inert, unwanted", unwanted(creating), absent(true), Ended, Canceled, None, 0},
 		{"search: not there, may run", creating, absent(false), Creating, Accepted, InDoubt, usual.Check},
-		{"search: still not there", looked(creating, searchLooks-1), absent(false), Creating, Unknown, SubmissionUnknown, usual.UnknownCheck},
-		{"search: unknown and given up by the owner", unwanted(looked(creating, searchLooks-1)), absent(false), Ended, Canceled, SubmissionUnknown, 0},
-		{"search: broke off", creating, ask(AskSearch, func(o *Outcome) { o.Err = kind(Unavailable) }), Creating, Accepted, InDoubt, firstPoll},
+		{"search: still not there", looked(creating, searchLooks-1), absent(false), Creating, Unknown, SubmissionUnknown,
+			usual.UnknownCheck},
+		{"search: unknown and given up by the owner", unwanted(looked(creating, searchLooks-1)), absent(false), Ended,
+			Canceled, SubmissionUnknown, 0},
+		{"search: broke off", creating, ask(AskSearch, func(o *Outcome) { o.Err = kind(Unavailable) }), Creating, Accepted,
+			InDoubt, firstPoll},
 		{"search: no token", creating, listed(kind(SignInRequired)), Creating, Accepted, InDoubt, 0},
-		{"search: no token while unknown", attending(creating, SubmissionUnknown), listed(kind(SignInRequired)), Creating, Accepted, SubmissionUnknown, 0},
+		{"search: no token while unknown", attending(creating, SubmissionUnknown), listed(kind(SignInRequired)), Creating,
+			Accepted, SubmissionUnknown, 0},
 		{"search: late", started, late(absent(true)), Started, Running, None, 0},
 
 		{"start in doubt: queued", starting, status1(Queued), Started, Queued, None, firstPoll},
 		{"start in doubt: ended already", starting, status1(Finished), Ended, Finished, None, 0},
 		{"start in doubt: no effect yet", starting, status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
-		{"start in doubt: no effect for almost long enough", sawCreated(startLooks - 1), status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
-		{"start in doubt: no effect after all", sawCreated(startLooks), status1(Accepted), Created, Submitted, NotTaken, firstPoll},
-		{"start in doubt: a word that nobody knows", sawCreated(startLooks), status1(Unknown), Starting, Submitted, InDoubt, usual.Check},
-		{"start in doubt: created after such a word", with(sawCreated(startLooks), func(j *Job) { j.Seen = Unknown }), status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
-		{"start in doubt: not found after it was created", attending(sawCreated(startLooks), InDoubt), unread(kind(NotFound)), Starting, Submitted, InDoubt, usual.Check},
-		{"start in doubt: no effect for too long", with(sawCreated(startLooks), func(j *Job) { j.Refused = t0.Add(-usual.GiveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
+		{"start in doubt: no effect for almost long enough", sawCreated(startLooks - 1), status1(Accepted), Starting,
+			Submitted, InDoubt, usual.Check},
+		{"start in doubt: no effect after all", sawCreated(startLooks), status1(Accepted), Created, Submitted, NotTaken,
+			firstPoll},
+		{"start in doubt: a word that nobody knows", sawCreated(startLooks), status1(Unknown), Starting, Submitted, InDoubt,
+			usual.Check},
+		{"start in doubt: created after such a word", with(sawCreated(startLooks), func(j *Job) { j.Seen = Unknown }),
+			status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
+		{"start in doubt: not found after it was created", attending(sawCreated(startLooks), InDoubt), unread(kind(NotFound)),
+			Starting, Submitted, InDoubt, usual.Check},
+		{"start in doubt: no effect for too long", with(sawCreated(startLooks),
+			func(j *Job) { j.Refused = t0.Add(-usual.GiveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
 		{"started is not started again", started, status1(Accepted), Started, Submitted, None, firstPoll},
 		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, firstPoll},
-		{"a job that has not moved for long is asked each minute", with(started, func(j *Job) { j.Moved = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, usual.Poll},
-		{"a job that moved is asked soon", with(started, func(j *Job) { j.Moved, j.Status = t0.Add(-time.Hour), Queued }), status1(Running), Started, Running, None, firstPoll},
-		{"a job that waited here is asked soon", with(started, func(j *Job) { j.Created = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, firstPoll},
+		{"a job that has not moved for long is asked each minute",
+			with(started, func(j *Job) { j.Moved = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, usual.Poll},
+		{"a job that moved is asked soon", with(started, func(j *Job) { j.Moved, j.Status = t0.Add(-time.Hour), Queued }),
+			status1(Running), Started, Running, None, firstPoll},
+		{"a job that waited here is asked soon", with(started, func(j *Job) { j.Created = t0.Add(-time.Hour) }),
+			status1(Running), Started, Running, None, firstPoll},
 		{"the first failure is not believed", started, status1(Failed), Started, Running, None, confirm},
-		{"not moved for long", with(started, func(j *Job) { j.Status, j.Updated = Running, t0.Add(-usual.StalledAfter) }), status1(Running), Started, Running, Stalled, firstPoll},
-		{"it stays so", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Running, t0, Stalled }), status1(Running), Started, Running, Stalled, firstPoll},
-		{"until it moves", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Queued, t0, Stalled }), status1(Running), Started, Running, None, firstPoll},
+		{"not moved for long", with(started, func(j *Job) { j.Status, j.Updated = Running, t0.Add(-usual.StalledAfter) }),
+			status1(Running), Started, Running, Stalled, firstPoll},
+		{"it stays so", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Running, t0, Stalled }),
+			status1(Running), Started, Running, Stalled, firstPoll},
+		{"until it moves", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Queued, t0, Stalled }),
+			status1(Running), Started, Running, None, firstPoll},
 		{"the second is", with(started, func(j *Job) { j.Seen = Failed }), status1(Failed), Ended, Failed, None, 0},
 		{"alive when its time is over", timed(started, 0), status1(Running), Started, Running, None, 0},
-		{"it stays so: the cancel was just tried", with(timed(started, 0), func(j *Job) { j.Checked = t0 }), status1(Running), Started, Running, None, firstPoll},
+		{"it stays so: the cancel was just tried", with(timed(started, 0), func(j *Job) { j.Checked = t0 }), status1(Running),
+			Started, Running, None, firstPoll},
 		{"finished when its time is over", timed(started, 0), status1(Finished), Ended, Finished, None, 0},
 		{"its time is soon over", timed(started, time.Second), status1(Running), Started, Running, None, time.Second},
-		{"no answer, and its time is soon over", timed(started, time.Second), unread(kind(Unavailable)), Started, Running, None, time.Second},
-		{"failed, to be read again, when its time is over", timed(started, 0), status1(Failed), Started, Running, None, confirm},
-		{"started with a time", with(starting, func(j *Job) { j.MaxDuration = 2 * time.Second }), taken, Started, Submitted, None, 2 * time.Second},
-		{"canceled in the end", with(timed(started, 0), func(j *Job) { j.Checked = t0 }), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, Overdue, 0},
-		{"canceled by the owner first", unwanted(timed(started, 0)), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None, 0},
+		{"no answer, and its time is soon over", timed(started, time.Second), unread(kind(Unavailable)), Started, Running,
+			None, time.Second},
+		{"failed, to be read again, when its time is over", timed(started, 0), status1(Failed), Started, Running, None,
+			confirm},
+		{"started with a time", with(starting, func(j *Job) { j.MaxDuration = 2 * time.Second }), taken, Started, Submitted,
+			None, 2 * time.Second},
+		{"canceled in the end", with(timed(started, 0), func(j *Job) { j.Checked = t0 }), ask(AskCancel, func(*Outcome) {}),
+			Ended, Canceled, Overdue, 0},
+		{"canceled by the owner first", unwanted(timed(started, 0)), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None,
+			0},
 		{"a late report means nothing", started, late(status1(Finished)), Started, Running, None, 0},
 		{"no answer", started, unread(kind(Unavailable)), Started, Running, None, firstPoll},
 		{"no answer again", tried(started, 1), unread(after(Busy, time.Hour)), Started, Running, Unreachable, time.Hour},
@@ -144,18 +171,25 @@ func transitions() []transition {
 		{"start in doubt: no answer", starting, unread(kind(Unavailable)), Starting, Submitted, InDoubt, firstPoll},
 		{"no token for a status", started, unread(kind(SignInRequired)), Started, Running, NeedsSignIn, 0},
 		{"ours is not taken for a status", started, unread(kind(Misconfigured)), Started, Running, NeedsOperator, 0},
-		{"no token while a cancel is not possible", attending(started, CancelUnsupported), unread(kind(SignInRequired)), Started, Running, CancelUnsupported, 0},
+		{"no token while a cancel is not possible", attending(started, CancelUnsupported), unread(kind(SignInRequired)),
+			Started, Running, CancelUnsupported, 0},
 		{"a report without a status", started, status1(""), Started, Running, None, firstPoll},
-		{"one 404", started, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Started, Running, None, usual.Check},
+		{"one 404", started, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Started, Running, None,
+			usual.Check},
 		{"another 404", looked(started, 1), unread(kind(NotFound)), Started, Running, Missing, usual.Check},
-		{"the last 404", looked(started, lostLooks-1), ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Ended, Failed, Lost, 0},
+		{"the last 404", looked(started, lostLooks-1), ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }),
+			Ended, Failed, Lost, 0},
 
 		{"canceled", unwanted(started), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None, 0},
-		{"cancel: gone", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(NotFound) }), Ended, Canceled, None, 0},
-		{"cancel: unsupported", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Unsupported) }), Started, Running, CancelUnsupported, firstPoll},
-		{"cancel: no answer", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Uncertain) }), Started, Running, None, firstPoll},
+		{"cancel: gone", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(NotFound) }), Ended, Canceled,
+			None, 0},
+		{"cancel: unsupported", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Unsupported) }), Started,
+			Running, CancelUnsupported, firstPoll},
+		{"cancel: no answer", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Uncertain) }), Started,
+			Running, None, firstPoll},
 
-		{"cancel: no token", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(SignInRequired) }), Started, Running, NeedsSignIn, 0},
+		{"cancel: no token", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(SignInRequired) }), Started,
+			Running, NeedsSignIn, 0},
 		{"late: a name", with(creating, func(j *Job) { j.Phase, j.Epoch = Waiting, 2 }), named, Created, Submitted, None, 0},
 		{"late: it has started", with(created, func(j *Job) { j.Epoch = 3 }), taken, Started, Submitted, None, 0},
 		{"ended stays ended", ended, status1(Running), Ended, Canceled, None, 0},
@@ -191,7 +225,8 @@ func TestNext_KeepsFacts(t *testing.T) {
 	report := func(r Report) Outcome { return ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, r }) }
 
 	j = next(j, report(Report{Status: Running, Progress: &half, Costs: &cost}), t0)
-	if *j.Progress != half || *j.Costs != cost || !j.Updated.Equal(t0) || !j.Checked.Equal(t0) || !j.Moved.IsZero() || j.Awaited {
+	if *j.Progress != half || *j.Costs != cost || !j.Updated.Equal(t0) || !j.Checked.Equal(t0) || !j.Moved.IsZero() ||
+		j.Awaited {
 		t.Errorf("after a report: %+v", j)
 	}
 	t1 := t0.Add(time.Minute)
@@ -233,14 +268,19 @@ func TestNext_NotesTheVersions(t *testing.T) {
 	if j.Ref != p || j.Versions != versions {
 		t.Errorf("%+v", j)
 	}
-	if is := next(j, ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, Report{Status: Running} }), t0); is.Versions != versions {
+	if is := next(j, ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, Report{Status: Running} }),
+		t0); is.Versions != versions {
 		t.Errorf("after a report: %+v", is.Versions)
 	}
 	waits.Versions = Versions{Version: "of the attempt before"}
-	if found := next(waits, ask(AskSearch, func(o *Outcome) { o.Ref = p }), t0); found.Ref != p || found.Versions != (Versions{}) {
+	if found := next(waits, ask(AskSearch, func(o *Outcome) { o.Ref = p }), t0); found.Ref != p ||
+		found.Versions != (Versions{}) {
 		t.Errorf("%+v", found)
 	}
-	if at := next(waits, ask(AskSubmit, func(o *Outcome) { o.Result, o.Started, o.Versions = []byte("{}"), true, versions }), t0); at.Versions != versions || at.Phase != Ended {
+	if at := next(waits, ask(AskSubmit, func(o *Outcome) {
+		o.Result, o.Started, o.Versions = []byte("{}"), true,
+			versions
+	}), t0); at.Versions != versions || at.Phase != Ended {
 		t.Errorf("%+v", at)
 	}
 }
@@ -279,7 +319,8 @@ func TestNext_TurnedAwayForTooLong(t *testing.T) {
 		t.Fatalf("just before it is given up: %+v", j)
 	}
 	last := next(again(j), busy, t0.Add(usual.GiveUpAfter))
-	if last.Phase != Ended || last.Status != Failed || last.Attention != GivenUp || !strings.Contains(last.Failure, "24h0m0s") || last.Ref != p {
+	if last.Phase != Ended || last.Status != Failed || last.Attention != GivenUp ||
+		!strings.Contains(last.Failure, "24h0m0s") || last.Ref != p {
 		t.Errorf("given up: %+v", last)
 	}
 	sooner := with2(busy, func(o *Outcome) { o.Timing.GiveUpAfter = time.Hour })
@@ -293,7 +334,8 @@ func TestNext_TurnedAwayForTooLong(t *testing.T) {
 	if j := next(again(last), busy, t0); j.Phase == Ended {
 		t.Errorf("turned away: %+v", j)
 	}
-	if j := next(again(next(starting, busy, t0)), submit1(func(o *Outcome) { o.Ref, o.Started = p, true }), t0); !j.Refused.IsZero() {
+	if j := next(again(next(starting, busy, t0)), submit1(func(o *Outcome) { o.Ref, o.Started = p, true }),
+		t0); !j.Refused.IsZero() {
 		t.Errorf("taken, and turned away since %v", j.Refused)
 	}
 	doubt := Job{Phase: Creating, Status: Unknown, Attempt: 1, Epoch: 1, Moved: t0, Looks: searchLooks}
@@ -310,13 +352,19 @@ func with2(o Outcome, change func(*Outcome)) Outcome { change(&o); return o }
 
 func TestRetry(t *testing.T) {
 	cost := 3.0
-	j := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Ended, Epoch: 4, Attempt: 2,
-		SendBy: t0, Ref: p, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed, Costs: &cost, Spent: 2, Unit: "credits",
-		Unmetered: []Unmetered{{Ref: p}, {Ref: Ref{ID: "first"}}}, Failure: "no data", Tries: 2, Refused: t0, Checked: t0, Created: t0.Add(-time.Hour), Version: 9}
+	j := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Ended, Epoch: 4,
+		Attempt: 2,
+		SendBy:  t0, Ref: p, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed,
+		Costs: &cost,
+		Spent: 2, Unit: "credits",
+		Unmetered: []Unmetered{{Ref: p}, {Ref: Ref{ID: "first"}}}, Failure: "no data", Tries: 2, Refused: t0, Checked: t0,
+		Created: t0.Add(-time.Hour), Version: 9}
 	got := j.Retry(t0)
-	want := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Waiting, Epoch: 5, Attempt: 3,
+	want := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Waiting,
+		Epoch: 5, Attempt: 3,
 		Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}, Status: Accepted, Spent: 5, Unit: "credits",
-		Unmetered: []Unmetered{{Ref: Ref{ID: "first"}}}, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0, Version: 9}
+		Unmetered: []Unmetered{{Ref: Ref{ID: "first"}}}, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0,
+		Version: 9}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -330,7 +378,8 @@ func TestRetry(t *testing.T) {
 			t.Errorf("the old ref comes late: %+v", after)
 		}
 		late.Ref = Ref{ID: "twin"}
-		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || !slices.Contains(after.Orphans, late.Ref) {
+		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) ||
+			!slices.Contains(after.Orphans, late.Ref) {
 			t.Errorf("another ref comes late: %+v", after)
 		}
 		read := Outcome{Asked: AskStatus, Attempt: attempt, Epoch: 4, Ref: p, Report: Report{Status: Finished}}
@@ -338,7 +387,8 @@ func TestRetry(t *testing.T) {
 			t.Errorf("an old status comes late: %+v", after)
 		}
 	}
-	for name, no := range map[string]Job{"runs": with(j, func(j *Job) { j.Phase = Started }), "finished": with(j, func(j *Job) { j.Status = Finished }),
+	for name, no := range map[string]Job{"runs": with(j, func(j *Job) { j.Phase = Started }),
+		"finished": with(j, func(j *Job) { j.Status = Finished }),
 		"canceled": with(j, func(j *Job) { j.Desired = WantCancel }), "deleted": with(j, func(j *Job) { j.Hidden = true })} {
 		if no.Retryable() {
 			t.Errorf("%s, and may be retried", name)
@@ -351,7 +401,8 @@ func TestRetry(t *testing.T) {
 
 func TestStranded_JobWithoutItsPlatform(t *testing.T) {
 	j := markNoPlatform(Job{Phase: Started, Status: Running, Awaited: true}, usual, t0)
-	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) || !j.Updated.Equal(t0) {
+	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) ||
+		!j.Updated.Equal(t0) {
 		t.Errorf("%+v", j)
 	}
 	if again := markNoPlatform(j, usual, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
@@ -373,13 +424,15 @@ func TestNext_NoRefIsForgotten(t *testing.T) {
 			if got.Phase != phase || got.Ref != own || !slices.Equal(got.Orphans, []Ref{other, tardy}) {
 				t.Errorf("%s %s: %s %v %v", phase, q, got.Phase, got.Ref, got.Orphans)
 			}
-			if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: kind(Unsupported)}, t0); !slices.Equal(got.Past, []Ref{tardy}) {
+			if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: kind(Unsupported)}, t0); !slices.Equal(got.Past,
+				[]Ref{tardy}) {
 				t.Errorf("an orphan that cannot be canceled: %v, past %v", got.Orphans, got.Past)
 			} else if again := next(got, o, t0); !slices.Equal(again.Orphans, []Ref{other}) {
 				t.Errorf("what is past comes back: %v", again.Orphans)
 			}
 			for _, err := range []error{kind(Busy), kind(Uncertain)} {
-				if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: err}, t0); len(got.Orphans) != 2 || !got.Due.After(t0) {
+				if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: err}, t0); len(got.Orphans) != 2 ||
+					!got.Due.After(t0) {
 					t.Errorf("an orphan that was not canceled: %v, due %v", got.Orphans, got.Due)
 				}
 			}
@@ -411,7 +464,8 @@ func TestShare(t *testing.T) {
 	ann1, ann2 := Line{Owner: "ann", Task: 1, Held: 1, OwnerHeld: 1}, Line{Owner: "ann", Task: 2, OwnerHeld: 1}
 	bob := Line{Owner: "bob", Task: 3}
 	got := share([]Line{ann1, ann2, bob}, 5)
-	if want := []Line{bob, ann2, bob, ann1, bob}; !slices.Equal(got, want) && !slices.Equal(got, []Line{bob, ann2, bob, ann1, ann2}) {
+	if want := []Line{bob, ann2, bob, ann1, bob}; !slices.Equal(got, want) &&
+		!slices.Equal(got, []Line{bob, ann2, bob, ann1, ann2}) {
 		t.Errorf("got %v", got)
 	}
 	if got[0] != bob || got[1] != ann2 {
@@ -456,12 +510,14 @@ func TestStepQueue_NoClassWaitsLong(t *testing.T) {
 
 func all(class) bool { return true }
 
-// What comes late for an earlier attempt says nothing about the present one: neither how many of its submissions brought no response, nor
-// when the job is next looked at, nor whether a client waits for its status.
+// What comes late for an earlier attempt says nothing about the present one: neither how many of its submissions
+// brought no response, nor when the job is next looked at, nor whether a client waits for its status.
 func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
-	present := Job{Phase: Creating, Desired: WantRun, Attempt: 3, Epoch: 7, Begun: 2, Due: t0.Add(time.Minute), SendBy: t0.Add(30 * time.Second)}
+	present := Job{Phase: Creating, Desired: WantRun, Attempt: 3, Epoch: 7, Begun: 2, Due: t0.Add(time.Minute),
+		SendBy: t0.Add(30 * time.Second)}
 	responses := map[string]Outcome{
-		"created": {Ref: Ref{ID: "first"}}, "refused": {Err: kind(Invalid)}, "busy": {Err: kind(Busy)}, "cut off": {Err: kind(Uncertain)},
+		"created": {Ref: Ref{ID: "first"}}, "refused": {Err: kind(Invalid)}, "busy": {Err: kind(Busy)},
+		"cut off": {Err: kind(Uncertain)},
 	}
 	for name, o := range responses {
 		o.Asked, o.Attempt, o.Epoch = AskSubmit, 1, 2
@@ -471,7 +527,10 @@ func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
 				t.Errorf("%s, %s: %s, begun %d, due %v", phase, name, got.Phase, got.Begun, got.Due)
 			}
 		}
-		awaited := with(present, func(j *Job) { j.Phase, j.Status, j.Ref, j.Awaited = Started, Running, Ref{ID: "third"}, true })
+		awaited := with(present, func(j *Job) {
+			j.Phase, j.Status, j.Ref, j.Awaited = Started, Running, Ref{ID: "third"},
+				true
+		})
 		if got := next(awaited, o, t0); !got.Awaited {
 			t.Errorf("%s: nobody waits for the status any more", name)
 		}
@@ -488,7 +547,8 @@ func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
 
 // Cancels of an orphan that fail say nothing about the job's own submission.
 func TestNext_OrphanLeavesTheJobsTriesAlone(t *testing.T) {
-	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Epoch: 4, Ref: p, Orphans: []Ref{{ID: "s"}}, Due: t0}
+	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Epoch: 4, Ref: p, Orphans: []Ref{{ID: "s"}},
+		Due: t0}
 	o := Outcome{Asked: AskOrphan, Attempt: 2, Epoch: 4, Ref: Ref{ID: "s"}}
 	failed := with2(o, func(o *Outcome) { o.Err = kind(Unavailable) })
 	for range 2 * lostLooks {

@@ -24,8 +24,8 @@ func (j Job) Cancel(now time.Time) (Job, bool) {
 	return j, true
 }
 
-// Pause returns a job whose task is paused. A visit may be about to submit it, or to find that it waits again. Failed jobs
-// are paused, too, in case that they are retried.
+// Pause returns a job whose task is paused. A visit may be about to submit it, or to find that it waits again. Failed
+// jobs are paused, too, in case that they are retried.
 func (j Job) Pause(now time.Time) (Job, bool) {
 	if j.Hidden || j.Paused || j.Phase == Ended && j.Status != Failed {
 		return j, false

@@ -24,8 +24,9 @@ type Service struct {
 // BackendNamespace is the namespace that openEO reserves for the platform's own processes.
 const BackendNamespace = "backend"
 
-// NamespaceAt returns the namespace of a service at a platform of a protocol, by which services are compared; "": none. A process in the
-// namespace that openEO reserves for the platform's own processes is the one that is found without a namespace.
+// NamespaceAt returns the namespace of a service at a platform of a protocol, by which services are compared; "": none.
+// A process in the namespace that openEO reserves for the platform's own processes is the one that is found without a
+// namespace.
 func (s Service) NamespaceAt(l Label) string {
 	if s.Namespace == nil || l == OpenEO && *s.Namespace == BackendNamespace {
 		return ""
@@ -38,50 +39,56 @@ const LongestFormat = 100
 
 // Request is a client's request. Parameters and Options are stored byte for byte.
 type Request struct {
-	Title      string          `json:"title"`
-	Label      Label           `json:"label"`
-	Service    Service         `json:"service"`
-	Homes      []Home          `json:"homes,omitempty"`   // of a task that spreads its jobs: all, also the one of Service; nil: Service alone
-	Warning    string          `json:"warning,omitempty"` // what was not checked, see [Checker]; the broker sets it, not the client
-	Parameters json.RawMessage `json:"parameters"`        // an object
+	Title   string  `json:"title"`
+	Label   Label   `json:"label"`
+	Service Service `json:"service"`
+	// of a task that spreads its jobs: all, also the one of Service; nil: Service alone
+	Homes []Home `json:"homes,omitempty"`
+	// what was not checked, see [Checker]; the broker sets it, not the client
+	Warning    string          `json:"warning,omitempty"`
+	Parameters json.RawMessage `json:"parameters"` // an object
 	Format     string          `json:"format"`
 	Options    json.RawMessage `json:"options,omitempty"` // an object for the platform, or nil
 
-	// Facade is what the façade that accepted the request needs again later, such as the form in which the client wants its results. The
-	// broker does not read it.
+	// Facade is what the façade that accepted the request needs again later, such as the form in which the client wants
+	// its results. The broker does not read it.
 	Facade json.RawMessage `json:"facade,omitempty"`
 
-	// Pin identifies the definition of the service with which the request was accepted and runs, see [Pinner]; "": it runs with the definition
-	// at the time of its submission. The broker sets it, not the client.
+	// Pin identifies the definition of the service with which the request was accepted and runs, see [Pinner]; "": it runs
+	// with the definition at the time of its submission. The broker sets it, not the client.
 	Pin string `json:"pin,omitempty"`
 
-	// Process is the process that defines the service if the client sent it with the request: an openEO process with the member
-	// process_graph. Parameters are then substituted in the graph, and Options are the further members of the platform's job. It is stored
-	// as the document of the service and not with the request, so of the methods of a store only Request returns it.
+	// Process is the process that defines the service if the client sent it with the request: an openEO process with the
+	// member process_graph. Parameters are then substituted in the graph, and Options are the further members of the
+	// platform's job. It is stored as the document of the service and not with the request, so of the methods of a store
+	// only Request returns it.
 	Process json.RawMessage `json:"-"`
 
-	// Annotations are stored beside the request, because their owner can change them. No method of a store returns them with it.
+	// Annotations are stored beside the request, because their owner can change them. No method of a store returns them
+	// with it.
 	Annotations Annotations `json:"-"`
 
-	// Notify are addresses to notify of the job, or of the task. They become hooks, so that no method of a store returns them.
+	// Notify are addresses to notify of the job, or of the task. They become hooks, so that no method of a store returns
+	// them.
 	Notify []Notify `json:"-"`
 }
 
-// inlinePrefix begins the application of a service that a [Request] defines itself. The hash of the process follows. No platform has
-// processes with such an id.
+// inlinePrefix begins the application of a service that a [Request] defines itself. The hash of the process follows. No
+// platform has processes with such an id.
 const inlinePrefix = "process_graph#"
 
 // Inline reports whether the service is defined by a process that was sent with the request, see [Request].Process.
 func (s Service) Inline() bool { return strings.HasPrefix(s.Application, inlinePrefix) }
 
-// inline returns r with the application that identifies its process. It returns any other request unchanged, but Invalid for one whose
-// client names such an application: the processes of requests are known to their owners only.
+// inline returns r with the application that identifies its process. It returns any other request unchanged, but
+// Invalid for one whose client names such an application: the processes of requests are known to their owners only.
 func (r Request) inline() (Request, error) {
 	switch {
 	case r.Process != nil:
 		r.Service.Namespace, r.Service.Application = nil, inlinePrefix+Document{Body: r.Process}.Hash()
 	case r.Service.Inline():
-		return r, InvalidBody("dispatch.Accept", "The application is neither a URL nor the id of a process.", "service", "application")
+		return r, InvalidBody("dispatch.Accept", "The application is neither a URL nor the id of a process.", "service",
+			"application")
 	}
 	return r, nil
 }
@@ -97,7 +104,8 @@ const (
 	optionTrial  = "trial"  // how many of the jobs run before the owner resumes the task
 )
 
-// Checked reports whether the parameters of r are to be checked. They are, unless the client set the option validate to false.
+// Checked reports whether the parameters of r are to be checked. They are, unless the client set the option validate to
+// false.
 func (r Request) Checked() bool {
 	return string(r.options()[optionValidate]) != "false"
 }
@@ -152,25 +160,28 @@ func (r Request) optionsWithout(names ...string) json.RawMessage {
 	return rest
 }
 
-// Record is a job as its owner sees it. While the account is held, a job that is waiting or created has the attention of the hold. A
-// waiting job without an attention has ServiceChanged if the document of its service has changed since the job was accepted.
+// Record is a job as its owner sees it. While the account is held, a job that is waiting or created has the attention
+// of the hold. A waiting job without an attention has ServiceChanged if the document of its service has changed since
+// the job was accepted.
 type Record struct {
 	Job
 	Request Request
 	Pruned  bool      // its parameters were deleted because of their age, see [Retention]; it cannot run again
 	Read    time.Time // when the store read it, by the store's clock, like all times of the job
-	Ahead   *int      // jobs of its account that would be submitted before it now; nil: it is not queued. A store never fills it in
+	// jobs of its account that would be submitted before it now; nil: it is not queued. A store never fills it in
+	Ahead *int
 
 	Forecast *Forecast // set by [Broker.ForecastJob] alone; nil: not known
 
 	// Set only for a page whose Most is not 0.
-	Size  int             // size of the stored request, or of the value for a task's job, in bytes
-	Cut   bool            // Request or Value is incomplete, because it has more than Most bytes
-	Value json.RawMessage // what a task's job adds to the parameters after the name of the first dimension, see [Task].Arguments
+	Size int  // size of the stored request, or of the value for a task's job, in bytes
+	Cut  bool // Request or Value is incomplete, because it has more than Most bytes
+	// what a task's job adds to the parameters after the name of the first dimension, see [Task].Arguments
+	Value json.RawMessage
 }
 
-// ParseRequestHead parses the members that precede the parameters in a request stored as JSON. The text may be cut off anywhere. An incomplete member
-// is left out.
+// ParseRequestHead parses the members that precede the parameters in a request stored as JSON. The text may be cut off
+// anywhere. An incomplete member is left out.
 func ParseRequestHead(text string) (r Request) {
 	d := json.NewDecoder(strings.NewReader(text))
 	if _, err := d.Token(); err != nil {

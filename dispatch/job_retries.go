@@ -18,8 +18,8 @@ const (
 	CausedByRequest  Cause = "request"  // it fails again; also if the cause is not known
 )
 
-// FailureRule says what causes the failures that it matches. Matches is applied to what the platform says about a failure: its message, and the last
-// errors of the job's log.
+// FailureRule says what causes the failures that it matches. Matches is applied to what the platform says about a
+// failure: its message, and the last errors of the job's log.
 type FailureRule struct {
 	Matches *regexp.Regexp
 	Cause   Cause
@@ -37,19 +37,24 @@ func (r FailureRules) cause(text string) Cause {
 	return CausedByRequest
 }
 
-// commonFailures are rules for all platforms. What points to the request comes first: a failure that mentions both is not repeated.
+// commonFailures are rules for all platforms. What points to the request comes first: a failure that mentions both is
+// not repeated.
 var commonFailures = FailureRules{
-	{regexp.MustCompile(`(?i)NoDataAvailable|no data (is )?available|OutOfMemory|out of memory|OOMKilled|memory limit|Parameter(Missing|Invalid|Required)|invalid (parameter|argument|input)|` +
-		`not (authori[sz]ed|permitted|allowed)|permission denied|unauthori[sz]ed|forbidden|(payment|credits?|budget).{0,40}(required|exceeded|insufficient)|insufficient.{0,20}credits?`), CausedByRequest},
-	{regexp.MustCompile(`(?i)executor ?lost|(lost|failed) (node|executor|worker)|(node|executor|worker)( \S+)? (was |is )?(lost|gone|preempted|evicted)|pod( \S+)? (was )?evicted|preempted|spot.{0,20}(interrupt|reclaim)|` +
-		`FetchFailed|connection (was )?(reset|refused|aborted|timed out|closed)|broken pipe|i/o timeout|read timed out|gateway time-?out|bad gateway|(temporarily|service) unavailable|` +
-		`internal server error|too many requests|\b(http|status)( error)?( code)?[ :=]*(429|5\d\d)\b|no space left on device|temporary failure in name resolution|could not resolve host|no such host`), CausedByPlatform},
+	{regexp.MustCompile(
+		`(?i)NoDataAvailable|no data (is )?available|OutOfMemory|out of memory|OOMKilled|memory limit|Parameter(Missing|Invalid|Required)|invalid (parameter|argument|input)|` +
+			`not (authori[sz]ed|permitted|allowed)|permission denied|unauthori[sz]ed|forbidden|(payment|credits?|budget).{0,40}(required|exceeded|insufficient)|insufficient.{0,20}credits?`), CausedByRequest},
+	{regexp.MustCompile(
+		`(?i)executor ?lost|(lost|failed) (node|executor|worker)|(node|executor|worker)( \S+)? (was |is )?(lost|gone|preempted|evicted)|pod( \S+)? (was )?evicted|preempted|spot.{0,20}(interrupt|reclaim)|` +
+			`FetchFailed|connection (was )?(reset|refused|aborted|timed out|closed)|broken pipe|i/o timeout|read timed out|gateway time-?out|bad gateway|(temporarily|service) unavailable|` +
+			`internal server error|too many requests|\b(http|status)( error)?( code)?[ :=]*(429|5\d\d)\b|no space left on device|temporary failure in name resolution|could not resolve host|no such host`), CausedByPlatform},
 }
 
-// retriedByItself returns a job that has just failed as it waits for another attempt, if the platform caused the failure and the owner allowed one
-// more. Only a failure that the platform itself reported counts: then nothing of the attempt runs any more.
+// retriedByItself returns a job that has just failed as it waits for another attempt, if the platform caused the
+// failure and the owner allowed one more. Only a failure that the platform itself reported counts: then nothing of the
+// attempt runs any more.
 func (j Job) retriedByItself(was Job, o Outcome, now time.Time) Job {
-	reported := o.Asked == AskStatus && o.Err == nil && o.Report.Status == Failed && was.Phase != Ended && j.Attention == None
+	reported := o.Asked == AskStatus && o.Err == nil && o.Report.Status == Failed && was.Phase != Ended &&
+		j.Attention == None
 	if !reported || !j.Retryable() || j.Retried >= j.Retries || o.Failures.cause(o.Report.Message) != CausedByPlatform {
 		return j
 	}

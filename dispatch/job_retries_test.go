@@ -31,16 +31,19 @@ func TestFailureRules_OfAllPlatforms(t *testing.T) {
 		}
 	}
 	own := FailureRules{{regexp.MustCompile("spot"), CausedByPlatform}, {regexp.MustCompile("Internal"), CausedByRequest}}
-	if own.cause("out of memory on a spot node") != CausedByPlatform || own.cause("Internal Server Error") != CausedByRequest || own.cause("no such host") != CausedByPlatform {
+	if own.cause("out of memory on a spot node") != CausedByPlatform ||
+		own.cause("Internal Server Error") != CausedByRequest || own.cause("no such host") != CausedByPlatform {
 		t.Error("the platform's own rules do not come first")
 	}
 }
 
 // failing returns a job of a platform that reported once that it failed, and the outcome that confirms it.
 func failing(message string) (Job, Outcome) {
-	j := Job{ID: 7, Phase: Started, Status: Running, Seen: Failed, Desired: WantRun, Attempt: 3, Epoch: 4, Ref: p, Retries: 2, Checked: t0.Add(-time.Minute), Moved: t0, Created: t0}
+	j := Job{ID: 7, Phase: Started, Status: Running, Seen: Failed, Desired: WantRun, Attempt: 3, Epoch: 4, Ref: p,
+		Retries: 2, Checked: t0.Add(-time.Minute), Moved: t0, Created: t0}
 	costs := 2.5
-	o := Outcome{Asked: AskStatus, Attempt: 3, Epoch: 4, Ref: p, Report: Report{Status: Failed, Message: message, Costs: &costs}}
+	o := Outcome{Asked: AskStatus, Attempt: 3, Epoch: 4, Ref: p, Report: Report{Status: Failed, Message: message,
+		Costs: &costs}}
 	return j, o
 }
 
@@ -48,10 +51,12 @@ func TestNext_RetriesWhatThePlatformCaused(t *testing.T) {
 	const lost = "Connection reset by peer"
 	j, o := failing(lost)
 	again := next(j, o, t0)
-	if again.Phase != Waiting || again.Status != Accepted || again.Retried != 1 || again.Retries != 2 || again.Attempt != 4 || again.Ref != (Ref{}) || len(again.Past) != 1 || again.Past[0] != p {
+	if again.Phase != Waiting || again.Status != Accepted || again.Retried != 1 || again.Retries != 2 ||
+		again.Attempt != 4 || again.Ref != (Ref{}) || len(again.Past) != 1 || again.Past[0] != p {
 		t.Fatalf("%+v", again)
 	}
-	if again.Attention != Retrying || again.Notice != lost || !again.Due.Equal(t0.Add(time.Minute)) || again.Spent != 2.5 || again.Costs != nil || again.Seen != "" || again.Epoch <= j.Epoch {
+	if again.Attention != Retrying || again.Notice != lost || !again.Due.Equal(t0.Add(time.Minute)) ||
+		again.Spent != 2.5 || again.Costs != nil || again.Seen != "" || again.Epoch <= j.Epoch {
 		t.Errorf("%s %q, due %v, spent %v", again.Attention, again.Notice, again.Due.Sub(t0), again.Spent)
 	}
 	if late := next(again, o, t0); late.Phase != Waiting || late.Retried != 1 || len(late.Orphans) > 0 {
@@ -65,7 +70,8 @@ func TestNext_RetriesWhatThePlatformCaused(t *testing.T) {
 	if paused.Phase != Waiting || paused.Attention != Paused || !paused.Due.IsZero() || paused.Retried != 1 {
 		t.Errorf("of a paused task: %+v", paused)
 	}
-	if owner := with(again, func(j *Job) { j.Phase, j.Status = Ended, Failed }).Retry(t0); owner.Retried != 0 || owner.Retries != 2 {
+	if owner := with(again, func(j *Job) { j.Phase, j.Status = Ended, Failed }).Retry(t0); owner.Retried != 0 ||
+		owner.Retries != 2 {
 		t.Errorf("retried by its owner: %d of %d", owner.Retried, owner.Retries)
 	}
 }
@@ -93,7 +99,8 @@ func TestNext_DoesNotRetryTheRest(t *testing.T) {
 	}
 }
 
-// Whatever a platform reports, a job is retried by itself at most as often as its owner allowed, after pauses that never become shorter.
+// Whatever a platform reports, a job is retried by itself at most as often as its owner allowed, after pauses that
+// never become shorter.
 func TestNext_RetriesAreBounded(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		j, o := failing("Service Unavailable")
@@ -119,7 +126,8 @@ func TestNext_RetriesAreBounded(t *testing.T) {
 }
 
 func TestRequest_Retries(t *testing.T) {
-	for options, want := range map[string]int{`{}`: 0, `{"retries":3,"memory":"4g"}`: 3, `{"retries":99}`: MostRetries, `{"retries":-1}`: 0, `{"retries":"3"}`: 0} {
+	for options, want := range map[string]int{`{}`: 0, `{"retries":3,"memory":"4g"}`: 3, `{"retries":99}`: MostRetries,
+		`{"retries":-1}`: 0, `{"retries":"3"}`: 0} {
 		r := Request{Options: []byte(options)}
 		if got := r.Retries(); got != want {
 			t.Errorf("%s: %d", options, got)

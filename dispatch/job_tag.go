@@ -9,12 +9,14 @@ import (
 	"strings"
 )
 
-// maxNonces is the number of attempts of a job whose random parts are kept. Older attempts are no longer recognized: a platform job that
-// one of them created stays at the platform, where it was not started if the platform creates and starts in two steps.
+// maxNonces is the number of attempts of a job whose random parts are kept. Older attempts are no longer recognized: a
+// platform job that one of them created stays at the platform, where it was not started if the platform creates and
+// starts in two steps.
 const maxNonces = 32
 
-// Nonces are the random parts of the tags of a job's attempts, oldest first, written "ATTEMPT:NONCE" and joined by spaces. They make sure
-// that a tag is never used twice, even if job ids are assigned again after the database was restored from a backup.
+// Nonces are the random parts of the tags of a job's attempts, oldest first, written "ATTEMPT:NONCE" and joined by
+// spaces. They make sure that a tag is never used twice, even if job ids are assigned again after the database was
+// restored from a backup.
 type Nonces string
 
 // of returns the random part of an attempt; "" if it is not known any more.
@@ -37,8 +39,9 @@ func (n Nonces) with(attempt int, nonce string) Nonces {
 // newNonce returns 40 random bits as eight letters and digits.
 func newNonce(Job) string { return strings.ToLower(rand.Text()[:8]) }
 
-// Tag returns the text that marks this attempt at the platform, so that it can be recognized in a listing. The installation is a short text
-// of letters and digits that no other broker has, so that two brokers that share an account do not touch each other's jobs.
+// Tag returns the text that marks this attempt at the platform, so that it can be recognized in a listing. The
+// installation is a short text of letters and digits that no other broker has, so that two brokers that share an
+// account do not touch each other's jobs.
 func (j Job) Tag(installation string) string {
 	return fmt.Sprintf("%s.%d.%d.%s", installation, j.ID, j.Attempt, j.Nonces.of(j.Attempt))
 }
@@ -76,8 +79,8 @@ func (t tag) marks(j Job) bool {
 	return t.job == j.ID && t.attempt <= j.Attempt && t.nonce == j.Nonces.of(t.attempt)
 }
 
-// tagged adds the random part of the next attempt, which [Job.Intend] begins, to a job that is about to be created. It returns any other
-// job unchanged.
+// tagged adds the random part of the next attempt, which [Job.Intend] begins, to a job that is about to be created. It
+// returns any other job unchanged.
 func (v *visit) tagged(j Job) Job {
 	if j.Phase != Waiting {
 		return j
@@ -90,8 +93,8 @@ func (v *visit) tagged(j Job) Job {
 	return j
 }
 
-// untagged removes the tags of this installation's jobs from text that a platform returned, wherever they follow a title. An installation's
-// name is random, so that no other text matches its tags.
+// untagged removes the tags of this installation's jobs from text that a platform returned, wherever they follow a
+// title. An installation's name is random, so that no other text matches its tags.
 func (b *Broker) untagged(text []byte) []byte {
 	if b.Installation == "" || !bytes.Contains(text, []byte(" ["+b.Installation+".")) {
 		return text

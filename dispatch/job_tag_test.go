@@ -12,7 +12,8 @@ func TestTag_MarksOneAttempt(t *testing.T) {
 	}
 	for tag, want := range map[string]bool{
 		"me.7.4.dd": true, "me.7.3.cc": true, "me.7.1.aa": true,
-		"me.7.2": false, "me.7.2.": false, "me.7.4": false, "me.7.4.cc": false, "me.7.2.aa": false, "me.7.5": false, "me.7.5.ee": false, "me.8.4.dd": false,
+		"me.7.2": false, "me.7.2.": false, "me.7.4": false, "me.7.4.cc": false, "me.7.2.aa": false, "me.7.5": false,
+		"me.7.5.ee": false, "me.8.4.dd": false,
 		"you.7.4.dd": false, "me.7": false, "me.7.4.dd.x": false, "me.x.4.dd": false, "me.7.x.dd": false, "": false,
 	} {
 		parsed, ours := parseTag("me", tag)

@@ -37,8 +37,8 @@ type Unmetered struct {
 	Priced bool      `json:"priced,omitempty"` // its costs were reported, and so are booked: only usage is missing
 }
 
-// meterAges are the ages after its end at which a job's costs are read again while they are missing: platforms that account for jobs in a process
-// of its own report them minutes to hours later.
+// meterAges are the ages after its end at which a job's costs are read again while they are missing: platforms that
+// account for jobs in a process of its own report them minutes to hours later.
 var meterAges = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 
 // next returns u with the time of its next read after now; false if the last one is over.
@@ -63,7 +63,8 @@ func Bookable(costs *float64) float64 {
 	return *costs
 }
 
-// AllCosts returns what all runs of the job cost, also those of attempts before a retry; nil if the platform reported no costs of any.
+// AllCosts returns what all runs of the job cost, also those of attempts before a retry; nil if the platform reported
+// no costs of any.
 func (j Job) AllCosts() *float64 {
 	if j.Costs == nil && j.Spent == 0 {
 		return nil
@@ -75,7 +76,8 @@ func (j Job) AllCosts() *float64 {
 // RoundAmount returns a sum of amounts, such as costs, without its rounding errors: to six decimals.
 func RoundAmount(sum float64) float64 { return math.Round(sum*1e6) / 1e6 }
 
-// noteReport keeps what a status report says about costs and usage. A report that leaves something out does not erase it.
+// noteReport keeps what a status report says about costs and usage. A report that leaves something out does not erase
+// it.
 func (j Job) noteReport(r Report) Job {
 	j.Costs, j.Unit = cmp.Or(r.Costs, j.Costs), cmp.Or(r.Unit, j.Unit)
 	j.Metered.CPU, j.Metered.Memory = cmp.Or(r.Metered.CPU, j.Metered.CPU), cmp.Or(r.Metered.Memory, j.Metered.Memory)
@@ -83,14 +85,15 @@ func (j Job) noteReport(r Report) Job {
 	return j
 }
 
-// planMetering plans to read the costs of a job that has just ended, if the platform charges and has not reported them, and its usage if the report
-// of its end was incomplete.
+// planMetering plans to read the costs of a job that has just ended, if the platform charges and has not reported them,
+// and its usage if the report of its end was incomplete.
 func planMetering(was, j Job, o Outcome, now time.Time) Job {
 	if j.Phase != Ended || was.Phase == Ended || j.Ref == (Ref{}) || was.Phase != Started && o.Asked != AskStatus {
 		return j
 	}
 	if o.Report.Partial || j.Unit != "" && j.Costs == nil {
-		j.Unmetered = append(slices.Clone(j.Unmetered), Unmetered{Ref: j.Ref, Ended: now, Due: now.Add(meterAges[0]), Priced: j.Costs != nil})
+		j.Unmetered = append(slices.Clone(j.Unmetered), Unmetered{Ref: j.Ref, Ended: now, Due: now.Add(meterAges[0]),
+			Priced: j.Costs != nil})
 	}
 	return j
 }
@@ -123,9 +126,9 @@ func (j Job) unmetered() Unmetered {
 	return slices.MinFunc(j.Unmetered, func(a, b Unmetered) int { return a.Due.Compare(b.Due) })
 }
 
-// applyMetering applies a read of the costs of a run that has ended: of the job itself, or of an attempt before a retry, whose costs count as spent.
-// It does not change the status, however the platform revises it. Costs that were booked before are not spent
-// again: a retry has moved them to Spent.
+// applyMetering applies a read of the costs of a run that has ended: of the job itself, or of an attempt before a
+// retry, whose costs count as spent. It does not change the status, however the platform revises it. Costs that were
+// booked before are not spent again: a retry has moved them to Spent.
 func applyMetering(j Job, o Outcome, now time.Time) Job {
 	i := slices.IndexFunc(j.Unmetered, func(u Unmetered) bool { return u.Ref == o.Ref })
 	if i < 0 {

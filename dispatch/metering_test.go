@@ -32,16 +32,18 @@ func meter(t *rapid.T, j Job, runs map[Ref]*run, now time.Time) Job {
 	return j
 }
 
-// Of a job that is run again and again, the costs of every run count once, however late and in whatever order its platform reports them, and a run
-// is not asked about any more when its costs are known or a day has passed.
+// Of a job that is run again and again, the costs of every run count once, however late and in whatever order its
+// platform reports them, and a run is not asked about any more when its costs are known or a day has passed.
 func TestMetering_EveryRunCountsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, runs := t0, map[Ref]*run{}
 		j := Job{Phase: Started, Status: Running, Desired: WantRun, Attempt: 1, Ref: Ref{ID: "1"}, Moved: t0}
 		for n := range rapid.IntRange(1, 4).Draw(t, "runs") {
-			r := &run{costs: float64(rapid.IntRange(1, 9).Draw(t, "costs")), known: now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)}
+			r := &run{costs: float64(rapid.IntRange(1, 9).Draw(t, "costs")),
+				known: now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)}
 			runs[j.Ref] = r
-			o := Outcome{Asked: AskStatus, Ref: j.Ref, Attempt: j.Attempt, Epoch: j.Epoch, Report: Report{Status: Failed, Unit: "credits"}}
+			o := Outcome{Asked: AskStatus, Ref: j.Ref, Attempt: j.Attempt, Epoch: j.Epoch, Report: Report{Status: Failed,
+				Unit: "credits"}}
 			o.Report.Partial = rapid.Bool().Draw(t, "partial")
 			if r.told = !now.Before(r.known); r.told {
 				o.Report.Costs = &r.costs
@@ -95,7 +97,8 @@ func TestMetering_IsPlannedWhereSomethingIsMissing(t *testing.T) {
 			t.Errorf("%s: read at %v", name, planned)
 		}
 	}
-	canceled := next(Job{Phase: Started, Status: Running, Desired: WantCancel, Attempt: 1, Epoch: 1, Ref: p, Unit: "credits"}, ask(AskCancel, func(*Outcome) {}), t0)
+	canceled := next(Job{Phase: Started, Status: Running, Desired: WantCancel, Attempt: 1, Epoch: 1, Ref: p,
+		Unit: "credits"}, ask(AskCancel, func(*Outcome) {}), t0)
 	if canceled.MeterDue().IsZero() {
 		t.Error("the costs of a canceled job are not read")
 	}
@@ -109,7 +112,8 @@ func TestMetering_AfterARetry(t *testing.T) {
 		o := status1(Finished)
 		o.Report.Unit, o.Report.Costs, o.Report.Partial = "credits", known, true
 		j = next(j, o, t0)
-		j = next(j.Retry(t0), Outcome{Asked: AskMeter, Ref: p, Report: Report{Status: Finished, Unit: "credits", Costs: &two}}, t0.Add(time.Hour))
+		j = next(j.Retry(t0), Outcome{Asked: AskMeter, Ref: p, Report: Report{Status: Finished, Unit: "credits",
+			Costs: &two}}, t0.Add(time.Hour))
 		if j.Spent != two || len(j.Unmetered) > 0 {
 			t.Errorf("%s: %v is booked; still to be read: %v", name, j.Spent, j.Unmetered)
 		}

@@ -24,7 +24,8 @@ type pinning struct {
 	ran []string // the definitions of submissions; "-": none
 }
 
-func (p *pinning) Pin(_ context.Context, _ dispatch.Token, r dispatch.Request, _ *dispatch.Dimension, d *dispatch.Document) (string, error) {
+func (p *pinning) Pin(_ context.Context, _ dispatch.Token, r dispatch.Request, _ *dispatch.Dimension,
+	d *dispatch.Document) (string, error) {
 	if p.refuse != nil || d == nil {
 		return "", p.refuse
 	}
@@ -80,7 +81,8 @@ func tiles(n int) dispatch.Dimension {
 	return d
 }
 
-// What runs of a task is the document that there was when it was accepted, whatever becomes of it. It is read from the database once.
+// What runs of a task is the document that there was when it was accepted, whatever becomes of it. It is read from the
+// database once.
 func TestPin_NothingChangesInATask(t *testing.T) {
 	for name, options := range map[string]string{"by default": "", "asked": `{"pin":true}`} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +98,8 @@ func TestPin_NothingChangesInATask(t *testing.T) {
 				asked := p.asked
 				time.Sleep(10 * time.Minute)
 				if p.seen() != "[one one one one]" || s.read.Load() != 1 || p.asked != asked {
-					t.Errorf("ran %v; the definition was read %d times, and asked for %d times", p.seen(), s.read.Load(), p.asked-asked)
+					t.Errorf("ran %v; the definition was read %d times, and asked for %d times", p.seen(), s.read.Load(),
+						p.asked-asked)
 				}
 			})
 		})
@@ -151,8 +154,8 @@ func TestPin_ThatCannotBe(t *testing.T) {
 	})
 }
 
-// The jobs of a task at several platforms are pinned to the document that is stored with the task. One that is defined by another document is not, and the
-// task is refused if its client asked for pins.
+// The jobs of a task at several platforms are pinned to the document that is stored with the task. One that is defined
+// by another document is not, and the task is refused if its client asked for pins.
 func TestPin_AtSeveralPlatforms(t *testing.T) {
 	for name, c := range map[string]struct {
 		other, options string
@@ -168,7 +171,8 @@ func TestPin_AtSeveralPlatforms(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := &pinning{}, &pinning{}
 				a.text, b.text, a.status, b.status = "one", c.other, finishes, finishes
-				h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, a), backend("b", dispatch.AccessShared, b))
+				h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, a),
+					backend("b", dispatch.AccessShared, b))
 				defer h.stop()
 				r := spreadRequest()
 				r.Options = json.RawMessage(c.options)

@@ -8,9 +8,10 @@ import (
 
 const longestEndpoint = 2048
 
-// Backend returns the configured platform of a service. The endpoint of the service may be written with or without a trailing slash,
-// without a scheme, with the default port, with an openEO path or version, as the URL of an OGC process, or as an alias. Backend sends no
-// request. If no platform matches, the error is Invalid, and its text lists those that are configured.
+// Backend returns the configured platform of a service. The endpoint of the service may be written with or without a
+// trailing slash, without a scheme, with the default port, with an openEO path or version, as the URL of an OGC
+// process, or as an alias. Backend sends no request. If no platform matches, the error is Invalid, and its text lists
+// those that are configured.
 func (b *Broker) Backend(s Service, l Label) (*Backend, error) {
 	var found *Backend
 	best := 0
@@ -60,7 +61,8 @@ func (b *Broker) choices(l Label) string {
 	if len(names) == 0 {
 		return fmt.Sprintf("No platform is configured for %s.", l)
 	}
-	return fmt.Sprintf("This endpoint is not one of the platforms that are configured for %s: %s.", l, strings.Join(names, ", "))
+	return fmt.Sprintf("This endpoint is not one of the platforms that are configured for %s: %s.", l,
+		strings.Join(names, ", "))
 }
 
 // likeness returns how well an endpoint that a service names matches the backend; 0: not at all. Without a scheme,
@@ -82,9 +84,9 @@ func (b *Backend) likeness(given string) (best int) {
 	return best
 }
 
-// pathLikeness returns how well a given path matches the path of a backend; 0: not at all. An identical path matches best. openEO paths
-// also match if they differ only in their version suffix. An OGC path also matches if it is a parent of the given path; the longest parent
-// matches best.
+// pathLikeness returns how well a given path matches the path of a backend; 0: not at all. An identical path matches
+// best. openEO paths also match if they differ only in their version suffix. An OGC path also matches if it is a parent
+// of the given path; the longest parent matches best.
 func pathLikeness(l Label, given, own string) int {
 	switch {
 	case given == own:

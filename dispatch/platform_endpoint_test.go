@@ -139,7 +139,8 @@ func TestBackend_Spellings(t *testing.T) {
 			s = scheme + "://" + s
 		}
 		if backend.Label == OGCProcess && rapid.Bool().Draw(t, "process") {
-			s += "/" + rapid.StringMatching(`[a-z0-9-]{1,8}`).Draw(t, "namespace") + "/processes/" + rapid.StringMatching(`[A-Za-z0-9_.~-]{3,9}x`).Draw(t, "id")
+			s += "/" + rapid.StringMatching(`[a-z0-9-]{1,8}`).Draw(t, "namespace") + "/processes/" +
+				rapid.StringMatching(`[A-Za-z0-9_.~-]{3,9}x`).Draw(t, "id")
 		}
 		s += rapid.SampledFrom([]string{"", "/"}).Draw(t, "slash")
 		found, err := b.Backend(Service{Endpoint: s}, backend.Label)
@@ -154,7 +155,8 @@ func TestBackend_Spellings(t *testing.T) {
 
 // Whatever is given, what is found is on the same server.
 func FuzzBackend(f *testing.F) {
-	for _, s := range []string{"https://openeo.dataspace.example/openeo/1.2.0", "ogc.example/ogc-api/deep/processes/x", "https://[::1]:8443/%2f", "http://127.0.0.1:8081", "a@b", "\x00", "https://ogc.example\\@evil.example"} {
+	for _, s := range []string{"https://openeo.dataspace.example/openeo/1.2.0", "ogc.example/ogc-api/deep/processes/x",
+		"https://[::1]:8443/%2f", "http://127.0.0.1:8081", "a@b", "\x00", "https://ogc.example\\@evil.example"} {
 		f.Add(s, true)
 		f.Add(s, false)
 	}

@@ -38,8 +38,8 @@ type Parameter struct {
 	Warning     string          // the part of the schema that is not understood and therefore not checked; "": none
 }
 
-// Describer returns the parameters of a service, in the order of its document. The zero token is enough if the platform's documents are
-// public.
+// Describer returns the parameters of a service, in the order of its document. The zero token is enough if the
+// platform's documents are public.
 type Describer interface {
 	Parameters(context.Context, Token, Service) ([]Parameter, error)
 }
@@ -53,8 +53,8 @@ type OutputFormat struct {
 
 // Formatter is a platform that lists the output formats of its services.
 type Formatter interface {
-	// Formats returns the output formats of a service, or of the platform for all; none if it does not list them. The zero token is enough if
-	// the platform's documents are public.
+	// Formats returns the output formats of a service, or of the platform for all; none if it does not list them. The zero
+	// token is enough if the platform's documents are public.
 	Formats(context.Context, Token, Service) ([]OutputFormat, error)
 }
 
@@ -69,26 +69,26 @@ type Checker interface {
 	Check(context.Context, Token, Request, *Dimension) (warning string, err error)
 }
 
-// Preparer is a platform that needs, to submit a job, a document that its user keeps elsewhere. Errors of that document are
-// [DocumentUnreachable] or [DocumentInvalid]. They are not errors of the platform.
+// Preparer is a platform that needs, to submit a job, a document that its user keeps elsewhere. Errors of that document
+// are [DocumentUnreachable] or [DocumentInvalid]. They are not errors of the platform.
 type Preparer interface {
-	// Needs returns the URL of the document that must be fetched before a job of the service is submitted; "" if there is none, or it is
-	// available already. It sends no request. After a fetch that failed it returns the error of that fetch, with the rest of the pause
-	// until the next one as RetryAfter.
+	// Needs returns the URL of the document that must be fetched before a job of the service is submitted; "" if there is
+	// none, or it is available already. It sends no request. After a fetch that failed it returns the error of that fetch,
+	// with the rest of the pause until the next one as RetryAfter.
 	Needs(Service) (string, error)
 	// Prepare fetches that document and keeps it available for a while.
 	Prepare(context.Context, Service) error
 }
 
-// Documenter returns the document that defines a service, which may be changed while jobs wait for their turn; nil if the platform itself
-// keeps the service.
+// Documenter returns the document that defines a service, which may be changed while jobs wait for their turn; nil if
+// the platform itself keeps the service.
 type Documenter interface {
 	Document(context.Context, Service) ([]byte, error)
 }
 
-// Permits lists what requests may do under an account that users share, beside running processes on public data: names of options and
-// processes that may cost money, make the platform call other servers, or access what the account stores there. Nil permits everything,
-// because the account is the user's own or none.
+// Permits lists what requests may do under an account that users share, beside running processes on public data: names
+// of options and processes that may cost money, make the platform call other servers, or access what the account stores
+// there. Nil permits everything, because the account is the user's own or none.
 type Permits map[string]bool
 
 // NewPermits returns the Permits of a shared account, with what its operator allows.
@@ -105,15 +105,18 @@ func (p Permits) Check(op, what string, path ...any) error {
 	if p == nil || p[what] {
 		return nil
 	}
-	return InvalidBody(op, fmt.Sprintf("%s is not permitted under the account that users of this platform share: it may cost money, call other "+
-		"servers, or reach what others stored. The operator of this service permits it by service_account.allow.", short(what)), path...)
+	return InvalidBody(op,
+		fmt.Sprintf("%s is not permitted under the account that users of this platform share: it may cost money, call other "+
+			"servers, or reach what others stored. The operator of this service permits it by service_account.allow.",
+			short(what)), path...)
 }
 
-// Permitter checks, without sending a request, whether the options of a request are permitted under the platform's account. If one is not,
-// the error is Invalid.
+// Permitter checks, without sending a request, whether the options of a request are permitted under the platform's
+// account. If one is not, the error is Invalid.
 type Permitter interface{ Permitted(Request) error }
 
-// permitted checks whether a request is permitted at a backend, as far as this can be checked without its service's document.
+// permitted checks whether a request is permitted at a backend, as far as this can be checked without its service's
+// document.
 func (b *Backend) permitted(r Request) error {
 	if p, can := b.Platform.(Permitter); can {
 		return p.Permitted(r)

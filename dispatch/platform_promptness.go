@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// PromptStarts is the number of confirmed starts in a row that the first status read must show before a platform counts as prompt.
+// PromptStarts is the number of confirmed starts in a row that the first status read must show before a platform counts
+// as prompt.
 const PromptStarts = 25
 
-// lagSafety is the safety factor for starts in doubt: a status must show such a start within lagSafety times the longest lag seen.
+// lagSafety is the safety factor for starts in doubt: a status must show such a start within lagSafety times the
+// longest lag seen.
 const lagSafety = 4
 
 // Promptness is what the statuses of a platform have shown after starts that it confirmed.
@@ -18,8 +20,8 @@ type Promptness struct {
 	Lag    time.Duration // the longest time seen from a start until a status showed it
 }
 
-// settlesAfter returns for how long the statuses of a job must show no start before a start in doubt counts as lost: the time that the
-// operator set, or else the time that follows from p.
+// settlesAfter returns for how long the statuses of a job must show no start before a start in doubt counts as lost:
+// the time that the operator set, or else the time that follows from p.
 func (b *Backend) settlesAfter(t Timing, p Promptness) time.Duration {
 	return cmp.Or(b.StartSettlesAfter, t.settlesAfter(p))
 }
@@ -31,8 +33,8 @@ type StartsSeen struct {
 	Lag    time.Duration // the longest lag seen
 }
 
-// add records what a status shows about a start. was and is are the job before and after the status was read; send is the time limit of its
-// start request.
+// add records what a status shows about a start. was and is are the job before and after the status was read; send is
+// the time limit of its start request.
 func (s *StartsSeen) add(was, is Job, send time.Duration, t Timing) {
 	if is.Checked.Equal(was.Checked) || was.Phase != Started && was.Phase != Starting {
 		return
@@ -67,8 +69,8 @@ func (v *visit) noteStarts(ctx context.Context) error {
 	return nil
 }
 
-// noteStart records what a saved response shows about a start. If the platform creates and starts a job with one request, there is no start
-// to settle.
+// noteStart records what a saved response shows about a start. If the platform creates and starts a job with one
+// request, there is no start to settle.
 func (v *visit) noteStart(was, is Job) {
 	if v.backend.Platform.TwoStep() {
 		v.starts.add(was, is, v.backend.Limits.Send, v.timing)

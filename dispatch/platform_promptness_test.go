@@ -33,7 +33,8 @@ func TestSettlesAfter_ByWhatThePlatformHasShown(t *testing.T) {
 // Looks at a start in doubt are between ten seconds and a minute apart, twelve or more until it settles.
 func TestStartCheck_PausesUntilAStartSettles(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
-	for settles, want := range map[time.Duration]int{2 * time.Minute: 13, 6 * time.Minute: 13, 20 * time.Minute: 21, 40 * time.Minute: 41} {
+	for settles, want := range map[time.Duration]int{2 * time.Minute: 13, 6 * time.Minute: 13, 20 * time.Minute: 21,
+		40 * time.Minute: 41} {
 		j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
 		now, looks := t0, 0
 		for ; j.Phase == Starting && looks < 100; looks++ {
@@ -43,7 +44,8 @@ func TestStartCheck_PausesUntilAStartSettles(t *testing.T) {
 				}
 				now = j.Due
 			}
-			j = next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
+			j = next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted},
+				Settles: settles}, now)
 		}
 		if looks != want || now.Sub(t0) < settles || j.Phase != Created {
 			t.Errorf("%v: %s after %d looks in %v, want %d", settles, j.Phase, looks, now.Sub(t0), want)
@@ -61,7 +63,8 @@ func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 		if looks >= 10 {
 			settles = 20 * time.Minute
 		}
-		j = next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
+		j = next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles},
+			now)
 		if j.Phase == Starting {
 			now = j.Due
 		}
@@ -78,18 +81,21 @@ func TestIntend_SecondStartIgnoresChecksOfTheFirst(t *testing.T) {
 	}
 }
 
-// What the server itself answered is over: looks begin at once. What broke off on its way, or came from a proxy, may still be taken until its deadline.
+// What the server itself answered is over: looks begin at once. What broke off on its way, or came from a proxy, may
+// still be taken until its deadline.
 func TestNext_AnsweredRequestIsOver(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, SendBy: now.Add(30 * time.Second)}
 	for answered, want := range map[bool]time.Duration{true: SettleMargin, false: 30*time.Second + SettleMargin} {
 		err := &Error{Kind: Uncertain, Answered: answered}
-		if got := next(j, Outcome{Asked: AskSubmit, Ref: j.Ref, Err: err}, now); got.Due.Sub(now) != want || got.Attention != InDoubt {
+		if got := next(j, Outcome{Asked: AskSubmit, Ref: j.Ref, Err: err}, now); got.Due.Sub(now) != want ||
+			got.Attention != InDoubt {
 			t.Errorf("answered %v: due in %v with %q, want %v", answered, got.Due.Sub(now), got.Attention, want)
 		}
 	}
 	creating := Job{Phase: Creating, SendBy: j.SendBy}
-	if got := next(creating, Outcome{Asked: AskSubmit, Err: &Error{Kind: Uncertain, Answered: true}}, now); got.Due.Sub(now) != 30*time.Second+SettleMargin {
+	if got := next(creating, Outcome{Asked: AskSubmit, Err: &Error{Kind: Uncertain, Answered: true}},
+		now); got.Due.Sub(now) != 30*time.Second+SettleMargin {
 		t.Errorf("a create is searched for in %v", got.Due.Sub(now))
 	}
 }
@@ -107,19 +113,26 @@ func TestStartsSeen_FromStatuses(t *testing.T) {
 	}{
 		{"told at once", at(Started, "", 0), at(Started, Queued, 5*time.Second), StartsSeen{Prompt: 1}},
 		{"ended at once", at(Started, "", 0), at(Ended, Finished, 5*time.Second), StartsSeen{Prompt: 1}},
-		{"first looked at late", at(Started, "", 0), at(Started, Running, 2*time.Minute), StartsSeen{Prompt: 1, Lag: 2 * time.Minute}},
+		{"first looked at late", at(Started, "", 0), at(Started, Running, 2*time.Minute), StartsSeen{Prompt: 1,
+			Lag: 2 * time.Minute}},
 		{"first looked at too late", at(Started, "", 0), at(Started, Running, 6*time.Minute), StartsSeen{}},
-		{"not told", at(Started, "", 0), at(Started, Accepted, 5*time.Second), StartsSeen{Lagged: true, Lag: 5 * time.Second}},
-		{"still not told", at(Started, Accepted, 5*time.Second), at(Started, Accepted, 3*time.Minute), StartsSeen{Lagged: true, Lag: 3 * time.Minute}},
-		{"told late", at(Started, Accepted, 5*time.Second), at(Started, Running, 4*time.Minute), StartsSeen{Lagged: true, Lag: 4 * time.Minute}},
-		{"told, and then not", at(Started, Running, time.Minute), at(Started, Accepted, 5*time.Minute), StartsSeen{Lagged: true, Lag: 5 * time.Minute}},
-		{"not told for hours", at(Started, Accepted, time.Minute), at(Started, Running, 300*time.Minute), StartsSeen{Lagged: true, Lag: usual.LongestLag}},
+		{"not told", at(Started, "", 0), at(Started, Accepted, 5*time.Second), StartsSeen{Lagged: true,
+			Lag: 5 * time.Second}},
+		{"still not told", at(Started, Accepted, 5*time.Second), at(Started, Accepted, 3*time.Minute),
+			StartsSeen{Lagged: true, Lag: 3 * time.Minute}},
+		{"told late", at(Started, Accepted, 5*time.Second), at(Started, Running, 4*time.Minute), StartsSeen{Lagged: true,
+			Lag: 4 * time.Minute}},
+		{"told, and then not", at(Started, Running, time.Minute), at(Started, Accepted, 5*time.Minute),
+			StartsSeen{Lagged: true, Lag: 5 * time.Minute}},
+		{"not told for hours", at(Started, Accepted, time.Minute), at(Started, Running, 300*time.Minute),
+			StartsSeen{Lagged: true, Lag: usual.LongestLag}},
 		{"a second look", at(Started, Queued, time.Minute), at(Started, Running, 2*time.Minute), StartsSeen{}},
 		{"a word that nobody knows", at(Started, "", 0), at(Started, Unknown, 5*time.Second), StartsSeen{}},
 		{"no status", at(Started, "", 0), at(Started, "", 0), StartsSeen{}},
 		{"in doubt, and not told", at(Starting, "", 0), at(Starting, Accepted, time.Minute), StartsSeen{}},
 		{"in doubt, and told at first", at(Starting, "", 0), at(Started, Running, time.Minute), StartsSeen{}},
-		{"in doubt, and told late", at(Starting, Accepted, 40*time.Second), at(Started, Running, time.Minute), StartsSeen{Lagged: true, Lag: time.Minute}},
+		{"in doubt, and told late", at(Starting, Accepted, 40*time.Second), at(Started, Running, time.Minute),
+			StartsSeen{Lagged: true, Lag: time.Minute}},
 	} {
 		var got StartsSeen
 		if got.add(c.was, c.is, send, usual); got != c.want {

@@ -2,9 +2,9 @@ package dispatch
 
 import "time"
 
-// Schedule records which send times of a platform are taken. Send times are one pace apart. A visit that finds no send time nearby books the
-// first free one, however far away, so that requests are served in the order in which they were made. Every tenth send time is kept for
-// requests that users wait for, however many status reads are queued.
+// Schedule records which send times of a platform are taken. Send times are one pace apart. A visit that finds no send
+// time nearby books the first free one, however far away, so that requests are served in the order in which they were
+// made. Every tenth send time is kept for requests that users wait for, however many status reads are queued.
 type Schedule struct {
 	Next time.Time // the first free send time; zero: none was assigned yet
 	Kept time.Time // the first free send time of those that are kept
@@ -36,15 +36,17 @@ type SendTime struct {
 }
 
 const (
-	keptEvery = 10               // one of this many send times is kept
-	keptAhead = 5 * time.Second  // a visit books no kept send time further in the future, so that calls find some
-	setBack   = 10 * time.Second // a clock earlier by more than this was set back; by less, processes arrived in another order
+	keptEvery = 10              // one of this many send times is kept
+	keptAhead = 5 * time.Second // a visit books no kept send time further in the future, so that calls find some
+	// a clock earlier by more than this was set back; by less, processes arrived in another order
+	setBack = 10 * time.Second
 )
 
-// Reserve responds to a SendTimeRequest at the time now. booked is the send time that the visit has booked for this purpose (zero: none).
-// Reserve replaces it with the one that the visit has booked afterwards; a visit has at most one for each purpose. A visit that gets no send
-// time nearby has booked one. If it misses that, the send time is lost, and the visit may get a kept one instead. anew reports that the
-// clock was set back, and that all earlier bookings are void.
+// Reserve responds to a SendTimeRequest at the time now. booked is the send time that the visit has booked for this
+// purpose (zero: none). Reserve replaces it with the one that the visit has booked afterwards; a visit has at most one
+// for each purpose. A visit that gets no send time nearby has booked one. If it misses that, the send time is lost, and
+// the visit may get a kept one instead. anew reports that the clock was set back, and that all earlier bookings are
+// void.
 func (t *Schedule) Reserve(a SendTimeRequest, booked *time.Time, now time.Time) (s SendTime, anew bool) {
 	pace := max((a.Pace + time.Microsecond - 1).Truncate(time.Microsecond), time.Microsecond)
 	if anew = t.Seen.After(now.Add(setBack)); anew {
@@ -100,7 +102,8 @@ func (t Schedule) afterKept(sendAt time.Time, pace time.Duration) time.Time {
 	return sendAt
 }
 
-// firstFree returns the first free send time. A kept one counts if all is set, or if near is set and it is at most keptAhead away.
+// firstFree returns the first free send time. A kept one counts if all is set, or if near is set and it is at most
+// keptAhead away.
 func (t Schedule) firstFree(all, near bool, now time.Time) time.Time {
 	if t.Kept.Before(t.Next) && (all || near && !t.Kept.After(now.Add(keptAhead))) {
 		return t.Kept

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// Policy holds an operator's defaults and limits of requests for some services. If several policies apply to a service, all their limits hold, and the first
-// default of each option counts.
+// Policy holds an operator's defaults and limits of requests for some services. If several policies apply to a service,
+// all their limits hold, and the first default of each option counts.
 type Policy struct {
 	// Applies reports whether the policy is about a service at a platform. Services are compared as requests name them.
 	Applies func(platform string, s Service) bool
 
-	Options     map[string]json.RawMessage // of the job, unless the client gives them
-	MaxDuration time.Duration              // longest one that requests may set, and the one of requests that set none; 0: any
+	Options map[string]json.RawMessage // of the job, unless the client gives them
+	// longest one that requests may set, and the one of requests that set none; 0: any
+	MaxDuration time.Duration
 	Budget      Budget                     // of tasks that have none; zero: none
 	Format      string                     // of the results if the client names none; "": none
 	Entitled    func(context.Context) bool // reports whether the user of a request may run the services; nil: everyone may
@@ -66,8 +67,8 @@ func (p Policy) and(q Policy) Policy {
 	return p
 }
 
-// underPolicy returns a request with the defaults of the policies for its service. Forbidden if its user may not run the service, Invalid if the request exceeds a
-// limit.
+// underPolicy returns a request with the defaults of the policies for its service. Forbidden if its user may not run
+// the service, Invalid if the request exceeds a limit.
 func (b *Broker) underPolicy(ctx context.Context, backend *Backend, r Request, d *Dimension) (Request, error) {
 	if len(b.Policies) == 0 || r.Process != nil {
 		return r, nil
@@ -82,10 +83,12 @@ func (b *Broker) underPolicy(ctx context.Context, backend *Backend, r Request, d
 	return p.withOptions(r, d)
 }
 
-// checkPolicyEntitles returns Forbidden if a policy does not let the requesting user run the service. Processes of users have no policy.
+// checkPolicyEntitles returns Forbidden if a policy does not let the requesting user run the service. Processes of
+// users have no policy.
 func (b *Broker) checkPolicyEntitles(ctx context.Context, backend *Backend, r Request) error {
 	if p := b.policyAt(backend, r.Service); r.Process == nil && p.Entitled != nil && !p.Entitled(ctx) {
-		return &Error{Kind: Forbidden, Op: "dispatch.policy", Text: "Your sign-in does not entitle you to use this service. Ask the operator of this broker."}
+		return &Error{Kind: Forbidden, Op: "dispatch.policy",
+			Text: "Your sign-in does not entitle you to use this service. Ask the operator of this broker."}
 	}
 	return nil
 }
@@ -116,14 +119,16 @@ func (p Policy) withOptions(r Request, d *Dimension) (Request, error) {
 		}
 	}
 	if asked := r.MaxDuration(); p.MaxDuration > 0 && asked > p.MaxDuration {
-		return r, InvalidBody("dispatch.policy", fmt.Sprintf("Jobs of this service may run for %d seconds.", p.MaxDuration/time.Second), "options", optionMaxDuration)
+		return r, InvalidBody("dispatch.policy", fmt.Sprintf("Jobs of this service may run for %d seconds.",
+			p.MaxDuration/time.Second), "options", optionMaxDuration)
 	} else if p.MaxDuration > 0 && asked == 0 {
 		options[optionMaxDuration] = json.RawMessage(fmt.Sprint(int64(p.MaxDuration / time.Second)))
 	}
 	if _, has := options[optionBudget]; !has && d != nil && p.Budget != (Budget{}) {
 		options[optionBudget] = p.Budget.option()
 	}
-	if len(options) == len(given) && maps.EqualFunc(options, given, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
+	if len(options) == len(given) &&
+		maps.EqualFunc(options, given, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
 		return r, nil
 	}
 	text, err := Encode(options)

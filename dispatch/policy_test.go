@@ -15,21 +15,27 @@ func about(application string) func(string, dispatch.Service) bool {
 	return func(platform string, s dispatch.Service) bool { return platform == "a" && s.Application == application }
 }
 
-// Requests get the defaults of all policies for their service, keep what they say themselves, and are refused beyond a limit. Other services are left as they are.
+// Requests get the defaults of all policies for their service, keep what they say themselves, and are refused beyond a
+// limit. Other services are left as they are.
 func TestPolicy_OfRequests(t *testing.T) {
-	strict := dispatch.Policy{Applies: about("app"), MaxDuration: time.Hour, Format: "gtiff", Budget: dispatch.Budget{Amount: 10, Unit: "credits"},
+	strict := dispatch.Policy{Applies: about("app"), MaxDuration: time.Hour, Format: "gtiff",
+		Budget:  dispatch.Budget{Amount: 10, Unit: "credits"},
 		Options: map[string]json.RawMessage{"memory": []byte(`"4g"`), "trial": []byte("2")}}
-	loose := dispatch.Policy{Applies: about("app"), MaxDuration: 3 * time.Hour, Format: "json", Budget: dispatch.Budget{Amount: 99},
+	loose := dispatch.Policy{Applies: about("app"), MaxDuration: 3 * time.Hour, Format: "json",
+		Budget:  dispatch.Budget{Amount: 99},
 		Options: map[string]json.RawMessage{"memory": []byte(`"1g"`), "cores": []byte("2")}}
 	for name, c := range map[string]struct {
 		service, format, options string
 		task                     bool
 		kept, keptFormat         string // "": refused
 	}{
-		"nothing is given":      {"app", "", ``, false, `{"cores":2,"max_duration":3600,"memory":"4g"}`, "gtiff"},
-		"all is given":          {"app", "netcdf", `{"memory":"8g","cores":1,"max_duration":60}`, false, `{"memory":"8g","cores":1,"max_duration":60}`, "netcdf"},
-		"a task":                {"app", "", `{}`, true, `{"budget":{"amount":10,"unit":"credits"},"cores":2,"max_duration":3600,"memory":"4g","trial":2}`, "gtiff"},
-		"a task with a budget":  {"app", "json", `{"budget":3,"trial":1,"cores":1}`, true, `{"budget":3,"cores":1,"max_duration":3600,"memory":"4g","trial":1}`, "json"},
+		"nothing is given": {"app", "", ``, false, `{"cores":2,"max_duration":3600,"memory":"4g"}`, "gtiff"},
+		"all is given": {"app", "netcdf", `{"memory":"8g","cores":1,"max_duration":60}`, false,
+			`{"memory":"8g","cores":1,"max_duration":60}`, "netcdf"},
+		"a task": {"app", "", `{}`, true,
+			`{"budget":{"amount":10,"unit":"credits"},"cores":2,"max_duration":3600,"memory":"4g","trial":2}`, "gtiff"},
+		"a task with a budget": {"app", "json", `{"budget":3,"trial":1,"cores":1}`, true,
+			`{"budget":3,"cores":1,"max_duration":3600,"memory":"4g","trial":1}`, "json"},
 		"longer than permitted": {"app", "json", `{"max_duration":3601}`, false, "", ""},
 		"another service":       {"other", "json", `{"max_duration":86400}`, false, `{"max_duration":86400}`, "json"},
 	} {
@@ -76,12 +82,14 @@ func TestPolicy_LimitsTheRunTime(t *testing.T) {
 	})
 }
 
-// Who may not run a service gets Forbidden, for jobs, tasks and synchronous runs, and for what makes jobs of a task run that was accepted before.
+// Who may not run a service gets Forbidden, for jobs, tasks and synchronous runs, and for what makes jobs of a task run
+// that was accepted before.
 func TestPolicy_WhoMay(t *testing.T) {
 	p := &talking{run: func(dispatch.Token) (*dispatch.SyncResult, error) { return nil, failure(dispatch.Unavailable) }}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		may := false
-		h.Policies = []dispatch.Policy{{Applies: about("app"), Entitled: func(context.Context) bool { return true }}, {Applies: about("app"), Entitled: func(context.Context) bool { return may }}}
+		h.Policies = []dispatch.Policy{{Applies: about("app"), Entitled: func(context.Context) bool { return true }},
+			{Applies: about("app"), Entitled: func(context.Context) bool { return may }}}
 		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
 		wantKind(t, err, dispatch.Forbidden)
 		_, err = h.AcceptTask(t.Context(), "ann", request("a"), tiles(2), dispatch.Key{})

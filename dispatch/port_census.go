@@ -7,7 +7,8 @@ import (
 
 // Censuses counts for the metrics of all processes that share a database. One of them counts at a time.
 type Censuses interface {
-	// Census counts if no other process does, which it keeps from it until the lease has ended. It returns false if another process counts.
+	// Census counts if no other process does, which it keeps from it until the lease has ended. It returns false if
+	// another process counts.
 	Census(ctx context.Context, process string, lease time.Duration) (found Census, ours bool, err error)
 	// EndCensus ends the lease of a process, if it has it.
 	EndCensus(ctx context.Context, process string) error
@@ -17,15 +18,17 @@ type Censuses interface {
 type Census struct {
 	Platforms []PlatformCensus
 	Hooks     HookCensus
-	Limited   map[Attention]int // tasks with unfinished jobs of which none is started for now, by reason; Paused: their owner paused them
+	// tasks with unfinished jobs of which none is started for now, by reason; Paused: their owner paused them
+	Limited map[Attention]int
 }
 
 // HookCensus is what waits to be sent to hooks.
 type HookCensus struct {
 	Waiting int           // deliveries that are not over
 	Oldest  time.Duration // since the delivery that waits longest was to be sent; 0: none waits
-	Lag     time.Duration // since the delivery that waits longest for a process was due; 0: none waits. Those to paused receivers are not due
-	Paused  int           // hooks to which nothing is sent for a while, because their receiver accepts nothing
+	// since the delivery that waits longest for a process was due; 0: none waits. Those to paused receivers are not due
+	Lag    time.Duration
+	Paused int // hooks to which nothing is sent for a while, because their receiver accepts nothing
 }
 
 // PlatformCensus is what the database holds of one platform at one moment.

@@ -8,8 +8,9 @@ import (
 // MostHomes is how many services a task can name.
 const MostHomes = 8
 
-// FailuresInRow is after how many failures of jobs at a home, with no success in between, the other jobs are better off elsewhere. Without that rule a
-// platform that refuses all jobs at once would always have free slots, and get all of them.
+// FailuresInRow is after how many failures of jobs at a home, with no success in between, the other jobs are better off
+// elsewhere. Without that rule a platform that refuses all jobs at once would always have free slots, and get all of
+// them.
 const FailuresInRow = 3
 
 // Home is a service that does the work of a task at one platform. A task with several homes spreads its jobs over them.
@@ -20,21 +21,23 @@ type Home struct {
 	Base    string      `json:"base,omitempty"`    // see Platform.Base
 	Hash    ServiceHash `json:"hash,omitempty"`
 
-	Document string `json:"document,omitempty"` // Document.Hash of what defined the service when the task was accepted; "": it cannot change, or is not known
+	// Document.Hash of what defined the service when the task was accepted; "": it cannot change, or is not known
+	Document string `json:"document,omitempty"`
 
 	Pin    string `json:"pin,omitempty"`    // see Request.Pin
 	Unused string `json:"unused,omitempty"` // why no job of the task runs there; "": some may
-	Notice string `json:"notice,omitempty"` // what the owner had to do, when the task was accepted, before jobs run there; "": nothing
+	// what the owner had to do, when the task was accepted, before jobs run there; "": nothing
+	Notice string `json:"notice,omitempty"`
 }
 
 // TaskHomes stores the tasks that have several homes, and moves their jobs.
 type TaskHomes interface {
-	// SpreadTasks returns the tasks that have several homes and jobs that have not ended, by id. It notes those whose jobs have all ended, so that
-	// they are not read again before one of them is retried.
+	// SpreadTasks returns the tasks that have several homes and jobs that have not ended, by id. It notes those whose jobs
+	// have all ended, so that they are not read again before one of them is retried.
 	SpreadTasks(context.Context) ([]SpreadTask, error)
-	// MoveJobs moves jobs of a task that wait from one of its homes to another, as m specifies, wakes that one's account, and returns how many it
-	// moved, and SpreadTask.Seen as it is then. It moves none if another process moved some since the task was read, and a job only if nothing of it
-	// can be at a platform. LimitReached as in Accept.
+	// MoveJobs moves jobs of a task that wait from one of its homes to another, as m specifies, wakes that one's account,
+	// and returns how many it moved, and SpreadTask.Seen as it is then. It moves none if another process moved some since
+	// the task was read, and a job only if nothing of it can be at a platform. LimitReached as in Accept.
 	MoveJobs(ctx context.Context, m JobMove, within ...Quota) (moved int, seen int64, err error)
 }
 
@@ -65,14 +68,15 @@ type JobMove struct {
 	Retrying bool // only jobs with the attention Retrying, or only others
 }
 
-// movable reports whether nothing of a job can be at a platform, and nothing is still to be read at its present one. Moves
-// (store/homes.go) choose jobs by the same rule.
+// movable reports whether nothing of a job can be at a platform, and nothing is still to be read at its present one.
+// Moves (store/homes.go) choose jobs by the same rule.
 func (j Job) movable() bool {
-	return j.Phase == Waiting && j.Desired == WantRun && !j.Hidden && !j.Paused && j.Begun == 0 && len(j.Orphans) == 0 && len(j.Unmetered) == 0
+	return j.Phase == Waiting && j.Desired == WantRun && !j.Hidden && !j.Paused && j.Begun == 0 && len(j.Orphans) == 0 &&
+		len(j.Unmetered) == 0
 }
 
-// MovedTo returns a job as it waits at another home; false if it must stay where it is. What runs at the present home cost is booked there, in its
-// unit, and is no longer part of the job.
+// MovedTo returns a job as it waits at another home; false if it must stay where it is. What runs at the present home
+// cost is booked there, in its unit, and is no longer part of the job.
 func (j Job) MovedTo(h Home, now time.Time) (Job, bool) {
 	if !j.movable() {
 		return j, false
@@ -84,10 +88,12 @@ func (j Job) MovedTo(h Home, now time.Time) (Job, bool) {
 	return j.withAttention(None, ""), true
 }
 
-// retryElsewhere is how long a job that its owner retries waits to be moved to another home, if none is open. It is longer than [spreadRarely].
+// retryElsewhere is how long a job that its owner retries waits to be moved to another home, if none is open. It is
+// longer than [spreadRarely].
 const retryElsewhere = 15 * time.Second
 
-// RetryAmong returns a failed job as Retry does. If its task has several homes it is moved to another one than that where it failed, if any is open.
+// RetryAmong returns a failed job as Retry does. If its task has several homes it is moved to another one than that
+// where it failed, if any is open.
 func (j Job) RetryAmong(several bool, now time.Time) Job {
 	j = j.Retry(now)
 	if several && !j.Paused {

@@ -48,10 +48,12 @@ const TestEvent Status = "test"
 
 // Events of hooks besides statuses of jobs.
 const (
-	NeedsOwner  Status = "attention"        // a job or a task waits for its owner; in an event its reason follows, see Needs
+	// a job or a task waits for its owner; in an event its reason follows, see Needs
+	NeedsOwner  Status = "attention"
 	SignInEvent Status = "sign_in_required" // all jobs of an account wait for their owner; sent to hooks of NeedsOwner
 	TaskEnded   Status = "task_ended"       // all jobs of a task have ended
-	SharePrefix        = "task_share_"      // begins the event that a share of a task's jobs has ended; its percentage follows
+	// begins the event that a share of a task's jobs has ended; its percentage follows
+	SharePrefix = "task_share_"
 )
 
 // Events of a task, for receivers to which it is one job, see Counts.AsOneJob.
@@ -67,7 +69,8 @@ const reasonPrefix = string(NeedsOwner) + "_"
 // Needs returns the status of the event that a job or a task waits for its owner for a reason.
 func Needs(why Attention) Status { return Status(reasonPrefix + string(why)) }
 
-// Needed reports whether s is the status of such an event, and returns the reason: None if the event was stored by a version that did not keep it.
+// Needed reports whether s is the status of such an event, and returns the reason: None if the event was stored by a
+// version that did not keep it.
 func (s Status) Needed() (why Attention, is bool) {
 	if reason, is := strings.CutPrefix(string(s), reasonPrefix); is {
 		return Attention(reason), true
@@ -131,15 +134,16 @@ const (
 	TestsWithin = 10 * time.Minute
 )
 
-// ReleasesEvery is how long ago the last round of a hook must have ended for its owner to end its pause: a receiver that fails, or asks for a
-// pause, is not tried as often as somebody asks for it.
+// ReleasesEvery is how long ago the last round of a hook must have ended for its owner to end its pause: a receiver
+// that fails, or asks for a pause, is not tried as often as somebody asks for it.
 const ReleasesEvery = time.Minute
 
 // DeliveryLife is how long a delivery is kept from when it was to be sent.
 const DeliveryLife = 7 * 24 * time.Hour
 
-// Hooks stores hooks and their deliveries. The store itself adds a delivery for each hook of a job's owner in the transaction that ends the job,
-// unless the owner had deleted the job before. Hooks of one job or task are stored by Store.Accept. The hooks of other users are NotFound.
+// Hooks stores hooks and their deliveries. The store itself adds a delivery for each hook of a job's owner in the
+// transaction that ends the job, unless the owner had deleted the job before. Hooks of one job or task are stored by
+// Store.Accept. The hooks of other users are NotFound.
 type Hooks interface {
 	// AddHook stores a new hook of all jobs of its owner. LimitReached if its owner has already most.
 	AddHook(ctx context.Context, h Hook, most int) error
@@ -152,18 +156,20 @@ type Hooks interface {
 	Deliveries(ctx context.Context, u UserID, id string, n int) ([]Delivery, error)
 	// TestHook adds a delivery of TestEvent, and releases the hook. LimitReached if the hook had MostTests in TestsWithin.
 	TestHook(ctx context.Context, u UserID, id string) error
-	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it, unless its last round ended
-	// less than ReleasesEvery ago.
+	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it, unless
+	// its last round ended less than ReleasesEvery ago.
 	SendAgain(ctx context.Context, u UserID, id string, e Event) error
 
-	// AddTaskEvents adds deliveries about tasks whose jobs have ended since the last call, of n tasks at most, and reports whether there may be more.
+	// AddTaskEvents adds deliveries about tasks whose jobs have ended since the last call, of n tasks at most, and reports
+	// whether there may be more.
 	AddTaskEvents(ctx context.Context, n int) (more bool, err error)
-	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at most, and each of an owner.
+	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at
+	// most, and each of an owner.
 	DueHooks(ctx context.Context, n, each int) ([]Hook, error)
-	// ClaimDeliveries returns due deliveries of a hook, n at most, and keeps other calls from them for the duration of the lease; then they are
-	// due again. A delivery is not due before earlier ones of the same job are over.
+	// ClaimDeliveries returns due deliveries of a hook, n at most, and keeps other calls from them for the duration of the
+	// lease; then they are due again. A delivery is not due before earlier ones of the same job are over.
 	ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) ([]Delivery, error)
-	// SettleDeliveries stores the results of tries, and the state of their hook. Due of a delivery is zero if it is over. A delivery that was
-	// claimed again meanwhile stays as it is. If the hook is gone, all its deliveries are over.
+	// SettleDeliveries stores the results of tries, and the state of their hook. Due of a delivery is zero if it is over.
+	// A delivery that was claimed again meanwhile stays as it is. If the hook is gone, all its deliveries are over.
 	SettleDeliveries(ctx context.Context, h Hook, all []Delivery) error
 }

@@ -6,9 +6,11 @@ import "time"
 type Observer interface {
 	// JobsAccepted reports that a user's jobs were stored.
 	JobsAccepted(platform string, n int)
-	// JobSaved reports a job before and after a change that was committed. For a job that was not read before the change, was is zero.
+	// JobSaved reports a job before and after a change that was committed. For a job that was not read before the change,
+	// was is zero.
 	JobSaved(was, is Job)
-	// RequestEnded reports a request to a platform: create, start, status, list, cancel or remove, or a call of a user outside visits.
+	// RequestEnded reports a request to a platform: create, start, status, list, cancel or remove, or a call of a user
+	// outside visits.
 	RequestEnded(platform, op string, took time.Duration, err error)
 	// JobAsked reports a request about one job, or a listing that covered it, with the outcome for the job.
 	JobAsked(j Job, op string, took time.Duration, err error)

@@ -15,8 +15,8 @@ type Operations interface {
 	HasAccount(context.Context, Account) (bool, error)
 	// OperatorHolds returns all holds, by scope.
 	OperatorHolds(context.Context) ([]OperatorHold, error)
-	// Troubled returns jobs at platforms that need attention, and with setAside those that were set aside, those first whose phase or status changed
-	// longest ago, n at most.
+	// Troubled returns jobs at platforms that need attention, and with setAside those that were set aside, those first
+	// whose phase or status changed longest ago, n at most.
 	Troubled(ctx context.Context, setAside bool, n int) ([]Job, error)
 	// AddEvents stores what happened to jobs.
 	AddEvents(context.Context, []JobEvent) error
@@ -34,7 +34,8 @@ type OperatorHold struct {
 	Since  time.Time
 }
 
-// RefuseHeld returns the error of a synchronous run while an operator holds its account or platform, with the operator's notice; nil for "".
+// RefuseHeld returns the error of a synchronous run while an operator holds its account or platform, with the
+// operator's notice; nil for "".
 func RefuseHeld(notice string) error {
 	if notice == "" {
 		return nil

@@ -52,13 +52,14 @@ type (
 	Logger interface {
 		Logs(context.Context, Token, Ref) ([]LogEntry, error)
 	}
-	// GraphRunner runs processes that are sent with a request, see [Request].Process. CheckGraph checks such a request without sending
-	// anything: the form of its graph and its permissions. d is the dimension of a task, or nil. The error is Invalid or DocumentInvalid.
+	// GraphRunner runs processes that are sent with a request, see [Request].Process. CheckGraph checks such a request
+	// without sending anything: the form of its graph and its permissions. d is the dimension of a task, or nil. The error
+	// is Invalid or DocumentInvalid.
 	GraphRunner interface {
 		CheckGraph(ctx context.Context, r Request, d *Dimension) error
 	}
-	// FileOpener opens a file that results link to, at whatever server it is. The token is sent to the platform's own server only. The
-	// file is not read beforehand: its body is the response as it arrives.
+	// FileOpener opens a file that results link to, at whatever server it is. The token is sent to the platform's own
+	// server only. The file is not read beforehand: its body is the response as it arrives.
 	FileOpener interface {
 		OpenFile(context.Context, Token, FileRequest) (*File, error)
 	}
@@ -125,7 +126,8 @@ type FileRequest struct {
 	Header map[string][]string // of HTTP: a range, and conditions on the version of the file
 }
 
-// File is the response to a FileRequest: of success, or that a condition is not met or a range not there. Its Body must be closed.
+// File is the response to a FileRequest: of success, or that a condition is not met or a range not there. Its Body must
+// be closed.
 type File struct {
 	Status int                 // of HTTP
 	Header map[string][]string // of HTTP
@@ -189,14 +191,15 @@ const (
 
 // Backend is one configured platform.
 type Backend struct {
-	Name        string // no slash
-	Label       Label
-	Endpoint    string   // absolute URL
-	Aliases     []string // other addresses of the same platform
-	Access      Access
-	Platform    Platform
-	Limits      Limits
-	AtLeastOnce bool                       // repeat a one-step submission whose outcome stays unknown; the job may then run twice
+	Name     string // no slash
+	Label    Label
+	Endpoint string   // absolute URL
+	Aliases  []string // other addresses of the same platform
+	Access   Access
+	Platform Platform
+	Limits   Limits
+	// repeat a one-step submission whose outcome stays unknown; the job may then run twice
+	AtLeastOnce bool
 	ProxyAssets bool                       // files of results are passed on to users, who do not reach their server
 	Quota       Quota                      // of each user who shares the account
 	Entitled    func(context.Context) bool // reports whether the user of a request may run jobs here; nil: everyone may
@@ -229,8 +232,8 @@ type Limits struct {
 	FreeStalled bool
 }
 
-// free returns how many jobs may be submitted now if the account has held jobs at the platform: as many as can be sent at
-// once, and twice as many if slots are plenty, so that no slot stays idle until the next read of the agenda.
+// free returns how many jobs may be submitted now if the account has held jobs at the platform: as many as can be sent
+// at once, and twice as many if slots are plenty, so that no slot stays idle until the next read of the agenda.
 func (l Limits) free(held int) int {
 	if l.Jobs == 0 || l.Jobs-held > 3*l.Requests {
 		return 2 * l.Requests

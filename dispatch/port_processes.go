@@ -33,8 +33,8 @@ type Processes interface {
 	SaveProcess(ctx context.Context, u UserID, p StoredProcess, within ProcessQuota) error
 	// Process returns a process of the user.
 	Process(ctx context.Context, u UserID, id string) (StoredProcess, error)
-	// Processes returns at most so many processes of the user whose ids come after the given one, in an order of ids that the
-	// database chooses and keeps.
+	// Processes returns at most so many processes of the user whose ids come after the given one, in an order of ids that
+	// the database chooses and keeps.
 	Processes(ctx context.Context, u UserID, after string, most int) ([]StoredProcess, error)
 	// DeleteProcess deletes a process of the user.
 	DeleteProcess(ctx context.Context, u UserID, id string) error

@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// Source is what was last read from one source of the catalogue of services: a folder, or a URL and the documents that it leads to.
+// Source is what was last read from one source of the catalogue of services: a folder, or a URL and the documents that
+// it leads to.
 type Source struct {
 	Name      string // the folder or URL, as configured
 	Documents []SourceDocument
 	Read      time.Time // when the source was last read to its end; zero: never
-	Failure   string    // why the last reading failed or was not complete; "": it was. What was not read then is of an earlier reading
-	Revision  int64     // differs between two states whose documents or failure differ
+	// why the last reading failed or was not complete; "": it was. What was not read then is of an earlier reading
+	Failure  string
+	Revision int64 // differs between two states whose documents or failure differ
 }
 
 // SourceDocument is one document of a source.
@@ -36,18 +38,20 @@ type SourceClaim struct {
 	Now    time.Time // by the store's clock
 }
 
-// Sources stores what was read from the sources of the catalogue, so that all processes show the same, one of them reads each source, and
-// the last good state is shown while a source does not respond.
+// Sources stores what was read from the sources of the catalogue, so that all processes show the same, one of them
+// reads each source, and the last good state is shown while a source does not respond.
 type Sources interface {
 	// SourceStates returns the states of all sources that were ever claimed, by name.
 	SourceStates(context.Context) (map[string]SourceState, error)
-	// ClaimSource claims a source for the given time. It returns nil if the source is not due. A source that was never claimed is due.
+	// ClaimSource claims a source for the given time. It returns nil if the source is not due. A source that was never
+	// claimed is due.
 	ClaimSource(ctx context.Context, name string, within time.Duration) (*SourceClaim, error)
-	// SaveSource stores what was read under a claim, and when the source is due again. If another process has claimed the source since, it
-	// returns Conflict and stores nothing.
+	// SaveSource stores what was read under a claim, and when the source is due again. If another process has claimed the
+	// source since, it returns Conflict and stores nothing.
 	SaveSource(ctx context.Context, c SourceClaim, again time.Duration) error
 	// Source returns a source; the zero Source if it was never claimed.
 	Source(ctx context.Context, name string) (Source, error)
-	// PurgeSources deletes sources that have been due for longer than keep, because no process has them in its configuration any more.
+	// PurgeSources deletes sources that have been due for longer than keep, because no process has them in its
+	// configuration any more.
 	PurgeSources(ctx context.Context, keep time.Duration) error
 }

@@ -13,7 +13,8 @@ const (
 	OfflineGrant GrantKind = "offline" // the user agreed to it; it lasts until the user or the provider withdraws it
 )
 
-// Grant is a user's permission to act on their behalf while they are not connected. A user has at most one at each identity provider.
+// Grant is a user's permission to act on their behalf while they are not connected. A user has at most one at each
+// identity provider.
 type Grant struct {
 	ID      string // of letters and digits
 	Owner   UserID
@@ -77,8 +78,8 @@ type SealedRows interface {
 	SealedCounts(context.Context) ([]SealedCount, error)
 }
 
-// Vault stores users' grants and the tokens that processes share, as encrypted texts. It has no keys. Times are from the clock of the process
-// that encrypts.
+// Vault stores users' grants and the tokens that processes share, as encrypted texts. It has no keys. Times are from
+// the clock of the process that encrypts.
 type Vault interface {
 	// Grant returns a user's grant at a provider; NotFound.
 	Grant(ctx context.Context, u UserID, issuer string) (Grant, error)
@@ -93,8 +94,8 @@ type Vault interface {
 	RenewGrant(context.Context, Grant) (Grant, error)
 	// EraseGrant deletes a grant; NotFound, also for a grant of another user.
 	EraseGrant(ctx context.Context, u UserID, id string) error
-	// Withdraw takes a grant out of use because its owner withdrew the permission: the grant is to be revoked, and HasWithdrawn holds from
-	// now on. NotFound, also for a grant of another user.
+	// Withdraw takes a grant out of use because its owner withdrew the permission: the grant is to be revoked, and
+	// HasWithdrawn holds from now on. NotFound, also for a grant of another user.
 	Withdraw(ctx context.Context, u UserID, id string) error
 	// HasWithdrawn reports whether the user withdrew the permission at a provider and has not given it again.
 	HasWithdrawn(ctx context.Context, u UserID, issuer string) (bool, error)

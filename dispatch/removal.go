@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// Remover removes an ended job from its platform, with its results. NotFound if the platform does not have it any more, Unsupported if it cannot
-// remove jobs. It may be repeated.
+// Remover removes an ended job from its platform, with its results. NotFound if the platform does not have it any more,
+// Unsupported if it cannot remove jobs. It may be repeated.
 type Remover interface {
 	Remove(context.Context, Token, Ref) error
 }
 
 // Removal is the state of removing an ended job from its platform. Zero: nobody asked for that.
 type Removal struct {
-	Due     time.Time // when the next platform job of the job is removed; zero: none is. It waits for the end of the job, and for its costs
+	// when the next platform job of the job is removed; zero: none is. It waits for the end of the job, and for its costs
+	Due     time.Time
 	Since   time.Time // of the first request
 	Tries   int       // requests in a row that failed
 	Removed time.Time // when the last platform job of the job was removed; zero: it was not
@@ -36,12 +37,14 @@ func (j Job) RemovalDue() time.Time {
 	return j.Removal.Due
 }
 
-// Removable reports whether something of j may be at its platform that the broker submitted. An imported job was submitted by another program.
+// Removable reports whether something of j may be at its platform that the broker submitted. An imported job was
+// submitted by another program.
 func (j Job) Removable() bool {
 	return j.Attempt > 0 && j.Removal == (Removal{})
 }
 
-// removable returns the platform job of j that is removed next: those of attempts before a retry, then that of the last one; zero if there is none.
+// removable returns the platform job of j that is removed next: those of attempts before a retry, then that of the last
+// one; zero if there is none.
 func (j Job) removable() Ref {
 	if len(j.Past) > 0 {
 		return j.Past[0]
@@ -87,7 +90,8 @@ func (j Job) suggestRemovalAttention(o Outcome) Job {
 	if j.Attention != None {
 		return j
 	}
-	return j.withAttention(NotRemoved, fmt.Sprintf("Its platform was asked to remove the job, and did not: %s", TextFor(o.Err)))
+	return j.withAttention(NotRemoved, fmt.Sprintf("Its platform was asked to remove the job, and did not: %s",
+		TextFor(o.Err)))
 }
 
 // remove removes a platform job of an ended job.
@@ -104,7 +108,8 @@ func (v *visit) remove(ctx context.Context, t Token, r Ref) error {
 
 // removedText is why a job has no results any more.
 func (j Job) removedText() string {
-	return fmt.Sprintf("The job was removed from its platform on %s, and its results with it.", j.Removal.Removed.UTC().Format(time.DateOnly))
+	return fmt.Sprintf("The job was removed from its platform on %s, and its results with it.",
+		j.Removal.Removed.UTC().Format(time.DateOnly))
 }
 
 // Discard does what Delete does. It also has the job removed from its platform, with its results, once it has ended.
@@ -118,7 +123,8 @@ func (b *Broker) Discard(ctx context.Context, u UserID, id JobID) error {
 	return err
 }
 
-// DiscardTask does what DeleteTask does. It also has its jobs removed from the platform, with their results, once they have ended.
+// DiscardTask does what DeleteTask does. It also has its jobs removed from the platform, with their results, once they
+// have ended.
 func (b *Broker) DiscardTask(ctx context.Context, u UserID, id TaskID) error {
 	return b.changeTask(ctx, u, id, "remove", func() (Account, error) { return b.Store.DiscardTask(ctx, u, id) })
 }
@@ -128,7 +134,8 @@ func (b *Broker) logRemoval(ctx context.Context, was, j Job, err error) {
 	if was.Removal.Due.IsZero() || !j.Removal.Due.IsZero() {
 		return
 	}
-	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)), slog.String("ref", j.Ref.ID)}
+	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)),
+		slog.String("ref", j.Ref.ID)}
 	if !j.Removal.Removed.IsZero() {
 		b.Log.LogAttrs(ctx, slog.LevelInfo, "job removed from its platform", attrs...)
 		return

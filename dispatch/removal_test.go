@@ -63,7 +63,8 @@ func TestRemoval_FollowsADeletion(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		j, err := h.Store.Load(t.Context(), ended.ID)
-		if p.requests() != 1 || err != nil || p.ids()[0] != j.Ref.ID || j.Removal.Removed.IsZero() || !j.Removal.Due.IsZero() {
+		if p.requests() != 1 || err != nil || p.ids()[0] != j.Ref.ID || j.Removal.Removed.IsZero() ||
+			!j.Removal.Due.IsZero() {
 			t.Errorf("removed %v; the job %+v, %v", p.ids(), j.Removal, err)
 		}
 		if r := h.stored(t, kept.ID); r.Removal != (dispatch.Removal{}) {
@@ -93,7 +94,8 @@ func TestRemoval_OfATaskAndItsAttempts(t *testing.T) {
 		return dispatch.Report{Status: dispatch.Failed, Message: "no"}, nil
 	}}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
-		task, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: []json.RawMessage{[]byte("1"), []byte("2")}}, dispatch.Key{})
+		task, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile",
+			Values: []json.RawMessage{[]byte("1"), []byte("2")}}, dispatch.Key{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,8 +118,8 @@ func TestRemoval_OfATaskAndItsAttempts(t *testing.T) {
 	})
 }
 
-// A removal is repeated after pauses that grow, is done when the platform does not find the job, and is given up after a week, or at once where the
-// platform removes nothing. What the platform still has is shown.
+// A removal is repeated after pauses that grow, is done when the platform does not find the job, and is given up after
+// a week, or at once where the platform removes nothing. What the platform still has is shown.
 func TestRemoval_IsRepeatedAndGivenUp(t *testing.T) {
 	detector.Skip(t)
 	for name, c := range map[string]struct {
@@ -132,7 +134,8 @@ func TestRemoval_IsRepeatedAndGivenUp(t *testing.T) {
 			}
 			return nil
 		}, true, 5, 5, "job removed from its platform"},
-		"gone already":    {func(int) error { return failure(dispatch.NotFound) }, true, 1, 1, "job removed from its platform"},
+		"gone already": {func(int) error { return failure(dispatch.NotFound) }, true, 1, 1,
+			"job removed from its platform"},
 		"cannot":          {func(int) error { return failure(dispatch.Unsupported) }, false, 1, 1, "was given up"},
 		"fails for ever":  {func(int) error { return failure(dispatch.Unavailable) }, false, 20, 60, "was given up"},
 		"never permitted": {func(int) error { return failure(dispatch.Forbidden) }, false, 20, 60, "was given up"},
@@ -148,7 +151,8 @@ func TestRemoval_IsRepeatedAndGivenUp(t *testing.T) {
 				}
 				time.Sleep(9 * 24 * time.Hour)
 				j, err := h.Store.Load(t.Context(), r.ID)
-				if err != nil || !j.Removal.Due.IsZero() || j.Removal.Removed.IsZero() == c.done || (j.Attention == dispatch.NotRemoved) == c.done {
+				if err != nil || !j.Removal.Due.IsZero() || j.Removal.Removed.IsZero() == c.done ||
+					(j.Attention == dispatch.NotRemoved) == c.done {
 					t.Errorf("%+v, %s: %s, %v", j.Removal, j.Attention, j.Notice, err)
 				}
 				if n := p.requests(); n < c.least || n > c.most {
@@ -202,7 +206,8 @@ func TestRemoval_TakesTheResultsAway(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		_, err = h.Results(t.Context(), "ann", r.ID)
-		if wantKind(t, err, dispatch.Conflict); p.requests() != 1 || asked != 0 || !strings.Contains(dispatch.TextFor(err), "was removed from its platform") {
+		if wantKind(t, err, dispatch.Conflict); p.requests() != 1 || asked != 0 || !strings.Contains(dispatch.TextFor(err),
+			"was removed from its platform") {
 			t.Errorf("removed %v, %d requests for results: %v", p.ids(), asked, err)
 		}
 	})

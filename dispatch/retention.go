@@ -2,8 +2,9 @@ package dispatch
 
 import "time"
 
-// Retention is for how long what belongs to ended jobs is kept, counted from the end of the job or, for a task, of its last job. 0: for ever.
-// Nothing of a job that has not ended, or that is yet to be removed from its platform, or of which an orphan is yet to be canceled, is ever deleted because of its age.
+// Retention is for how long what belongs to ended jobs is kept, counted from the end of the job or, for a task, of its
+// last job. 0: for ever. Nothing of a job that has not ended, or that is yet to be removed from its platform, or of
+// which an orphan is yet to be canceled, is ever deleted because of its age.
 type Retention struct {
 	Results  time.Duration // results that a platform returned in its response to the submission
 	Requests time.Duration // parameters and options, and the documents that define the services

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ServiceHash identifies a service of a platform in what is learnt about run times. Jobs stored by a version without it have 0. If two services
-// have the same hash, their run times are mixed, which does no harm.
+// ServiceHash identifies a service of a platform in what is learnt about run times. Jobs stored by a version without it
+// have 0. If two services have the same hash, their run times are mixed, which does no harm.
 type ServiceHash int64
 
 // hash returns the hash of s without its endpoint, which has several spellings.
@@ -20,8 +20,8 @@ func (s Service) hash() ServiceHash {
 	return ServiceHash(h.Sum64())
 }
 
-// RunTime bounds how long a job ran, from its start request to its end at the platform, with its time in the platform's queue: longer than
-// After, when its status was last read as not final, and By at most, when it was read as final.
+// RunTime bounds how long a job ran, from its start request to its end at the platform, with its time in the platform's
+// queue: longer than After, when its status was last read as not final, and By at most, when it was read as final.
 type RunTime struct{ After, By time.Duration }
 
 // RunTimes are the run times of the last jobs of a service that finished or failed, oldest first.
@@ -44,9 +44,11 @@ func (r RunTimes) Add(seen ...RunTime) RunTimes {
 	return r[max(0, len(r)-MostRunTimes):]
 }
 
-// runTimeShown returns the run time of a job of which a status has shown that it ended by itself. send is the time limit of its start request.
+// runTimeShown returns the run time of a job of which a status has shown that it ended by itself. send is the time
+// limit of its start request.
 func runTimeShown(was, is Job, send time.Duration) (r RunTime, ok bool) {
-	if was.Phase != Started || is.Phase != Ended || is.Attention != None || is.Status != Finished && is.Status != Failed || is.Checked.Equal(was.Checked) {
+	if was.Phase != Started || is.Phase != Ended || is.Attention != None || is.Status != Finished && is.Status != Failed ||
+		is.Checked.Equal(was.Checked) {
 		return r, false
 	}
 	start := was.SendBy.Add(-send)
@@ -72,8 +74,9 @@ type runTimeCurve struct {
 	by   []float64       // the share that has ended by then; first 0, last 1
 }
 
-// newRunTimeCurve returns the distribution that explains run times best (maximum likelihood), smoothed: it knows only where each sixteenth of
-// the jobs has ended, because the exact one has all ends where known jobs have ended, and none between them.
+// newRunTimeCurve returns the distribution that explains run times best (maximum likelihood), smoothed: it knows only
+// where each sixteenth of the jobs has ended, because the exact one has all ends where known jobs have ended, and none
+// between them.
 func newRunTimeCurve(r RunTimes) *runTimeCurve {
 	if len(r) == 0 {
 		return &runTimeCurve{}
@@ -109,8 +112,8 @@ func (c *runTimeCurve) cellsOf(r RunTimes) []cells {
 	return all
 }
 
-// fit returns the share of jobs in each of n cells that explains the given ranges best. In each round of this expectation maximization, each
-// range is divided among its cells in proportion to their shares.
+// fit returns the share of jobs in each of n cells that explains the given ranges best. In each round of this
+// expectation maximization, each range is divided among its cells in proportion to their shares.
 func fit(ranges []cells, n int) []float64 {
 	share := slices.Repeat([]float64{1 / float64(n)}, n)
 	for range fitRounds {
@@ -173,11 +176,12 @@ func (c *runTimeCurve) usual() time.Duration {
 	return c.ageAt(.5)
 }
 
-// bestLook returns the age at which the status of a job is best read next, and how likely the job has ended by then. The job had not ended when
-// it was read last, at the age read. A read that comes too early is repeated no sooner than gap later.
+// bestLook returns the age at which the status of a job is best read next, and how likely the job has ended by then.
+// The job had not ended when it was read last, at the age read. A read that comes too early is repeated no sooner than
+// gap later.
 //
-// That is soon after nearly all jobs have ended that end within a gap of the first. While run times are not known that exactly, it is in the
-// middle of the time in question, so that each read halves what is unknown.
+// That is soon after nearly all jobs have ended that end within a gap of the first. While run times are not known that
+// exactly, it is in the middle of the time in question, so that each read halves what is unknown.
 func (c *runTimeCurve) bestLook(read, gap time.Duration) (age time.Duration, likely float64) {
 	guess := read + max(gap, read/10)
 	before := c.endedBy(read)

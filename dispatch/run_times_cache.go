@@ -9,7 +9,8 @@ import (
 const (
 	runTimesFresh = time.Minute // how old run times may be that other replicas may have added to
 	manyServices  = 1000        // services in the cache; it is emptied when it has more
-	runTimesBatch = 16          // run times of a service that are stored together, once as many as four times that are known
+	// run times of a service that are stored together, once as many as four times that are known
+	runTimesBatch = 16
 )
 
 // serviceAt is a service of a platform.
@@ -18,8 +19,8 @@ type serviceAt struct {
 	service  ServiceHash
 }
 
-// runTimesCache holds what is known about run times, and what was seen and is not stored yet. What a process that ends has not stored
-// is lost, which does no harm.
+// runTimesCache holds what is known about run times, and what was seen and is not stored yet. What a process that ends
+// has not stored is lost, which does no harm.
 type runTimesCache struct {
 	mu sync.Mutex
 	of map[serviceAt]*cachedRunTimes

@@ -18,7 +18,8 @@ var drawnRunTimes = rapid.Custom(func(t *rapid.T) RunTimes {
 	return all
 })
 
-// A curve is a distribution: it rises from 0 to 1, ageAt is its inverse, and it explains every run time: where one lies, it rises.
+// A curve is a distribution: it rises from 0 to 1, ageAt is its inverse, and it explains every run time: where one
+// lies, it rises.
 func TestRunTimes_CurveIsADistribution(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawnRunTimes.Draw(t, "run times")
@@ -39,7 +40,8 @@ func TestRunTimes_CurveIsADistribution(t *testing.T) {
 	})
 }
 
-// Whatever is known, the next look is later than the last read, and while the job has not outlasted all known ones, before the last of them ended.
+// Whatever is known, the next look is later than the last read, and while the job has not outlasted all known ones,
+// before the last of them ended.
 func TestRunTimes_BestLookIsAfterTheLastRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.OneOf(rapid.Just(RunTimes(nil)), drawnRunTimes).Draw(t, "run times")
@@ -91,7 +93,8 @@ func TestRunTimes_OfWhatAStatusShows(t *testing.T) {
 	}{
 		{"finished", was, is, RunTime{20 * time.Second, 25 * time.Second}},
 		{"failed", was, change(is, func(j *Job) { j.Status = Failed }), RunTime{20 * time.Second, 25 * time.Second}},
-		{"its failure was confirmed", change(was, func(j *Job) { j.Seen = Failed }), change(is, func(j *Job) { j.Status = Failed }), RunTime{0, 20 * time.Second}},
+		{"its failure was confirmed", change(was, func(j *Job) { j.Seen = Failed }),
+			change(is, func(j *Job) { j.Status = Failed }), RunTime{0, 20 * time.Second}},
 		{"canceled", was, change(is, func(j *Job) { j.Status = Canceled }), RunTime{}},
 		{"lost", was, change(is, func(j *Job) { j.Status, j.Attention, j.Checked = Failed, Lost, at(20) }), RunTime{}},
 		{"it still runs", was, change(is, func(j *Job) { j.Phase, j.Status = Started, Running }), RunTime{}},

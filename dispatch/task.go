@@ -22,14 +22,16 @@ type Task struct {
 	Updated   time.Time // when the task or one of its jobs last changed
 	Edited    time.Time // when its owner last paused, resumed or annotated it; zero: never
 	Paused    bool      // none of its jobs that wait is submitted, except for the first Trial
-	PausedFor Attention // why a task is paused that its owner did not pause: because of its budget, or Trial; None: its owner paused it
-	Budget    Budget    // what its jobs may cost
-	Trial     int       // how many of its first jobs run although it is paused, until it is resumed; 0: none
+	// why a task is paused that its owner did not pause: because of its budget, or Trial; None: its owner paused it
+	PausedFor Attention
+	Budget    Budget // what its jobs may cost
+	Trial     int    // how many of its first jobs run although it is paused, until it is resumed; 0: none
 	Hidden    bool
 
 	Annotations Annotations
 
-	// Document defines the task's service; nil: none. It is stored with the task. A store never fills in this field; see Store.Document.
+	// Document defines the task's service; nil: none. It is stored with the task. A store never fills in this field; see
+	// Store.Document.
 	Document *Document
 
 	// Hooks are notified of this task alone. They are stored with it, likewise.
@@ -70,9 +72,10 @@ type TaskRecord struct {
 	Rest     *Rest     // of a task that waits for its owner; nil otherwise
 }
 
-// attentionOrder lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must
-// decide on, then those that the operator must resolve, then those that pass without action.
-var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, BudgetReached, BudgetUnusable, TrialEnded, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, HeldByOperator, NoPlatform,
+// attentionOrder lists attentions in the order in which a task shows them: first those that its user can resolve, then
+// those that its user must decide on, then those that the operator must resolve, then those that pass without action.
+var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, BudgetReached, BudgetUnusable, TrialEnded,
+	RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, HeldByOperator, NoPlatform,
 	Stalled, CostsAwaited, Trial, Paused, Retrying, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
 
 // Attend returns the attention that t shows if its jobs have the given ones. While jobs of a task are being resumed,
@@ -84,8 +87,8 @@ func (t TaskRecord) Attend(all ...Attention) Attention {
 	return TaskAttention(append(all, t.Attention, t.PausedFor)...)
 }
 
-// TaskAttention returns the attention that a task shows if its jobs have the given ones. Attentions that are not in attentionOrder come
-// after it, sorted by name, and ServiceChanged comes last.
+// TaskAttention returns the attention that a task shows if its jobs have the given ones. Attentions that are not in
+// attentionOrder come after it, sorted by name, and ServiceChanged comes last.
 func TaskAttention(all ...Attention) Attention {
 	rank := func(a Attention) int {
 		switch i := slices.Index(attentionOrder, a); {
@@ -102,10 +105,14 @@ func TaskAttention(all ...Attention) Attention {
 	if len(all) == 0 {
 		return None
 	}
-	return slices.MinFunc(all, func(a, b Attention) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	return slices.MinFunc(all, func(a, b Attention) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(a, b))
+	})
 }
 
-// Counts is the number of a task's jobs in each status, without the jobs that their owner deleted. A status that no job has is left out.
+// Counts is the number of a task's jobs in each status, without the jobs that their owner deleted. A status that no job
+// has is left out.
 type Counts map[Status]int
 
 // Jobs returns the sum of all counts.
@@ -140,8 +147,8 @@ func (c Counts) Pausable(op string) error {
 	return nil
 }
 
-// AsOneJob returns the status of a task for clients to which it is one job: as Status, but a task of which jobs were canceled is not finished,
-// because its results are not whole.
+// AsOneJob returns the status of a task for clients to which it is one job: as Status, but a task of which jobs were
+// canceled is not finished, because its results are not whole.
 func (c Counts) AsOneJob() Status {
 	if s := c.Status(); s != Finished || c[Canceled] == 0 {
 		return s
@@ -149,7 +156,8 @@ func (c Counts) AsOneJob() Status {
 	return Canceled
 }
 
-// Progress returns the progress of a task in percent. live is the sum of the percentages of its jobs that have not ended.
+// Progress returns the progress of a task in percent. live is the sum of the percentages of its jobs that have not
+// ended.
 func (c Counts) Progress(live float64) float64 {
 	if c.Jobs() == 0 {
 		return 100
@@ -188,7 +196,8 @@ func (y *Tally) Add(j Job) {
 	}
 }
 
-// CountsFor returns t with the counts of the jobs, and with the progress and the times of the last change and of the end that follow from them.
+// CountsFor returns t with the counts of the jobs, and with the progress and the times of the last change and of the
+// end that follow from them.
 func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	t.Counts = y.counts
 	if t.Counts == nil {
@@ -199,15 +208,17 @@ func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	return t
 }
 
-// RequestFor returns the request of a job of the task, of which v is stored, see [Record].Value. A dimension is never one
-// of the task's own parameters, so that the value and the parameters are copied byte for byte. If the task has no parameters, the error is Internal.
+// RequestFor returns the request of a job of the task, of which v is stored, see [Record].Value. A dimension is never
+// one of the task's own parameters, so that the value and the parameters are copied byte for byte. If the task has no
+// parameters, the error is Internal.
 func (t Task) RequestFor(j Job, v json.RawMessage) (Request, error) {
 	r := t.RequestHeadFor(j)
 	r.Options = t.jobOptions()
 	shared := bytes.TrimSpace(t.Request.Parameters)
 	name, err := json.Marshal(t.Dimension)
 	if err != nil || len(shared) < 2 || shared[len(shared)-1] != '}' {
-		return r, &Error{Kind: Internal, Op: "dispatch.Task.RequestFor", Err: fmt.Errorf("task %d has no parameters: %w", t.ID, err)}
+		return r, &Error{Kind: Internal, Op: "dispatch.Task.RequestFor", Err: fmt.Errorf("task %d has no parameters: %w",
+			t.ID, err)}
 	}
 	shared = bytes.TrimSpace(shared[:len(shared)-1])
 	comma := ","
@@ -220,7 +231,8 @@ func (t Task) RequestFor(j Job, v json.RawMessage) (Request, error) {
 
 // jobOptions returns the options of the jobs of the task.
 func (t Task) jobOptions() json.RawMessage {
-	if !bytes.Contains(t.Request.Options, []byte(optionBudget)) && !bytes.Contains(t.Request.Options, []byte(optionTrial)) {
+	if !bytes.Contains(t.Request.Options, []byte(optionBudget)) &&
+		!bytes.Contains(t.Request.Options, []byte(optionTrial)) {
 		return t.Request.Options
 	}
 	return t.Request.optionsWithout(optionBudget, optionTrial)
@@ -236,8 +248,8 @@ func (t Task) At(a Account) Task {
 	return t
 }
 
-// RequestHeadFor returns the request of a job of the task without its parameters and options. If the task has several homes, its service is that
-// at the job's account.
+// RequestHeadFor returns the request of a job of the task without its parameters and options. If the task has several
+// homes, its service is that at the job's account.
 func (t Task) RequestHeadFor(j Job) Request {
 	r := t.At(j.Account).Request
 	r.Title, r.Parameters, r.Options, r.Homes = t.titleOf(j), nil, nil, nil
@@ -261,8 +273,8 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// Change is how far a change of the jobs of a task has come, such as a cancellation; zero: none is under way. It holds from its
-// beginning on: no job that it stops is submitted.
+// Change is how far a change of the jobs of a task has come, such as a cancellation; zero: none is under way. It holds
+// from its beginning on: no job that it stops is submitted.
 type Change struct {
 	Action string
 	Done   int // up to which number it has changed the jobs

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Revision identifies the shown state of a task and its jobs, except for the times of status reads and the places in the queue. If two
-// revisions are equal, nothing of that state has changed between them, unless clocks were set back and the same jobs changed again at the
-// same microseconds.
+// Revision identifies the shown state of a task and its jobs, except for the times of status reads and the places in
+// the queue. If two revisions are equal, nothing of that state has changed between them, unless clocks were set back
+// and the same jobs changed again at the same microseconds.
 type Revision struct {
 	Jobs    int      // number of jobs that the owner sees
 	Updated int64    // the latest Job.Updated, in microseconds
@@ -15,12 +15,13 @@ type Revision struct {
 
 	Edited         int64 // Task.Edited, in microseconds
 	ServiceChanged bool
-	HomesChanged   int64     // the sum of 1<<i for each home i, apart from the first that is used, where the document of the service has changed
-	Why            Attention // of the account's hold; None if the account is not held
-	Notice         string
+	// the sum of 1<<i for each home i, apart from the first that is used, where the document of the service has changed
+	HomesChanged int64
+	Why          Attention // of the account's hold; None if the account is not held
+	Notice       string
 
-	// Epochs is the sum of all Job.Epoch if the document of a service has changed or the account is held, else 0. What these show of a job depends on its
-	// phase, which changes without Job.Updated.
+	// Epochs is the sum of all Job.Epoch if the document of a service has changed or the account is held, else 0. What
+	// these show of a job depends on its phase, which changes without Job.Updated.
 	Epochs int64
 }
 
@@ -55,7 +56,8 @@ func (b *Broker) TaskRevision(ctx context.Context, u UserID, id TaskID) (TaskRev
 	return b.Store.TaskRevision(ctx, u, id, readWithin)
 }
 
-// TaskChanges returns a task and its jobs that changed after a time, n at most, as they were at one moment. A large request is cut as in Jobs.
+// TaskChanges returns a task and its jobs that changed after a time, n at most, as they were at one moment. A large
+// request is cut as in Jobs.
 func (b *Broker) TaskChanges(ctx context.Context, u UserID, id TaskID, since time.Time, n int) (TaskChanges, error) {
 	c, err := b.Store.TaskChanges(ctx, u, id, Page{Since: since, Limit: n, Most: PartMost}, readWithin)
 	if err != nil {

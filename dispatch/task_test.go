@@ -57,8 +57,10 @@ func TestCounts_AsOneJob(t *testing.T) {
 		counts Counts
 		want   Status
 	}{
-		{Counts{Finished: 3}, Finished}, {Counts{Finished: 2, Canceled: 12}, Canceled}, {Counts{Finished: 2, Canceled: 3, Running: 1}, Running},
-		{Counts{Finished: 13, Failed: 1}, Finished}, {Counts{Failed: 1, Canceled: 1}, Failed}, {Counts{Canceled: 1}, Canceled},
+		{Counts{Finished: 3}, Finished}, {Counts{Finished: 2, Canceled: 12}, Canceled},
+		{Counts{Finished: 2, Canceled: 3, Running: 1}, Running},
+		{Counts{Finished: 13, Failed: 1}, Finished}, {Counts{Failed: 1, Canceled: 1}, Failed}, {Counts{Canceled: 1},
+			Canceled},
 	} {
 		if got := row.counts.AsOneJob(); got != row.want {
 			t.Errorf("%v: %s, want %s", row.counts, got, row.want)
@@ -88,7 +90,8 @@ func TestCounts_ProgressOfATask(t *testing.T) {
 // A job's parameters are the task's and the dimension, digit for digit.
 func TestTask_RequestOfItsJob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		members := rapid.MapOf(rapid.StringMatching(`[a-z"\\é]{1,5}`), rapid.SampledFrom([]string{"1.10", "null", `"<&>"`, `{"a":[]}`, "12345678901234567890"})).Draw(t, "members")
+		members := rapid.MapOf(rapid.StringMatching(`[a-z"\\é]{1,5}`), rapid.SampledFrom([]string{"1.10", "null", `"<&>"`,
+			`{"a":[]}`, "12345678901234567890"})).Draw(t, "members")
 		var b strings.Builder
 		for name, v := range members {
 			if b.Len() > 0 {
@@ -100,7 +103,8 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 		space := rapid.SampledFrom([]string{"", " ", "\n\t"}).Draw(t, "space")
 		dimension := rapid.StringMatching(`[A-Z]["\\A-Z]{0,3}`).Draw(t, "dimension")
 		value := rapid.SampledFrom([]string{"1e999", "-0.0", "null", `{"x": [1.0]}`}).Draw(t, "value")
-		task := Task{Request: Request{Title: "T", Parameters: json.RawMessage(space + "{" + space + b.String() + space + "}" + space)}, Dimension: dimension}
+		task := Task{Request: Request{Title: "T", Parameters: json.RawMessage(space + "{" + space + b.String() + space + "}" +
+			space)}, Dimension: dimension}
 		r, err := task.RequestFor(Job{Number: 3}, json.RawMessage(value))
 		if err != nil || r.Title != "T - Processing Job 3" {
 			t.Fatalf("%q, %v", r.Title, err)
@@ -159,7 +163,8 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 			t.Fatalf("%d jobs, not %d", len(stored), d.Jobs())
 		}
 		called := d.NamesOfJobs()
-		if named := slices.ContainsFunc(d.All(), func(one Dimension) bool { return one.Names != nil }); named != (called != nil) {
+		if named := slices.ContainsFunc(d.All(),
+			func(one Dimension) bool { return one.Names != nil }); named != (called != nil) {
 			t.Fatalf("jobs have the names %q", called)
 		}
 		for n, value := range stored {
@@ -181,7 +186,8 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 				if got := arguments[k]; got.Name != one.Name || string(got.Value) != string(one.Values[index]) {
 					t.Fatalf("job %d: %s is %s", n+1, got.Name, got.Value)
 				}
-				if called != nil && (one.Names == nil && called[n][k] != "" || one.Names != nil && called[n][k] != one.Names[index]) {
+				if called != nil && (one.Names == nil && called[n][k] != "" || one.Names != nil &&
+					called[n][k] != one.Names[index]) {
 					t.Fatalf("job %d has the names %q", n+1, called[n])
 				}
 			}
@@ -197,7 +203,8 @@ func TestTask_TitlesHaveNames(t *testing.T) {
 	for _, c := range []struct {
 		names []string
 		want  string
-	}{{nil, "T - Processing Job 2"}, {[]string{"", ""}, "T - Processing Job 2"}, {[]string{"31UFS", ""}, "T - Processing Job 2 (31UFS)"}, {[]string{"31UFS", "maize"}, "T - Processing Job 2 (31UFS, maize)"}} {
+	}{{nil, "T - Processing Job 2"}, {[]string{"", ""}, "T - Processing Job 2"}, {[]string{"31UFS", ""},
+		"T - Processing Job 2 (31UFS)"}, {[]string{"31UFS", "maize"}, "T - Processing Job 2 (31UFS, maize)"}} {
 		j := Job{Number: 2, Names: c.names}
 		whole, err := task.RequestFor(j, json.RawMessage("1"))
 		if head := task.RequestHeadFor(j); err != nil || whole.Title != c.want || head.Title != c.want {
@@ -217,19 +224,32 @@ func TestCheckDimensions_Several(t *testing.T) {
 		d         Dimension
 		loc, text string
 	}{
-		"huge":       {many, "[body dimensions 0 values]", "more than 64 MiB"},
-		"unequal":    {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b", Values: values(2)}}, Zipped: true}, "[body dimensions 1 values]", "has 2 values, and the first has 3"},
-		"the same":   {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "a", Values: values(3)}}}, "[body dimensions 1 name]", "also another dimension"},
-		"shared":     {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "s", Values: values(3)}}}, "[body dimensions 1 name]", "among the parameters"},
-		"empty":      {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b"}}}, "[body dimensions 1 values]", "no values"},
-		"no JSON":    {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b", Values: []json.RawMessage{[]byte(`1,"s":2`)}}}}, "[body dimensions 1 values 0]", "no JSON"},
-		"few names":  {Dimension{Name: "a", Values: values(3), Names: []string{"31UFS", "31UGS"}}, "[body dimension names]", "3 values and 2 names"},
-		"long name":  {Dimension{Name: "a", Values: values(2), Names: []string{"", strings.Repeat("é", 101)}}, "[body dimension names 1]", "at most 100 characters"},
-		"two lines":  {Dimension{Name: "a", Values: values(1), With: []Dimension{{Name: "b", Values: values(1), Names: []string{"a\nb"}}}}, "[body dimensions 1 names 0]", "one line"},
-		"bidi":       {Dimension{Name: "a", Values: values(1), Names: []string{"31UFS\u202e"}}, "[body dimension names 0]", "invisible"},
-		"zero width": {Dimension{Name: "a", Values: values(2), Names: []string{"31UFS", "31U\u200bFS"}}, "[body dimension names 1]", "invisible"},
-		"no UTF-8":   {Dimension{Name: "a", Values: values(1), Names: []string{"a\xff"}}, "[body dimension names 0]", "one line"},
-		"listed one": {Dimension{Name: "s", Values: values(3), With: []Dimension{}}, "[body dimensions 0 name]", "among the parameters"},
+		"huge": {many, "[body dimensions 0 values]", "more than 64 MiB"},
+		"unequal": {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b", Values: values(2)}},
+			Zipped: true}, "[body dimensions 1 values]", "has 2 values, and the first has 3"},
+		"the same": {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "a", Values: values(3)}}},
+			"[body dimensions 1 name]", "also another dimension"},
+		"shared": {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "s", Values: values(3)}}},
+			"[body dimensions 1 name]", "among the parameters"},
+		"empty": {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b"}}}, "[body dimensions 1 values]",
+			"no values"},
+		"no JSON": {Dimension{Name: "a", Values: values(3),
+			With: []Dimension{{Name: "b", Values: []json.RawMessage{[]byte(`1,"s":2`)}}}}, "[body dimensions 1 values 0]",
+			"no JSON"},
+		"few names": {Dimension{Name: "a", Values: values(3), Names: []string{"31UFS", "31UGS"}}, "[body dimension names]",
+			"3 values and 2 names"},
+		"long name": {Dimension{Name: "a", Values: values(2), Names: []string{"", strings.Repeat("é", 101)}},
+			"[body dimension names 1]", "at most 100 characters"},
+		"two lines": {Dimension{Name: "a", Values: values(1), With: []Dimension{{Name: "b", Values: values(1),
+			Names: []string{"a\nb"}}}}, "[body dimensions 1 names 0]", "one line"},
+		"bidi": {Dimension{Name: "a", Values: values(1), Names: []string{"31UFS\u202e"}}, "[body dimension names 0]",
+			"invisible"},
+		"zero width": {Dimension{Name: "a", Values: values(2), Names: []string{"31UFS", "31U\u200bFS"}},
+			"[body dimension names 1]", "invisible"},
+		"no UTF-8": {Dimension{Name: "a", Values: values(1), Names: []string{"a\xff"}}, "[body dimension names 0]",
+			"one line"},
+		"listed one": {Dimension{Name: "s", Values: values(3), With: []Dimension{}}, "[body dimensions 0 name]",
+			"among the parameters"},
 	} {
 		e, ok := checkDimensions(Request{Parameters: json.RawMessage(`{"s":1}`)}, &c.d).(*Error)
 		if !ok || e.Kind != Invalid || fmt.Sprint(e.Faults[0].Loc) != c.loc || !strings.Contains(e.Text, c.text) {
@@ -252,12 +272,14 @@ func TestCheckDimensions_Faults(t *testing.T) {
 		{"good", `{"a":1}`, "d", one, "", ""},
 		{"no values", `{}`, "d", nil, "[body dimension values]", "no values"},
 		{"given twice", `{"a":1,"d":null}`, "d", one, "[body dimension name]", `"d" is also among the parameters`},
-		{"given twice, spelt otherwise", `{"\u0064":null}`, "d", one, "[body dimension name]", `"d" is also among the parameters`},
+		{"given twice, spelt otherwise", `{"\u0064":null}`, "d", one, "[body dimension name]",
+			`"d" is also among the parameters`},
 		{"too much", `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "d", big, "[body dimension values]", "more than 64 MiB"},
 		{"no JSON", `{}`, "d", []json.RawMessage{one[0], json.RawMessage("x")}, "[body dimension values 1]", "no JSON"},
 		{"no object", `[]`, "d", one, "[body parameters]", "no JSON object"},
 	} {
-		err := checkDimensions(Request{Parameters: json.RawMessage(c.parameters)}, &Dimension{Name: c.dimension, Values: c.values})
+		err := checkDimensions(Request{Parameters: json.RawMessage(c.parameters)}, &Dimension{Name: c.dimension,
+			Values: c.values})
 		if c.loc == "" {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)

@@ -5,28 +5,33 @@ import (
 	"time"
 )
 
-// Timing sets how long the broker waits between requests, and when it gives up. Request deadlines, leases and safety margins do not depend
-// on it. A field that is 0 has its default.
+// Timing sets how long the broker waits between requests, and when it gives up. Request deadlines, leases and safety
+// margins do not depend on it. A field that is 0 has its default.
 type Timing struct {
 	Poll         time.Duration // longest pause between two status reads of a job; 1 min
 	Pause        time.Duration // longest pause before a request that failed is repeated; 10 min
 	Check        time.Duration // between two checks of a request in doubt; 1 min
 	UnknownCheck time.Duration // between two searches for a job whose submission stays unknown; 1 h
-	Recheck      time.Duration // between two checks of what an operator must change: a platform without a list, or without configuration; 10 min
+	// between two checks of what an operator must change: a platform without a list, or without configuration; 10 min
+	Recheck time.Duration
 
 	SignInHold   time.Duration // until an account whose user must sign in is tried again; 1 h
 	OperatorHold time.Duration // until an account that an operator must repair is tried again; 5 min
 	TokenRetry   time.Duration // longest pause before a token is requested again; 1 min
 
-	PromptSettle time.Duration // minimum time until a start in doubt is repeated at a prompt platform, see Promptness; 2 min
-	FirstStatus  time.Duration // a first status later than this after a start shows nothing about the platform's lag; 5 min
-	LongestLag   time.Duration // a longer lag counts as this long; 15 min: no longer lag was ever observed
+	// minimum time until a start in doubt is repeated at a prompt platform, see Promptness; 2 min
+	PromptSettle time.Duration
+	// a first status later than this after a start shows nothing about the platform's lag; 5 min
+	FirstStatus time.Duration
+	LongestLag  time.Duration // a longer lag counts as this long; 15 min: no longer lag was ever observed
 
-	RetryPause time.Duration // before the first retry of a job that its platform failed; the next ones are twice as long each; 1 min
+	// before the first retry of a job that its platform failed; the next ones are twice as long each; 1 min
+	RetryPause time.Duration
 
 	SignInWithin time.Duration // a job fails after it has waited this long for its user to sign in; 14 days
 	GiveUpAfter  time.Duration // a job fails after the platform has turned it away, or it was unknown, for this long; 24 h
-	StalledAfter time.Duration // a job that has not changed for this long shows Stalled, and Limits.FreeStalled frees its slot; 6 h
+	// a job that has not changed for this long shows Stalled, and Limits.FreeStalled frees its slot; 6 h
+	StalledAfter time.Duration
 }
 
 // complete returns t with the defaults of the fields that are 0.
@@ -59,7 +64,8 @@ func (t Timing) complete() Timing {
 // poll returns the pause between two status reads of a job that has not moved for age.
 func (t Timing) poll(age time.Duration) time.Duration { return min(max(firstPoll, age/10), t.Poll) }
 
-// pause returns the pause after a number of failed tries in a row, the last with err. It is at least the Retry-After of err.
+// pause returns the pause after a number of failed tries in a row, the last with err. It is at least the Retry-After of
+// err.
 func (t Timing) pause(tries int, err error) time.Duration {
 	return max(retryAfter(err), min(firstPoll<<min(max(tries, 0), 10), t.Pause))
 }
@@ -70,8 +76,8 @@ func (t Timing) crashPause(tries int) time.Duration {
 	return pauses[min(tries, len(pauses)-1)]
 }
 
-// atOnce returns how soon after a start its first status must be read to count as no lag. It is longer than the pause before the first
-// status read.
+// atOnce returns how soon after a start its first status must be read to count as no lag. It is longer than the pause
+// before the first status read.
 func (t Timing) atOnce() time.Duration { return max(t.Check/2, 2*firstPoll) }
 
 // settlesAfter returns how long a job's statuses must show no sign of a start in doubt before the start counts as lost.
@@ -83,8 +89,8 @@ func (t Timing) settlesAfter(p Promptness) time.Duration {
 	return max(least, lagSafety*min(p.Lag, t.LongestLag))
 }
 
-// startCheck returns the pause between two status reads of a start in doubt that settles after the given time: a twelfth of that time, at
-// least a sixth of Check and at most Check.
+// startCheck returns the pause between two status reads of a start in doubt that settles after the given time: a
+// twelfth of that time, at least a sixth of Check and at most Check.
 func (t Timing) startCheck(settlesAfter time.Duration) time.Duration {
 	return min(max(settlesAfter/12, t.Check/6), t.Check)
 }

@@ -11,7 +11,8 @@ type UnstartedID struct {
 	Task TaskID
 }
 
-// Number returns a number that no other unstarted job has. Lists of unstarted jobs are ordered by it where times are equal.
+// Number returns a number that no other unstarted job has. Lists of unstarted jobs are ordered by it where times are
+// equal.
 func (i UnstartedID) Number() int64 {
 	if i.Task != 0 {
 		return 2*int64(i.Task) + 1
@@ -19,9 +20,9 @@ func (i UnstartedID) Number() int64 {
 	return 2 * int64(i.Job)
 }
 
-// Unstarted is a job, or a task, that a client created by one request and will start by another, as openEO clients do. The broker has
-// accepted nothing yet: nothing of it is at a platform, and only its owner's client knows the meaning of its body. Starting it makes it a
-// job or a task under the same id.
+// Unstarted is a job, or a task, that a client created by one request and will start by another, as openEO clients do.
+// The broker has accepted nothing yet: nothing of it is at a platform, and only its owner's client knows the meaning of
+// its body. Starting it makes it a job or a task under the same id.
 type Unstarted struct {
 	ID      UnstartedID
 	Owner   UserID

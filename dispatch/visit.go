@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	longest     = 5 * time.Minute       // maximum duration of a visit; no step begins later
-	nearby      = time.Second           // if the next step is due within this time, the visit waits for it instead of ending
+	longest = 5 * time.Minute // maximum duration of a visit; no step begins later
+	// if the next step is due within this time, the visit waits for it instead of ending
+	nearby      = time.Second
 	agendaFresh = 50 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
 	shortWait   = 20 * time.Millisecond // shortest wait for the next status read
 	repair      = time.Second           // pause before a failed statement is repeated
@@ -18,8 +19,8 @@ const (
 	agendaSize  = 100                   // due jobs of each kind in the agenda of an iteration
 )
 
-// visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only send their
-// responses to it.
+// visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only
+// send their responses to it.
 type visit struct {
 	broker  *Broker
 	backend *Backend
@@ -72,8 +73,9 @@ type visit struct {
 	leaseDrift time.Duration // drift when the lease was renewed
 }
 
-// Visit does the work that is due for an account that Store.Dequeue leased, and plans the next visit. When ctx is done it starts no further
-// step, and returns when the requests under way have ended. Conflict: the lease was lost to another process.
+// Visit does the work that is due for an account that Store.Dequeue leased, and plans the next visit. When ctx is done
+// it starts no further step, and returns when the requests under way have ended. Conflict: the lease was lost to
+// another process.
 func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	backend := b.backendNamed(l.Account.Platform())
 	if backend == nil {
@@ -102,8 +104,8 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	return err
 }
 
-// wakeOther wakes the account after a visit that may have saved responses without holding the lease, because another process may have
-// planned the next visit without these responses. It retries for missingFor.
+// wakeOther wakes the account after a visit that may have saved responses without holding the lease, because another
+// process may have planned the next visit without these responses. It retries for missingFor.
 func (v *visit) wakeOther(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < missingFor; time.Sleep(repair) {
 		err := v.broker.Store.Wake(ctx, v.account)
@@ -141,8 +143,9 @@ func (v *visit) run(ctx context.Context) error {
 	}
 }
 
-// linger waits a moment for further jobs after some were submitted, and reports whether the account was woken. A client that submits one job
-// after the other would otherwise wait for the end of a visit and the begin of the next one with each job.
+// linger waits a moment for further jobs after some were submitted, and reports whether the account was woken. A client
+// that submits one job after the other would otherwise wait for the end of a visit and the begin of the next one with
+// each job.
 func (v *visit) linger(ctx context.Context, woken <-chan struct{}) bool {
 	if !v.submitted {
 		return false
@@ -158,7 +161,8 @@ func (v *visit) linger(ctx context.Context, woken <-chan struct{}) bool {
 	return v.woken
 }
 
-// release ends the lease. It retries until that succeeds or the lease has run out, because no process can lease the account before then.
+// release ends the lease. It retries until that succeeds or the lease has run out, because no process can lease the
+// account before then.
 func (v *visit) release(ctx context.Context) error {
 	v.bookAhead(ctx)
 	due := v.due()
@@ -187,7 +191,8 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 			return err
 		}
 	}
-	if well && !v.woken && v.pending >= v.backend.Limits.Requests && !v.queue.empty(v.maySend) && time.Since(v.read) < agendaFresh {
+	if well && !v.woken && v.pending >= v.backend.Limits.Requests && !v.queue.empty(v.maySend) &&
+		time.Since(v.read) < agendaFresh {
 		return nil // no step can begin now, and the queue has one for the next response
 	}
 	if err := v.reloadAgenda(ctx); err != nil {
@@ -209,13 +214,14 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	return firstOf(failed, err)
 }
 
-// mayGoOn reports whether steps may begin before the received responses are saved, by the last agenda. None do after a response that was an error.
+// mayGoOn reports whether steps may begin before the received responses are saved, by the last agenda. None do after a
+// response that was an error.
 func (v *visit) mayGoOn(ending bool) bool {
 	return !ending && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests
 }
 
-// sendRemaining starts jobs that were just created, and steps of the last agenda, while the other received responses are saved, so that the platform does
-// not wait for that.
+// sendRemaining starts jobs that were just created, and steps of the last agenda, while the other received responses
+// are saved, so that the platform does not wait for that.
 func (v *visit) sendRemaining(ctx context.Context) error {
 	starts, others, err := v.splitCreated(ctx)
 	if err != nil {
@@ -265,7 +271,8 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	if err := v.planLooks(ctx); err != nil {
 		return err
 	}
-	v.queue.due = [classCount][]Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle, classMeter: v.agenda.Meter, classRemove: v.agenda.Remove}
+	v.queue.due = [classCount][]Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle, classMeter: v.agenda.Meter,
+		classRemove: v.agenda.Remove}
 	v.enqueueStatusReads()
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
 		return v.broker.Store.Hold(ctx, v.account, 0, None, "")
@@ -283,8 +290,8 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	return v.enqueueWaiting(ctx)
 }
 
-// enqueueWaiting assigns the free slots to lines with jobs whose documents are available, in the order of share. For the other jobs it
-// saves the outcome of the document check.
+// enqueueWaiting assigns the free slots to lines with jobs whose documents are available, in the order of share. For
+// the other jobs it saves the outcome of the document check.
 func (v *visit) enqueueWaiting(ctx context.Context) error {
 	free := v.backend.Limits.free(v.agenda.Held)
 	w, ready := missingDocuments{}, map[Line][]Job{}
@@ -301,8 +308,9 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	return nil
 }
 
-// enqueueStatusReads queues the due status reads, those that a client awaits before the others. If a rate limits requests, all due status reads
-// of a user with an awaited one are queued together, oldest first; otherwise some would be read early and the rest late.
+// enqueueStatusReads queues the due status reads, those that a client awaits before the others. If a rate limits
+// requests, all due status reads of a user with an awaited one are queued together, oldest first; otherwise some would
+// be read early and the rest late.
 func (v *visit) enqueueStatusReads() {
 	waits := map[UserID]bool{}
 	for _, j := range v.agenda.Poll {
@@ -322,14 +330,16 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
 // due returns when the next visit is needed, in the store's time; zero: none is needed until something changes.
 func (v *visit) due() time.Time {
-	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSendBefore[Acting]), v.after(v.nextRead(), v.noSendBefore[Reading]))
+	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSendBefore[Acting]), v.after(v.nextRead(),
+		v.noSendBefore[Reading]))
 	return v.after(due, v.resume)
 }
 
 // nextRead returns when the next status is to be read, in the store's time; zero: none is.
 func (v *visit) nextRead() time.Time { return earlier(v.agenda.NextPoll, v.lookAt) }
 
-// after returns the later of due and t, a time of this process's clock, in the store's time. If due is zero it returns zero.
+// after returns the later of due and t, a time of this process's clock, in the store's time. If due is zero it returns
+// zero.
 func (v *visit) after(due, t time.Time) time.Time {
 	if due.IsZero() {
 		return due
@@ -337,8 +347,9 @@ func (v *visit) after(due, t time.Time) time.Time {
 	return later(due, v.now().Add(time.Until(t)))
 }
 
-// bookAhead books a send time for the next status read, no earlier than that read is due, if a status read of this visit had to wait for
-// one. So accounts get their status reads in turn, and no visit is needed only to book a send time.
+// bookAhead books a send time for the next status read, no earlier than that read is due, if a status read of this
+// visit had to wait for one. So accounts get their status reads in turn, and no visit is needed only to book a send
+// time.
 func (v *visit) bookAhead(ctx context.Context) {
 	if due := v.agenda.NextPoll; v.queued && due.After(v.now()) {
 		_, _ = v.reserveSendTime(ctx, Reading, due)
@@ -415,8 +426,8 @@ func (v *visit) receive(f platformResponse) {
 	}
 }
 
-// visitWithoutPlatform visits an account whose platform is no longer configured. It marks the jobs with NoPlatform and plans another visit after
-// Timing.Recheck.
+// visitWithoutPlatform visits an account whose platform is no longer configured. It marks the jobs with NoPlatform and
+// plans another visit after Timing.Recheck.
 func (b *Broker) visitWithoutPlatform(ctx context.Context, l Lease) error {
 	if err := b.Store.Hold(ctx, l.Account, b.Timing.complete().Recheck, NoPlatform, noPlatformText); err != nil {
 		return err

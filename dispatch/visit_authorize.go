@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// signInTakes is the minimum time between blocking an account and a request that unblocks it. An earlier request cannot follow a sign-in.
+// signInTakes is the minimum time between blocking an account and a request that unblocks it. An earlier request cannot
+// follow a sign-in.
 const signInTakes = 5 * time.Second
 
-// authorize gets the token for the steps that are due. Without one nothing is sent, and the reason is stored on the waiting jobs.
+// authorize gets the token for the steps that are due. Without one nothing is sent, and the reason is stored on the
+// waiting jobs.
 func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	t, err = v.broker.token(ctx, v.account)
 	if err == nil {
@@ -34,8 +36,8 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	return t, false, firstOf(err, v.blockAccount(ctx))
 }
 
-// blockedOutcomes returns, when no request can be sent, an outcome with the reason for each due job that is or may be at the platform and
-// is not busy.
+// blockedOutcomes returns, when no request can be sent, an outcome with the reason for each due job that is or may be
+// at the platform and is not busy.
 func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 	for _, j := range v.agenda.Meter {
 		if !v.busy[j.ID] {
@@ -63,8 +65,8 @@ func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 	return outcomes
 }
 
-// noteTokenRefusal records whether the platform accepted a request's token. After the first refusal another token is used, and responses to
-// requests with the refused one no longer count. The second refusal in a row blocks the account.
+// noteTokenRefusal records whether the platform accepted a request's token. After the first refusal another token is
+// used, and responses to requests with the refused one no longer count. The second refusal in a row blocks the account.
 func (v *visit) noteTokenRefusal(f platformResponse) {
 	if f.refusals != v.refusals || len(f.outcomes) == 0 {
 		return
@@ -88,7 +90,8 @@ func (v *visit) noteTokenRefusal(f platformResponse) {
 	}
 }
 
-// blockAccount holds the account after it was found that no request can be sent, and stores the reason on all its waiting jobs.
+// blockAccount holds the account after it was found that no request can be sent, and stores the reason on all its
+// waiting jobs.
 func (v *visit) blockAccount(ctx context.Context) error {
 	if v.blockedBy == nil {
 		return nil
@@ -135,8 +138,9 @@ func (v *visit) endHoldIfSignedIn(ctx context.Context) (ended bool, err error) {
 	return true, v.broker.Store.Hold(ctx, v.account, 0, None, "")
 }
 
-// failWithoutSignIn fails the jobs whose user did not sign in within Timing.SignInWithin. Such a job may have been created at the platform, but was
-// not started there. Its platform job becomes an orphan, which is removed if a token becomes available again.
+// failWithoutSignIn fails the jobs whose user did not sign in within Timing.SignInWithin. Such a job may have been
+// created at the platform, but was not started there. Its platform job becomes an orphan, which is removed if a token
+// becomes available again.
 func (v *visit) failWithoutSignIn(ctx context.Context) error {
 	patience := v.timing.SignInWithin
 	given, err := v.broker.Store.FailWithoutSignIn(ctx, v.account, patience,
@@ -175,7 +179,8 @@ func (b *Broker) HandleSignIn(ctx context.Context, u UserID, newToken bool) {
 	}
 }
 
-// lacksSignIn reports whether a sign-in is still missing. The account is then held as before, so that its user, who may be reading it, sees the reason.
+// lacksSignIn reports whether a sign-in is still missing. The account is then held as before, so that its user, who may
+// be reading it, sees the reason.
 func (b *Broker) lacksSignIn(ctx context.Context, a Account) bool {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
@@ -187,7 +192,8 @@ func (b *Broker) lacksSignIn(ctx context.Context, a Account) bool {
 	return true
 }
 
-// HandleAccessChange resumes all accounts of a user after a sign-in, a link or a permission changed, however recently they were blocked.
+// HandleAccessChange resumes all accounts of a user after a sign-in, a link or a permission changed, however recently
+// they were blocked.
 func (b *Broker) HandleAccessChange(ctx context.Context, u UserID) {
 	for _, a := range b.accountsOf(u) {
 		b.blocked.forget(a)
@@ -195,14 +201,16 @@ func (b *Broker) HandleAccessChange(ctx context.Context, u UserID) {
 	}
 }
 
-// PauseUntilSignIn stops a user's live jobs until the user signs in again, because the user withdrew the permission to act on their behalf.
+// PauseUntilSignIn stops a user's live jobs until the user signs in again, because the user withdrew the permission to
+// act on their behalf.
 func (b *Broker) PauseUntilSignIn(ctx context.Context, u UserID) error {
 	var errs []error
 	for _, a := range b.accountsOf(u) {
 		unfinished, err := b.hasUnfinished(ctx, u, a)
 		if err == nil && unfinished {
 			b.blocked.pause(a)
-			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn, "You withdrew the permission to act on your behalf. Your jobs continue after your next sign-in.")
+			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn,
+				"You withdrew the permission to act on your behalf. Your jobs continue after your next sign-in.")
 			b.notifyUser(u)
 		}
 		if !Is(err, NotFound) { // the user never had jobs there
@@ -212,8 +220,8 @@ func (b *Broker) PauseUntilSignIn(ctx context.Context, u UserID) error {
 	return firstOf(errs...)
 }
 
-// hasUnfinished reports whether a user's account has work left. The agenda omits paused jobs, and the count those that have ended and left
-// something to be canceled.
+// hasUnfinished reports whether a user's account has work left. The agenda omits paused jobs, and the count those that
+// have ended and left something to be canceled.
 func (b *Broker) hasUnfinished(ctx context.Context, u UserID, a Account) (bool, error) {
 	g, err := b.agendaOf(ctx, a, 1)
 	if err != nil || !g.done() {
@@ -355,7 +363,8 @@ func (d *blockedAccounts) firstInMinute(u UserID) bool {
 	return first
 }
 
-// streaks counts consecutive events for each account. Events within [firstPoll] count once, because their requests were under way together.
+// streaks counts consecutive events for each account. Events within [firstPoll] count once, because their requests were
+// under way together.
 type streaks struct {
 	mu sync.Mutex
 	n  map[Account]int

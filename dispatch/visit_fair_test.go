@@ -52,8 +52,8 @@ func (c *busyPlatform) place(title string) int {
 	return slices.Index(c.order, title)
 }
 
-// Ten thousand waiting jobs of one user delay a single job, another's or that user's own, by one freed slot at most, and so
-// they do a later task.
+// Ten thousand waiting jobs of one user delay a single job, another's or that user's own, by one freed slot at most,
+// and so they do a later task.
 func TestFairShare_LargeTaskDelaysOthersByOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept, err := store.Open(t.Context(), "sqlite::memory:", clock{})
@@ -91,8 +91,8 @@ func TestFairShare_LargeTaskDelaysOthersByOneSlot(t *testing.T) {
 	})
 }
 
-// A job has a place in the queue only while it waits for its turn: not while its account waits for its user, the operator, or a platform that is
-// configured.
+// A job has a place in the queue only while it waits for its turn: not while its account waits for its user, the
+// operator, or a platform that is configured.
 func TestQueuePlaces_OnlyOfJobsThatWaitForASlot(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		h.Backends[0].Limits.Jobs = 1
@@ -103,7 +103,8 @@ func TestQueuePlaces_OnlyOfJobsThatWaitForASlot(t *testing.T) {
 			want string
 		}{
 			{dispatch.None, "- 0 1"}, {dispatch.Full, "- 0 1"}, {dispatch.NotTaken, "- 0 1"}, {dispatch.Unreachable, "- 0 1"},
-			{dispatch.NeedsSignIn, "- - -"}, {dispatch.NeedsOperator, "- - -"}, {dispatch.NoPlatform, "- - -"}, {dispatch.None, "- 0 1"},
+			{dispatch.NeedsSignIn, "- - -"}, {dispatch.NeedsOperator, "- - -"}, {dispatch.NoPlatform, "- - -"},
+			{dispatch.None, "- 0 1"},
 		} {
 			d := time.Hour
 			if c.why == dispatch.None {

@@ -17,7 +17,8 @@ type leased struct {
 	begun, ended atomic.Int32
 }
 
-func (l *leased) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration, error) {
+func (l *leased) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration,
+	error) {
 	leases, wait, err := l.Store.Dequeue(ctx, r, ttl)
 	l.begun.Add(int32(len(leases)))
 	return leases, wait, err
@@ -28,8 +29,8 @@ func (l *leased) Release(ctx context.Context, lease dispatch.Lease, wakes int64,
 	return l.Store.Release(ctx, lease, wakes, due)
 }
 
-// Jobs that a client submits one after the other are submitted by one visit. It ends soon after the last one, and at once when the
-// process ends.
+// Jobs that a client submits one after the other are submitted by one visit. It ends soon after the last one, and at
+// once when the process ends.
 func TestLinger_OneVisitForConsecutiveJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leased{Store: conformance.NewMemStore(clock{})}
@@ -49,7 +50,8 @@ func TestLinger_OneVisitForConsecutiveJobs(t *testing.T) {
 		stopped := time.Now()
 		h.stop()
 		if begun, ended, took := s.begun.Load(), s.ended.Load(), time.Since(stopped); begun != 2 || ended != 2 || took > 0 {
-			t.Errorf("%d visits began and %d ended, the last %v after the end of the process; want 2, 2 and 0", begun, ended, took)
+			t.Errorf("%d visits began and %d ended, the last %v after the end of the process; want 2, 2 and 0", begun, ended,
+				took)
 		}
 	})
 }

@@ -10,7 +10,8 @@ import (
 // listingPays is the number of due statuses from which on one listing is cheaper than a read of each.
 const listingPays = 4
 
-// Jobs that were read one by one in the last singlesCount count for listingPays. A listing is assumed to show listedAtOnce jobs in each of its pages.
+// Jobs that were read one by one in the last singlesCount count for listingPays. A listing is assumed to show
+// listedAtOnce jobs in each of its pages.
 const (
 	singlesCount = 10 * time.Second
 	listedAtOnce = 100
@@ -107,8 +108,8 @@ func (l *listings) ended(b baseOf, err error, took time.Duration) {
 	}
 }
 
-// read records the outcome of a single status read. If the last listing failed and this read does not, statuses are read one by one for the
-// given time.
+// read records the outcome of a single status read. If the last listing failed and this read does not, statuses are
+// read one by one for the given time.
 func (l *listings) read(b baseOf, err error, now time.Time, single time.Duration) {
 	if !l.of(b).failed {
 		return
@@ -130,9 +131,9 @@ func (v *visit) lists(base string) bool {
 	return !v.careful && !v.broker.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) && v.listable(base)
 }
 
-// listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single reads. Jobs that were
-// read one by one lately count as well: a client that asks for one job after the other never makes many of them due at once, and a listing makes the
-// statuses of all of them fresh.
+// listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single
+// reads. Jobs that were read one by one lately count as well: a client that asks for one job after the other never
+// makes many of them due at once, and a listing makes the statuses of all of them fresh.
 func (v *visit) listingPays(base string) bool {
 	lately := v.broker.singles.lately(v.singlesOf(base), time.Now())
 	due := 0
@@ -150,28 +151,30 @@ func (v *visit) singlesOf(base string) singlesOf {
 	return singlesOf{v.account, baseOf{v.backend.Name, base}}
 }
 
-// mustReadSingly reports whether the status of j must be read by itself: a listing did not show j, or reported it as failed, so that only its own
-// status gives the reason, or j is overdue and is to be canceled.
+// mustReadSingly reports whether the status of j must be read by itself: a listing did not show j, or reported it as
+// failed, so that only its own status gives the reason, or j is overdue and is to be canceled.
 func (v *visit) mustReadSingly(j Job) bool {
 	return v.unlisted[j.ID] || j.Seen == Failed || j.overdue()
 }
 
-// listing returns one step that reads a listing for first and for all other jobs below its base that a list can show, due or not: creates
-// in doubt, and statuses. While listings fail, the other jobs are creates in doubt only, because only they need a listing.
+// listing returns one step that reads a listing for first and for all other jobs below its base that a list can show,
+// due or not: creates in doubt, and statuses. While listings fail, the other jobs are creates in doubt only, because
+// only they need a listing.
 func (v *visit) listing(ctx context.Context, first Job) (step, error) {
 	live, err := v.broker.Store.Listable(ctx, v.account, first.Base)
 	jobs := []Job{first}
 	doubts := v.careful || v.broker.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
 	for _, j := range live {
-		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == Creating || !doubts) && !(j.Phase == Started && v.mustReadSingly(j)) {
+		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == Creating || !doubts) && !(j.Phase == Started &&
+			v.mustReadSingly(j)) {
 			jobs = append(jobs, j)
 		}
 	}
 	return step{kind: stepList, jobs: jobs}, err
 }
 
-// noteUnlisted records the jobs of a request that got no outcome, such as those that a listing did not show. Until the end of the visit
-// their statuses are read one by one.
+// noteUnlisted records the jobs of a request that got no outcome, such as those that a listing did not show. Until the
+// end of the visit their statuses are read one by one.
 func (v *visit) noteUnlisted(f platformResponse) {
 	answered := map[JobID]bool{}
 	for _, a := range f.outcomes {
@@ -184,9 +187,9 @@ func (v *visit) noteUnlisted(f platformResponse) {
 	}
 }
 
-// list reads a listing and returns the outcome for each job. It stops before the end of the listing if every job was seen and no orphan can
-// follow. If a listing breaks off, the jobs that were not seen get its error. If the platform has no listing, statuses are read one by one
-// from then on.
+// list reads a listing and returns the outcome for each job. It stops before the end of the listing if every job was
+// seen and no orphan can follow. If a listing breaks off, the jobs that were not seen get its error. If the platform
+// has no listing, statuses are read one by one from then on.
 func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []jobOutcome {
 	m := newMatch(jobs, v.broker.Installation, !v.backend.Platform.TwoStep())
 	begun := time.Now()
@@ -211,8 +214,8 @@ func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (e
 	return nil
 }
 
-// listedOfJob is how many platform jobs one listing may report for one job of ours: its own, and orphans. Later listings report the others,
-// once these are settled.
+// listedOfJob is how many platform jobs one listing may report for one job of ours: its own, and orphans. Later
+// listings report the others, once these are settled.
 const listedOfJob = 100
 
 // match collects the outcomes of listed platform jobs for our jobs, one for each platform job.
@@ -228,7 +231,8 @@ type match struct {
 }
 
 func newMatch(jobs []Job, installation string, started bool) *match {
-	m := &match{told: map[JobID]map[Ref]bool{}, seen: map[JobID]bool{}, byRef: map[Ref]Job{}, byID: map[JobID]Job{}, early: true, started: started, installation: installation}
+	m := &match{told: map[JobID]map[Ref]bool{}, seen: map[JobID]bool{}, byRef: map[Ref]Job{}, byID: map[JobID]Job{},
+		early: true, started: started, installation: installation}
 	for _, j := range jobs {
 		m.byID[j.ID] = j
 		if j.Ref != (Ref{}) {
@@ -252,7 +256,8 @@ func (m *match) add(l Listed) {
 	switch {
 	case !tagged || !ours || !t.marks(j):
 	case t.attempt == j.Attempt && j.Phase == Creating:
-		m.put(j, Outcome{Asked: AskSearch, Attempt: t.attempt, Epoch: j.Epoch, Ref: l.Ref, Started: m.started, Report: l.Report})
+		m.put(j, Outcome{Asked: AskSearch, Attempt: t.attempt, Epoch: j.Epoch, Ref: l.Ref, Started: m.started,
+			Report: l.Report})
 	case !l.Report.Status.Final(): // of an earlier attempt: an orphan
 		m.keep(jobOutcome{j, Outcome{Asked: AskSearch, Attempt: t.attempt, Epoch: -1, Ref: l.Ref}})
 	}

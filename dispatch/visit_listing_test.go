@@ -53,10 +53,13 @@ func TestListing_MeaningForEachJob(t *testing.T) {
 		want Outcome
 	}{
 		{"an earlier attempt is an orphan", whole[1], Outcome{Asked: AskSearch, Attempt: 1, Epoch: -1, Ref: Ref{ID: "a"}}},
-		{"found", whole[1][1:], Outcome{Asked: AskSearch, Attempt: 2, Epoch: 3, Ref: Ref{ID: "b"}, Report: Report{Status: Accepted}}},
+		{"found", whole[1][1:], Outcome{Asked: AskSearch, Attempt: 2, Epoch: 3, Ref: Ref{ID: "b"},
+			Report: Report{Status: Accepted}}},
 		{"not there", whole[2], Outcome{Asked: AskSearch, Attempt: 1, Epoch: 3, Repeat: true}},
-		{"a status", whole[6], Outcome{Asked: AskStatus, Attempt: 1, Epoch: 5, Ref: Ref{ID: "f"}, Report: Report{Status: Running, Progress: &half}}},
-		{"broke off: nobody knows", broken[2], Outcome{Asked: AskSearch, Attempt: 1, Epoch: 3, Repeat: true, Err: broken[2][0].Err}},
+		{"a status", whole[6], Outcome{Asked: AskStatus, Attempt: 1, Epoch: 5, Ref: Ref{ID: "f"},
+			Report: Report{Status: Running, Progress: &half}}},
+		{"broke off: nobody knows", broken[2], Outcome{Asked: AskSearch, Attempt: 1, Epoch: 3, Repeat: true,
+			Err: broken[2][0].Err}},
 	} {
 		if len(c.got) == 0 || !reflect.DeepEqual(c.got[0], c.want) {
 			t.Errorf("%s: %+v, want %+v", c.name, c.got, c.want)
@@ -84,12 +87,14 @@ func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	if v.listable("n") || !v.listable("s") {
 		t.Errorf("listable: n %v, s %v", v.listable("n"), v.listable("s"))
 	}
-	if s, err := v.stepFor(t.Context(), classSettle, Job{Phase: Creating, Base: "n", Attempt: 1}); err != nil || v.perform(t.Context(), Token{}, s)[0].Asked != AskSearch {
+	if s, err := v.stepFor(t.Context(), classSettle, Job{Phase: Creating, Base: "n", Attempt: 1}); err != nil ||
+		v.perform(t.Context(), Token{}, s)[0].Asked != AskSearch {
 		t.Errorf("what is in doubt is not searched for")
 	}
 }
 
-// A client that asks for one job after the other gets a listing from the fifth on, so that it does not cost a request for each of its jobs.
+// A client that asks for one job after the other gets a listing from the fifth on, so that it does not cost a request
+// for each of its jobs.
 func TestListing_PaysForJobsThatAreReadOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := visitOf(listedJobs{})
@@ -143,8 +148,9 @@ func list(p Platform, jobs ...Job) map[JobID][]Outcome {
 	return outcomes
 }
 
-// TestListing_OrphansOfOneJobAreBounded: a hostile platform lists a job again and again, and names thousands of others by its tag. What
-// is kept of it is bounded: each would be a row to write, and those with a tag a request to cancel them.
+// TestListing_OrphansOfOneJobAreBounded: a hostile platform lists a job again and again, and names thousands of others
+// by its tag. What is kept of it is bounded: each would be a row to write, and those with a tag a request to cancel
+// them.
 func TestListing_OrphansOfOneJobAreBounded(t *testing.T) {
 	one := Job{ID: 1, Attempt: 2, Epoch: 3, Phase: Creating, Nonces: Nonces("").with(1, "aa").with(2, "bb")}
 	six := Job{ID: 6, Attempt: 1, Epoch: 5, Phase: Started, Ref: Ref{ID: "f"}, Nonces: Nonces("").with(1, "ff")}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// While jobs wait for a slot, a visit also reads the statuses of running jobs when they are likely to have ended, so that slots do not stay
-// empty until the next planned read. These reads are called looks. They change no plan in the database: when nothing waits, statuses are
-// read as rarely as [Timing] says.
+// While jobs wait for a slot, a visit also reads the statuses of running jobs when they are likely to have ended, so
+// that slots do not stay empty until the next planned read. These reads are called looks. They change no plan in the
+// database: when nothing waits, statuses are read as rarely as [Timing] says.
 
 const (
 	shortestGap = 250 * time.Millisecond // between two looks
@@ -58,8 +58,8 @@ func (v *visit) planLooks(ctx context.Context) error {
 	return nil
 }
 
-// lookedAt returns the jobs below a base whose statuses are read at a look that is due: those that are likely to have ended, and all others
-// that a listing shows if it is read.
+// lookedAt returns the jobs below a base whose statuses are read at a look that is due: those that are likely to have
+// ended, and all others that a listing shows if it is read.
 func (v *visit) lookedAt(base string, looks []look) (jobs []Job) {
 	listed := 0
 	for _, l := range looks {
@@ -76,8 +76,8 @@ func (v *visit) lookedAt(base string, looks []look) (jobs []Job) {
 	return jobs
 }
 
-// lookable returns the jobs whose statuses can be read earlier than planned, by base. A job whose reads fail, whose failure is to be confirmed,
-// or which is due anyway keeps its plan.
+// lookable returns the jobs whose statuses can be read earlier than planned, by base. A job whose reads fail, whose
+// failure is to be confirmed, or which is due anyway keeps its plan.
 func (v *visit) lookable(running []Job) map[string][]Job {
 	due := byID(v.agenda.Poll)
 	jobs := map[string][]Job{}
@@ -97,8 +97,8 @@ type look struct {
 	likely float64
 }
 
-// looks returns when the statuses of running jobs below one base are best read, and how far apart two looks must be. If the base has a listing,
-// which shows all of them, that holds for the base, otherwise for each job.
+// looks returns when the statuses of running jobs below one base are best read, and how far apart two looks must be. If
+// the base has a listing, which shows all of them, that holds for the base, otherwise for each job.
 func (v *visit) looks(ctx context.Context, base string, jobs []Job) (looks []look, gap time.Duration, err error) {
 	var last time.Time // when a listing was read last
 	for _, j := range jobs {
@@ -130,18 +130,20 @@ func (v *visit) looks(ctx context.Context, base string, jobs []Job) (looks []loo
 	return looks, gap, nil
 }
 
-// lookGap returns how far apart two looks must be, so that they do not burden a platform with a low rate or with slow listings.
+// lookGap returns how far apart two looks must be, so that they do not burden a platform with a low rate or with slow
+// listings.
 func (v *visit) lookGap(base string, usual time.Duration) time.Duration {
 	l := v.backend.Limits
 	took := v.broker.listings.of(baseOf{v.backend.Name, base}).took
 	return max(shortestGap, l.MinPoll, usual/gapShare, gapPaces*l.Pace, took)
 }
 
-// bestOf returns the one of the times of looks at which a common look leaves slots empty for the shortest time. A job whose best time is later
-// is then read no sooner than gap afterwards.
+// bestOf returns the one of the times of looks at which a common look leaves slots empty for the shortest time. A job
+// whose best time is later is then read no sooner than gap afterwards.
 func bestOf(looks []look, gap time.Duration) (best time.Time) {
 	slices.SortFunc(looks, func(a, b look) int { return a.at.Compare(b.at) })
-	near, _ := slices.BinarySearchFunc(looks, looks[0].at.Add(gap), func(l look, t time.Time) int { return l.at.Compare(t) })
+	near, _ := slices.BinarySearchFunc(looks, looks[0].at.Add(gap),
+		func(l look, t time.Time) int { return l.at.Compare(t) })
 	near = max(near, 1)
 	least := 0.
 	for i, l := range looks[:near] {

@@ -15,7 +15,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/detector"
 )
 
-// timedPlatform is a platform whose jobs run for a given time each. It answers after a delay, and records when its jobs ran, and its requests.
+// timedPlatform is a platform whose jobs run for a given time each. It answers after a delay, and records when its jobs
+// ran, and its requests.
 type timedPlatform struct {
 	script
 	delay time.Duration
@@ -87,7 +88,8 @@ func (c listingPlatform) List(context.Context, dispatch.Token, string) iter.Seq2
 	}
 }
 
-// busy returns for which share of the time until the last job was submitted the slots had a job, when that was, and how often statuses were read.
+// busy returns for which share of the time until the last job was submitted the slots had a job, when that was, and how
+// often statuses were read.
 func (c *timedPlatform) busy(slots int) (share float64, whole time.Duration, reads int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,15 +159,17 @@ func TestLooks_SlotsAreBusy(t *testing.T) {
 				p.taken(c.jobs)
 				share, whole, reads := p.busy(10)
 				if each := float64(reads) / float64(c.jobs); share < .97 || each > c.reads {
-					t.Errorf("slots are busy for %.4f of %v, want .97; each job is read %.1f times, want at most %.0f", share, whole, each, c.reads)
+					t.Errorf("slots are busy for %.4f of %v, want .97; each job is read %.1f times, want at most %.0f", share, whole,
+						each, c.reads)
 				}
 			})
 		})
 	}
 }
 
-// Two listings that are read only because jobs wait are limits.min_poll apart, five send times, 2 % of the run time, or as long as a listing takes.
-// All reads are counted, also those that do not depend on waiting jobs: for these, a job of a fixed run time has ten at most.
+// Two listings that are read only because jobs wait are limits.min_poll apart, five send times, 2 % of the run time, or
+// as long as a listing takes. All reads are counted, also those that do not depend on waiting jobs: for these, a job of
+// a fixed run time has ten at most.
 func TestLooks_AreBounded(t *testing.T) {
 	detector.Skip(t)
 	for _, c := range []struct {
@@ -174,8 +178,10 @@ func TestLooks_AreBounded(t *testing.T) {
 		change      func(*dispatch.Limits)
 		gap         time.Duration
 	}{
-		{"min_poll", 20 * time.Millisecond, 3 * time.Second, func(l *dispatch.Limits) { l.MinPoll = 5 * time.Second }, 5 * time.Second},
-		{"no min_poll", 20 * time.Millisecond, 100 * time.Millisecond, func(l *dispatch.Limits) { l.MinPoll = 0 }, 250 * time.Millisecond},
+		{"min_poll", 20 * time.Millisecond, 3 * time.Second, func(l *dispatch.Limits) { l.MinPoll = 5 * time.Second },
+			5 * time.Second},
+		{"no min_poll", 20 * time.Millisecond, 100 * time.Millisecond, func(l *dispatch.Limits) { l.MinPoll = 0 },
+			250 * time.Millisecond},
 		{"rate", 20 * time.Millisecond, 3 * time.Second, func(l *dispatch.Limits) { l.Pace = time.Second }, 5 * time.Second},
 		{"slow listings", 8 * time.Second, 10 * time.Second, nil, 8 * time.Second},
 		{"long jobs", 20 * time.Millisecond, time.Hour, nil, 72 * time.Second},
@@ -237,7 +243,8 @@ func TestLooks_OnlyWhileJobsWait(t *testing.T) {
 	}
 }
 
-// What was learnt survives a restart, and another replica knows it: the first jobs afterwards are read when they are likely to have ended.
+// What was learnt survives a restart, and another replica knows it: the first jobs afterwards are read when they are
+// likely to have ended.
 func TestLooks_ARestartLosesNothing(t *testing.T) {
 	inBoth(t, func(t *testing.T, s dispatch.Store) {
 		p := newTimedPlatform(20*time.Millisecond, logNormal(10*time.Minute, .05))

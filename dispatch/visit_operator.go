@@ -8,14 +8,16 @@ import (
 // operatorHold is for how long an account is held at a time while an operator holds it. Then a visit looks again.
 const operatorHold = time.Hour
 
-// heldByOperator reports whether an operator holds the account, and makes the account's hold, which its waiting jobs show, follow.
+// heldByOperator reports whether an operator holds the account, and makes the account's hold, which its waiting jobs
+// show, follow.
 func (v *visit) heldByOperator(ctx context.Context) (bool, error) {
 	shown := v.agenda.Why == HeldByOperator && v.agenda.Now.Before(v.agenda.Hold)
 	switch {
 	case v.agenda.Operator == "" && shown:
 		v.agenda.Hold = time.Time{}
 		v.notifyAccount()
-		return true, v.broker.Store.Hold(ctx, v.account, 0, None, "") // wakes the account, so the visit reads the agenda again
+		// wakes the account, so the visit reads the agenda again
+		return true, v.broker.Store.Hold(ctx, v.account, 0, None, "")
 	case v.agenda.Operator == "":
 		return false, nil
 	case !shown || v.agenda.Hold.Sub(v.agenda.Now) < operatorHold/2:

@@ -20,8 +20,8 @@ func holdOf(t *testing.T, h *testBroker, scope string) {
 	time.Sleep(time.Minute)
 }
 
-// A platform, or one account, is held for hours: what was submitted goes on, nothing else is submitted, its owner is told, and all goes on after
-// the release.
+// A platform, or one account, is held for hours: what was submitted goes on, nothing else is submitted, its owner is
+// told, and all goes on after the release.
 func TestOperator_HoldsAndReleases(t *testing.T) {
 	for _, scope := range []string{"a", "a/shared"} {
 		var ends atomic.Bool
@@ -42,7 +42,8 @@ func TestOperator_HoldsAndReleases(t *testing.T) {
 			if j := h.stored(t, first.ID); j.Status != dispatch.Finished {
 				t.Errorf("%s: what was submitted is %s", scope, j.Status)
 			}
-			if j := h.stored(t, second.ID); j.Attention != dispatch.HeldByOperator || j.Notice != "until noon" || p.submits.Load() != submitted {
+			if j := h.stored(t, second.ID); j.Attention != dispatch.HeldByOperator || j.Notice != "until noon" ||
+				p.submits.Load() != submitted {
 				t.Errorf("%s: %s %q, %d submitted", scope, j.Attention, j.Notice, p.submits.Load()-submitted)
 			}
 			if err := h.Store.(*conformance.MemStore).ReleaseScope(t.Context(), scope); err != nil {
@@ -92,7 +93,8 @@ func TestOperator_HoldsTheStartOfCreatedJobs(t *testing.T) {
 		}
 		j := h.accept(t)
 		time.Sleep(5*time.Hour + 10*time.Minute) // not when the hold is renewed
-		if got := h.stored(t, j.ID); started.Load() != 0 || got.Phase != dispatch.Created || got.Attention != dispatch.HeldByOperator {
+		if got := h.stored(t, j.ID); started.Load() != 0 || got.Phase != dispatch.Created ||
+			got.Attention != dispatch.HeldByOperator {
 			t.Errorf("%s, %s, %d starts", got.Phase, got.Attention, started.Load())
 		}
 		if err := s.ReleaseScope(t.Context(), "a"); err != nil {
@@ -129,9 +131,13 @@ func TestEndJob_ReadsTheCosts(t *testing.T) {
 	})
 }
 
-// A job that its platform reports as running for ever is ended: it fails with the reason, and its job at the platform is canceled.
+// A job that its platform reports as running for ever is ended: it fails with the reason, and its job at the platform
+// is canceled.
 func TestEndJob_EndsWhatDoesNotEnd(t *testing.T) {
-	p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Running}, nil }}
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+		return dispatch.Report{Status: dispatch.Running},
+			nil
+	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		j := h.accept(t)
 		time.Sleep(time.Minute)
@@ -139,7 +145,8 @@ func TestEndJob_EndsWhatDoesNotEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := h.stored(t, j.ID)
-		if got.Status != dispatch.Failed || got.Attention != dispatch.EndedByOperator || got.Failure != "The operator of this service ended the job: the platform is gone." {
+		if got.Status != dispatch.Failed || got.Attention != dispatch.EndedByOperator ||
+			got.Failure != "The operator of this service ended the job: the platform is gone." {
 			t.Errorf("%s %s %q", got.Status, got.Attention, got.Failure)
 		}
 		_, err := h.EndJob(t.Context(), j.ID, "again")
@@ -147,16 +154,21 @@ func TestEndJob_EndsWhatDoesNotEnd(t *testing.T) {
 		_, err = h.EndJob(t.Context(), j.ID+100, "none")
 		wantKind(t, err, dispatch.NotFound)
 		time.Sleep(time.Hour)
-		if left, err := h.Store.Load(t.Context(), j.ID); err != nil || len(left.Orphans) > 0 || left.Status != dispatch.Failed {
+		if left, err := h.Store.Load(t.Context(), j.ID); err != nil || len(left.Orphans) > 0 ||
+			left.Status != dispatch.Failed {
 			t.Errorf("%+v, %v", left, err)
 		}
 	})
 }
 
-// A job that is being submitted is not ended before the request is over: nobody would look for the run that it may begin.
+// A job that is being submitted is not ended before the request is over: nobody would look for the run that it may
+// begin.
 func TestEndJob_WaitsForASubmission(t *testing.T) {
 	during := func() {}
-	p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Running}, nil }}
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+		return dispatch.Report{Status: dispatch.Running},
+			nil
+	}}
 	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		during()
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil

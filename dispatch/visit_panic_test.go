@@ -14,7 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// crashing is a platform whose adapter panics at one job's status, at a listing, or at every cancel. Its jobs end after an hour.
+// crashing is a platform whose adapter panics at one job's status, at a listing, or at every cancel. Its jobs end after
+// an hour.
 type crashing struct {
 	script
 	twoStep             bool
@@ -102,8 +103,8 @@ func titled(title string) dispatch.Request {
 	return r
 }
 
-// A job at whose status the adapter panics each time is asked about less and less often, and says so. Other jobs of the account go
-// on, and the platform is not blamed. Its owner can delete it.
+// A job at whose status the adapter panics each time is asked about less and less often, and says so. Other jobs of the
+// account go on, and the platform is not blamed. Its owner can delete it.
 func TestPanic_StatusIsReadRarely(t *testing.T) {
 	p := &crashing{badStatus: true}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
@@ -117,7 +118,8 @@ func TestPanic_StatusIsReadRarely(t *testing.T) {
 			t.Errorf("another job of the account is %s %q", r.Status, r.Attention)
 		}
 		time.Sleep(24 * time.Hour)
-		if r := h.stored(t, bad.ID); p.panics.Load() > 32 || r.Phase != dispatch.Started || r.Attention != dispatch.SetAside || r.Notice == "" {
+		if r := h.stored(t, bad.ID); p.panics.Load() > 32 || r.Phase != dispatch.Started ||
+			r.Attention != dispatch.SetAside || r.Notice == "" {
 			t.Errorf("after %d panics in a day the job is %s %q: %s", p.panics.Load(), r.Status, r.Attention, r.Notice)
 		}
 		if err := h.Delete(t.Context(), "ann", bad.ID); err != nil {
@@ -125,13 +127,15 @@ func TestPanic_StatusIsReadRarely(t *testing.T) {
 		}
 		panics := p.panics.Load()
 		time.Sleep(time.Minute)
-		if j, err := h.Store.Load(t.Context(), bad.ID); err != nil || j.Phase != dispatch.Ended || p.cancels.Load() != 1 || p.panics.Load() != panics {
+		if j, err := h.Store.Load(t.Context(), bad.ID); err != nil || j.Phase != dispatch.Ended || p.cancels.Load() != 1 ||
+			p.panics.Load() != panics {
 			t.Errorf("after its owner deleted it the job is %s, with %d cancels: %v", j.Phase, p.cancels.Load(), err)
 		}
 	})
 }
 
-// Where the listing panics, or never answers, statuses are read singly, also while a create in doubt has to be looked for in it.
+// Where the listing panics, or never answers, statuses are read singly, also while a create in doubt has to be looked
+// for in it.
 func TestPanic_ListingIsReplacedBySingleReads(t *testing.T) {
 	for name, loses := range map[string]bool{"no doubt": false, "creates in doubt": true} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +155,8 @@ func TestPanic_ListingIsReplacedBySingleReads(t *testing.T) {
 				}
 				time.Sleep(30 * time.Minute)
 				for _, id := range ids {
-					if r := h.stored(t, id); r.Status != dispatch.Running || r.Attention != dispatch.None || time.Since(r.Checked) > 2*time.Minute {
+					if r := h.stored(t, id); r.Status != dispatch.Running || r.Attention != dispatch.None ||
+						time.Since(r.Checked) > 2*time.Minute {
 						t.Errorf("a job is %s %q, told %v ago", r.Status, r.Attention, time.Since(r.Checked))
 					}
 				}
@@ -222,7 +227,8 @@ func TestPanic_EndsNoVisit(t *testing.T) {
 			t.Errorf("a submission that may have been taken is %s %q", r.Phase, r.Attention)
 		}
 		if r := h.stored(t, second.ID); r.Phase != dispatch.Started || r.Tries != 0 || p.submits.Load() != 2 {
-			t.Errorf("the other job is %s after %d submits, and %d questions without an answer", r.Phase, p.submits.Load(), r.Tries)
+			t.Errorf("the other job is %s after %d submits, and %d questions without an answer", r.Phase, p.submits.Load(),
+				r.Tries)
 		}
 		if logs := h.logs.String(); !strings.Contains(logs, "a bug") || !strings.Contains(logs, "panic_test.go") {
 			t.Error("the log does not tell where the panic was")
@@ -236,12 +242,14 @@ type resting struct {
 	suspend func()
 }
 
-func (r resting) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job, error) {
+func (r resting) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
+	jobs []dispatch.Job) ([]dispatch.Job, error) {
 	defer r.suspend()
 	return r.Store.Intend(ctx, l, limits, jobs)
 }
 
-// A machine that was suspended past its lease sends nothing of what it was about to send: another process has the account.
+// A machine that was suspended past its lease sends nothing of what it was about to send: another process has the
+// account.
 func TestSend_SuspendedMachineSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -259,8 +267,10 @@ func TestSend_SuspendedMachineSendsNothing(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() { early.Store(p.submits.Load()) })
 		r := h.accept(t)
 		time.Sleep(time.Minute)
-		if r := h.stored(t, r.ID); early.Load() != 0 || p.submits.Load() != 1 || r.Phase != dispatch.Started || r.Attempt != 2 {
-			t.Errorf("%d submits at once, then %d; the job is %s after %d attempts", early.Load(), p.submits.Load(), r.Phase, r.Attempt)
+		if r := h.stored(t, r.ID); early.Load() != 0 || p.submits.Load() != 1 || r.Phase != dispatch.Started ||
+			r.Attempt != 2 {
+			t.Errorf("%d submits at once, then %d; the job is %s after %d attempts", early.Load(), p.submits.Load(), r.Phase,
+				r.Attempt)
 		}
 		h.stop()
 	})

@@ -25,7 +25,8 @@ const (
 	stepCancelOrphan                 // cancel the first orphan of one job
 	stepMeter                        // read what a run of one job that has ended cost
 	stepRemove                       // remove a platform job of one job that has ended
-	stepLeaveInert                   // send nothing: the job was created and not started, and the platform cannot remove it
+	// send nothing: the job was created and not started, and the platform cannot remove it
+	stepLeaveInert
 )
 
 // step is one request to the platform with its jobs: one job, or for stepList several jobs below one base.
@@ -43,7 +44,8 @@ type requestRead struct {
 	err     error
 }
 
-// readRequests begins to read the requests of the jobs that are to be created. It takes as long as the commit of their intents, and depends on nothing in it.
+// readRequests begins to read the requests of the jobs that are to be created. It takes as long as the commit of their
+// intents, and depends on nothing in it.
 func (v *visit) readRequests(ctx context.Context, requests []platformRequest) {
 	for i, f := range requests {
 		if !f.submits() || f.jobs[0].Ref != (Ref{}) { // a start needs no more than the ref
@@ -101,14 +103,15 @@ func (v *visit) singleStep(c class, j Job) step {
 	return one(stepStatus, j)
 }
 
-// cancelKind returns the step that cancels j. Orphans come first. After a cancel that failed the status is read before the next
-// attempt, because the job may have ended.
+// cancelKind returns the step that cancels j. Orphans come first. After a cancel that failed the status is read before
+// the next attempt, because the job may have ended.
 func (v *visit) cancelKind(j Job) stepKind {
 	_, can := v.backend.Platform.(Canceler)
 	switch {
 	case len(j.Orphans) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
 		return stepCancelOrphan
-	case j.Desired != WantCancel && !j.overdue(), j.Tries%2 == 1 && j.Attention != SetAside, j.Attention == CancelUnsupported:
+	case j.Desired != WantCancel && !j.overdue(), j.Tries%2 == 1 && j.Attention != SetAside,
+		j.Attention == CancelUnsupported:
 		return stepStatus
 	case !can && j.Phase == Created:
 		return stepLeaveInert
@@ -116,8 +119,9 @@ func (v *visit) cancelKind(j Job) stepKind {
 	return stepCancel
 }
 
-// perform sends the request of a step and returns the outcome for each job. Apart from the comparison after a restore, it is the only place
-// where a visit sends requests about jobs to the platform. If the adapter panics, the outcome of the request is unknown for every job.
+// perform sends the request of a step and returns the outcome for each job. Apart from the comparison after a restore,
+// it is the only place where a visit sends requests about jobs to the platform. If the adapter panics, the outcome of
+// the request is unknown for every job.
 func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOutcome) {
 	begun := time.Now()
 	ctx, end := v.traced(ctx, s)
@@ -216,26 +220,31 @@ func (v *visit) submit(ctx context.Context, t Token, step step) Outcome {
 		r, err = step.read.await(ctx)
 	}
 	if err != nil {
-		return Outcome{Asked: AskSubmit, Unsent: true, Err: &Error{Kind: Unavailable, Op: "dispatch.submit", Text: "The request could not be read from the database.", Err: err}}
+		return Outcome{Asked: AskSubmit, Unsent: true, Err: &Error{Kind: Unavailable, Op: "dispatch.submit",
+			Text: "The request could not be read from the database.", Err: err}}
 	}
 	definition, err := v.broker.definition(ctx, j, r)
 	if err != nil {
 		return Outcome{Asked: AskSubmit, Unsent: Is(err, Unavailable), Err: err}
 	}
-	s, err := v.backend.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.broker.Installation), Ref: j.Ref, Request: r, Definition: definition})
+	s, err := v.backend.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.broker.Installation), Ref: j.Ref, Request: r,
+		Definition: definition})
 	if err == nil && s.Ref == (Ref{}) && s.Result == nil {
 		err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
 	}
 	if err == nil && v.refTaken(ctx, j, s.Ref) {
 		return Outcome{Asked: AskSubmit, Taken: true, Err: &Error{Kind: BadUpstream, Op: "dispatch.submit",
-			Text: fmt.Sprintf("The platform returned the identifier %q for this job, which it has given to another job, so that the two cannot be told apart. "+
-				"The broker does not know whether it runs this one. Tell the operator of the platform.", s.Ref.ID)}}
+			Text: fmt.Sprintf(
+				"The platform returned the identifier %q for this job, which it has given to another job, so that the two cannot "+
+					"be told apart. "+
+					"The broker does not know whether it runs this one. Tell the operator of the platform.", s.Ref.ID)}}
 	}
 	return Outcome{Asked: AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result, Versions: s.Versions, Err: err}
 }
 
-// refTaken reports whether another job of the account has the identifier that the platform returned for j, in the database or in a response that this
-// visit has yet to save. While the database does not answer, only the latter is known.
+// refTaken reports whether another job of the account has the identifier that the platform returned for j, in the
+// database or in a response that this visit has yet to save. While the database does not answer, only the latter is
+// known.
 func (v *visit) refTaken(ctx context.Context, j Job, r Ref) bool {
 	if r == (Ref{}) || r == j.Ref {
 		return false
@@ -245,7 +254,8 @@ func (v *visit) refTaken(ctx context.Context, j Job, r Ref) bool {
 	}
 	holder, err := v.broker.Store.RefHolder(ctx, v.account, r)
 	if err != nil {
-		v.broker.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known", "account", string(v.account), "job", int64(j.ID), "error", err)
+		v.broker.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known", "account",
+			string(v.account), "job", int64(j.ID), "error", err)
 	}
 	return holder != 0 && holder != j.ID
 }
@@ -291,7 +301,8 @@ func (s step) failed(err error) (outcomes []jobOutcome) {
 	return outcomes
 }
 
-// unsent returns the outcome of a step whose deadline passed before it was sent. Only a submission has one, which takes its intent back.
+// unsent returns the outcome of a step whose deadline passed before it was sent. Only a submission has one, which takes
+// its intent back.
 func (s step) unsent() []jobOutcome {
 	if !s.submits() {
 		return nil
@@ -301,11 +312,13 @@ func (s step) unsent() []jobOutcome {
 	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Epoch: j.Epoch, Unsent: true, Err: err}}}
 }
 
-// intentUnconfirmed returns the outcome of a submission that was not sent because the store did not confirm its intent. The intent may nevertheless
-// have been committed, under lease l.
+// intentUnconfirmed returns the outcome of a submission that was not sent because the store did not confirm its intent.
+// The intent may nevertheless have been committed, under lease l.
 func (s step) intentUnconfirmed(l Lease) []jobOutcome {
-	err := &Error{Kind: Unavailable, Op: "dispatch.intend", Text: "Whether the intent was committed is not known; nothing was sent."}
+	err := &Error{Kind: Unavailable, Op: "dispatch.intend",
+		Text: "Whether the intent was committed is not known; nothing was sent."}
 	j := s.jobs[0]
 	intended := j.Intend(time.Time{})
-	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Epoch: intended.Epoch, Unsent: true, Lease: l.Generation, Err: err}}}
+	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Epoch: intended.Epoch, Unsent: true,
+		Lease: l.Generation, Err: err}}}
 }

@@ -63,8 +63,8 @@ func (p *stages) noticed(t *testing.T, h *testBroker, id dispatch.JobID) time.Du
 	return 0
 }
 
-// The pause between two status reads grows with the time since a job moved at its platform, whatever it waited for a slot. So its
-// slot is free soon after its end.
+// The pause between two status reads grows with the time since a job moved at its platform, whatever it waited for a
+// slot. So its slot is free soon after its end.
 func TestPoll_PauseGrowsWithTheTimeSinceTheJobMoved(t *testing.T) {
 	detector.Skip(t)
 	for name, c := range map[string]struct {

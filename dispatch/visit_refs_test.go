@@ -11,8 +11,9 @@ import (
 
 // In these tests, as in all that use with, time is that of testing/synctest.
 
-// TestSubmit_IdentifierOfAnotherJob checks that a platform which gives one identifier to two jobs does not merge them: the second fails and says
-// why, whether the first still runs, has ended, or was submitted at the same moment, and whoever owns it.
+// TestSubmit_IdentifierOfAnotherJob checks that a platform which gives one identifier to two jobs does not merge them:
+// the second fails and says why, whether the first still runs, has ended, or was submitted at the same moment, and
+// whoever owns it.
 func TestSubmit_IdentifierOfAnotherJob(t *testing.T) {
 	p := &script{}
 	p.submit = func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
@@ -58,8 +59,10 @@ func TestSubmit_IdentifierOfAnotherJob(t *testing.T) {
 				t.Errorf("job %d: %s %s %q %v %s", j.ID, j.Phase, j.Status, j.Attention, j.Ref, j.Failure)
 			}
 		}
-		if finished != 1 || len(jobs) != 5 || after.Status != dispatch.Failed || p.submits.Load() != 5 || p.cancels.Load() != 0 {
-			t.Errorf("%d of %d jobs finished as the job of the platform, %d submitted, %d canceled", finished, len(jobs), p.submits.Load(), p.cancels.Load())
+		if finished != 1 || len(jobs) != 5 || after.Status != dispatch.Failed || p.submits.Load() != 5 ||
+			p.cancels.Load() != 0 {
+			t.Errorf("%d of %d jobs finished as the job of the platform, %d submitted, %d canceled", finished, len(jobs),
+				p.submits.Load(), p.cancels.Load())
 		}
 	})
 }

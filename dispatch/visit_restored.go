@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// Restored is what an account must wait for after its database was set back to an older state, by a restore or by a failover that lost
-// commits. The database then lacks what was submitted since.
+// Restored is what an account must wait for after its database was set back to an older state, by a restore or by a
+// failover that lost commits. The database then lacks what was submitted since.
 type Restored int
 
 const (
-	NotRestored    Restored = iota
-	CompareFirst            // nothing is created or started until the account was compared with the platform's list
-	CompareIfLists          // likewise, but an account of a platform without a list submits at once: its jobs may run twice
+	NotRestored  Restored = iota
+	CompareFirst          // nothing is created or started until the account was compared with the platform's list
+	// likewise, but an account of a platform without a list submits at once: its jobs may run twice
+	CompareIfLists
 )
 
-// Unrecognized is a job at a platform that has this installation's tag, belongs to no job in the database, and has not ended. It is neither
-// adopted nor canceled.
+// Unrecognized is a job at a platform that has this installation's tag, belongs to no job in the database, and has not
+// ended. It is neither adopted nor canceled.
 type Unrecognized struct {
 	Account Account
 	Ref     Ref
@@ -30,14 +31,16 @@ type Unrecognized struct {
 	Found   time.Time // set by the store
 }
 
-// RestoredNotice is the Job.Notice of jobs that wait because their platform cannot be compared after a restore. The text is the broker's,
-// not the platform's.
-const RestoredNotice = "The broker's database was restored from an older state. This platform has no list of jobs to compare it with, so nothing " +
+// RestoredNotice is the Job.Notice of jobs that wait because their platform cannot be compared after a restore. The
+// text is the broker's, not the platform's.
+const RestoredNotice = "The broker's database was restored from an older state. This platform has no list of jobs to " +
+	"compare it with, so nothing " +
 	"is submitted until the operator allows it."
 
 // mustCompareNow reports whether the account must be compared with its platform's list, and can be at present.
 func (v *visit) mustCompareNow(ending bool) bool {
-	return v.agenda.Restored != NotRestored && !ending && v.pending == 0 && !time.Now().Before(v.resume) && !v.agenda.Now.Before(v.agenda.Hold)
+	return v.agenda.Restored != NotRestored && !ending && v.pending == 0 && !time.Now().Before(v.resume) &&
+		!v.agenda.Now.Before(v.agenda.Hold)
 }
 
 // compare compares the account with its platform's list, and lets it submit again if that succeeded.
@@ -61,7 +64,8 @@ func (v *visit) compare(ctx context.Context) error {
 			v.broker.Tokens.Invalidate(v.account, t)
 		}
 		err = v.backend.tokenError(err)
-		v.broker.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account), "error", err)
+		v.broker.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account),
+			"error", err)
 		return v.broker.Store.Hold(ctx, v.account, max(v.timing.Check, retryAfter(err)), attentionFor(err), TextFor(err))
 	}
 	found, err := v.recognize(ctx, listed)
@@ -69,20 +73,26 @@ func (v *visit) compare(ctx context.Context) error {
 		return err
 	}
 	for _, u := range found {
-		v.broker.Log.LogAttrs(ctx, slog.LevelWarn, "a job at the platform is not in the restored database", slog.String("account", string(u.Account)),
+		v.broker.Log.LogAttrs(ctx, slog.LevelWarn, "a job at the platform is not in the restored database",
+			slog.String("account", string(u.Account)),
 			slog.String("ref", u.Ref.ID), slog.String("tag", u.Tag), slog.String("status", string(u.Status)))
 	}
-	v.broker.Log.InfoContext(ctx, "a restored account was compared with its platform", "account", string(v.account), "unrecognized", len(found))
+	v.broker.Log.InfoContext(ctx, "a restored account was compared with its platform", "account", string(v.account),
+		"unrecognized", len(found))
 	return v.broker.Store.ClearRestored(ctx, v.account, found)
 }
 
-// withoutComparison lets the account submit without a comparison if the operator allowed that, and otherwise stores what it waits for.
+// withoutComparison lets the account submit without a comparison if the operator allowed that, and otherwise stores
+// what it waits for.
 func (v *visit) withoutComparison(ctx context.Context) error {
 	if v.agenda.Restored == CompareIfLists {
-		v.broker.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list", "account", string(v.account))
+		v.broker.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list",
+			"account", string(v.account))
 		return v.broker.Store.ClearRestored(ctx, v.account, nil)
 	}
-	v.broker.Log.WarnContext(ctx, "a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing", "account", string(v.account))
+	v.broker.Log.WarnContext(ctx,
+		"a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing",
+		"account", string(v.account))
 	return v.broker.Store.Hold(ctx, v.account, v.timing.Recheck, NeedsOperator, RestoredNotice)
 }
 
@@ -125,8 +135,8 @@ func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base strin
 	return all, nil
 }
 
-// recognize applies a whole listing to a restored account, and returns the platform jobs that have not ended, are not in the database, and
-// were not adopted. Busy: a job changed meanwhile.
+// recognize applies a whole listing to a restored account, and returns the platform jobs that have not ended, are not
+// in the database, and were not adopted. Busy: a job changed meanwhile.
 func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecognized, err error) {
 	ids, attempts := attemptsByJob(v.broker.Installation, listed)
 	for _, id := range ids {
@@ -159,7 +169,8 @@ type listedAttempt struct {
 	tag tag
 }
 
-// attemptsByJob returns the listed attempts of each job of an installation, latest first, each platform job once, and the ids in their order.
+// attemptsByJob returns the listed attempts of each job of an installation, latest first, each platform job once, and
+// the ids in their order.
 func attemptsByJob(installation string, listed []Listed) (ids []JobID, attempts map[JobID][]listedAttempt) {
 	attempts = map[JobID][]listedAttempt{}
 	seen := map[Ref]bool{}
@@ -190,16 +201,18 @@ func (v *visit) saveCompared(ctx context.Context, before, after Job) error {
 	return err
 }
 
-// reconcile returns a job of a restored database after its platform listed attempts of it, latest first. The attempt that the database lost
-// or was not sure of is adopted, with the status that the list shows. If there are several, or the job waits at another account, nobody knows
-// which of them counts: the job then ends as failed, so that it holds no slot and its owner may retry it.
+// reconcile returns a job of a restored database after its platform listed attempts of it, latest first. The attempt
+// that the database lost or was not sure of is adopted, with the status that the list shows. If there are several, or
+// the job waits at another account, nobody knows which of them counts: the job then ends as failed, so that it holds no
+// slot and its owner may retry it.
 func (v *visit) reconcile(j Job, attempts []listedAttempt) Job {
 	lost := slices.DeleteFunc(slices.Clone(attempts), func(a listedAttempt) bool { return !a.mayBelongTo(j) })
 	elsewhere := j.Account != v.account
 	switch now := v.now(); {
 	case len(lost) == 0, elsewhere && j.Phase != Waiting:
 		return j
-	case elsewhere, len(lost) > 1 && lost[0].tag.attempt == lost[1].tag.attempt, lost[0].tag.attempt <= j.Attempt && !lost[0].tag.marks(j):
+	case elsewhere, len(lost) > 1 && lost[0].tag.attempt == lost[1].tag.attempt, lost[0].tag.attempt <= j.Attempt &&
+		!lost[0].tag.marks(j):
 		return applyConsequences(j, endJob(j, Failed, SubmissionUnknown, unsettledText(lost)), v.timing, now)
 	default:
 		return v.adopt(j, lost[0], now)
@@ -221,8 +234,8 @@ func (a listedAttempt) mayBelongTo(j Job) bool {
 	return a.tag.attempt > j.Attempt && j.Desired == WantRun && (j.Phase != Ended || j.Retryable())
 }
 
-// adopt makes a listed attempt that of j. Because it may have been started since it was listed, the start is in doubt unless the list shows
-// that the job runs or has ended.
+// adopt makes a listed attempt that of j. Because it may have been started since it was listed, the start is in doubt
+// unless the list shows that the job runs or has ended.
 func (v *visit) adopt(j Job, a listedAttempt, now time.Time) Job {
 	before := j
 	if j.Phase != Waiting && j.Phase != Creating {
@@ -234,7 +247,8 @@ func (v *visit) adopt(j Job, a listedAttempt, now time.Time) Job {
 	j.Phase, j.Attempt, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = Starting, a.tag.attempt, a.Ref, Submitted, "", now, now
 	j.Tries, j.Refused, j.Begun = 0, time.Time{}, 0
 	j = applyConsequences(before, j.withAttention(InDoubt, ""), v.timing, now)
-	return next(j, v.complete(Outcome{Asked: AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: a.Ref, Report: a.Report}, now), now)
+	return next(j, v.complete(Outcome{Asked: AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: a.Ref, Report: a.Report},
+		now), now)
 }
 
 // unsettledText is the Job.Failure of a job whose submissions after a backup could not be told apart.
@@ -243,6 +257,7 @@ func unsettledText(attempts []listedAttempt) string {
 	for i, a := range attempts {
 		refs[i] = a.Ref.ID
 	}
-	return "The broker's database was restored from a backup that is older than the submission of this job. At the platform it may be " +
+	return "The broker's database was restored from a backup that is older than the submission of this job. At the " +
+		"platform it may be " +
 		strings.Join(refs[:min(len(refs), 5)], " or ") + ". Check there before you retry it."
 }

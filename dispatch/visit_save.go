@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// saveAll saves the received responses in one commit. Responses that cannot be saved are kept for the next iteration, and their jobs stay
-// busy. If their save has begun already, it ends that, and leaves responses that were added since.
+// saveAll saves the received responses in one commit. Responses that cannot be saved are kept for the next iteration,
+// and their jobs stay busy. If their save has begun already, it ends that, and leaves responses that were added since.
 func (v *visit) saveAll(ctx context.Context, begun *save) error {
 	if begun == nil {
 		begun = v.beginSave(ctx, v.unsavedOutcomes(), len(v.unsaved))
@@ -69,7 +69,8 @@ func (v *visit) outcomesOf(responses []platformResponse) (all []jobOutcomes) {
 	return all
 }
 
-// complete adds to an outcome what [next] must know of the platform and of the request, which was sent at the given time.
+// complete adds to an outcome what [next] must know of the platform and of the request, which was sent at the given
+// time.
 func (v *visit) complete(o Outcome, asked time.Time) Outcome {
 	o.Err, o.At, o.Timing = v.backend.tokenError(o.Err), asked, v.timing
 	o.Failures, o.Account = v.backend.Failures, v.account
@@ -91,7 +92,8 @@ type attempt struct {
 	outcomes int // how many outcomes the job includes
 }
 
-// result returns the job as it is to be saved. If a Save of the same outcomes and version failed, the same job is saved again.
+// result returns the job as it is to be saved. If a Save of the same outcomes and version failed, the same job is saved
+// again.
 func (v *visit) result(s jobOutcomes) Job {
 	for _, t := range v.tried[s.job.ID] {
 		if t.job.Version == s.job.Version && t.outcomes == len(s.outcomes) {
@@ -115,7 +117,8 @@ func (v *visit) rememberAttempt(said []jobOutcomes, jobs []Job) {
 	}
 }
 
-// unsavedOf returns the outcomes of s without those that an earlier Save of unknown outcome has stored, which would count twice.
+// unsavedOf returns the outcomes of s without those that an earlier Save of unknown outcome has stored, which would
+// count twice.
 func (v *visit) unsavedOf(s jobOutcomes) []Outcome {
 	kept := 0
 	for _, t := range v.tried[s.job.ID] {
@@ -129,8 +132,10 @@ func (v *visit) unsavedOf(s jobOutcomes) []Outcome {
 // wasStoredAs reports whether row is what the attempt stored. Fields that the owner sets may have changed since.
 func (t attempt) wasStoredAs(row Job) bool {
 	j := t.job
-	return row.Version > j.Version && row.Phase == j.Phase && row.Epoch == j.Epoch && row.Attempt == j.Attempt && row.Ref == j.Ref &&
-		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks && row.Tries == j.Tries &&
+	return row.Version > j.Version && row.Phase == j.Phase && row.Epoch == j.Epoch && row.Attempt == j.Attempt &&
+		row.Ref == j.Ref &&
+		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks &&
+		row.Tries == j.Tries &&
 		len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
 		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
 }
@@ -145,8 +150,8 @@ type save struct {
 	err       error
 }
 
-// beginSave applies outcomes of the first so many received responses to the jobs and begins to save them. The visit may commit intents of other jobs meanwhile:
-// neither depends on the other.
+// beginSave applies outcomes of the first so many received responses to the jobs and begins to save them. The visit may
+// commit intents of other jobs meanwhile: neither depends on the other.
 func (v *visit) beginSave(ctx context.Context, said []jobOutcomes, responses int) *save {
 	s := &save{responses: responses, said: said, jobs: make([]Job, len(said)), ended: make(chan struct{})}
 	if len(said) == 0 {
@@ -165,8 +170,8 @@ func (v *visit) beginSave(ctx context.Context, said []jobOutcomes, responses int
 	return s
 }
 
-// endSave waits for the end of a save. It returns the jobs whose rows have changed meanwhile, with the current rows, so that their outcomes are
-// applied again.
+// endSave waits for the end of a save. It returns the jobs whose rows have changed meanwhile, with the current rows, so
+// that their outcomes are applied again.
 func (v *visit) endSave(ctx context.Context, s *save) (again []jobOutcomes, err error) {
 	<-s.ended
 	said, saved := s.said, s.saved
@@ -208,8 +213,8 @@ func freedSlot(was, is Job) bool {
 	return was.Phase.HoldsSlot() && (is.Phase == Ended || is.Retried > was.Retried)
 }
 
-// accountsToWake returns the accounts that a save wakes: this one if its lease may have run out, because another visit may have planned the next one
-// without the saved responses.
+// accountsToWake returns the accounts that a save wakes: this one if its lease may have run out, because another visit
+// may have planned the next one without the saved responses.
 func (v *visit) accountsToWake() []Account {
 	if time.Now().Before(v.lease) {
 		return nil
@@ -248,8 +253,8 @@ func (v *visit) applyAllBackpressure(ctx context.Context, outcomes []jobOutcome)
 	return err
 }
 
-// applyBackpressure holds the account, not only the job, when its platform turns a submission away. For any other request it pauses the
-// visit for the Retry-After.
+// applyBackpressure holds the account, not only the job, when its platform turns a submission away. For any other
+// request it pauses the visit for the Retry-After.
 func (v *visit) applyBackpressure(ctx context.Context, a jobOutcome) error {
 	switch {
 	case a.Unsent:

@@ -22,11 +22,13 @@ type platformResponse struct {
 	outcomes []jobOutcome
 }
 
-// sendTimeAhead is how far in the future a send time that a visit gets may lie. A visit for a booked one has this long to prepare.
+// sendTimeAhead is how far in the future a send time that a visit gets may lie. A visit for a booked one has this long
+// to prepare.
 const sendTimeAhead = 2 * time.Second
 
-// nextSendTimeBefore is how long before the send time of a status read the visit requests the next one. It does not request that at once, so
-// that accounts get send times one after the other. It requests it before the present one has come, so that a single account misses none.
+// nextSendTimeBefore is how long before the send time of a status read the visit requests the next one. It does not
+// request that at once, so that accounts get send times one after the other. It requests it before the present one has
+// come, so that a single account misses none.
 const nextSendTimeBefore = 250 * time.Millisecond
 
 // steps adds the most urgent steps, as many as Limits.Requests and the platform's rate allow.
@@ -62,12 +64,14 @@ func (v *visit) steps(ctx context.Context, t Token, steps []platformRequest) ([]
 	return steps, nil
 }
 
-// reserveSendTime requests the platform's next send time if it has a rate limit. If none is given, it records when to try again.
+// reserveSendTime requests the platform's next send time if it has a rate limit. If none is given, it records when to
+// try again.
 func (v *visit) reserveSendTime(ctx context.Context, p Purpose, due time.Time) (SendTime, error) {
 	if v.backend.Limits.Pace == 0 {
 		return SendTime{Given: true}, nil
 	}
-	s, err := v.broker.Store.ReserveSendTime(ctx, SendTimeRequest{Account: v.account, Pace: v.backend.Limits.Pace, Purpose: p, Ahead: min(sendTimeAhead, v.backend.Limits.Send/8), Due: due})
+	s, err := v.broker.Store.ReserveSendTime(ctx, SendTimeRequest{Account: v.account, Pace: v.backend.Limits.Pace,
+		Purpose: p, Ahead: min(sendTimeAhead, v.backend.Limits.Send/8), Due: due})
 	switch {
 	case err != nil:
 	case !s.Given:
@@ -82,8 +86,8 @@ func (v *visit) reserveSendTime(ctx context.Context, p Purpose, due time.Time) (
 // maySend reports whether a send time may be available for a class of steps.
 func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSendBefore[c.purpose()]) }
 
-// begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease was lost. It returns the jobs
-// whose intents were committed.
+// begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease
+// was lost. It returns the jobs whose intents were committed.
 func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended map[JobID]Job, err error) {
 	if requests, err = v.saveAsFailed(ctx, requests); err != nil {
 		return nil, err
@@ -113,8 +117,9 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended
 	return intended, err
 }
 
-// saveAsFailed saves requests other than submissions as failed before they are sent, for an account whose visits keep ending in crashes. If one
-// of them crashes the process, the next process does not begin with it. The response replaces the saved failure.
+// saveAsFailed saves requests other than submissions as failed before they are sent, for an account whose visits keep
+// ending in crashes. If one of them crashes the process, the next process does not begin with it. The response replaces
+// the saved failure.
 func (v *visit) saveAsFailed(ctx context.Context, requests []platformRequest) ([]platformRequest, error) {
 	if !v.careful {
 		return requests, nil
@@ -158,8 +163,8 @@ func byID(jobs []Job) map[JobID]Job {
 	return m
 }
 
-// unchangedJobs returns the jobs of a request that were saved, in their stored state. The others have changed meanwhile and are handled in a
-// later iteration.
+// unchangedJobs returns the jobs of a request that were saved, in their stored state. The others have changed meanwhile
+// and are handled in a later iteration.
 func (v *visit) unchangedJobs(jobs []Job, is map[JobID]Job) (kept []Job) {
 	for _, j := range jobs {
 		if now, saved := is[j.ID]; saved {
@@ -193,7 +198,8 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 	return byID(kept), nil
 }
 
-// notifyBudgets signals the owners of jobs that were kept back, perhaps by the budgets of their tasks, because these tasks may have changed.
+// notifyBudgets signals the owners of jobs that were kept back, perhaps by the budgets of their tasks, because these
+// tasks may have changed.
 func (v *visit) notifyBudgets(jobs, kept []Job) {
 	if len(kept) == len(jobs) {
 		return
@@ -207,8 +213,8 @@ func (v *visit) notifyBudgets(jobs, kept []Job) {
 	}
 }
 
-// submittableSince returns the time from which on a job could have been submitted if a slot had been free: when it became due or, if the platform
-// turned submissions away, when the hold of the account ended, whichever is later.
+// submittableSince returns the time from which on a job could have been submitted if a slot had been free: when it
+// became due or, if the platform turned submissions away, when the hold of the account ended, whichever is later.
 func (v *visit) submittableSince(j Job) time.Time {
 	if v.agenda.Why == NotTaken || v.agenda.Why == Unreachable {
 		return later(j.Due, v.agenda.Hold)
@@ -216,14 +222,15 @@ func (v *visit) submittableSince(j Job) time.Time {
 	return j.Due
 }
 
-// deadline returns the deadline of a request that starts now. It lies before the send deadline that was committed with the intent, and
-// before the end of the lease.
+// deadline returns the deadline of a request that starts now. It lies before the send deadline that was committed with
+// the intent, and before the end of the lease.
 func (v *visit) deadline() time.Time {
 	return v.lease.Add(-v.backend.Limits.Lease() + v.backend.Limits.Send)
 }
 
-// send sends the request of a step. A request that was started runs to its response or its deadline even if the process stops, because the
-// outcome of an interrupted submission is unknown. If the process was suspended past the deadline, nothing is sent.
+// send sends the request of a step. A request that was started runs to its response or its deadline even if the process
+// stops, because the outcome of an interrupted submission is unknown. If the process was suspended past the deadline,
+// nothing is sent.
 func (v *visit) send(ctx context.Context, f platformRequest) {
 	time.Sleep(time.Until(f.at))
 	ctx, cancel := context.WithDeadline(ctx, f.deadline)
@@ -235,8 +242,8 @@ func (v *visit) send(ctx context.Context, f platformRequest) {
 	v.responses <- platformResponse{f, v.perform(ctx, f.token, f.step)}
 }
 
-// drift returns how far the wall clock has advanced beyond the monotonic clock since the visit began. On Linux the monotonic clock stops
-// while the machine is suspended.
+// drift returns how far the wall clock has advanced beyond the monotonic clock since the visit began. On Linux the
+// monotonic clock stops while the machine is suspended.
 func (v *visit) drift() time.Duration {
 	wall := time.Now
 	if v.broker.Wall != nil {
@@ -245,7 +252,8 @@ func (v *visit) drift() time.Duration {
 	return wall().Round(0).Sub(v.begun.Round(0)) - time.Since(v.begun)
 }
 
-// suspendedPastDeadline reports whether the machine was suspended past the deadline of a request since its lease was renewed.
+// suspendedPastDeadline reports whether the machine was suspended past the deadline of a request since its lease was
+// renewed.
 func (v *visit) suspendedPastDeadline(f platformRequest) bool {
 	lost := v.drift() - f.drift
 	return lost > 0 && time.Now().Add(lost).After(f.deadline)

@@ -21,7 +21,8 @@ func drawLines(t *rapid.T) (lines []Line) {
 		}
 		var its []Line
 		for task := range TaskID(small.Draw(t, "lines")) {
-			l := Line{Owner: u, Task: task, Held: small.Draw(t, "held"), Waiting: 1 + small.Draw(t, "waiting"), Served: served[0], First: ids[0]}
+			l := Line{Owner: u, Task: task, Held: small.Draw(t, "held"), Waiting: 1 + small.Draw(t, "waiting"),
+				Served: served[0], First: ids[0]}
 			l.Due = time.Time{}.Add(time.Duration(rapid.IntRange(0, 1).Draw(t, "due")))
 			held, last, served, ids = held+l.Held, max(last, l.Served), served[1:], ids[1:]
 			its = append(its, l)
@@ -48,7 +49,8 @@ func serve(lines []Line, turn int64) Line {
 	next := slices.MinFunc(lines, func(a, b Line) int {
 		dueA, idA := came(a)
 		dueB, idB := came(b)
-		return cmp.Or(cmp.Compare(a.OwnerHeld, b.OwnerHeld), cmp.Compare(a.OwnerServed, b.OwnerServed), dueA.Compare(dueB), cmp.Compare(idA, idB),
+		return cmp.Or(cmp.Compare(a.OwnerHeld, b.OwnerHeld), cmp.Compare(a.OwnerServed, b.OwnerServed), dueA.Compare(dueB),
+			cmp.Compare(idA, idB),
 			cmp.Compare(a.Held, b.Held), cmp.Compare(a.Served, b.Served), a.Due.Compare(b.Due), cmp.Compare(a.First, b.First))
 	})
 	for i, l := range lines {
@@ -69,8 +71,8 @@ type lineName struct {
 
 func (l Line) name() lineName { return lineName{l.Owner, l.Task} }
 
-// A job is told the place at which it is submitted when nothing comes and nothing ends meanwhile, whether slots are given one by
-// one or many at once.
+// A job is told the place at which it is submitted when nothing comes and nothing ends meanwhile, whether slots are
+// given one by one or many at once.
 func TestShare_QueuePlacesFollowIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := drawLines(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/detector"
 )
 
-// slowPlatform answers a submission after three seconds, runs each job for a fixed time, and counts the jobs that it has at once: from
-// the moment a submission arrives.
+// slowPlatform answers a submission after three seconds, runs each job for a fixed time, and counts the jobs that it
+// has at once: from the moment a submission arrives.
 type slowPlatform struct {
 	*script
 	runs time.Duration
@@ -82,13 +82,14 @@ func inBoth(t *testing.T, test func(*testing.T, dispatch.Store)) {
 	})
 }
 
-// inModel runs a test in its own time on the model alone: days on SQLite take minutes, and the store's suite has them for both.
+// inModel runs a test in its own time on the model alone: days on SQLite take minutes, and the store's suite has them
+// for both.
 func inModel(t *testing.T, test func(*testing.T, dispatch.Store)) {
 	synctest.Test(t, func(t *testing.T) { test(t, conformance.NewMemStore(clock{})) })
 }
 
-// The platform never has more jobs of an account than limits.jobs, however long jobs have waited or run, by two replicas together;
-// and no slot stays unused.
+// The platform never has more jobs of an account than limits.jobs, however long jobs have waited or run, by two
+// replicas together; and no slot stays unused.
 func TestSlots_LimitHoldsForDays(t *testing.T) {
 	detector.Skip(t)
 	for _, c := range []struct {
@@ -119,8 +120,8 @@ func TestSlots_LimitHoldsForDays(t *testing.T) {
 	}
 }
 
-// A job that its platform calls queued for ever keeps its slot, and its owner is told; limits.free_stalled gives the slot to
-// the next job. A job that runs keeps its slot even so.
+// A job that its platform calls queued for ever keeps its slot, and its owner is told; limits.free_stalled gives the
+// slot to the next job. A job that runs keeps its slot even so.
 func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 	detector.Skip(t)
 	for _, c := range []struct {
@@ -160,12 +161,15 @@ func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 	}
 }
 
-// limits.free_stalled frees each stalled job's slot once, whatever process counts: two replicas, later ones, and after the
-// switch was off, when all slots count again.
+// limits.free_stalled frees each stalled job's slot once, whatever process counts: two replicas, later ones, and after
+// the switch was off, when all slots count again.
 func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
 	detector.Skip(t)
 	inBoth(t, func(t *testing.T, s dispatch.Store) {
-		p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Queued}, nil }}
+		p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+			return dispatch.Report{Status: dispatch.Queued},
+				nil
+		}}
 		var jobs []dispatch.Record
 		run := func(name string, frees bool, d time.Duration, started, held int) {
 			t.Helper()

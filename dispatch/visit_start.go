@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// splitCreated moves the received responses that created a job which can be started at once behind the others. It returns the requests that start
-// these jobs, and how many responses are before theirs. The intent of such a request is committed with what the response changed.
+// splitCreated moves the received responses that created a job which can be started at once behind the others. It
+// returns the requests that start these jobs, and how many responses are before theirs. The intent of such a request is
+// committed with what the response changed.
 func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, others int, err error) {
 	if !slices.ContainsFunc(v.unsaved, func(f platformResponse) bool { _, can := v.startable(f); return can }) {
 		return nil, len(v.unsaved), nil
@@ -22,7 +23,8 @@ func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, oth
 	for _, f := range v.unsaved {
 		if j, can := v.startable(f); can {
 			created = append(created, f)
-			starts = append(starts, platformRequest{step: v.singleStep(classSubmit, j), token: v.pass, refusals: v.refusals, at: time.Now(), created: true})
+			starts = append(starts, platformRequest{step: v.singleStep(classSubmit, j), token: v.pass, refusals: v.refusals,
+				at: time.Now(), created: true})
 		} else {
 			rest = append(rest, f)
 		}
@@ -33,7 +35,8 @@ func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, oth
 
 // mayStartAtOnce reports whether jobs may be started now, by the agenda.
 func (v *visit) mayStartAtOnce() bool {
-	return v.backend.Limits.Pace == 0 && !v.careful && !v.woken && v.tried == nil && !v.broker.backlog.full() && !time.Now().Before(v.resume) &&
+	return v.backend.Limits.Pace == 0 && !v.careful && !v.woken && v.tried == nil && !v.broker.backlog.full() &&
+		!time.Now().Before(v.resume) &&
 		v.agenda.Restored == NotRestored && !v.now().Before(v.agenda.Hold) && v.queue.nextClass(v.maySend) >= classSubmit
 }
 
@@ -46,7 +49,8 @@ func (v *visit) startable(f platformResponse) (Job, bool) {
 	return j, j.Phase == Created && j.Desired == WantRun && len(j.Orphans) == 0 && j.Begun == 0 && !j.Due.After(v.now())
 }
 
-// endCreated forgets the responses from others on whose jobs were stored with the intents to start them. The remaining ones are saved later.
+// endCreated forgets the responses from others on whose jobs were stored with the intents to start them. The remaining
+// ones are saved later.
 func (v *visit) endCreated(ctx context.Context, others int, intended map[JobID]Job) error {
 	var err error
 	left := slices.Clone(v.unsaved[:others])

@@ -30,7 +30,8 @@ func (s *savedPhases) Save(ctx context.Context, jobs []dispatch.Job, wake ...dis
 // slowStore takes 10 ms to commit intents, and as long to read a request.
 type slowStore struct{ dispatch.Store }
 
-func (s slowStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job, error) {
+func (s slowStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
+	jobs []dispatch.Job) ([]dispatch.Job, error) {
 	time.Sleep(10 * time.Millisecond)
 	return s.Store.Intend(ctx, l, limits, jobs)
 }
@@ -57,7 +58,8 @@ func TestStart_RequestsAreReadDuringTheCommit(t *testing.T) {
 	})
 }
 
-// The response that created a job is stored with the intent to start it, and is not lost if the owner no longer wants the job.
+// The response that created a job is stored with the intent to start it, and is not lost if the owner no longer wants
+// the job.
 func TestStart_CreationIsStoredWithTheIntent(t *testing.T) {
 	for _, unwanted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,18 +9,20 @@ import (
 // mostBegun is how many submissions of a job in a row may end in a crash before the job is set aside.
 const mostBegun = 3
 
-// aloneAgain is how long a visit waits before it checks again whether it may submit a suspect. It is woken earlier when its turn comes.
+// aloneAgain is how long a visit waits before it checks again whether it may submit a suspect. It is woken earlier when
+// its turn comes.
 const aloneAgain = 5 * time.Second
 
-const setAsideText = "Three times in a row the broker crashed while it submitted this job, so the job is not submitted again by itself."
+const setAsideText = "Three times in a row the broker crashed while it submitted this job, so the job is not " +
+	"submitted again by itself."
 
 // suspectsAtOnce is the maximum number of concurrent submissions of jobs that were being submitted at one crash.
 const suspectsAtOnce = 32
 
-// suspects limits the concurrent submissions of suspects in this process. A suspect is a job whose last submission was begun and got no
-// response. For most suspects that submission was only by chance under way when the process was killed. Jobs with one such submission go
-// many at once. If the process is killed again, the few that were under way go last, one at a time. So only one submission is under way at
-// a third crash.
+// suspects limits the concurrent submissions of suspects in this process. A suspect is a job whose last submission was
+// begun and got no response. For most suspects that submission was only by chance under way when the process was
+// killed. Jobs with one such submission go many at once. If the process is killed again, the few that were under way go
+// last, one at a time. So only one submission is under way at a third crash.
 type suspects struct{ once, often gate }
 
 // gate limits how many suspects of one kind are submitted at once.
@@ -35,7 +37,8 @@ type gate struct {
 // reservedFor is how long a place stays reserved for the account whose turn it is.
 const reservedFor = time.Second
 
-// acquire reports whether the account's visit may submit a suspect now, if at most most may be under way. If not, the account is queued.
+// acquire reports whether the account's visit may submit a suspect now, if at most most may be under way. If not, the
+// account is queued.
 func (s *gate) acquire(a Account, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +53,8 @@ func (s *gate) acquire(a Account, most int) bool {
 	return true
 }
 
-// release frees the place of a suspect. It reserves the place for the account that has waited longest, and returns that account; "" if none
-// waits.
+// release frees the place of a suspect. It reserves the place for the account that has waited longest, and returns that
+// account; "" if none waits.
 func (s *gate) release() (next Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +73,8 @@ func (s *gate) busy() bool {
 	return s.taken > 0 || time.Now().Before(s.until)
 }
 
-// acquire returns the gate that admits j, which must be released after the submission; nil if the account's visit may not submit j now.
+// acquire returns the gate that admits j, which must be released after the submission; nil if the account's visit may
+// not submit j now.
 func (s *suspects) acquire(a Account, j Job) *gate {
 	switch {
 	case j.Begun == 1 && s.once.acquire(a, suspectsAtOnce):
@@ -99,7 +103,8 @@ func (v *visit) maySubmit(j Job) bool {
 	return true
 }
 
-// suspectsWaitTime returns how long to wait while suspects wait to be submitted: until suspectsAt, or until something else is due.
+// suspectsWaitTime returns how long to wait while suspects wait to be submitted: until suspectsAt, or until something
+// else is due.
 func (v *visit) suspectsWaitTime() time.Duration {
 	d := time.Until(v.suspectsAt)
 	if next := earlier(v.agenda.Next, v.after(v.agenda.NextPoll, v.noSendBefore[Reading])); !next.IsZero() {
@@ -116,7 +121,8 @@ func (v *visit) setAside(j Job) {
 	v.unsaved = append(v.unsaved, platformResponse{platformRequest{step: s}, []jobOutcome{{j, o}}})
 }
 
-// releaseGate releases the gate of a job whose outcome is saved or that was not sent, and wakes the account whose turn is next.
+// releaseGate releases the gate of a job whose outcome is saved or that was not sent, and wakes the account whose turn
+// is next.
 func (v *visit) releaseGate(id JobID) {
 	g := v.gated[id]
 	if g == nil {

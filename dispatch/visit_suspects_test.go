@@ -43,7 +43,8 @@ func TestSuspects_JobThatAlwaysPanicsIsSetAside(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		if r := h.stored(t, bad.ID); panics.Load() != 3 || r.Status != dispatch.Failed || r.Attention != dispatch.SetAside || r.Failure == "" {
+		if r := h.stored(t, bad.ID); panics.Load() != 3 || r.Status != dispatch.Failed || r.Attention != dispatch.SetAside ||
+			r.Failure == "" {
 			t.Errorf("after %d panics the job is %s %q: %s", panics.Load(), r.Status, r.Attention, r.Failure)
 		}
 		h.stop()
@@ -56,7 +57,8 @@ func suspect(t *testing.T, s dispatch.Store, n, begun int) (ids []dispatch.JobID
 	task := &dispatch.Task{Owner: "ann", Account: "a/shared", Request: request("a"), Dimension: "tile"}
 	drafts := make([]dispatch.Draft, n)
 	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: json.RawMessage("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "a/shared",
+		drafts[i] = dispatch.Draft{Body: json.RawMessage("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann",
+			Account: "a/shared",
 			Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 	}
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, task, drafts); err != nil {

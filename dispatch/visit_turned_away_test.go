@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// A job that was turned away once, then waited for a slot for longer than a job is tried for, and is turned away again goes on.
+// A job that was turned away once, then waited for a slot for longer than a job is tried for, and is turned away again
+// goes on.
 func TestTurnedAway_NotWhileWaitingForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newSlowPlatform(3 * time.Hour)

@@ -24,8 +24,9 @@ func (c class) purpose() Purpose {
 
 const patience = 4 // how often a class is passed over before it goes first
 
-// stepQueue chooses the next step. A class that was passed over four times goes first, the most urgent such class before the others, so
-// that none waits longer than patience + classCount - 4 steps. Only classMeter and classRemove wait until no more urgent class has a step.
+// stepQueue chooses the next step. A class that was passed over four times goes first, the most urgent such class
+// before the others, so that none waits longer than patience + classCount - 4 steps. Only classMeter and classRemove
+// wait until no more urgent class has a step.
 type stepQueue struct {
 	due    [classCount][]Job
 	passed [classCount]int

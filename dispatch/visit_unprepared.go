@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// prepareAgain requests the documents of waiting jobs with the attention [ApplicationUnreachable] again, and saves the outcomes. It runs
-// when nothing can be submitted, so that such a job gets its place in the queue as soon as its document is available. It requests no other
-// job's document.
+// prepareAgain requests the documents of waiting jobs with the attention [ApplicationUnreachable] again, and saves the
+// outcomes. It runs when nothing can be submitted, so that such a job gets its place in the queue as soon as its
+// document is available. It requests no other job's document.
 func (v *visit) prepareAgain(ctx context.Context) error {
 	v.fetching = time.Time{}
 	if due := v.agenda.NextUnprepared; due.IsZero() || due.After(v.agenda.Now) {
@@ -27,7 +27,8 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 	return firstOf(err, v.keepPrepared(ctx, w))
 }
 
-// keepPrepared saves the outcomes of document checks, and records when to check again for documents that are being fetched.
+// keepPrepared saves the outcomes of document checks, and records when to check again for documents that are being
+// fetched.
 func (v *visit) keepPrepared(ctx context.Context, w missingDocuments) error {
 	v.fetching = w.checkAt
 	if len(w.outcomes) == 0 {

@@ -21,9 +21,10 @@ const (
 	jobsAYear = 10_400 // of one platform, on average
 )
 
-// TestYear_QueuesStayBounded simulates a year of platforms on a clock that jumps from event to event: jobs and tasks arrive in the rhythm of days and
-// weeks, share gives the slots, Timing plans the status reads that show which jobs have ended, and Schedule gives send times. Queues that have
-// room for their jobs do not grow, and slots do not stand empty. Those of platforms with too little room do grow, which shows that this would be seen.
+// TestYear_QueuesStayBounded simulates a year of platforms on a clock that jumps from event to event: jobs and tasks
+// arrive in the rhythm of days and weeks, share gives the slots, Timing plans the status reads that show which jobs
+// have ended, and Schedule gives send times. Queues that have room for their jobs do not grow, and slots do not stand
+// empty. Those of platforms with too little room do grow, which shows that this would be seen.
 func TestYear_QueuesStayBounded(t *testing.T) {
 	detector.Skip(t)
 	platforms := 10
@@ -63,16 +64,21 @@ func (y *yearOfPlatforms) grow() bool { return y.waited[3] > 1.5*y.waited[1] }
 func (y *yearOfPlatforms) idle() float64 { return y.emptySlots / y.allOfThem }
 
 func (y *yearOfPlatforms) String() string {
-	text := fmt.Sprintf("%d jobs, each seen by %.0f status reads at most. On average", y.jobs, float64(y.reads)/float64(y.jobs))
+	text := fmt.Sprintf("%d jobs, each seen by %.0f status reads at most. On average", y.jobs,
+		float64(y.reads)/float64(y.jobs))
 	for i, w := range y.waited {
 		text += fmt.Sprintf(" %.0f", w/(simulated/4).Seconds())
 		if i < 3 {
 			text += ","
 		}
 	}
-	return text + fmt.Sprintf(" jobs wait in the four quarters, %d at most at one platform, in %d lines at most. After %.1f days at most no job waits there. "+
-		"Single jobs wait for %s on average, requests for their send time for %s at most. Slots are empty for %.2f %% of the time in which jobs wait.",
-		y.most, y.lineCount, y.backlog.Hours()/24, (y.single/time.Duration(y.singles)).Round(time.Minute), y.sendWait.Round(time.Millisecond), 100*y.idle())
+	return text + fmt.Sprintf(
+		" jobs wait in the four quarters, %d at most at one platform, in %d lines at most. After %.1f days at most no job "+
+			"waits there. "+
+			"Single jobs wait for %s on average, requests for their send time for %s at most. Slots are empty for %.2f %% of "+
+			"the time in which jobs wait.",
+		y.most, y.lineCount, y.backlog.Hours()/24, (y.single/time.Duration(y.singles)).Round(time.Minute),
+		y.sendWait.Round(time.Millisecond), 100*y.idle())
 }
 
 func (y *yearOfPlatforms) add(p *yearOfPlatforms) {
@@ -142,8 +148,9 @@ type simulatedJob struct {
 const deviation = 1. // of the logarithm of run times
 
 func newSimulatedPlatform(seed int, load float64) *simulatedPlatform {
-	p := &simulatedPlatform{random: rand.New(rand.NewPCG(uint64(seed), 1)), timing: Timing{}.complete(), alone: map[UserID][]time.Duration{},
-		held: map[Line]int{}, heldBy: map[UserID]int{}, turns: map[Line]int64{}, turnOf: map[UserID]int64{}}
+	p := &simulatedPlatform{random: rand.New(rand.NewPCG(uint64(seed), 1)), timing: Timing{}.complete(),
+		alone: map[UserID][]time.Duration{},
+		held:  map[Line]int{}, heldBy: map[UserID]int{}, turns: map[Line]int64{}, turnOf: map[UserID]int64{}}
 	p.slots = 1 + p.random.IntN(16)
 	p.median = load * float64(p.slots) * simulated.Seconds() / jobsAYear / math.Exp(deviation*deviation/2)
 	p.arrival = p.nextArrival(0)
@@ -201,7 +208,8 @@ const (
 	meanJobs = 1 - tasks + tasks*13.7
 )
 
-// nextArrival returns when the request after one arrives: in the day more often than at night, and less often at weekends.
+// nextArrival returns when the request after one arrives: in the day more often than at night, and less often at
+// weekends.
 func (p *simulatedPlatform) nextArrival(after time.Duration) time.Duration {
 	const most, mean, weekend = 1.6, 6.2 / 7, .6
 	for {
@@ -289,7 +297,8 @@ func (p *simulatedPlatform) send() {
 	p.sent, p.sendWait = now, max(p.sendWait, now.Sub(p.at(p.now)))
 }
 
-// seenAfter returns after which time a status read shows the end of a job that runs for a time. That is without looks, so later than it could be.
+// seenAfter returns after which time a status read shows the end of a job that runs for a time. That is without looks,
+// so later than it could be.
 func (p *simulatedPlatform) seenAfter(runs time.Duration) (at time.Duration) {
 	for at < runs {
 		pause := p.timing.poll(at)

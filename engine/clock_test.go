@@ -18,8 +18,8 @@ type shifted struct{ by atomic.Int64 }
 
 func (s *shifted) Now() time.Time { return time.Now().Add(time.Duration(s.by.Load())) }
 
-// TestEngine_ClockSetBackOnSQLite checks that an account whose visits are planned goes on within two minutes after the clock was set back
-// by a day, where this is the only process and the database has no clock of its own.
+// TestEngine_ClockSetBackOnSQLite checks that an account whose visits are planned goes on within two minutes after the
+// clock was set back by a day, where this is the only process and the database has no clock of its own.
 func TestEngine_ClockSetBackOnSQLite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "engine.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,8 @@ func TestEngine_ClockSetBackOnSQLite(t *testing.T) {
 		clock.by.Store(int64(-24 * time.Hour))
 		time.Sleep(2 * time.Minute)
 		if n := visits.Load(); before < 20 || n == before {
-			t.Errorf("%d visits in ten minutes, and %d in the two minutes after the clock was set back by a day", before, n-before)
+			t.Errorf("%d visits in ten minutes, and %d in the two minutes after the clock was set back by a day", before,
+				n-before)
 		}
 	})
 }

@@ -1,6 +1,6 @@
 // Package engine decides when accounts are visited. The account rows are the queue: the process that obtains a lease by
-// Store.Dequeue runs the visit. Notifications and planned times trigger Dequeue; a poll every 2 s finds what they missed, so
-// they may be lost. Every process, alone or one of many, works in the same way.
+// Store.Dequeue runs the visit. Notifications and planned times trigger Dequeue; a poll every 2 s finds what they
+// missed, so they may be lost. Every process, alone or one of many, works in the same way.
 package engine
 
 import (
@@ -21,16 +21,16 @@ type Config struct {
 
 	Notifier Notifier               // to other processes; nil: there is only this process
 	OnWake   func(dispatch.Account) // called when another process woke an account that is visited here; may be nil
-	// OnBroadcast is called with the jobs saved and the users shown changes by other processes; both nil: any may have changed. It
-	// may be nil.
+	// OnBroadcast is called with the jobs saved and the users shown changes by other processes; both nil: any may have
+	// changed. It may be nil.
 	OnBroadcast func([]dispatch.JobID, []dispatch.UserID)
 
 	Visits int           // concurrent visits; 0: 1,000
 	Lease  time.Duration // duration of a new lease until its visit renews it; 0: 45 s
 
-	// Platforms lists the platforms that this process is configured for. They share Visits evenly, with at least 100 each, so
-	// that a platform that does not answer delays no other. Accounts of other platforms are visited only if no process has
-	// served their platform for [Unserved]. If empty, accounts of all platforms are visited.
+	// Platforms lists the platforms that this process is configured for. They share Visits evenly, with at least 100 each,
+	// so that a platform that does not answer delays no other. Accounts of other platforms are visited only if no process
+	// has served their platform for [Unserved]. If empty, accounts of all platforms are visited.
 	Platforms []string
 }
 
@@ -38,8 +38,8 @@ type Config struct {
 type Notifier interface {
 	// Notify sends n to the other processes soon. It does not block, and notifications may be lost.
 	Notify(Notification)
-	// Run sends and receives until ctx is done. It calls receive with each notification of another process, and with an empty one
-	// when some may have been missed.
+	// Run sends and receives until ctx is done. It calls receive with each notification of another process, and with an
+	// empty one when some may have been missed.
 	Run(ctx context.Context, receive func(Notification))
 }
 
@@ -53,10 +53,11 @@ type Notification struct {
 func (n Notification) empty() bool { return len(n.Woken)+len(n.Saved)+len(n.Shown) == 0 }
 
 const (
-	sweep  = 2 * time.Second      // interval of the poll that finds what notifications missed
-	repair = time.Second          // delay before retrying Dequeue after the store failed
-	pause  = 5 * time.Millisecond // minimum delay between two Dequeues, as when another process won the race for an account
-	answer = 10 * time.Second     // time limit of Dequeue
+	sweep  = 2 * time.Second // interval of the poll that finds what notifications missed
+	repair = time.Second     // delay before retrying Dequeue after the store failed
+	// minimum delay between two Dequeues, as when another process won the race for an account
+	pause  = 5 * time.Millisecond
+	answer = 10 * time.Second // time limit of Dequeue
 )
 
 // Engine implements dispatch.Engine: it leases due accounts and runs their visits in this process.
@@ -82,7 +83,8 @@ func New(c Config) *Engine {
 	if c.Lease == 0 {
 		c.Lease = 45 * time.Second
 	}
-	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{}, dequeues: failureLog{log: c.Log, of: "dequeue"}}
+	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{},
+		dequeues: failureLog{log: c.Log, of: "dequeue"}}
 }
 
 // Run starts visits until ctx is done, and returns when the last has ended. Visits run under ctx.
@@ -154,14 +156,15 @@ func (e *Engine) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// startDueVisits dequeues due accounts, as many as there is room for, and starts their visits. It returns the time until the next
-// Dequeue.
+// startDueVisits dequeues due accounts, as many as there is room for, and starts their visits. It returns the time
+// until the next Dequeue.
 func (e *Engine) startDueVisits(ctx context.Context) time.Duration {
 	room, any := e.room()
 	if !any {
 		return sweep // the end of a visit nudges
 	}
-	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answer) // a Dequeue that is cut off would leave leases without visits
+	// a Dequeue that is cut off would leave leases without visits
+	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answer)
 	defer stop()
 	until := time.Now().Add(e.Lease)
 	leases, wait, err := e.dequeue(asking, room)
@@ -181,8 +184,8 @@ func (e *Engine) startDueVisits(ctx context.Context) time.Duration {
 	return wait
 }
 
-// releaseUnused releases a lease that was obtained after ctx was done. The account is due again at once, since no wake counts as
-// seen.
+// releaseUnused releases a lease that was obtained after ctx was done. The account is due again at once, since no wake
+// counts as seen.
 func (e *Engine) releaseUnused(ctx context.Context, l dispatch.Lease) {
 	const none = -1
 	if err := e.Store.Release(ctx, l, none, time.Time{}); err != nil {
@@ -213,13 +216,14 @@ func (e *Engine) visit(ctx context.Context, l dispatch.Lease) (err error) {
 }
 
 // dequeue calls Store.Dequeue and turns a panic into an error.
-func (e *Engine) dequeue(ctx context.Context, r dispatch.Room) (leases []dispatch.Lease, wait time.Duration, err error) {
+func (e *Engine) dequeue(ctx context.Context, r dispatch.Room) (leases []dispatch.Lease, wait time.Duration,
+	err error) {
 	defer dispatch.RecoverAsError(ctx, e.Log, "dequeue", &err)
 	return e.Store.Dequeue(ctx, r, e.Lease)
 }
 
-// countVisit changes the number of visits of an account in this process. It is 2 for a moment when a visit has lost its lease and a
-// new one has begun.
+// countVisit changes the number of visits of an account in this process. It is 2 for a moment when a visit has lost its
+// lease and a new one has begun.
 func (e *Engine) countVisit(a dispatch.Account, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

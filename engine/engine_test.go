@@ -24,7 +24,8 @@ type wall struct{}
 func (wall) Now() time.Time { return time.Now() }
 
 // starting runs engines with the notifier of a process.
-func starting(hints func() engine.Notifier) func(context.Context, dispatch.Store, conformance.Visit) (dispatch.Engine, <-chan struct{}) {
+func starting(hints func() engine.Notifier) func(context.Context, dispatch.Store, conformance.Visit) (dispatch.Engine,
+	<-chan struct{}) {
 	return func(ctx context.Context, s dispatch.Store, v conformance.Visit) (dispatch.Engine, <-chan struct{}) {
 		e := engine.New(engine.Config{Store: s, Visit: v, Log: slog.New(slog.DiscardHandler), Notifier: hints()})
 		ended := make(chan struct{})

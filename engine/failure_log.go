@@ -9,8 +9,8 @@ import (
 // toldEvery is how often a continuing failure is logged.
 const toldEvery = time.Minute
 
-// failureLog logs an operation that keeps failing: when the failures begin, once a minute while they last, and when they are over.
-// It must be used by one goroutine only.
+// failureLog logs an operation that keeps failing: when the failures begin, once a minute while they last, and when
+// they are over. It must be used by one goroutine only.
 type failureLog struct {
 	log *slog.Logger
 	of  string // the operation, at the beginning of each message

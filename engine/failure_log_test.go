@@ -22,7 +22,8 @@ type gone struct {
 	away atomic.Bool
 }
 
-func (g *gone) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration, error) {
+func (g *gone) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration,
+	error) {
 	if g.away.Load() {
 		return nil, 0, errors.New("canary-cause")
 	}
@@ -36,14 +37,16 @@ func (g *gone) NoteServed(ctx context.Context, platforms []string) error {
 	return g.Store.NoteServed(ctx, platforms)
 }
 
-// TestEngine_LogsAnOutageOncePerMinute: the store fails each attempt for ten minutes, twice. Each of the two operations that
-// are attempted once a second is logged when it begins to fail, once a minute while it fails, and when it works again.
+// TestEngine_LogsAnOutageOncePerMinute: the store fails each attempt for ten minutes, twice. Each of the two operations
+// that are attempted once a second is logged when it begins to fail, once a minute while it fails, and when it works
+// again.
 func TestEngine_LogsAnOutageOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		g := &gone{Store: conformance.NewMemStore(wall{})}
-		e := engine.New(engine.Config{Store: g, Log: slog.New(slog.NewTextHandler(&log, nil)), Notifier: deaf{}, Platforms: []string{"p"},
-			Visit: func(context.Context, dispatch.Lease) error { return nil }})
+		e := engine.New(engine.Config{Store: g, Log: slog.New(slog.NewTextHandler(&log, nil)), Notifier: deaf{},
+			Platforms: []string{"p"},
+			Visit:     func(context.Context, dispatch.Lease) error { return nil }})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); e.Run(ctx) }()
@@ -56,8 +59,10 @@ func TestEngine_LogsAnOutageOncePerMinute(t *testing.T) {
 		stop()
 		<-ended
 		for _, of := range []string{"dequeue", "noting which platforms this process serves"} {
-			began, over := strings.Count(log.String(), `"`+of+" failed; retrying"), strings.Count(log.String(), `"`+of+` works again"`)
-			if lasts := strings.Count(log.String(), `"`+of+` still fails"`); began != 2 || over != 2 || lasts < 16 || lasts > 20 {
+			began, over := strings.Count(log.String(), `"`+of+" failed; retrying"), strings.Count(log.String(), `"`+of+
+				` works again"`)
+			if lasts := strings.Count(log.String(), `"`+of+` still fails"`); began != 2 || over != 2 || lasts < 16 ||
+				lasts > 20 {
 				t.Errorf("%s: logged %d times as begun, %d as lasting, %d as over", of, began, lasts, over)
 			}
 		}

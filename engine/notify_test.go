@@ -44,7 +44,8 @@ func hear(t *testing.T, heard <-chan engine.Notification) engine.Notification {
 }
 
 // collect receives until every id was saved and every account woken.
-func collect(t *testing.T, heard <-chan engine.Notification, woken []dispatch.Account, saved []dispatch.JobID, shown []dispatch.UserID) {
+func collect(t *testing.T, heard <-chan engine.Notification, woken []dispatch.Account, saved []dispatch.JobID,
+	shown []dispatch.UserID) {
 	t.Helper()
 	accounts, jobs, users := map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}, map[dispatch.UserID]bool{}
 	for len(accounts) < len(woken) || len(jobs) < len(saved) || len(users) < len(shown) {
@@ -85,7 +86,8 @@ func TestPostgres_NotifiesOtherProcesses(t *testing.T) {
 	var saved []dispatch.JobID
 	var shown []dispatch.UserID
 	for i := range 3000 { // much more than fits into a notification
-		woken = append(woken, dispatch.Account(fmt.Sprintf("p/https://idp.example/realms/%s \"é\" %d", strings.Repeat("x", i%50), i)))
+		woken = append(woken, dispatch.Account(fmt.Sprintf("p/https://idp.example/realms/%s \"é\" %d",
+			strings.Repeat("x", i%50), i)))
 		saved = append(saved, dispatch.JobID(1e15+i))
 		shown = append(shown, dispatch.UserID(fmt.Sprintf("https://idp.example/realms/a \"%d\"", i)))
 	}
@@ -117,11 +119,14 @@ func TestPostgres_ReconnectsAfterACut(t *testing.T) {
 	url := postgres.Database(t)
 	one, _ := process(t, url)
 	_, heard := process(t, url)
-	postgres.Exec(t, url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 { // once it listens again: read everything, for what was missed
+	postgres.Exec(t, url,
+		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	// once it listens again: read everything, for what was missed
+	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 {
 		t.Errorf("heard %v", n)
 	}
-	one.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}}) // the connection is gone: it is sent over the next one
+	// the connection is gone: it is sent over the next one
+	one.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}})
 	for {
 		switch n := hear(t, heard); {
 		case len(n.Woken) == 1 && n.Woken[0] == "p/shared":
@@ -132,8 +137,8 @@ func TestPostgres_ReconnectsAfterACut(t *testing.T) {
 	}
 }
 
-// TestPostgres_PollsBehindAPooler: behind a pooler in transaction mode LISTEN succeeds, and nothing arrives. That is logged
-// once, and the process polls every 2 seconds.
+// TestPostgres_PollsBehindAPooler: behind a pooler in transaction mode LISTEN succeeds, and nothing arrives. That is
+// logged once, and the process polls every 2 seconds.
 func TestPostgres_PollsBehindAPooler(t *testing.T) {
 	t.Parallel()
 	proxy := postgres.NewProxy(t, postgres.Database(t))
@@ -152,10 +157,12 @@ func TestPostgres_PollsBehindAPooler(t *testing.T) {
 			stop()
 		}
 	})
-	if took := time.Since(began); looks < enough || took < (enough-3)*2*time.Second { // one look is the first, one that after the silence, and a late one may come close to its next
+	// one look is the first, one that after the silence, and a late one may come close to its next
+	if took := time.Since(began); looks < enough || took < (enough-3)*2*time.Second {
 		t.Errorf("told to look %d times in %v", looks, took)
 	}
-	if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "LISTEN is silent behind a pooler; falling back to polling every 2 s") {
+	if text := said.String(); strings.Count(text, "\n") != 1 ||
+		!strings.Contains(text, "LISTEN is silent behind a pooler; falling back to polling every 2 s") {
 		t.Errorf("said %s", text)
 	}
 }
@@ -181,7 +188,8 @@ func TestPostgres_PreparesNothing(t *testing.T) {
 	}
 }
 
-// TestPostgres_ReconnectsToASilentServer: the connections forward nothing any more, and are not closed. New ones are opened.
+// TestPostgres_ReconnectsToASilentServer: the connections forward nothing any more, and are not closed. New ones are
+// opened.
 func TestPostgres_ReconnectsToASilentServer(t *testing.T) {
 	t.Parallel()
 	url := postgres.Database(t)
@@ -227,7 +235,8 @@ func TestPostgres_LogsARefusingServerOnce(t *testing.T) {
 	}()
 	p.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}})
 	p.Run(ctx, func(engine.Notification) {})
-	if text := said.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "lost the connection for notifications") != 2 {
+	if text := said.String(); strings.Count(text, "\n") != 2 ||
+		strings.Count(text, "lost the connection for notifications") != 2 {
 		t.Errorf("said %s", text)
 	}
 }
@@ -259,15 +268,20 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A wake in a process without room starts a visit in another, and one for an account that is visited there reaches the visit.
+// A wake in a process without room starts a visit in another, and one for an account that is visited there reaches the
+// visit.
 func TestEngine_WakesOtherProcesses(t *testing.T) {
 	url := postgres.Database(t)
 	hints := func() engine.Notifier { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }
-	begun, woken, saved := make(chan dispatch.Lease, 10), make(chan dispatch.Account, 200), make(chan []dispatch.JobID, 200)
+	begun, woken, saved := make(chan dispatch.Lease, 10), make(chan dispatch.Account, 200), make(chan []dispatch.JobID,
+		200)
 	s := open(t, url)
 	release := make(chan struct{})
 	visiting := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Notifier: hints(),
-		OnWake: func(a dispatch.Account) { woken <- a }, OnBroadcast: func(ids []dispatch.JobID, _ []dispatch.UserID) { saved <- ids },
+		OnWake: func(a dispatch.Account) { woken <- a }, OnBroadcast: func(ids []dispatch.JobID,
+			_ []dispatch.UserID) {
+			saved <- ids
+		},
 		Visit: func(ctx context.Context, l dispatch.Lease) error {
 			begun <- l
 			<-release // before the engine is waited for
@@ -282,17 +296,20 @@ func TestEngine_WakesOtherProcesses(t *testing.T) {
 	defer stop()
 	defer close(release)
 
-	jobs := []dispatch.Draft{{Body: []byte(`{}`), Job: dispatch.Job{Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun, Phase: dispatch.Waiting}}}
+	jobs := []dispatch.Draft{{Body: []byte(`{}`), Job: dispatch.Job{Owner: "ann", Account: "p/shared",
+		Desired: dispatch.WantRun, Phase: dispatch.Waiting}}}
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
 		t.Fatal(err)
 	}
 	full.Wake("p/shared")
 	<-begun
 	until(t, func() { full.Wake("p/shared") }, woken, func(a dispatch.Account) bool { return a == "p/shared" })
-	until(t, func() { full.Broadcast([]dispatch.JobID{4, 5}, nil) }, saved, func(ids []dispatch.JobID) bool { return len(ids) == 2 })
+	until(t, func() { full.Broadcast([]dispatch.JobID{4, 5}, nil) }, saved,
+		func(ids []dispatch.JobID) bool { return len(ids) == 2 })
 }
 
-// until sends repeatedly, since what is sent before the other process listens is lost, until the expected notification arrived.
+// until sends repeatedly, since what is sent before the other process listens is lost, until the expected notification
+// arrived.
 func until[T any](t *testing.T, tell func(), heard <-chan T, wanted func(T) bool) {
 	t.Helper()
 	end := time.After(2 * time.Minute)
@@ -350,7 +367,8 @@ type flaky struct {
 	failures int
 }
 
-func (s *flaky) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration, error) {
+func (s *flaky) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration,
+	error) {
 	if s.failures--; s.failures >= 0 {
 		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Dequeue", Text: "The database does not answer."}
 	}
@@ -361,7 +379,8 @@ func TestEngine_RetriesAnUnresponsiveStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &flaky{Store: conformance.NewMemStore(wall{}), failures: 3}
 		ctx, stop := context.WithCancel(t.Context())
-		e := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Visit: func(ctx context.Context, l dispatch.Lease) error {
+		e := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Visit: func(ctx context.Context,
+			l dispatch.Lease) error {
 			stop()
 			return s.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
 		}})

@@ -21,7 +21,8 @@ type panicking struct {
 	left atomic.Int32
 }
 
-func (s *panicking) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration, error) {
+func (s *panicking) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration,
+	error) {
 	if s.left.Add(-1) >= 0 {
 		panic("dequeue")
 	}
@@ -41,7 +42,8 @@ func TestRun_SurvivesPanics(t *testing.T) {
 		mem := conformance.NewMemStore(wall{})
 		s := &panicking{Store: mem}
 		s.left.Store(4)
-		draft := dispatch.Draft{Job: dispatch.Job{Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}, Body: []byte(`{}`)}
+		draft := dispatch.Draft{Job: dispatch.Job{Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun,
+			Phase: dispatch.Waiting, Status: dispatch.Accepted}, Body: []byte(`{}`)}
 		if _, err := mem.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{draft}); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +56,8 @@ func TestRun_SurvivesPanics(t *testing.T) {
 			const seen = 1 // the wake of the accepted job
 			return mem.Release(ctx, l, seen, time.Time{})
 		}
-		e := engine.New(engine.Config{Store: s, Visit: visit, Log: slog.New(slog.NewTextHandler(&log, nil)), Platforms: []string{"p"}, Notifier: quiet{}})
+		e := engine.New(engine.Config{Store: s, Visit: visit, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Platforms: []string{"p"}, Notifier: quiet{}})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); e.Run(ctx) }()

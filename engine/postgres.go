@@ -29,9 +29,9 @@ const (
 	polling    = 2 * time.Second  // polling interval while notifications do not arrive
 )
 
-// Postgres is a Notifier on LISTEN and NOTIFY, with two connections of its own. Changes that arise while a notification is
-// being sent are combined in the next; what could not be sent is kept and sent later. Where notifications do not arrive, as
-// behind a pooler in transaction mode, it makes its process poll every 2 s instead.
+// Postgres is a Notifier on LISTEN and NOTIFY, with two connections of its own. Changes that arise while a notification
+// is being sent are combined in the next; what could not be sent is kept and sent later. Where notifications do not
+// arrive, as behind a pooler in transaction mode, it makes its process poll every 2 s instead.
 type Postgres struct {
 	address string
 	log     *slog.Logger
@@ -49,7 +49,8 @@ type Postgres struct {
 
 var _ Notifier = (*Postgres)(nil)
 
-// NewPostgres returns a notifier between all processes that use the database at url. It ignores the pool settings in url.
+// NewPostgres returns a notifier between all processes that use the database at url. It ignores the pool settings in
+// url.
 func NewPostgres(url string, log *slog.Logger) *Postgres {
 	p := &Postgres{address: url, log: log, self: rand.Text(), some: make(chan struct{}, 1)}
 	p.clear()
@@ -172,9 +173,10 @@ var errSilent = errors.New("the connection's own notification did not arrive")
 
 // link is one of the two connections.
 type link struct {
-	of      string
-	use     func(ctx context.Context, c *pgx.Conn, works func()) error // calls works once the connection is proved to work
-	instead func(context.Context)                                      // runs for a while where notifications do not arrive
+	of  string
+	use func(ctx context.Context, c *pgx.Conn, works func()) error // calls works once the connection is proved to work
+	// runs for a while where notifications do not arrive
+	instead func(context.Context)
 
 	failures int // consecutive
 	since    time.Time
@@ -183,7 +185,10 @@ type link struct {
 // keep uses a connection until ctx is done, and opens a new one when it breaks.
 func (p *Postgres) keep(ctx context.Context, l *link) {
 	for {
-		err := p.useConnection(ctx, func(ctx context.Context, c *pgx.Conn) error { return l.use(ctx, c, func() { p.back(ctx, l) }) })
+		err := p.useConnection(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			return l.use(ctx, c,
+				func() { p.back(ctx, l) })
+		})
 		if ctx.Err() != nil {
 			return
 		}
@@ -205,13 +210,15 @@ func (p *Postgres) broken(ctx context.Context, l *link, err error) {
 		p.log.WarnContext(ctx, "LISTEN is silent behind a pooler; falling back to polling every 2 s", "error", err)
 		return
 	}
-	p.log.WarnContext(ctx, "lost the connection for notifications; polling every 2 s until it is back", "connection", l.of, "error", err)
+	p.log.WarnContext(ctx, "lost the connection for notifications; polling every 2 s until it is back", "connection", l.of,
+		"error", err)
 }
 
 // back logs that the connection works again.
 func (p *Postgres) back(ctx context.Context, l *link) {
 	if l.failures > 0 {
-		p.log.InfoContext(ctx, "the connection for notifications is back", "connection", l.of, "failures", l.failures, "after", time.Since(l.since).Round(time.Second))
+		p.log.InfoContext(ctx, "the connection for notifications is back", "connection", l.of, "failures", l.failures,
+			"after", time.Since(l.since).Round(time.Second))
 	}
 	l.failures = 0
 }
@@ -234,8 +241,10 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 func (p *Postgres) useConnection(ctx context.Context, f func(context.Context, *pgx.Conn) error) (err error) {
-	defer dispatch.RecoverAsError(ctx, p.log, "hints", &err) // a panic becomes an error, and the connection is opened again
-	pool, err := pgxpool.ParseConfig(p.address)              // pgxpool knows the pool settings, which pgx would send to the server
+	// a panic becomes an error, and the connection is opened again
+	defer dispatch.RecoverAsError(ctx, p.log, "hints", &err)
+	// pgxpool knows the pool settings, which pgx would send to the server
+	pool, err := pgxpool.ParseConfig(p.address)
 	if err != nil {
 		return errors.New("the address of the database cannot be parsed") // the cause may hold the password
 	}
@@ -262,10 +271,11 @@ func closeConn(ctx context.Context, c *pgx.Conn) {
 	_ = c.Close(ctx) // the connection is not used any more
 }
 
-// send sends the collected changes. After an error it also makes the others look at everything, since what was sent may be
-// lost.
+// send sends the collected changes. After an error it also makes the others look at everything, since what was sent may
+// be lost.
 func (p *Postgres) send(ctx context.Context, c *pgx.Conn, works func()) error {
-	if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil { // fails on a standby, which accepts connections
+	// fails on a standby, which accepts connections
+	if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil {
 		return err
 	}
 	works()
@@ -293,7 +303,8 @@ func notify(ctx context.Context, c *pgx.Conn, n notice) error {
 	return err
 }
 
-// listen receives notifications until the connection breaks or goes silent, which it finds out by notifying itself every 30 s.
+// listen receives notifications until the connection breaks or goes silent, which it finds out by notifying itself
+// every 30 s.
 func (p *Postgres) listen(ctx context.Context, c *pgx.Conn, receive func(Notification), works func()) error {
 	if err := listenTo(ctx, c); err != nil {
 		return err
@@ -326,7 +337,8 @@ func listenTo(ctx context.Context, c *pgx.Conn) error {
 }
 
 // receiveFor receives notifications for d or, with untilEcho, until the echo arrives.
-func (p *Postgres) receiveFor(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool, receive func(Notification)) (echoed bool, err error) {
+func (p *Postgres) receiveFor(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool,
+	receive func(Notification)) (echoed bool, err error) {
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for {

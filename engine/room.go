@@ -37,9 +37,9 @@ func (e *Engine) room() (r dispatch.Room, any bool) {
 	return r, any || r.Others > 0
 }
 
-// roomForUnknown returns how many accounts of unknown platforms can be visited, and for how long no process must have served their
-// platform. Where there are other processes, the store must have answered during that time: otherwise they could not have noted
-// what they serve.
+// roomForUnknown returns how many accounts of unknown platforms can be visited, and for how long no process must have
+// served their platform. Where there are other processes, the store must have answered during that time: otherwise they
+// could not have noted what they serve.
 func (e *Engine) roomForUnknown(running int) (n int, unserved time.Duration) {
 	switch {
 	case e.Notifier == nil:
@@ -50,8 +50,8 @@ func (e *Engine) roomForUnknown(running int) (n int, unserved time.Duration) {
 	return perUnknown - running, Unserved
 }
 
-// noteServedRegularly notes every minute which platforms this process serves. If the clock was set back since, that also moves what is planned, see
-// [dispatch.Store].
+// noteServedRegularly notes every minute which platforms this process serves. If the clock was set back since, that
+// also moves what is planned, see [dispatch.Store].
 func (e *Engine) noteServedRegularly(ctx context.Context) {
 	noting := failureLog{log: e.Log, of: "noting which platforms this process serves"}
 	for ctx.Err() == nil && len(e.Platforms) > 0 {

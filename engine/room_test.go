@@ -22,7 +22,8 @@ func (deaf) Run(ctx context.Context, _ func(engine.Notification)) { <-ctx.Done()
 
 func wake(t *testing.T, s dispatch.Store, a dispatch.Account) {
 	t.Helper()
-	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: dispatch.Job{Account: a}}}); err != nil {
+	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil,
+		[]dispatch.Draft{{Job: dispatch.Job{Account: a}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,7 +90,8 @@ func TestEngine_SilentPlatformDelaysNoOther(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		v.mu.Lock()
 		if v.done["quick"] != 50 || v.most["silent"] != 100 {
-			t.Errorf("%d of 50 visits of the quick platform after 4 s, beside %d of the silent one", v.done["quick"], v.most["silent"])
+			t.Errorf("%d of 50 visits of the quick platform after 4 s, beside %d of the silent one", v.done["quick"],
+				v.most["silent"])
 		}
 		v.mu.Unlock()
 		time.Sleep(3 * time.Minute)
@@ -100,8 +102,9 @@ func TestEngine_SilentPlatformDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestEngine_SilentPlatformOfManyDelaysNothing: of 10,000 accounts on ten platforms the visits of nine platforms end at the same time, whether the
-// tenth responds or not, by three processes. Of each platform a process visits no more accounts at once than its part of the visits.
+// TestEngine_SilentPlatformOfManyDelaysNothing: of 10,000 accounts on ten platforms the visits of nine platforms end at
+// the same time, whether the tenth responds or not, by three processes. Of each platform a process visits no more
+// accounts at once than its part of the visits.
 func TestEngine_SilentPlatformOfManyDelaysNothing(t *testing.T) {
 	const platforms, accounts, visits, processes = 10, 10_000, 1000, 3
 	last := func(silent time.Duration) (ended time.Duration) {
@@ -150,7 +153,8 @@ func visitsOf(replicas []*visited, platform string) (n int) {
 	return n
 }
 
-// checkMost checks that a process visited at most so many accounts of each platform at once, and so many of the first, which has more that are due.
+// checkMost checks that a process visited at most so many accounts of each platform at once, and so many of the first,
+// which has more that are due.
 func (v *visited) checkMost(t *testing.T, platforms []string, most int) {
 	t.Helper()
 	v.mu.Lock()
@@ -162,8 +166,8 @@ func (v *visited) checkMost(t *testing.T, platforms []string, most int) {
 	}
 }
 
-// During a rolling change of the configuration a process that does not know a new platform leaves its accounts to others. When
-// no process has served the platform for some minutes, it visits them, so that their jobs show that.
+// During a rolling change of the configuration a process that does not know a new platform leaves its accounts to
+// others. When no process has served the platform for some minutes, it visits them, so that their jobs show that.
 func TestEngine_LeavesUnknownPlatformsToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})

@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// mortal is the store as a process sees it that dies at a point: from then on nothing that the process does reaches the database.
+// mortal is the store as a process sees it that dies at a point: from then on nothing that the process does reaches the
+// database.
 type mortal struct {
 	hooks
 	at   string
@@ -45,7 +46,8 @@ func (m *mortal) AddTaskEvents(ctx context.Context, n int) (more bool, err error
 	return more, err
 }
 
-func (m *mortal) ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) (all []dispatch.Delivery, err error) {
+func (m *mortal) ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) (all []dispatch.Delivery,
+	err error) {
 	if m.pass("before the claim") {
 		return nil, errDead
 	}
@@ -66,21 +68,25 @@ func (m *mortal) SettleDeliveries(ctx context.Context, h dispatch.Hook, all []di
 	return err
 }
 
-// TestSender_DiesAtEveryPoint: whichever step of a delivery is the last that a process does, another process sends all messages. They are the ends of
-// the jobs of a task, and the events of the task itself. Those whose results were stored are not sent again.
+// TestSender_DiesAtEveryPoint: whichever step of a delivery is the last that a process does, another process sends all
+// messages. They are the ends of the jobs of a task, and the events of the task itself. Those whose results were stored
+// are not sent again.
 func TestSender_DiesAtEveryPoint(t *testing.T) {
-	for _, point := range []string{"before looking for events of tasks", "after looking for events of tasks", "before the claim", "after the claim",
+	for _, point := range []string{"before looking for events of tasks", "after looking for events of tasks",
+		"before the claim", "after the claim",
 		"before the results are stored", "after the results are stored"} {
 		t.Run(point, func(t *testing.T) {
 			o, r := newOutbox(t, 0), newReceiver(t)
-			h, err := o.sender.Target("ann", dispatch.Notify{Kind: dispatch.Webhook, URL: r.URL, Statuses: []dispatch.Status{dispatch.Finished, "task_share_50", dispatch.TaskEnded}})
+			h, err := o.sender.Target("ann", dispatch.Notify{Kind: dispatch.Webhook, URL: r.URL,
+				Statuses: []dispatch.Status{dispatch.Finished, "task_share_50", dispatch.TaskEnded}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			task := &dispatch.Task{Owner: "ann", Account: "p/shared", Dimension: "tile", Hooks: []dispatch.Hook{h}}
 			drafts := make([]dispatch.Draft, 4)
 			for i := range drafts {
-				drafts[i] = dispatch.Draft{Body: []byte(`{}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+				drafts[i] = dispatch.Draft{Body: []byte(`{}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared",
+					Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 			}
 			if _, err := o.kept.Accept(t.Context(), dispatch.Key{}, task, drafts); err != nil {
 				t.Fatal(err)

@@ -24,8 +24,8 @@ type outcome struct {
 	growth int64 // of the heap meanwhile, in bytes
 }
 
-// downForAnHour ends all jobs, some twice, while their receiver is down, and has it up again after an hour: every message must arrive, those of one
-// job in their order. The hour passes in steps of a clock.
+// downForAnHour ends all jobs, some twice, while their receiver is down, and has it up again after an hour: every
+// message must arrive, those of one job in their order. The hour passes in steps of a clock.
 func (o *outbox) downForAnHour(steps int) (found outcome) {
 	o.Helper()
 	r := newReceiver(o)
@@ -65,7 +65,8 @@ func (o *outbox) downForAnHour(steps int) (found outcome) {
 	}
 	o.awaitState(h, dispatch.DeliveryDone)
 	for _, j := range twice {
-		failed, finished := arrived[firstWith(arrived, fmt.Sprintf("job-%d-", j.ID), "-failed")], arrived[firstWith(arrived, fmt.Sprintf("job-%d-", j.ID), "-finished")]
+		failed, finished := arrived[firstWith(arrived, fmt.Sprintf("job-%d-", j.ID), "-failed")],
+			arrived[firstWith(arrived, fmt.Sprintf("job-%d-", j.ID), "-finished")]
 		if failed == 0 || finished == 0 || failed > finished {
 			o.Fatalf("job %d: failed at %d, finished at %d", j.ID, failed, finished)
 		}
@@ -129,7 +130,8 @@ func TestSender_DownForAnHour(t *testing.T) {
 // round is how many deliveries are sent at most before the sender notices that a receiver is down.
 const round = 64
 
-// BenchmarkPerformanceOfHooks prints what 10,000 messages cost: to a receiver that is down for an hour, and to a fast one.
+// BenchmarkPerformanceOfHooks prints what 10,000 messages cost: to a receiver that is down for an hour, and to a fast
+// one.
 func BenchmarkPerformanceOfHooks(b *testing.B) {
 	const n = 10_000
 	b.Run("SQLite, down for an hour", func(b *testing.B) {

@@ -1,6 +1,6 @@
-// Package events notifies users' own servers when jobs end. The store keeps an outbox: it adds a delivery in the transaction that ends a job. A
-// [Sender] takes due deliveries under a lease, posts them, and stores the result, so that each arrives at least once, also if a process dies at
-// any point. Several processes share the work.
+// Package events notifies users' own servers when jobs end. The store keeps an outbox: it adds a delivery in the
+// transaction that ends a job. A [Sender] takes due deliveries under a lease, posts them, and stores the result, so
+// that each arrives at least once, also if a process dies at any point. Several processes share the work.
 package events
 
 import (
@@ -40,7 +40,8 @@ const (
 	storing      = 10 * time.Second // storing the results of a round while the process stops
 )
 
-// Form writes the message about a delivery, and its media type. After an error the delivery is repeated, and its receiver is not to blame.
+// Form writes the message about a delivery, and its media type. After an error the delivery is repeated, and its
+// receiver is not to blame.
 type Form func(context.Context, dispatch.Hook, dispatch.Delivery) (text []byte, mediaType string, err error)
 
 // Secrets encrypts the secrets of hooks.
@@ -62,7 +63,8 @@ type Config struct {
 	Mail *mail.Sender
 	// Describe returns lines about the job or the task of a delivery for a mail; "" if it is no more. Optional.
 	Describe func(context.Context, dispatch.UserID, dispatch.Delivery) string
-	// Advice returns what a reason to wait for the owner means, and what the owner can do; "" for one that it does not know. Optional.
+	// Advice returns what a reason to wait for the owner means, and what the owner can do; "" for one that it does not
+	// know. Optional.
 	Advice func(dispatch.Attention) string
 	// OnTry is called after each try, with whether the message arrived. Optional.
 	OnTry func(arrived bool)
@@ -88,7 +90,8 @@ func New(c Config) *Sender {
 }
 
 // Create stores a hook and returns its secret, which cannot be read again; "" for one that is notified by mail.
-func (s *Sender) Create(ctx context.Context, u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, dispatch.Secret, error) {
+func (s *Sender) Create(ctx context.Context, u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, dispatch.Secret,
+	error) {
 	if n.Kind == dispatch.Webhook {
 		n.Secret = newSecret()
 	}
@@ -110,7 +113,8 @@ func (s *Sender) Target(u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, er
 		return dispatch.Hook{ID: newID(), Owner: u, Kind: n.Kind, URL: n.URL, Statuses: ofTasks(n.Statuses)}, err
 	}
 	if n.Kind != dispatch.Webhook && s.Forms[n.Kind] == nil {
-		return dispatch.Hook{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target", Text: "This service does not send notifications of this kind."}
+		return dispatch.Hook{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target",
+			Text: "This service does not send notifications of this kind."}
 	}
 	if err := s.Client.Receives("events.Target", n.URL); err != nil {
 		return dispatch.Hook{}, err
@@ -121,10 +125,12 @@ func (s *Sender) Target(u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, er
 	}
 	if s.Secrets == nil {
 		return dispatch.Hook{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target",
-			Text: "This service cannot keep the secret that signs messages, because it has no vault. Its operator must set vault.keys."}
+			Text: "This service cannot keep the secret that signs messages, because it has no vault. Its operator must set " +
+				"vault.keys."}
 	}
 	if _, err := signingKey(n.Secret); err != nil {
-		return dispatch.Hook{}, dispatch.InvalidBody("events.Target", "The secret cannot be used: "+err.Error(), "options", "notify", "secret")
+		return dispatch.Hook{}, dispatch.InvalidBody("events.Target", "The secret cannot be used: "+err.Error(), "options",
+			"notify", "secret")
 	}
 	h.Sealed = s.Secrets.Seal(h, n.Secret)
 	return h, nil
@@ -177,7 +183,8 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// due returns hooks with due deliveries, those about tasks included. If it cannot find out which tasks have events, it returns those about jobs alone.
+// due returns hooks with due deliveries, those about tasks included. If it cannot find out which tasks have events, it
+// returns those about jobs alone.
 func (s *Sender) due(ctx context.Context) ([]dispatch.Hook, error) {
 	var unmarked error
 	for more := true; more && unmarked == nil && ctx.Err() == nil; {
@@ -228,7 +235,8 @@ const (
 	turn   = 15 * time.Second
 )
 
-// serve sends the due deliveries of a hook in rounds, as long as they arrive. A receiver that failed before is tried with one.
+// serve sends the due deliveries of a hook in rounds, as long as they arrive. A receiver that failed before is tried
+// with one.
 func (s *Sender) serve(ctx context.Context, h dispatch.Hook) error {
 	secret, err := s.secretOf(h)
 	came := time.Now()
@@ -258,7 +266,8 @@ func (s *Sender) serve(ctx context.Context, h dispatch.Hook) error {
 }
 
 // send tries all deliveries and returns the results in the same order.
-func (s *Sender) send(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, broken error, claimed []dispatch.Delivery) []try {
+func (s *Sender) send(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, broken error,
+	claimed []dispatch.Delivery) []try {
 	tries := make([]try, len(claimed))
 	var all sync.WaitGroup
 	places := make(chan struct{}, parallel)
@@ -302,13 +311,15 @@ func (s *Sender) post(ctx context.Context, h dispatch.Hook, secret dispatch.Secr
 	t.unwritten = false
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()
-	t.status, t.wait, t.err = s.Client.Deliver(ctx, upstream.Delivery{Op: "events.post", URL: h.URL, Header: header, Body: text})
+	t.status, t.wait, t.err = s.Client.Deliver(ctx, upstream.Delivery{Op: "events.post", URL: h.URL, Header: header,
+		Body: text})
 	s.OnTry(t.err == nil)
 	return t
 }
 
 // write returns the message about a delivery with its headers.
-func (s *Sender) write(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, d dispatch.Delivery) ([]byte, http.Header, error) {
+func (s *Sender) write(ctx context.Context, h dispatch.Hook, secret dispatch.Secret, d dispatch.Delivery) ([]byte,
+	http.Header, error) {
 	form := s.Forms[h.Kind]
 	if h.Kind == dispatch.Webhook {
 		form = func(context.Context, dispatch.Hook, dispatch.Delivery) ([]byte, string, error) {

@@ -126,7 +126,8 @@ func newOutboxIn(t testing.TB, database string, jobs int) *outbox {
 	}
 	drafts := make([]dispatch.Draft, jobs)
 	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun,
+		drafts[i] = dispatch.Draft{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{Number: i + 1, Owner: "ann",
+			Account: "p/shared", Desired: dispatch.WantRun,
 			Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 	}
 	if jobs > 0 {
@@ -137,7 +138,8 @@ func newOutboxIn(t testing.TB, database string, jobs int) *outbox {
 	for _, d := range drafts {
 		o.jobs = append(o.jobs, d.Job)
 	}
-	o.sender = events.New(events.Config{Store: o.kept, Secrets: identity.NewHookSecrets(ring), Client: upstream.New(upstream.Config{Development: true}),
+	o.sender = events.New(events.Config{Store: o.kept, Secrets: identity.NewHookSecrets(ring),
+		Client: upstream.New(upstream.Config{Development: true}),
 		Source: "https://d.example.org", Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = o.kept.Close() })
 	return o
@@ -155,7 +157,8 @@ func (o *outbox) run() (stop func()) {
 
 func (o *outbox) hook(u dispatch.UserID, url string) dispatch.Hook {
 	o.Helper()
-	h, secret, err := o.sender.Create(o.Context(), u, dispatch.Notify{Kind: dispatch.Webhook, URL: url, Statuses: []dispatch.Status{dispatch.Finished, dispatch.Failed}})
+	h, secret, err := o.sender.Create(o.Context(), u, dispatch.Notify{Kind: dispatch.Webhook, URL: url,
+		Statuses: []dispatch.Status{dispatch.Finished, dispatch.Failed}})
 	if err != nil || secret == "" || h.Text == "" || h.Text == secret.Reveal() {
 		o.Fatal(h, err)
 	}
@@ -167,7 +170,8 @@ func (o *outbox) end(jobs []dispatch.Job, status dispatch.Status) {
 	o.Helper()
 	ended := slices.Clone(jobs)
 	for i := range ended {
-		ended[i].Phase, ended[i].Status, ended[i].Epoch, ended[i].Updated = dispatch.Ended, status, ended[i].Epoch+1, o.clock.Now()
+		ended[i].Phase, ended[i].Status, ended[i].Epoch, ended[i].Updated = dispatch.Ended, status, ended[i].Epoch+1,
+			o.clock.Now()
 	}
 	saved, err := o.kept.Save(o.Context(), ended)
 	if err != nil || len(saved) != len(jobs) {
@@ -195,8 +199,8 @@ func (o *outbox) awaitState(h dispatch.Hook, want dispatch.DeliveryState) (all [
 	}
 }
 
-// TestSender_ReceiverIsDown: 500 ends, and a receiver that is down. It is tried with one message at a time, another user's hook is served
-// meanwhile, and all arrive once it is up again. After a crash of the process another continues.
+// TestSender_ReceiverIsDown: 500 ends, and a receiver that is down. It is tried with one message at a time, another
+// user's hook is served meanwhile, and all arrive once it is up again. After a crash of the process another continues.
 func TestSender_ReceiverIsDown(t *testing.T) {
 	const n = 500
 	o, down, up := newOutbox(t, n), newReceiver(t), newReceiver(t)
@@ -254,7 +258,8 @@ func TestSender_Gone(t *testing.T) {
 	}
 }
 
-// TestSender_KeysChange: hooks go on after the key that sealed their secrets was rotated out. Without rotation nothing is lost.
+// TestSender_KeysChange: hooks go on after the key that sealed their secrets was rotated out. Without rotation nothing
+// is lost.
 func TestSender_KeysChange(t *testing.T) {
 	o, r := newOutbox(t, 1), newReceiver(t)
 	h := o.hook("ann", r.URL)
@@ -283,7 +288,8 @@ func TestSender_KeysChange(t *testing.T) {
 	o.awaitState(h, dispatch.DeliveryDone)
 }
 
-// TestSender_HostileReceivers answer without end, or redirect, or ask for a pause of years. Each is one failed or successful try.
+// TestSender_HostileReceivers answer without end, or redirect, or ask for a pause of years. Each is one failed or
+// successful try.
 func TestSender_HostileReceivers(t *testing.T) {
 	within := newReceiver(t)
 	for name, c := range map[string]struct {
@@ -326,7 +332,8 @@ func TestSender_HostileReceivers(t *testing.T) {
 			r.await(t, 1)
 			stop()
 			all := o.awaitState(h, c.state)
-			if len(all) != 1 || all[0].Tries != 1 || (c.state == dispatch.DeliveryDone) != (all[0].Notice == "") || all[0].Due.Sub(o.clock.Now()) > 2*time.Hour {
+			if len(all) != 1 || all[0].Tries != 1 || (c.state == dispatch.DeliveryDone) != (all[0].Notice == "") ||
+				all[0].Due.Sub(o.clock.Now()) > 2*time.Hour {
 				t.Errorf("%+v", all)
 			}
 		})
@@ -340,8 +347,10 @@ func TestSender_HostileReceivers(t *testing.T) {
 func TestSender_PrivateAddresses(t *testing.T) {
 	o := newOutbox(t, 0)
 	o.sender.Client = upstream.New(upstream.Config{Trust: []string{"http://10.0.0.5:8080"}})
-	for _, url := range []string{"https://127.0.0.1/", "https://169.254.169.254/latest", "https://[::1]/", "http://example.org/", "https://example.org:22/", "ftp://example.org/", "https://u:p@example.org/", "no url"} {
-		if _, _, err := o.sender.Create(t.Context(), "ann", dispatch.Notify{Kind: dispatch.Webhook, URL: url}); !dispatch.Is(err, dispatch.Invalid) {
+	for _, url := range []string{"https://127.0.0.1/", "https://169.254.169.254/latest", "https://[::1]/",
+		"http://example.org/", "https://example.org:22/", "ftp://example.org/", "https://u:p@example.org/", "no url"} {
+		if _, _, err := o.sender.Create(t.Context(), "ann", dispatch.Notify{Kind: dispatch.Webhook,
+			URL: url}); !dispatch.Is(err, dispatch.Invalid) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -349,8 +358,8 @@ func TestSender_PrivateAddresses(t *testing.T) {
 	o.hook("ann", "https://receiver.example.org/receive")
 }
 
-// TestSender_OneJob: the hook of one job without a secret is sent an unsigned message, and one of another kind what its form writes. Without
-// a vault, nothing that is to be signed is accepted.
+// TestSender_OneJob: the hook of one job without a secret is sent an unsigned message, and one of another kind what its
+// form writes. Without a vault, nothing that is to be signed is accepted.
 func TestSender_OneJob(t *testing.T) {
 	o, bodies := newOutbox(t, 1), make(chan string, 10)
 	r := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
@@ -362,11 +371,13 @@ func TestSender_OneJob(t *testing.T) {
 	}))
 	t.Cleanup(r.Close)
 	o.sender.Secrets = nil
-	o.sender.Forms = map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: func(_ context.Context, h dispatch.Hook, d dispatch.Delivery) ([]byte, string, error) {
+	o.sender.Forms = map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: func(_ context.Context, h dispatch.Hook,
+		d dispatch.Delivery) ([]byte, string, error) {
 		return []byte(string(h.Kind) + " " + string(d.Status)), "text/plain", nil
 	}}
 	draft := dispatch.Draft{Body: []byte(`{"parameters":{}}`), Job: o.jobs[0]}
-	for _, n := range []dispatch.Notify{{Kind: dispatch.Webhook, URL: r.URL + "/event", Statuses: []dispatch.Status{dispatch.Finished}},
+	for _, n := range []dispatch.Notify{{Kind: dispatch.Webhook, URL: r.URL + "/event",
+		Statuses: []dispatch.Status{dispatch.Finished}},
 		{Kind: dispatch.OGCSubscriber, URL: r.URL + "/ogc", Statuses: []dispatch.Status{dispatch.Finished}}} {
 		h, err := o.sender.Target("ann", n)
 		if err != nil {
@@ -390,7 +401,8 @@ func TestSender_OneJob(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	if !strings.HasPrefix(got[0], `/event application/cloudevents+json; charset=utf-8 {"specversion":"1.0","id":"job-`+strconv.FormatInt(int64(drafts[0].ID), 10)+"-") || got[1] != "/ogc text/plain ogc finished" {
+	if !strings.HasPrefix(got[0], `/event application/cloudevents+json; charset=utf-8 {"specversion":"1.0","id":"job-`+
+		strconv.FormatInt(int64(drafts[0].ID), 10)+"-") || got[1] != "/ogc text/plain ogc finished" {
 		t.Errorf("%q", got)
 	}
 	for name, n := range map[string]dispatch.Notify{
@@ -401,27 +413,31 @@ func TestSender_OneJob(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := o.sender.Create(t.Context(), "ann", dispatch.Notify{Kind: dispatch.Webhook, URL: r.URL}); !dispatch.Is(err, dispatch.Unsupported) || !strings.Contains(dispatch.TextFor(err), "vault.keys") {
+	if _, _, err := o.sender.Create(t.Context(), "ann", dispatch.Notify{Kind: dispatch.Webhook,
+		URL: r.URL}); !dispatch.Is(err, dispatch.Unsupported) || !strings.Contains(dispatch.TextFor(err), "vault.keys") {
 		t.Errorf("a hook without a vault: %v", err)
 	}
 }
 
-// TestSender_MessageNotWritten: a message that cannot be written is tried again later, its owner sees why, and its receiver, which was not asked, is
-// not to blame.
+// TestSender_MessageNotWritten: a message that cannot be written is tried again later, its owner sees why, and its
+// receiver, which was not asked, is not to blame.
 func TestSender_MessageNotWritten(t *testing.T) {
 	o, r := newOutbox(t, 0), newReceiver(t)
 	var written atomic.Bool
-	o.sender.Forms = map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: func(_ context.Context, _ dispatch.Hook, d dispatch.Delivery) ([]byte, string, error) {
+	o.sender.Forms = map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: func(_ context.Context, _ dispatch.Hook,
+		d dispatch.Delivery) ([]byte, string, error) {
 		if !written.Load() {
 			return nil, "", &dispatch.Error{Kind: dispatch.Busy, Text: "Its platform gives no results yet."}
 		}
 		return []byte(`{"id": "` + d.Event.String() + `"}`), "application/json", nil
 	}}
-	h, err := o.sender.Target("ann", dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: r.URL, Statuses: []dispatch.Status{dispatch.Finished}})
+	h, err := o.sender.Target("ann", dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: r.URL,
+		Statuses: []dispatch.Status{dispatch.Finished}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	drafts := []dispatch.Draft{{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{Number: 1, Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun,
+	drafts := []dispatch.Draft{{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{Number: 1, Owner: "ann",
+		Account: "p/shared", Desired: dispatch.WantRun,
 		Phase: dispatch.Waiting, Status: dispatch.Accepted}, Hooks: []dispatch.Hook{h}}}
 	if _, err := o.kept.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {
 		t.Fatal(err)

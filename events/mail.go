@@ -30,19 +30,22 @@ func mailbox(url string) string { return url[min(len(mailScheme), len(url)):] }
 // mailTarget checks who is to be notified by mail: users at their own address only.
 func (s *Sender) mailTarget(n dispatch.Notify) error {
 	if s.Mail == nil {
-		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target", Text: "This service sends no mail. Its operator can set hooks.mail."}
+		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target",
+			Text: "This service sends no mail. Its operator can set hooks.mail."}
 	}
 	if !n.Verified || mail.CheckAddress(mailbox(n.URL)) != nil {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "events.Target",
 			Text: "Mail is sent only to the e-mail address of your account, after the identity provider has verified it."}
 	}
 	if n.Secret != "" {
-		return dispatch.InvalidBody("events.Target", "Mail is not signed: leave the secret out.", "options", "notify", "secret")
+		return dispatch.InvalidBody("events.Target", "Mail is not signed: leave the secret out.", "options", "notify",
+			"secret")
 	}
 	return nil
 }
 
-// ofTasks returns the events of a hook that is notified by mail: with the ends of tasks if it has ends, because those of a task's jobs make no mail.
+// ofTasks returns the events of a hook that is notified by mail: with the ends of tasks if it has ends, because those
+// of a task's jobs make no mail.
 func ofTasks(of []dispatch.Status) []dispatch.Status {
 	if slices.ContainsFunc(of, dispatch.Status.Final) && !slices.Contains(of, dispatch.TaskEnded) {
 		return append(slices.Clip(of), dispatch.TaskEnded)
@@ -50,8 +53,8 @@ func ofTasks(of []dispatch.Status) []dispatch.Status {
 	return of
 }
 
-// serveMail sends one mail about the due deliveries of a hook, and then nothing for a while. Ends of a task's jobs make no mail, events of
-// the task do.
+// serveMail sends one mail about the due deliveries of a hook, and then nothing for a while. Ends of a task's jobs make
+// no mail, events of the task do.
 func (s *Sender) serveMail(ctx context.Context, h dispatch.Hook) error {
 	for ctx.Err() == nil {
 		claimed, err := s.Store.ClaimDeliveries(ctx, h.ID, lease, perMail)
@@ -75,7 +78,8 @@ func (s *Sender) serveMail(ctx context.Context, h dispatch.Hook) error {
 }
 
 // mail sends a mail about deliveries, unless all are of jobs whose task makes a mail, which it returns as untold.
-func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.Delivery) (told []try, untold []dispatch.Delivery) {
+func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.Delivery) (told []try,
+	untold []dispatch.Delivery) {
 	for _, d := range claimed {
 		if toldByTask(d) {
 			untold = append(untold, d)
@@ -100,7 +104,8 @@ func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.D
 // withoutMail returns deliveries that are over without a mail, and the log says why.
 func withoutMail(untold []dispatch.Delivery) []dispatch.Delivery {
 	for i := range untold {
-		untold[i].State, untold[i].Due, untold[i].Notice = dispatch.DeliveryDone, time.Time{}, "There is no mail about this job: one is sent about its task."
+		untold[i].State, untold[i].Due, untold[i].Notice = dispatch.DeliveryDone, time.Time{},
+			"There is no mail about this job: one is sent about its task."
 	}
 	return untold
 }
@@ -147,12 +152,15 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, told []dispatch.De
 		}
 		text.WriteString("\n")
 	}
-	fmt.Fprintf(&text, "-- \nYou get this mail because you asked %s to notify you of your jobs. Your account page there lists what you asked for, under the id\n%s, and ends it.\n", s.Source, h.ID)
+	fmt.Fprintf(&text,
+		"-- \nYou get this mail because you asked %s to notify you of your jobs. Your account page there lists what you "+
+			"asked for, under the id\n%s, and ends it.\n", s.Source, h.ID)
 	m.Text = text.String()
 	return m
 }
 
-// letterID returns the same for the same events, so that a mail that is sent again after a crash is known to be the same, and one about more events is not.
+// letterID returns the same for the same events, so that a mail that is sent again after a crash is known to be the
+// same, and one about more events is not.
 func letterID(h dispatch.Hook, told []dispatch.Delivery) string {
 	sum := sha256.New()
 	for _, d := range told {

@@ -21,7 +21,8 @@ func mailOutbox(t *testing.T, jobs int) (*outbox, *mailbox.Server) {
 	t.Helper()
 	o, server := newOutbox(t, jobs), mailbox.Start(t)
 	var err error
-	if o.sender.Mail, err = mail.New(mail.Config{Server: server.Address, From: "eo@broker.example.org", Encryption: mail.Plain}); err != nil {
+	if o.sender.Mail, err = mail.New(mail.Config{Server: server.Address, From: "eo@broker.example.org",
+		Encryption: mail.Plain}); err != nil {
 		t.Fatal(err)
 	}
 	o.sender.Describe = func(_ context.Context, u dispatch.UserID, d dispatch.Delivery) string {
@@ -33,7 +34,8 @@ func mailOutbox(t *testing.T, jobs int) (*outbox, *mailbox.Server) {
 // mailHook has ann told by mail.
 func (o *outbox) mailHook(of ...dispatch.Status) dispatch.Hook {
 	o.Helper()
-	h, secret, err := o.sender.Create(o.Context(), "ann", dispatch.Notify{Kind: dispatch.Mail, URL: "mailto:ann@example.org", Verified: true, Statuses: of})
+	h, secret, err := o.sender.Create(o.Context(), "ann", dispatch.Notify{Kind: dispatch.Mail,
+		URL: "mailto:ann@example.org", Verified: true, Statuses: of})
 	if err != nil || secret != "" {
 		o.Fatal(secret, err)
 	}
@@ -46,7 +48,8 @@ func (o *outbox) acceptTask(n int, hooks ...dispatch.Hook) (dispatch.TaskID, []d
 	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Dimension: "tile", Hooks: hooks}
 	drafts := make([]dispatch.Draft, n)
 	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: []byte(`{}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		drafts[i] = dispatch.Draft{Body: []byte(`{}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared",
+			Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 	}
 	if _, err := o.kept.Accept(o.Context(), dispatch.Key{}, task, drafts); err != nil {
 		o.Fatal(err)
@@ -58,8 +61,8 @@ func (o *outbox) acceptTask(n int, hooks ...dispatch.Hook) (dispatch.TaskID, []d
 	return task.ID, jobs
 }
 
-// TestMail_OneForATask: the ends of a task's 200 jobs make no mail, the end of the task makes one; ends of single jobs of the next ten minutes
-// make one together. All of it is in the log.
+// TestMail_OneForATask: the ends of a task's 200 jobs make no mail, the end of the task makes one; ends of single jobs
+// of the next ten minutes make one together. All of it is in the log.
 func TestMail_OneForATask(t *testing.T) {
 	o, server := mailOutbox(t, 3)
 	h := o.mailHook(dispatch.Finished, dispatch.Failed)
@@ -68,7 +71,8 @@ func TestMail_OneForATask(t *testing.T) {
 	stop := o.run()
 	first := server.Await(t, 1)[0]
 	o.awaitState(h, dispatch.DeliveryDone)
-	if first.Header.Get("Subject") != "Task 1 has ended" || first.To[0] != "ann@example.org" || !strings.Contains(first.Text, "[ann task_ended]") || !strings.Contains(first.Text, "https://d.example.org") {
+	if first.Header.Get("Subject") != "Task 1 has ended" || first.To[0] != "ann@example.org" ||
+		!strings.Contains(first.Text, "[ann task_ended]") || !strings.Contains(first.Text, "https://d.example.org") {
 		t.Errorf("%+v", first)
 	}
 	o.end(o.jobs, dispatch.Finished)
@@ -79,7 +83,8 @@ func TestMail_OneForATask(t *testing.T) {
 	o.clock.pass(11 * time.Minute)
 	o.run()
 	second := server.Await(t, 2)[1]
-	if second.Header.Get("Subject") != fmt.Sprintf("Job %d has finished, and 2 more", o.jobs[0].ID) || first.Header.Get("Message-Id") == second.Header.Get("Message-Id") {
+	if second.Header.Get("Subject") != fmt.Sprintf("Job %d has finished, and 2 more", o.jobs[0].ID) ||
+		first.Header.Get("Message-Id") == second.Header.Get("Message-Id") {
 		t.Errorf("%+v", second)
 	}
 	for _, d := range o.awaitState(h, dispatch.DeliveryDone) {
@@ -144,7 +149,8 @@ func TestMail_IsSentAgain(t *testing.T) {
 		}
 	}
 	stop()
-	if all, err := o.kept.Deliveries(t.Context(), "ann", h.ID, 10); err != nil || len(all) != 2 || !slices.ContainsFunc(all, func(d dispatch.Delivery) bool { return strings.Contains(d.Notice, "451") }) {
+	if all, err := o.kept.Deliveries(t.Context(), "ann", h.ID, 10); err != nil || len(all) != 2 ||
+		!slices.ContainsFunc(all, func(d dispatch.Delivery) bool { return strings.Contains(d.Notice, "451") }) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	server.Refuse(nil)
@@ -164,14 +170,17 @@ func TestMail_IsSentAgain(t *testing.T) {
 	}
 }
 
-// TestMail_ToTheOwnAddressOnly: one that the identity provider has not verified, that is no plain address, or that a service without a server is to
-// send to, is refused.
+// TestMail_ToTheOwnAddressOnly: one that the identity provider has not verified, that is no plain address, or that a
+// service without a server is to send to, is refused.
 func TestMail_ToTheOwnAddressOnly(t *testing.T) {
 	o, _ := mailOutbox(t, 0)
 	for name, n := range map[string]dispatch.Notify{
-		"not verified": {URL: "mailto:ann@example.org"}, "two": {URL: "mailto:ann@example.org,eve@example.org", Verified: true},
-		"header": {URL: "mailto:ann@example.org?bcc=eve@example.org,", Verified: true}, "lines": {URL: "mailto:ann@example.org\r\nBcc: eve@example.org", Verified: true},
-		"secret": {URL: "mailto:ann@example.org", Verified: true, Secret: "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}, "nobody": {URL: "mailto:", Verified: true},
+		"not verified": {URL: "mailto:ann@example.org"}, "two": {URL: "mailto:ann@example.org,eve@example.org",
+			Verified: true},
+		"header": {URL: "mailto:ann@example.org?bcc=eve@example.org,", Verified: true},
+		"lines":  {URL: "mailto:ann@example.org\r\nBcc: eve@example.org", Verified: true},
+		"secret": {URL: "mailto:ann@example.org", Verified: true, Secret: "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
+		"nobody": {URL: "mailto:", Verified: true},
 	} {
 		n.Kind = dispatch.Mail
 		if _, err := o.sender.Target("ann", n); !dispatch.Is(err, dispatch.Invalid) {
@@ -179,7 +188,8 @@ func TestMail_ToTheOwnAddressOnly(t *testing.T) {
 		}
 	}
 	o.sender.Mail = nil
-	if _, err := o.sender.Target("ann", dispatch.Notify{Kind: dispatch.Mail, URL: "mailto:ann@example.org", Verified: true}); !dispatch.Is(err, dispatch.Unsupported) {
+	if _, err := o.sender.Target("ann", dispatch.Notify{Kind: dispatch.Mail, URL: "mailto:ann@example.org",
+		Verified: true}); !dispatch.Is(err, dispatch.Unsupported) {
 		t.Errorf("without a server: %v", err)
 	}
 }

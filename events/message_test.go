@@ -11,14 +11,17 @@ import (
 
 // TestSigned_AsTheStandardsExample: the example of the documentation of Standard Webhooks.
 func TestSigned_AsTheStandardsExample(t *testing.T) {
-	h, err := headers("whsec_plJ3nmyCDGBKInavdOK15jsl", "msg_loFOjxBNrRLzqYUf", time.Unix(1731705121, 0), []byte(`{"event_type":"ping","data":{"success":true}}`))
-	if err != nil || h.Get("Webhook-Signature") != "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0=" || h.Get("Webhook-Timestamp") != "1731705121" {
+	h, err := headers("whsec_plJ3nmyCDGBKInavdOK15jsl", "msg_loFOjxBNrRLzqYUf", time.Unix(1731705121, 0),
+		[]byte(`{"event_type":"ping","data":{"success":true}}`))
+	if err != nil || h.Get("Webhook-Signature") != "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0=" ||
+		h.Get("Webhook-Timestamp") != "1731705121" {
 		t.Errorf("%v, %v", h, err)
 	}
 }
 
 func TestPause_GrowsToItsBound(t *testing.T) {
-	for failures, want := range map[int]time.Duration{1: first, 2: 2 * first, 4: 8 * first, 11: longest, 1 << 40: longest} {
+	for failures, want := range map[int]time.Duration{1: first, 2: 2 * first, 4: 8 * first, 11: longest,
+		1 << 40: longest} {
 		if got := pause(failures, longest); got != want {
 			t.Errorf("after %d failures %v, not %v", failures, got, want)
 		}
@@ -44,13 +47,15 @@ func TestBody_OfTasks(t *testing.T) {
 	} {
 		s := New(Config{Source: "s", Advice: func(why dispatch.Attention) string { return "Look at " + string(why) + "." }})
 		text, err := s.body(dispatch.Delivery{Event: e, Task: 3, Number: 7})
-		if err != nil || !strings.Contains(string(text), want) || strings.Contains(want, "share") != strings.Contains(string(text), `"share":25`) {
+		if err != nil || !strings.Contains(string(text), want) ||
+			strings.Contains(want, "share") != strings.Contains(string(text), `"share":25`) {
 			t.Errorf("%s: %s, %v", want, text, err)
 		}
 	}
 }
 
-// TestBegin_LeavesPlacesToOthers: however many hooks of a user wait for receivers that do not answer, those of others are served meanwhile.
+// TestBegin_LeavesPlacesToOthers: however many hooks of a user wait for receivers that do not answer, those of others
+// are served meanwhile.
 func TestBegin_LeavesPlacesToOthers(t *testing.T) {
 	if ofOwner > atOnce/2 {
 		t.Errorf("one owner has %d of %d places", ofOwner, atOnce)

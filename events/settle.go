@@ -7,8 +7,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// settle decides what the tries of a round, which ended now, mean for them and their hook. A receiver that accepts none is left alone for a
-// growing time, so that the deliveries that wait for it cost nothing; 410 ends the hook.
+// settle decides what the tries of a round, which ended now, mean for them and their hook. A receiver that accepts none
+// is left alone for a growing time, so that the deliveries that wait for it cost nothing; 410 ends the hook.
 func settle(h dispatch.Hook, tries []try, now time.Time) dispatch.Hook {
 	arrived, failed, wait := false, false, time.Duration(0)
 	for i := range tries {

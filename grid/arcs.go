@@ -2,11 +2,12 @@ package grid
 
 import "math"
 
-// borderWithin is how many metres the border of a hexagon may lie beside that of H3, which consists of great circles. Borders of the grids are straight in
-// longitude and latitude, so that long ones have further vertices.
+// borderWithin is how many metres the border of a hexagon may lie beside that of H3, which consists of great circles.
+// Borders of the grids are straight in longitude and latitude, so that long ones have further vertices.
 const borderWithin = 100
 
-// mostHalvings bounds the vertices of a border. An edge is at most 1,400 km long, of which 100 m are the half of a half for the fourteenth time.
+// mostHalvings bounds the vertices of a border. An edge is at most 1,400 km long, of which 100 m are the half of a half
+// for the fourteenth time.
 const mostHalvings = 14
 
 // vectorAt is the inverse of [vector.position].
@@ -16,8 +17,9 @@ func vectorAt(p Point) vector {
 	return vector{cosLat * cosLon, cosLat * sinLon, sinLat}
 }
 
-// alongArcs returns a ring with further vertices on the great circles between its own, so that no point of its border is more than borderWithin beside
-// them. The vertices between two positions do not depend on the direction, so that neighbours have the same ones.
+// alongArcs returns a ring with further vertices on the great circles between its own, so that no point of its border
+// is more than borderWithin beside them. The vertices between two positions do not depend on the direction, so that
+// neighbours have the same ones.
 func (r Ring) alongArcs() Ring {
 	out := Ring{r[0]}
 	for i := 1; i < len(r); i++ {
@@ -48,11 +50,12 @@ func appendArc(to []Point, a, b Point, halvings int) []Point {
 	return appendArc(append(appendArc(to, a, middle, halvings-1), middle), middle, b, halvings-1)
 }
 
-// besideArc returns how many metres the straight line in longitude and latitude is beside the great circle between two positions, at most. It is
-// measured in three places, because a line over the equator crosses the arc.
+// besideArc returns how many metres the straight line in longitude and latitude is beside the great circle between two
+// positions, at most. It is measured in three places, because a line over the equator crosses the arc.
 func besideArc(a, b Point) (most float64) {
 	east, north := math.Remainder(b[0]-a[0], 360), b[1]-a[1]
-	// For short lines with the differences e and n in radians it is at most e²/16 + e n/4 radians. This saves most cells the rest.
+	// For short lines with the differences e and n in radians it is at most e²/16 + e n/4 radians. This saves most cells
+	// the rest.
 	if e, n := math.Abs(east)*math.Pi/180, math.Abs(north)*math.Pi/180; semiMajor*e*(e/16+n/4) <= borderWithin/2 {
 		return 0
 	}

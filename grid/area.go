@@ -65,7 +65,8 @@ func (a *Area) unite() error {
 	if !a.meter.Spend(mergeSteps * meetings(all, all, a.meter) / 2) { // each pair is counted twice
 		return a.meter.Err()
 	}
-	united, err := overlay(func(all, _ geom.Geometry) (geom.Geometry, error) { return geom.UnaryUnion(all) }, all, nil, a.meter)
+	united, err := overlay(func(all, _ geom.Geometry) (geom.Geometry, error) { return geom.UnaryUnion(all) }, all, nil,
+		a.meter)
 	switch size := united.area2(); {
 	case a.meter.Err() != nil:
 		return a.meter.Err()
@@ -184,8 +185,8 @@ func unjump(r Ring) (out Ring, turn float64, err error) {
 	return out, turn, nil
 }
 
-// chooseReading decides whether a ring with long edges is meant as written or as crossing the antimeridian. It crosses if
-// that is both narrower and correctly oriented (RFC 7946); it is as written if neither; otherwise it is ambiguous.
+// chooseReading decides whether a ring with long edges is meant as written or as crossing the antimeridian. It crosses
+// if that is both narrower and correctly oriented (RFC 7946); it is as written if neither; otherwise it is ambiguous.
 func chooseReading(written, unjumped Ring, hole bool) (Ring, error) {
 	narrower := unjumped.width() < written.width()
 	oriented := (unjumped.area2() < 0) == hole
@@ -222,7 +223,8 @@ func closePole(r Ring, turn float64) (Ring, error) {
 		}
 		out = append(out, Point{r[k][0] + more, r[k][1]})
 	}
-	return slices.Compact(append(out, Point{-start[0], best[1]}, Point{-start[0], pole}, Point{start[0], pole}, start)), nil
+	return slices.Compact(append(out, Point{-start[0], best[1]}, Point{-start[0], pole}, Point{start[0], pole}, start)),
+		nil
 }
 
 // polarmost returns the ring's crossing of the antimeridian that is nearest to the pole, and the index of the next

@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// smaller divides the sizes of costly areas and the bound on their work, because the race detector slows these tests ten times.
+// smaller divides the sizes of costly areas and the bound on their work, because the race detector slows these tests
+// ten times.
 var smaller = 1
 
 // fewerSteps lets an area that is smaller meet its bound as the whole one does.
@@ -202,7 +203,8 @@ func FuzzArea(f *testing.F) {
 	})
 }
 
-// TestSplit_KeepsNoMoreThanAnAnswerHolds: with a buffer each tile holds the positions of its neighbours, so that tiles would take many times the area's memory.
+// TestSplit_KeepsNoMoreThanAnAnswerHolds: with a buffer each tile holds the positions of its neighbours, so that tiles
+// would take many times the area's memory.
 func TestSplit_KeepsNoMoreThanAnAnswerHolds(t *testing.T) {
 	a, err := ParseArea([]byte(comb(15, 4, 50, 6, 52)))
 	if err != nil {
@@ -215,7 +217,8 @@ func TestSplit_KeepsNoMoreThanAnAnswerHolds(t *testing.T) {
 	kept := 0
 	for _, s.Whole = range []bool{false, true} {
 		tiles, err := s.Tiles(a)
-		if over, is := errors.AsType[*budget.Exceeded](err); !s.Whole && (!is || over.Bound.Name != budget.TilesBytes.Name) || s.Whole && err != nil {
+		if over, is := errors.AsType[*budget.Exceeded](err); !s.Whole && (!is || over.Bound.Name != budget.TilesBytes.Name) ||
+			s.Whole && err != nil {
 			t.Errorf("whole cells: %v: %v", s.Whole, err)
 		}
 		kept += len(tiles)

@@ -20,8 +20,9 @@ type Box struct {
 	North float64 `json:"north"`
 }
 
-// ParseBox reads a bounding box in longitude and latitude: an object with west, south, east and north as in openEO, an object with bbox as in
-// OGC API - Processes, or an array of four or six numbers. ok is false for any other value, and for a box in another reference system.
+// ParseBox reads a bounding box in longitude and latitude: an object with west, south, east and north as in openEO, an
+// object with bbox as in OGC API - Processes, or an array of four or six numbers. ok is false for any other value, and
+// for a box in another reference system.
 func ParseBox(raw []byte) (b Box, ok bool) {
 	w, ok := readBox(raw)
 	return w.Box, ok && w.geographic
@@ -55,18 +56,22 @@ func readBox(raw []byte) (w writtenBox, ok bool) {
 	case slices.Contains(v.Bbox, nil): // null, which is no 0
 		return w, false
 	case v.West != nil && v.South != nil && v.East != nil && v.North != nil:
-		return writtenBox{Box{*v.West, *v.South, *v.East, *v.North}, v.CRS, isGeographic(v.CRS, "4326", "CRS84"), isGiven(v.Base) || isGiven(v.Height)}, true
+		return writtenBox{Box{*v.West, *v.South, *v.East, *v.North}, v.CRS, isGeographic(v.CRS, "4326", "CRS84"),
+			isGiven(v.Base) || isGiven(v.Height)}, true
 	case n == 4 || n == 6: // in EPSG:4326 the order would be latitude, longitude
-		return writtenBox{Box{*v.Bbox[0], *v.Bbox[1], *v.Bbox[n/2], *v.Bbox[n/2+1]}, v.CRS, isGeographic(v.CRS, "CRS84"), n == 6}, true
+		return writtenBox{Box{*v.Bbox[0], *v.Bbox[1], *v.Bbox[n/2], *v.Bbox[n/2+1]}, v.CRS, isGeographic(v.CRS, "CRS84"),
+			n == 6}, true
 	}
 	return w, false
 }
 
-// unfit returns why a box cannot be split into tiles, which are areas in longitude and latitude without heights; nil if it can.
+// unfit returns why a box cannot be split into tiles, which are areas in longitude and latitude without heights; nil if
+// it can.
 func (w writtenBox) unfit() error {
 	switch {
 	case !w.geographic:
-		return fmt.Errorf("the box is in the reference system %.80s: give it in degrees of longitude and latitude, without crs", w.crs)
+		return fmt.Errorf(
+			"the box is in the reference system %.80s: give it in degrees of longitude and latitude, without crs", w.crs)
 	case w.heights:
 		return errors.New("tiles have no heights: leave out the base and the height of the box")
 	}
@@ -110,11 +115,12 @@ func (b Box) areaWithin(m *budget.Meter) (*Area, error) {
 	if b.West > b.East {
 		end += 360
 	}
-	return newArea(MultiPolygon{{{{b.West, b.South}, {end, b.South}, {end, b.North}, {b.West, b.North}, {b.West, b.South}}}}, m)
+	return newArea(MultiPolygon{{{{b.West, b.South}, {end, b.South}, {end, b.North}, {b.West, b.North},
+		{b.West, b.South}}}}, m)
 }
 
-// ParseAnyWithin is [ParseWithin] for a value that may also be a bounding box, which isBox reports. A box in another reference system, or with
-// heights, is refused.
+// ParseAnyWithin is [ParseWithin] for a value that may also be a bounding box, which isBox reports. A box in another
+// reference system, or with heights, is refused.
 func ParseAnyWithin(m *budget.Meter, raw []byte) (a *Area, isBox bool, err error) {
 	if b, ok := readBox(raw); ok {
 		if err := b.unfit(); err != nil {
@@ -151,11 +157,14 @@ func (m MultiPolygon) Box() (b Box) {
 	return b
 }
 
-// Boxes returns the box around polygons or, if they were cut at the antimeridian, those of their two sides: first the one that ends at 180 degrees,
-// then the one that begins at -180.
+// Boxes returns the box around polygons or, if they were cut at the antimeridian, those of their two sides: first the
+// one that ends at 180 degrees, then the one that begins at -180.
 func (m MultiPolygon) Boxes() []Box {
 	sorted := slices.Clone(m)
-	slices.SortFunc(sorted, func(a, b Polygon) int { return cmp.Compare(MultiPolygon{a}.Box().West, MultiPolygon{b}.Box().West) })
+	slices.SortFunc(sorted, func(a, b Polygon) int {
+		return cmp.Compare(MultiPolygon{a}.Box().West,
+			MultiPolygon{b}.Box().West)
+	})
 	var gap float64
 	var at int // of the first polygon behind the widest gap
 	var ends bool
@@ -173,8 +182,8 @@ func (m MultiPolygon) Boxes() []Box {
 	return []Box{sorted[at:].Box(), sorted[:at].Box()}
 }
 
-// Bounds returns the bounding box of polygons as GeoJSON has it (RFC 7946, section 5.2): if they were cut at the antimeridian, its West is greater than
-// its East.
+// Bounds returns the bounding box of polygons as GeoJSON has it (RFC 7946, section 5.2): if they were cut at the
+// antimeridian, its West is greater than its East.
 func (m MultiPolygon) Bounds() Box {
 	b := m.Boxes()
 	last := b[len(b)-1]

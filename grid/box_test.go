@@ -35,10 +35,12 @@ func TestParseBox(t *testing.T) {
 	}
 }
 
-// A box becomes an area, across the antimeridian in two parts, and its tiles are boxes; what is no box on the Earth is refused.
+// A box becomes an area, across the antimeridian in two parts, and its tiles are boxes; what is no box on the Earth is
+// refused.
 func TestBox_Area(t *testing.T) {
 	g, _ := grid.Named("20x20km")
-	for _, b := range []grid.Box{{West: 179.9, South: -0.1, East: -179.9, North: 0.1}, {West: 4, South: 50, East: 4.5, North: 50.5}} {
+	for _, b := range []grid.Box{{West: 179.9, South: -0.1, East: -179.9, North: 0.1}, {West: 4, South: 50, East: 4.5,
+		North: 50.5}} {
 		raw, err := json.Marshal(b)
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +53,10 @@ func TestBox_Area(t *testing.T) {
 		for _, piece := range g.Tiles(area) {
 			n++
 			around, err := piece.Box().Area()
-			if err != nil || !slices.EqualFunc(around.Polygons(), piece, func(a, b grid.Polygon) bool { return len(a) == 1 && len(b) == 1 }) || piece.Box().West >= piece.Box().East {
+			if err != nil || !slices.EqualFunc(around.Polygons(), piece, func(a, b grid.Polygon) bool {
+				return len(a) == 1 &&
+					len(b) == 1
+			}) || piece.Box().West >= piece.Box().East {
 				t.Errorf("%+v has the tile %v", b, piece)
 			}
 		}
@@ -71,15 +76,18 @@ func TestBox_Area(t *testing.T) {
 		}
 	}
 	for _, given := range []string{`{"bbox":[null,2,3,4]}`, `[1,2,3,null]`, `{"bbox":[1,2,null,3,4,null]}`,
-		`{"type":"Polygon","coordinates":[[[null,50],[5,50],[5,51],[4,51],[null,50]]]}`, `{"type":"MultiPolygon","coordinates":[[[[4,50],[5,null],[5,51],[4,50]]]]}`} {
+		`{"type":"Polygon","coordinates":[[[null,50],[5,50],[5,51],[4,51],[null,50]]]}`,
+		`{"type":"MultiPolygon","coordinates":[[[[4,50],[5,null],[5,51],[4,50]]]]}`} {
 		if a, _, err := grid.ParseAnyWithin(nil, []byte(given)); err == nil {
 			t.Errorf("%s is an area: %+v", given, a)
 		}
 	}
-	if _, _, err := grid.ParseAnyWithin(nil, []byte(`{"west":1,"south":2,"east":3,"north":4,"crs":null,"base":null}`)); err != nil {
+	if _, _, err := grid.ParseAnyWithin(nil,
+		[]byte(`{"west":1,"south":2,"east":3,"north":4,"crs":null,"base":null}`)); err != nil {
 		t.Error(err)
 	}
-	for _, sides := range [][4]float64{{1, 2, 3, 91}, {1, -91, 3, 4}, {-181, 2, 3, 4}, {1, 2, 181, 4}, {1, 4, 3, 2}, {1, 2, 1, 4}, {1, 2, 3, 2}} {
+	for _, sides := range [][4]float64{{1, 2, 3, 91}, {1, -91, 3, 4}, {-181, 2, 3, 4}, {1, 2, 181, 4}, {1, 4, 3, 2},
+		{1, 2, 1, 4}, {1, 2, 3, 2}} {
 		b := grid.Box{West: sides[0], South: sides[1], East: sides[2], North: sides[3]}
 		if _, err := b.Area(); err == nil {
 			t.Errorf("%+v is accepted", b)
@@ -87,11 +95,13 @@ func TestBox_Area(t *testing.T) {
 	}
 }
 
-// Polygons that were cut at the antimeridian have a box on each side of it, and bounds whose west is greater than their east (RFC 7946, section 5.2).
+// Polygons that were cut at the antimeridian have a box on each side of it, and bounds whose west is greater than their
+// east (RFC 7946, section 5.2).
 func TestMultiPolygon_Bounds(t *testing.T) {
 	for name, row := range map[string]struct{ area, boxes, bounds string }{
-		"one side":      {`[[4,50],[5,50],[5,51],[4,51],[4,50]]`, `[{4 50 5 51}]`, `{4 50 5 51}`},
-		"both sides":    {`[[179,-1],[181,-1],[181,2],[179,2],[179,-1]]`, `[{179 -1 180 2} {-180 -1 -179 2}]`, `{179 -1 -179 2}`},
+		"one side": {`[[4,50],[5,50],[5,51],[4,51],[4,50]]`, `[{4 50 5 51}]`, `{4 50 5 51}`},
+		"both sides": {`[[179,-1],[181,-1],[181,2],[179,2],[179,-1]]`, `[{179 -1 180 2} {-180 -1 -179 2}]`,
+			`{179 -1 -179 2}`},
 		"to the line":   {`[[179,-1],[180,-1],[180,1],[179,1],[179,-1]]`, `[{179 -1 180 1}]`, `{179 -1 180 1}`},
 		"all the Earth": {`[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]`, `[{-180 -90 180 90}]`, `{-180 -90 180 90}`},
 	} {

@@ -21,8 +21,8 @@ type branch interface {
 	cell() Cell
 }
 
-// descent finds the cells of a branch that overlap an area. It follows the branches, and takes only that part of the area along that lies in their
-// bounds: so most cells cost nothing that depends on the area.
+// descent finds the cells of a branch that overlap an area. It follows the branches, and takes only that part of the
+// area along that lies in their bounds: so most cells cost nothing that depends on the area.
 type descent struct {
 	meter *budget.Meter
 	yield func(Cell, MultiPolygon) bool
@@ -35,7 +35,8 @@ const (
 	mergeSteps = 100 // cost of one vertex or crossing when two shapes are intersected
 )
 
-// visit reports whether to go on. whole is true if the area covers the bounds of b; otherwise rings are its borders near b.
+// visit reports whether to go on. whole is true if the area covers the bounds of b; otherwise rings are its borders
+// near b.
 func (d *descent) visit(b branch, rings []Ring, whole bool) bool {
 	if !d.meter.Spend(visitSteps) {
 		return false
@@ -112,9 +113,9 @@ func covers(rings []Ring, b Box) bool {
 	return true
 }
 
-// intersection returns what two shapes have in common. The library that computes it can be wrong or fail where parts of a shape are almost lines, so
-// the result is checked: together with what lies only in the first shape it must be as large as that. It is computed again from simpler shapes
-// before the area is refused.
+// intersection returns what two shapes have in common. The library that computes it can be wrong or fail where parts of
+// a shape are almost lines, so the result is checked: together with what lies only in the first shape it must be as
+// large as that. It is computed again from simpler shapes before the area is refused.
 func intersection(a, b MultiPolygon, m *budget.Meter) (MultiPolygon, error) {
 	for _, simpler := range []func(MultiPolygon) MultiPolygon{
 		func(a MultiPolygon) MultiPolygon { return a },
@@ -128,7 +129,8 @@ func intersection(a, b MultiPolygon, m *budget.Meter) (MultiPolygon, error) {
 		if m.Err() != nil {
 			return nil, m.Err()
 		}
-		if whole := some.area2(); err == nil && err2 == nil && math.Abs(common.area2()+rest.area2()-whole) <= 1e-9*whole+sliver {
+		if whole := some.area2(); err == nil && err2 == nil && math.Abs(common.area2()+rest.area2()-whole) <= 1e-9*whole+
+			sliver {
 			return common, nil
 		}
 	}
@@ -174,7 +176,8 @@ func (m MultiPolygon) area2() (sum float64) {
 }
 
 // overlay applies an operation of a library to two shapes, and drops what it returns of points and lines.
-func overlay(operation func(geom.Geometry, geom.Geometry) (geom.Geometry, error), a, b MultiPolygon, m *budget.Meter) (MultiPolygon, error) {
+func overlay(operation func(geom.Geometry, geom.Geometry) (geom.Geometry, error), a, b MultiPolygon,
+	m *budget.Meter) (MultiPolygon, error) {
 	if len(a) == 0 || !m.Spend(mergeSteps*(a.positions()+b.positions()+meetings(a, b, m))) {
 		return nil, m.Err()
 	}
@@ -205,7 +208,10 @@ func meetings(a, b MultiPolygon, m *budget.Meter) (n int) {
 		widest = max(widest, x.East-x.West)
 	}
 	for _, x := range first {
-		k, _ := slices.BinarySearchFunc(second, x.West-widest, func(b Box, west float64) int { return cmp.Compare(b.West, west) })
+		k, _ := slices.BinarySearchFunc(second, x.West-widest, func(b Box, west float64) int {
+			return cmp.Compare(b.West,
+				west)
+		})
 		for ; k < len(second) && second[k].West <= x.East; k++ {
 			if !m.Spend(1) {
 				return n
@@ -303,7 +309,10 @@ func (g group) branches() []branch {
 	if g.box.North-g.box.South > g.box.East-g.box.West {
 		middle = func(b branch) float64 { box := b.bounds(); return box.South + box.North }
 	}
-	sorted := slices.SortedStableFunc(slices.Values(g.members), func(a, b branch) int { return cmp.Compare(middle(a), middle(b)) })
+	sorted := slices.SortedStableFunc(slices.Values(g.members), func(a, b branch) int {
+		return cmp.Compare(middle(a),
+			middle(b))
+	})
 	half := len(sorted) / 2
 	return []branch{newGroup(sorted[:half]), newGroup(sorted[half:])}
 }

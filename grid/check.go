@@ -8,8 +8,8 @@ import (
 )
 
 // check finds the first place where rings cross, overlap or touch themselves, where a hole lies outside its shell or a
-// shell inside another, or where holes cut the interior apart (OGC 06-103r4, 6.1.11). Where a ring merely touches an edge
-// of another it is valid, and check adds the vertex that is missing there.
+// shell inside another, or where holes cut the interior apart (OGC 06-103r4, 6.1.11). Where a ring merely touches an
+// edge of another it is valid, and check adds the vertex that is missing there.
 //
 // It uses a sweep line from west to east (Shamos and Hoey, 1976) and keeps the edges under the line from south to
 // north.

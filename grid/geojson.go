@@ -11,7 +11,8 @@ import (
 )
 
 // ParseArea reads an area from a GeoJSON (RFC 7946) Polygon, MultiPolygon, Feature or FeatureCollection of those: what
-// any of the polygons covers. Features without a geometry, and geometries without coordinates, are passed over. Its error names the place of the fault: a [Fault], or a text that names the member.
+// any of the polygons covers. Features without a geometry, and geometries without coordinates, are passed over. Its
+// error names the place of the fault: a [Fault], or a text that names the member.
 func ParseArea(raw []byte) (*Area, error) { return ParseWithin(nil, raw) }
 
 // ParseWithin is ParseArea with a meter, which also counts the later work on the area. If the meter stops, it returns

@@ -45,7 +45,8 @@ func Named(name string) (*Grid, bool) {
 	return grids[i], true
 }
 
-// All yields the grids: first those of rectangles in longitude and latitude, then the others, each time the finest first.
+// All yields the grids: first those of rectangles in longitude and latitude, then the others, each time the finest
+// first.
 func All() iter.Seq[*Grid] { return slices.Values(grids) }
 
 // grids are all grids in the order of All.

@@ -29,14 +29,15 @@ func named(t reporter, name string) *Grid {
 	return g
 }
 
-// alongMeridian returns the distance in metres along a meridian or a parallel, by the integral of the radii of curvature. It
-// shares no code with the grid.
+// alongMeridian returns the distance in metres along a meridian or a parallel, by the integral of the radii of
+// curvature. It shares no code with the grid.
 func alongMeridian(south, north float64) (sum float64) {
 	const n = 200
 	for i := range n {
 		phi := (south + (north-south)*(float64(i)+0.5)/n) * math.Pi / 180
 		s := math.Sin(phi)
-		sum += 6378137 * (1 - 0.0066943799901413165) / math.Pow(1-0.0066943799901413165*s*s, 1.5) * (north - south) / n * math.Pi / 180
+		sum += 6378137 * (1 - 0.0066943799901413165) / math.Pow(1-0.0066943799901413165*s*s,
+			1.5) * (north - south) / n * math.Pi / 180
 	}
 	return sum
 }
@@ -93,8 +94,9 @@ func TestNewArea_FaultsNameTheirPlace(t *testing.T) {
 		area MultiPolygon
 		at   Point
 	}{
-		"bowtie":             {MultiPolygon{{{{0, 0}, {2, 2}, {2, 0}, {0, 2}, {0, 0}}}}, Point{1, 1}},
-		"hole outside":       {MultiPolygon{{{{0, 0}, {2, 0}, {2, 2}, {0, 2}, {0, 0}}, {{3, 0}, {3, 1}, {4, 1}, {3, 0}}}}, Point{3, 0}},
+		"bowtie": {MultiPolygon{{{{0, 0}, {2, 2}, {2, 0}, {0, 2}, {0, 0}}}}, Point{1, 1}},
+		"hole outside": {MultiPolygon{{{{0, 0}, {2, 0}, {2, 2}, {0, 2}, {0, 0}}, {{3, 0}, {3, 1}, {4, 1}, {3, 0}}}},
+			Point{3, 0}},
 		"self-touch":         {MultiPolygon{{{{0, 0}, {4, 0}, {4, 4}, {2, 0}, {0, 4}, {0, 0}}}}, Point{2, 0}},
 		"hole crosses shell": {MultiPolygon{{square, {{8, 1}, {10, 1}, {10, 2}, {8, 2}, {8, 1}}}}, Point{9, 1}},
 		"hole in a hole": {MultiPolygon{{square, {{1, 1}, {1, 5}, {5, 5}, {5, 1}, {1, 1}},
@@ -177,15 +179,21 @@ func TestTiles_Pieces(t *testing.T) {
 		grid, area string
 		cells      int
 	}{
-		"one cell": {"20x20km", `{"type":"Polygon","coordinates":[[[4.30,50.80],[4.35,50.80],[4.35,50.85],[4.30,50.85],[4.30,50.80]]]}`, 1},
+		"one cell": {"20x20km",
+			`{"type":"Polygon","coordinates":[[[4.30,50.80],[4.35,50.80],[4.35,50.85],[4.30,50.85],[4.30,50.80]]]}`, 1},
 		"feature with a hole": {"20x20km", `{"type":"Feature","properties":null,"geometry":{"type":"Polygon","coordinates":
 			[[[4,50],[5,50],[5,51],[4,51],[4,50]],[[4.2,50.2],[4.8,50.2],[4.8,50.8],[4.2,50.8],[4.2,50.2]]]}}`, 28},
-		"over the antimeridian, jumping": {"250x250km", `{"type":"Polygon","coordinates":[[[177,-18],[-178,-18],[-178,-16],[177,-16],[177,-18]]]}`, 3},
-		"over the antimeridian, beyond":  {"250x250km", `{"type":"Polygon","coordinates":[[[177,-18],[182,-18],[182,-16],[177,-16],[177,-18]]]}`, 3},
-		"over the antimeridian, cut": {"250x250km", `{"type":"MultiPolygon","coordinates":[[[[177,-18],[180,-18],[180,-16],[177,-16],[177,-18]]],
+		"over the antimeridian, jumping": {"250x250km",
+			`{"type":"Polygon","coordinates":[[[177,-18],[-178,-18],[-178,-16],[177,-16],[177,-18]]]}`, 3},
+		"over the antimeridian, beyond": {"250x250km",
+			`{"type":"Polygon","coordinates":[[[177,-18],[182,-18],[182,-16],[177,-16],[177,-18]]]}`, 3},
+		"over the antimeridian, cut": {"250x250km",
+			`{"type":"MultiPolygon","coordinates":[[[[177,-18],[180,-18],[180,-16],[177,-16],[177,-18]]],
 			[[[-180,-18],[-178,-18],[-178,-16],[-180,-16],[-180,-18]]]]}`, 3},
-		"round the south pole":  {"250x250km", `{"type":"Polygon","coordinates":[[[-180,-80],[-90,-80],[0,-80],[90,-80],[180,-80],[180,-90],[-180,-90],[-180,-80]]]}`, 0},
-		"a ring round the pole": {"250x250km", `{"type":"Polygon","coordinates":[[[0,80],[90,80],[180,80],[-90,80],[0,80]]]}`, 0},
+		"round the south pole": {"250x250km",
+			`{"type":"Polygon","coordinates":[[[-180,-80],[-90,-80],[0,-80],[90,-80],[180,-80],[180,-90],[-180,-90],[-180,-80]]]}`, 0},
+		"a ring round the pole": {"250x250km", `{"type":"Polygon","coordinates":[[[0,80],[90,80],[180,80],[-90,80],[0,80]]]}`,
+			0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := splitAll(t, named(t, c.grid), area(t, c.area))
@@ -363,12 +371,14 @@ func TestSquareMetres(t *testing.T) {
 
 func TestParseArea_SaysWhatIsWrong(t *testing.T) {
 	for raw, want := range map[string]string{
-		`5`:                                          "aoi: it is not a GeoJSON object",
-		`{"type":"Point","coordinates":[1,2]}`:       `aoi: a Polygon, MultiPolygon, Feature or FeatureCollection is needed, not "Point"`,
-		`{"type":"Polygon"}`:                         "aoi.coordinates: they are not the nested arrays of numbers that this type requires",
-		`{"type":"Polygon","coordinates":[]}`:        "aoi: it contains no polygon",
-		`{"type":"Polygon","coordinates":[[[1]]]}`:   "aoi.coordinates: position 0 of ring 0 has fewer than two numbers",
-		`{"type":"FeatureCollection","features":[]}`: "aoi: it contains no polygon",
+		`5`:                                    "aoi: it is not a GeoJSON object",
+		`{"type":"Point","coordinates":[1,2]}`: `aoi: a Polygon, MultiPolygon, Feature or FeatureCollection is needed, not "Point"`,
+		`{"type":"Polygon"}`: "aoi.coordinates: they are not the nested arrays of numbers that " +
+			"this type requires",
+		`{"type":"Polygon","coordinates":[]}`: "aoi: it contains no polygon",
+		`{"type":"Polygon","coordinates":[[[1]]]}`: "aoi.coordinates: position 0 of " +
+			"ring 0 has fewer than two numbers",
+		`{"type":"FeatureCollection","features":[]}`:                                   "aoi: it contains no polygon",
 		`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":null}]}`: "aoi: it contains no polygon",
 	} {
 		if _, err := ParseArea([]byte(raw)); err == nil || err.Error() != want {

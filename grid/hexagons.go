@@ -28,8 +28,10 @@ func hexagons(resolution int) *Grid {
 	side := math.Sqrt(4 * math.Pi * authalic(90) / float64(cells))
 	return &Grid{
 		Name: fmt.Sprintf("h3-%d", resolution), Width: side, Height: side,
-		Description: fmt.Sprintf("Hexagons of H3 of resolution %d, %s on average, and twelve pentagons. Cells at the corners of H3's icosahedron are half as large as those in the middle "+
-			"of its faces. An id is H3's own, such as 85194e6ffffffff.", resolution, squareSize(side)),
+		Description: fmt.Sprintf(
+			"Hexagons of H3 of resolution %d, %s on average, and twelve pentagons. Cells at the corners of H3's icosahedron "+
+				"are half as large as those in the middle "+
+				"of its faces. An id is H3's own, such as 85194e6ffffffff.", resolution, squareSize(side)),
 		// The largest cells are 1.22 times as large as the mean.
 		tree: &tree{cells: cells, south: -90, north: 90, uneven: 1.25, root: func(buffer float64) branch {
 			all := make([]branch, 0, len(baseCells)/2)
@@ -58,11 +60,12 @@ func inFull(x float64, digits int) string {
 	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }
 
-// baseCells has two letters for each cell of resolution 0: its face, a to t, and where it lies on it: in the centre C, in one of the six directions,
-// or, as a pentagon P, at the first corner.
+// baseCells has two letters for each cell of resolution 0: its face, a to t, and where it lies on it: in the centre C,
+// in one of the six directions, or, as a pentagon P, at the first corner.
 const baseCells = "bIcNbCcIaPbNbKcCaIcJbJbSdIdNlPeIaCgJaKcShKcKaNgKkPgCdClIeNdJaSeCfJaJhJlNhCkImPgEhEeKdKdSeJgIlCiKfKoPfCmIkNeSmNhIlJkCnPkKlKjJiJgPiCjKoIfEqSiEfImChPmJkJjCnIqKpSpJqJoNnNfPiIoCjEoKrKmKqCrSpKqEjIpCnCiPnJrEtJoJtSrJnKrCqIjPpEpIsSsKtKrItCsJsEtPtIsCtEsI"
 
-// directions are the letters of the digits of H3: the centre, and the six directions in which the seven cells of the next resolution lie.
+// directions are the letters of the digits of H3: the centre, and the six directions in which the seven cells of the
+// next resolution lie.
 const directions = "CKJSIEN"
 
 // direction returns where a digit leads. Counterclockwise they are 4, 6, 2, 3, 1 and 5.
@@ -92,7 +95,8 @@ type hexagon struct {
 
 func baseCell(n, last int, buffer float64) hexagon {
 	letter := baseCells[2*n+1]
-	h := hexagon{last: last, index: 1<<59 | uint64(n)<<45 | (1<<45 - 1), home: int(baseCells[2*n] - 'a'), buffer: buffer, pentagon: letter == 'P'}
+	h := hexagon{last: last, index: 1<<59 | uint64(n)<<45 | (1<<45 - 1), home: int(baseCells[2*n] - 'a'), buffer: buffer,
+		pentagon: letter == 'P'}
 	if h.pentagon {
 		h.at = corner(0)
 		return h
@@ -105,8 +109,8 @@ func baseCell(n, last int, buffer float64) hexagon {
 	return h
 }
 
-// step returns the distance of neighbouring cells of a resolution as a number of the plane. Each resolution is finer by the square root of seven, and every
-// other one is turned by 19.1 degrees.
+// step returns the distance of neighbouring cells of a resolution as a number of the plane. Each resolution is finer by
+// the square root of seven, and every other one is turned by 19.1 degrees.
 func step(resolution int) complex128 {
 	length := complex(math.Pow(7, -float64(resolution)/2), 0)
 	if resolution%2 == 0 {
@@ -153,8 +157,8 @@ func (h hexagon) place() place {
 	return around(h.home, q, h.first == after).folded()
 }
 
-// bounds implements [branch]. All cells that descend from a cell lie within 0.61 times the distance to its neighbours. Corners move by more than the buffer:
-// by 1.5 times that at most, in the corners of the icosahedron.
+// bounds implements [branch]. All cells that descend from a cell lie within 0.61 times the distance to its neighbours.
+// Corners move by more than the buffer: by 1.5 times that at most, in the corners of the icosahedron.
 func (h hexagon) bounds() Box {
 	p := h.place()
 	centre := icosahedron()[p.face].vector(p.at).position()
@@ -182,7 +186,8 @@ func (h hexagon) cell() Cell {
 			ring = append(ring, at)
 		}
 	}
-	return Cell{ID: fmt.Sprintf("%x", h.index|uint64(h.resolution)<<52), outline: onGlobe(append(ring, ring[0]).alongArcs())}
+	return Cell{ID: fmt.Sprintf("%x", h.index|uint64(h.resolution)<<52),
+		outline: onGlobe(append(ring, ring[0]).alongArcs())}
 }
 
 // onGlobe returns a ring that may cross the antimeridian or surround a pole.
@@ -199,7 +204,8 @@ func onGlobe(r Ring) MultiPolygon {
 	return MultiPolygon{{r}}
 }
 
-// vertices returns the corners of the cell, counterclockwise, and the points at which its border crosses an edge of the icosahedron between them.
+// vertices returns the corners of the cell, counterclockwise, and the points at which its border crosses an edge of the
+// icosahedron between them.
 func (h hexagon) vertices() (all []place) {
 	toCorner := step(h.resolution) * cmplx.Rect(h.scale()/math.Sqrt(3), math.Pi/6)
 	if h.isPentagon() {
@@ -227,8 +233,8 @@ func crossed(a, b complex128) (parts []float64) {
 	return parts
 }
 
-// pentagonal returns the corners of a pentagon, which is a hexagon around a corner of the icosahedron without a sixth. If the resolution is odd its borders
-// cross the five edges that meet there.
+// pentagonal returns the corners of a pentagon, which is a hexagon around a corner of the icosahedron without a sixth.
+// If the resolution is odd its borders cross the five edges that meet there.
 func (h hexagon) pentagonal(toCorner complex128) (all []place) {
 	for n := range 5 {
 		q := toCorner * rotation(n)
@@ -247,6 +253,7 @@ func (h hexagon) pentagonal(toCorner complex128) (all []place) {
 func (h hexagon) scale() float64 {
 	p := h.place()
 	z := cmplx.Abs(p.at) * gnomonic
-	inner := gnomonic * math.Pow(7, -float64(h.resolution)/2) / 2 / (1 + z*z) * polarRadius // metres from the centre to the nearest border
+	// metres from the centre to the nearest border
+	inner := gnomonic * math.Pow(7, -float64(h.resolution)/2) / 2 / (1 + z*z) * polarRadius
 	return 1 + h.buffer/inner
 }

@@ -27,8 +27,8 @@ func hexagonGrid(t testing.TB, name string) *Grid {
 	return g
 }
 
-// The cells of a resolution cover the Earth once: their number is known, no two have an id in common, their sizes add up to that of the Earth, and none is
-// larger than the grid says.
+// The cells of a resolution cover the Earth once: their number is known, no two have an id in common, their sizes add
+// up to that of the Earth, and none is larger than the grid says.
 func TestHexagons_CoverTheEarth(t *testing.T) {
 	for _, name := range []string{"h3-0", "h3-1", "h3-2", "h3-3"} {
 		g, globe := hexagonGrid(t, name), earth(t)
@@ -47,8 +47,8 @@ func TestHexagons_CoverTheEarth(t *testing.T) {
 	}
 }
 
-// Every point of a border lies within 100 m of the great circles between the corners: of all cells of resolution 0, and of those of finer ones near a
-// pole, where straight lines in longitude and latitude are furthest from great circles.
+// Every point of a border lies within 100 m of the great circles between the corners: of all cells of resolution 0, and
+// of those of finer ones near a pole, where straight lines in longitude and latitude are furthest from great circles.
 func TestHexagons_BordersFollowGreatCircles(t *testing.T) {
 	for resolution := range 8 {
 		g := hexagonGrid(t, fmt.Sprintf("h3-%d", resolution))
@@ -118,7 +118,8 @@ func fromArc(p, a, b vector) float64 {
 	return math.Acos(min(1, max(p.dot(a), p.dot(b))))
 }
 
-// All cells that descend from a cell lie within its bounds, also around the corners of the icosahedron and with a buffer.
+// All cells that descend from a cell lie within its bounds, also around the corners of the icosahedron and with a
+// buffer.
 func TestHexagons_LieInTheirBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 14))
 	for range 20_000 / smaller {
@@ -130,7 +131,8 @@ func TestHexagons_LieInTheirBounds(t *testing.T) {
 		}
 		around := h.cell().outline.Box()
 		for _, b := range path {
-			if around.West < b.West-1e-6 || around.South < b.South-1e-6 || around.East > b.East+1e-6 || around.North > b.North+1e-6 {
+			if around.West < b.West-1e-6 || around.South < b.South-1e-6 || around.East > b.East+1e-6 || around.North > b.North+
+				1e-6 {
 				t.Fatalf("%s: %v is beyond %v", h.cell().ID, around, b)
 			}
 		}
@@ -171,7 +173,8 @@ func BenchmarkHexagons(b *testing.B) {
 
 // Sizes of cells are written in full, so that people can compare them.
 func TestHexagons_SizesHaveNoExponent(t *testing.T) {
-	for name, want := range map[string]string{"h3-10": "15000 m²", "h3-11": "2150 m²", "h3-13": "43.9 m²", "h3-15": "0.895 m²", "h3-5": "252.9 km²", "h3-0": "4180870 km²"} {
+	for name, want := range map[string]string{"h3-10": "15000 m²", "h3-11": "2150 m²", "h3-13": "43.9 m²",
+		"h3-15": "0.895 m²", "h3-5": "252.9 km²", "h3-0": "4180870 km²"} {
 		if text := hexagonGrid(t, name).Description; !strings.Contains(text, ", "+want+" on average") {
 			t.Errorf("%s: %s", name, text)
 		}

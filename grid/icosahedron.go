@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// The Earth of H3 is an icosahedron whose faces are planes: a point of a face is a complex number, with the origin at the centre of the face, its real
-// axis towards the first corner, and the distance of neighbouring cells of resolution 0 as the unit. The gnomonic projection of each face
-// leads to the sphere, whose latitudes and longitudes count as those of WGS84 (K. Sahr, D. White, A. J. Kimerling, Geodesic Discrete Global
-// Grid Systems, 2003; https://h3geo.org/docs/core-library/overview).
+// The Earth of H3 is an icosahedron whose faces are planes: a point of a face is a complex number, with the origin at
+// the centre of the face, its real axis towards the first corner, and the distance of neighbouring cells of resolution
+// 0 as the unit. The gnomonic projection of each face leads to the sphere, whose latitudes and longitudes count as
+// those of WGS84 (K. Sahr, D. White, A. J. Kimerling, Geodesic Discrete Global Grid Systems, 2003;
+// https://h3geo.org/docs/core-library/overview).
 
 // vector is a point of the sphere, or a direction.
 type vector [3]float64
@@ -58,7 +59,8 @@ type place struct {
 	at   complex128
 }
 
-// gnomonic is the unit of the planes on the sphere of radius 1: the centre of a face is 37.377 degrees from its corners, which are at 2.
+// gnomonic is the unit of the planes on the sphere of radius 1: the centre of a face is 37.377 degrees from its
+// corners, which are at 2.
 var gnomonic = (3 - math.Sqrt(5)) / 2
 
 // thirdTurn and sixthTurn are rotations by 120 and by 60 degrees.
@@ -82,8 +84,8 @@ const (
 	firstAzimuth       = 5.619958268523939882
 )
 
-// icosahedron returns the faces with the numbers that H3 gives them: 0 to 4 around a corner, 5 to 9 across the edges opposite to it, 10 to 14 beside
-// these, and 15 to 19 around the corner at the other side.
+// icosahedron returns the faces with the numbers that H3 gives them: 0 to 4 around a corner, 5 to 9 across the edges
+// opposite to it, 10 to 14 beside these, and 15 to 19 around the corner at the other side.
 var icosahedron = sync.OnceValue(func() (all [20]face) {
 	sinLat, cosLat := math.Sincos(firstLat)
 	sinLon, cosLon := math.Sincos(firstLon)
@@ -166,9 +168,10 @@ func (p place) folded() place {
 
 func (c passage) lead(z complex128) place { return place{c.face, z*c.turn + c.shift} }
 
-// around returns the point that lies at q from the first corner of a face if the plane is unrolled around this corner: the face itself lies at angles from
-// 150 to 210 degrees, and one more follows in each 60 degrees. There is none between 270 and 330 degrees. Points there belong beyond the next face, in
-// the direction in which the plane is unrolled.
+// around returns the point that lies at q from the first corner of a face if the plane is unrolled around this corner:
+// the face itself lies at angles from 150 to 210 degrees, and one more follows in each 60 degrees. There is none
+// between 270 and 330 degrees. Points there belong beyond the next face, in the direction in which the plane is
+// unrolled.
 func around(home int, q complex128, counterclockwise bool) place {
 	angle := cmplx.Phase(q) * 180 / math.Pi // from -180 to 180
 	switch {                                // a point at the end of the gap belongs beyond it, too

@@ -67,8 +67,8 @@ func insert(rings []Ring, m *budget.Meter) []Ring {
 	return out
 }
 
-// between returns those of the vertices, sorted from west to east, that lie on the edge from a to b but are not its ends,
-// in the order of the edge.
+// between returns those of the vertices, sorted from west to east, that lie on the edge from a to b but are not its
+// ends, in the order of the edge.
 func between(vertices []Point, a, b Point, m *budget.Meter) (on []Point) {
 	west, east := min(a[0], b[0])-nearby, max(a[0], b[0])+nearby
 	first, _ := slices.BinarySearchFunc(vertices, west, func(p Point, w float64) int { return cmp.Compare(p[0], w) })

@@ -56,7 +56,8 @@ func (n *neighbours) of(i int) (near []int) {
 		}
 		for _, k := range n.squares[at] {
 			c := n.boxes[k]
-			if !seen[k] && b.West <= c.East+touching && c.West <= b.East+touching && b.South <= c.North+touching && c.South <= b.North+touching {
+			if !seen[k] && b.West <= c.East+touching && c.West <= b.East+touching && b.South <= c.North+touching &&
+				c.South <= b.North+touching {
 				near = append(near, k)
 			}
 			seen[k] = true
@@ -75,7 +76,8 @@ func (n *neighbours) move(i, to int) {
 // touching is the distance in degrees up to which two borders are the same, a tenth of a millimetre.
 const touching = 1e-9
 
-// common returns the length in degrees of the border that two shapes have in common. It ends early when spend reports that there is no more to spend.
+// common returns the length in degrees of the border that two shapes have in common. It ends early when spend reports
+// that there is no more to spend.
 func common(a, b MultiPolygon, spend func(int) bool) (sum float64) {
 	for p, q := range a.edges {
 		if !spend(b.positions()) {

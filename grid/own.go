@@ -13,8 +13,8 @@ import (
 // idLength is the greatest length of the id of a user's cell in bytes.
 const idLength = 100
 
-// ParseCells reads a user's own grid: a GeoJSON FeatureCollection of Polygons and MultiPolygons, each with an id of its own. Cells may overlap. The
-// error names the feature.
+// ParseCells reads a user's own grid: a GeoJSON FeatureCollection of Polygons and MultiPolygons, each with an id of its
+// own. Cells may overlap. The error names the feature.
 func ParseCells(m *budget.Meter, raw []byte) (*Grid, error) {
 	var collection struct {
 		Type     string
@@ -45,7 +45,8 @@ func ParseCells(m *budget.Meter, raw []byte) (*Grid, error) {
 		members = append(members, given{c, c.outline.Box()})
 	}
 	root := newGroup(members)
-	return &Grid{Name: "cells", tree: &tree{cells: len(members), south: -90, north: 90, given: true, root: func(float64) branch { return root }}}, nil
+	return &Grid{Name: "cells", tree: &tree{cells: len(members), south: -90, north: 90, given: true,
+		root: func(float64) branch { return root }}}, nil
 }
 
 func parseCell(m *budget.Meter, raw json.RawMessage, at string) (c Cell, err error) {

@@ -21,13 +21,14 @@ type Split struct {
 	Whole bool
 	// MinArea is the size in square metres of the smallest piece that is returned.
 	MinArea float64
-	// Merge adds smaller pieces to the neighbour with the longest common border instead of dropping them. A piece stays if it has no neighbour, or
-	// cannot be joined to it exactly.
+	// Merge adds smaller pieces to the neighbour with the longest common border instead of dropping them. A piece stays if
+	// it has no neighbour, or cannot be joined to it exactly.
 	Merge bool
-	// Buffer is how many metres each cell reaches beyond its borders. Pieces then overlap. A cell does not reach over the antimeridian.
+	// Buffer is how many metres each cell reaches beyond its borders. Pieces then overlap. A cell does not reach over the
+	// antimeridian.
 	Buffer float64
-	// FromCentre orders the tiles by their distance from the centre of the area; otherwise they come by rows from south to north, and a user's own
-	// cells in their order.
+	// FromCentre orders the tiles by their distance from the centre of the area; otherwise they come by rows from south to
+	// north, and a user's own cells in their order.
 	FromCentre bool
 }
 
@@ -42,7 +43,8 @@ type TooMany struct{ Text string }
 
 func (e TooMany) Error() string { return e.Text + " tiles" }
 
-// positionBytes is the least that a position takes in JSON, as in "[1,2],": tiles that no answer could hold are not kept.
+// positionBytes is the least that a position takes in JSON, as in "[1,2],": tiles that no answer could hold are not
+// kept.
 const positionBytes = 6
 
 // MostMinArea is the greatest [Split.MinArea] in square metres.
@@ -70,9 +72,9 @@ func (s Split) Check() error {
 	return nil
 }
 
-// Tiles returns the tiles of an area. Without a buffer, the pieces of neighbouring cells have no gap and do not overlap; each is valid by RFC 7946.
-// The error is a [TooMany], a [Fault], that of the area's meter,
-// see [ParseWithin], or that of [budget.TilesBytes].
+// Tiles returns the tiles of an area. Without a buffer, the pieces of neighbouring cells have no gap and do not
+// overlap; each is valid by RFC 7946. The error is a [TooMany], a [Fault], that of the area's meter, see [ParseWithin],
+// or that of [budget.TilesBytes].
 func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 	if n := s.Grid.Estimate(a, s.Most); n > s.Most {
 		return nil, TooMany{"about " + budget.Thousands(int64(n))}
@@ -146,7 +148,10 @@ func (s Split) sort(tiles []Tile, a *Area) {
 		at := middle(t.Piece.Box())
 		away[t.ID] = math.Hypot((at[0]-centre[0])*math.Cos(centre[1]*math.Pi/180), at[1]-centre[1])
 	}
-	slices.SortStableFunc(tiles, func(x, y Tile) int { return cmp.Or(cmp.Compare(away[x.ID], away[y.ID]), cmp.Compare(x.ID, y.ID)) })
+	slices.SortStableFunc(tiles, func(x, y Tile) int {
+		return cmp.Or(cmp.Compare(away[x.ID], away[y.ID]),
+			cmp.Compare(x.ID, y.ID))
+	})
 }
 
 func (m MultiPolygon) squareMetres() (sum float64) {

@@ -18,7 +18,8 @@ import (
 func anyBox(t *rapid.T) *Area {
 	west := rapid.SampledFrom([]float64{-180, -3, 0, 2.9, 5.9, 8, 30, 177}).Draw(t, "west")
 	south := rapid.SampledFrom([]float64{-80, -40.1, -0.5, 0, 47.5, 56, 63.5, 71.9, 81}).Draw(t, "south")
-	b := Box{west, south, west + rapid.Float64Range(0.01, 3).Draw(t, "width"), south + rapid.Float64Range(0.01, 3).Draw(t, "height")}
+	b := Box{west, south, west + rapid.Float64Range(0.01, 3).Draw(t, "width"), south + rapid.Float64Range(0.01, 3).Draw(t,
+		"height")}
 	a, err := b.Area()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,8 @@ func TestSplit_MergeKeepsTheArea(t *testing.T) {
 				small++
 			}
 		}
-		if whole := a.SquareMetres(); math.Abs(sum-whole) > 1e-9*whole || len(merged) > len(all) || small > 0 && len(merged) > 1 {
+		if whole := a.SquareMetres(); math.Abs(sum-whole) > 1e-9*whole || len(merged) > len(all) || small > 0 &&
+			len(merged) > 1 {
 			t.Errorf("%d of %d tiles, %d of them small, with %v of %v square metres", len(merged), len(all), small, sum, whole)
 		}
 	})
@@ -85,7 +87,8 @@ func TestSplit_MinArea(t *testing.T) {
 	some := tilesOf(t, s, box("4,50,5,51"))
 	want := maps.Collect(maps.All(all))
 	maps.DeleteFunc(want, func(_ string, piece MultiPolygon) bool { return piece.squareMetres() < 1e8 })
-	if got, want := slices.Sorted(maps.Keys(some)), slices.Sorted(maps.Keys(want)); !slices.Equal(got, want) || len(want) == len(all) {
+	if got, want := slices.Sorted(maps.Keys(some)), slices.Sorted(maps.Keys(want)); !slices.Equal(got, want) ||
+		len(want) == len(all) {
 		t.Errorf("of %d tiles %q, want %q", len(all), got, want)
 	}
 }
@@ -105,7 +108,8 @@ func TestSplit_BufferOverlaps(t *testing.T) {
 			}
 			if outer.East > inner.East && outer.East < 6.5 { // the area ends there
 				wider++
-				if metres := (outer.East - inner.East) * 111_320 * math.Cos(outer.South*math.Pi/180); metres < 980 || metres > 1_200 {
+				if metres := (outer.East - inner.East) * 111_320 * math.Cos(outer.South*math.Pi/180); metres < 980 ||
+					metres > 1_200 {
 					t.Errorf("%s reaches %.0f m further to the east", id, metres)
 				}
 			}
@@ -143,9 +147,11 @@ func TestSplit_Faults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for says, s := range map[string]Split{
-		"min_area": {Grid: g, MinArea: -1}, "min_area: square metres, from 0 to 1e+15": {Grid: g, MinArea: 1e16}, "min_area ": {Grid: g, MinArea: math.NaN()}, "buffer": {Grid: g, Buffer: MostBuffer + 1},
+		"min_area": {Grid: g, MinArea: -1}, "min_area: square metres, from 0 to 1e+15": {Grid: g, MinArea: 1e16},
+		"min_area ": {Grid: g, MinArea: math.NaN()}, "buffer": {Grid: g, Buffer: MostBuffer + 1},
 		"merge: it needs min_area": {Grid: g, Merge: true}, "merge: whole": {Grid: g, Merge: true, Whole: true, MinArea: 1},
-		"merge: tiles with a buffer": {Grid: g, Merge: true, Buffer: 1, MinArea: 1}, "buffer: enlarge": {Grid: own, Buffer: 1},
+		"merge: tiles with a buffer": {Grid: g, Merge: true, Buffer: 1, MinArea: 1}, "buffer: enlarge": {Grid: own,
+			Buffer: 1},
 	} {
 		if err := s.Check(); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(says)) {
 			t.Errorf("%v, want %s", err, says)
@@ -196,11 +202,13 @@ func TestParseCells_Faults(t *testing.T) {
 		"it has no features":          cells(),
 		"features[0].id: each cell":   cells(`{"type":"Feature",` + square + `}`),
 		"features[0].id: each ":       cells(`{"type":"Feature","id":true,` + square + `}`),
-		"has the id of features[0]":   cells(`{"type":"Feature","id":1,`+square+`}`, `{"type":"Feature","id":"1",`+square+`}`),
-		"at most 100 bytes":           cells(`{"type":"Feature","id":"` + strings.Repeat("x", 101) + `",` + square + `}`),
-		"no control":                  cells(`{"type":"Feature","id":"\u0000",` + square + `}`),
-		"features[0].geometry":        cells(`{"type":"Feature","id":1,"geometry":{"type":"Point","coordinates":[1,2]}}`),
-		"edges cross":                 cells(`{"type":"Feature","id":1,"geometry":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]}}`),
+		"has the id of features[0]": cells(`{"type":"Feature","id":1,`+square+`}`, `{"type":"Feature","id":"1",`+square+
+			`}`),
+		"at most 100 bytes":    cells(`{"type":"Feature","id":"` + strings.Repeat("x", 101) + `",` + square + `}`),
+		"no control":           cells(`{"type":"Feature","id":"\u0000",` + square + `}`),
+		"features[0].geometry": cells(`{"type":"Feature","id":1,"geometry":{"type":"Point","coordinates":[1,2]}}`),
+		"edges cross": cells(
+			`{"type":"Feature","id":1,"geometry":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]}}`),
 	} {
 		if _, err := ParseCells(nil, raw); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %s", err, says)

@@ -85,8 +85,8 @@ func (g *Grid) touching(west, south, east, north float64) (n int) {
 	return n
 }
 
-// covered returns a lower bound for the number of cells: the size of the area divided by that of the largest cell, which is at
-// most a twentieth larger than its nominal size unless the grid says otherwise.
+// covered returns a lower bound for the number of cells: the size of the area divided by that of the largest cell,
+// which is at most a twentieth larger than its nominal size unless the grid says otherwise.
 func (g *Grid) covered(a *Area) int {
 	if g.Width == 0 { // the user's own cells
 		return 0

@@ -2,8 +2,9 @@ package grid
 
 import "math"
 
-// The transverse Mercator projection of a UTM zone, by Krüger's series in the third flattening to the fourth order (C. F. F. Karney, Transverse
-// Mercator with an accuracy of a few nanometers, 2011), which is exact to a micrometre within a zone.
+// The transverse Mercator projection of a UTM zone, by Krüger's series in the third flattening to the fourth order (C.
+// F. F. Karney, Transverse Mercator with an accuracy of a few nanometers, 2011), which is exact to a micrometre within
+// a zone.
 const (
 	utmScale  = 0.9996
 	utmEast   = 500_000.0 // metres: the easting of the central meridian
@@ -35,7 +36,8 @@ var (
 	}
 )
 
-// project returns the easting and the northing in metres of a point in degrees. Northings south of the equator are negative.
+// project returns the easting and the northing in metres of a point in degrees. Northings south of the equator are
+// negative.
 func project(p Point, central float64) (east, north float64) {
 	ecc := math.Sqrt(ecc2)
 	phi, lambda := p[1]*math.Pi/180, (p[0]-central)*math.Pi/180

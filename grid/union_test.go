@@ -13,7 +13,8 @@ import (
 // square returns the feature of a square by its south-western corner and its side in degrees.
 func square(west, south, side float64) string {
 	e, n := west+side, south+side
-	return fmt.Sprintf(`{"type":"Feature","properties":{},"geometry":{"type":"Polygon","coordinates":[[[%v,%v],[%v,%v],[%v,%v],[%v,%v],[%v,%v]]]}}`, west, south, e, south, e, n, west, n, west, south)
+	return fmt.Sprintf(
+		`{"type":"Feature","properties":{},"geometry":{"type":"Polygon","coordinates":[[[%v,%v],[%v,%v],[%v,%v],[%v,%v],[%v,%v]]]}}`, west, south, e, south, e, n, west, n, west, south)
 }
 
 // features returns a collection of features.
@@ -35,19 +36,21 @@ func size(all grid.MultiPolygon) (sum float64) {
 
 // Polygons that share edges, overlap, repeat or lie in each other are the area that any of them covers.
 func TestParseArea_Union(t *testing.T) {
-	const empty, unlocated = `{"type":"Feature","properties":{},"geometry":{"type":"Polygon","coordinates":[]}}`, `{"type":"Feature","properties":{},"geometry":null}`
+	const empty, unlocated = `{"type":"Feature","properties":{},"geometry":{"type":"Polygon","coordinates":[]}}`,
+		`{"type":"Feature","properties":{},"geometry":null}`
 	for name, c := range map[string]struct {
 		area     string
 		size     float64
 		polygons int
 	}{
-		"apart":                   {features(square(5, 51, .3), square(6, 51, .3)), .18, 2},
-		"a shared edge":           {features(square(5, 51, .5), square(5.5, 51, .5)), .5, 1},
-		"a part of an edge":       {features(square(5, 51, .5), square(5.5, 51.25, .5)), .5, 1},
-		"overlap":                 {features(square(5, 51, .5), square(5.25, 51, .5)), .375, 1},
-		"twice":                   {features(square(5, 51, .5), square(5, 51, .5)), .25, 1},
-		"one in another":          {features(square(5, 51, 1), square(5.25, 51.25, .5)), 1, 1},
-		"around a hole":           {features(square(5, 51, 1), square(6, 51, 1), square(7, 51, 1), square(5, 52, 1), square(7, 52, 1), square(5, 53, 1), square(6, 53, 1), square(7, 53, 1)), 8, 1},
+		"apart":             {features(square(5, 51, .3), square(6, 51, .3)), .18, 2},
+		"a shared edge":     {features(square(5, 51, .5), square(5.5, 51, .5)), .5, 1},
+		"a part of an edge": {features(square(5, 51, .5), square(5.5, 51.25, .5)), .5, 1},
+		"overlap":           {features(square(5, 51, .5), square(5.25, 51, .5)), .375, 1},
+		"twice":             {features(square(5, 51, .5), square(5, 51, .5)), .25, 1},
+		"one in another":    {features(square(5, 51, 1), square(5.25, 51.25, .5)), 1, 1},
+		"around a hole": {features(square(5, 51, 1), square(6, 51, 1), square(7, 51, 1), square(5, 52, 1),
+			square(7, 52, 1), square(5, 53, 1), square(6, 53, 1), square(7, 53, 1)), 8, 1},
 		"over the antimeridian":   {features(square(179.5, 51, 1), square(-180, 51, 1)), 1.5, 2},
 		"overlap and apart":       {features(square(5, 51, .5), square(5.25, 51, .5), square(8, 51, 1)), 1.375, 2},
 		"a feature without place": {features(unlocated, square(5, 51, .5), empty), .25, 1},
@@ -71,18 +74,21 @@ func TestParseArea_Union(t *testing.T) {
 			}
 		})
 	}
-	for _, alone := range []string{unlocated, features(unlocated, empty), features(), `{"type":"Polygon","coordinates":[]}`, `{"type":"MultiPolygon","coordinates":[[]]}`} {
+	for _, alone := range []string{unlocated, features(unlocated, empty), features(),
+		`{"type":"Polygon","coordinates":[]}`, `{"type":"MultiPolygon","coordinates":[[]]}`} {
 		if _, err := grid.ParseArea([]byte(alone)); err == nil || err.Error() != "aoi: it contains no polygon" {
 			t.Errorf("%s: %v", alone, err)
 		}
 	}
 	bow := `{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[5,51],[6,52],[6,51],[5,52],[5,51]]]}}`
-	if _, err := grid.ParseArea([]byte(features(square(5, 51, .5), bow))); err == nil || !strings.Contains(err.Error(), "edges cross, at [5.5, 51.5]") {
+	if _, err := grid.ParseArea([]byte(features(square(5, 51, .5), bow))); err == nil ||
+		!strings.Contains(err.Error(), "edges cross, at [5.5, 51.5]") {
 		t.Errorf("a polygon that crosses itself: %v", err)
 	}
 }
 
-// A thousand fields that share their borders are joined, and shapes that cross too often to be joined in time are refused.
+// A thousand fields that share their borders are joined, and shapes that cross too often to be joined in time are
+// refused.
 func TestParseArea_UnionIsBounded(t *testing.T) {
 	var fields []string
 	for i := range 1_000 {
@@ -106,7 +112,8 @@ func TestParseArea_UnionIsBounded(t *testing.T) {
 		if along {
 			end = "[4.9,51.9995],[4.9,51]"
 		}
-		return `{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[` + strings.Join(points, ",") + "," + end + "," + points[0] + `]]}}`
+		return `{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[` + strings.Join(points, ",") + "," + end +
+			"," + points[0] + `]]}}`
 	}
 	m = budget.TilesSteps.Meter(t.Context())
 	if _, err := grid.ParseWithin(m, []byte(features(comb(false), comb(true)))); err == nil {

@@ -27,8 +27,11 @@ const (
 func utmSquares(size float64, cells int) *Grid {
 	return &Grid{
 		Name: fmt.Sprintf("utm-%gkm", size/1000), Width: size, Height: size,
-		Description: fmt.Sprintf("Squares of %g km in the UTM projection of their zone, with the zones of Norway and Svalbard, cut at the borders of zones. An id "+
-			"names zone, hemisphere, and easting and northing of the south-west corner in km. Latitudes from -80 to 84.", size/1000),
+		Description: fmt.Sprintf(
+			"Squares of %g km in the UTM projection of their zone, with the zones of Norway and Svalbard, cut at the borders "+
+				"of zones. An id "+
+				"names zone, hemisphere, and easting and northing of the south-west corner in km. Latitudes from -80 to 84.",
+			size/1000),
 		tree: &tree{cells: cells, south: utmSouth, north: utmNorth,
 			root: func(buffer float64) branch { return zonesIn(size, buffer, zoneRegions(), squareName(size)) }},
 	}
@@ -39,14 +42,16 @@ func mgrsSquares(cells int) *Grid {
 	const size = 100_000
 	return &Grid{
 		Name: "mgrs-100km", Width: size, Height: size,
-		Description: "Squares of 100 km of the Military Grid Reference System, which name the tiles of Sentinel-2, such as 31UFS, cut at the borders of zones and bands. " +
+		Description: "Squares of 100 km of the Military Grid Reference System, which name the tiles of Sentinel-2, such as " +
+			"31UFS, cut at the borders of zones and bands. " +
 			"A tile of Sentinel-2 reaches 9.8 km further to the south and the east. Latitudes from -80 to 84.",
 		tree: &tree{cells: cells, south: utmSouth, north: utmNorth,
 			root: func(buffer float64) branch { return zonesIn(size, buffer, zoneFields(), mgrsName) }},
 	}
 }
 
-// field is one field of UTM's zones and bands: zones are six degrees wide and bands eight degrees high, except around Norway and Svalbard.
+// field is one field of UTM's zones and bands: zones are six degrees wide and bands eight degrees high, except around
+// Norway and Svalbard.
 type field struct {
 	zone int
 	band byte
@@ -151,7 +156,8 @@ type zoneBranch struct {
 	*region
 	size, buffer float64
 	name         func(r *region, col, row int) string
-	edges        map[edge][]Point // of squares whose neighbour was not asked for yet; nil with a buffer, as then no edge is common to two
+	// of squares whose neighbour was not asked for yet; nil with a buffer, as then no edge is common to two
+	edges map[edge][]Point
 }
 
 // edge is the southern border of a square, or its western one if it is upright.
@@ -169,7 +175,8 @@ func (z zoneBranch) branches() []branch {
 	return []branch{newSquares(z)}
 }
 
-// squareRange is neighbouring squares of a region: columns from west and rows from south, counted from easting and northing 0.
+// squareRange is neighbouring squares of a region: columns from west and rows from south, counted from easting and
+// northing 0.
 type squareRange struct {
 	zoneBranch
 	west, south, east, north int // squares; east and north are the first beyond
@@ -194,15 +201,16 @@ func newSquares(z zoneBranch) squareRange {
 		last = max(last, north)
 	}
 	s := squareRange{zoneBranch: z,
-		west: int(math.Floor(least / size)), east: int(math.Ceil(most / size)), south: int(math.Floor(first / size)), north: int(math.Ceil(last / size))}
+		west: int(math.Floor(least / size)), east: int(math.Ceil(most / size)), south: int(math.Floor(first / size)),
+		north: int(math.Ceil(last / size))}
 	if !r.north {
 		s.south, s.north = -s.north, -s.south
 	}
 	return s
 }
 
-// bounds implements [branch]. Of a line of equal northing, the point on the central meridian is nearest to the pole, and an end is farthest; of
-// one of equal easting, both ends are extreme.
+// bounds implements [branch]. Of a line of equal northing, the point on the central meridian is nearest to the pole,
+// and an end is farthest; of one of equal easting, both ends are extreme.
 func (s squareRange) bounds() Box {
 	west, south, east, north := s.metres()
 	eastings := []float64{west, east}
@@ -218,12 +226,14 @@ func (s squareRange) bounds() Box {
 	}
 	const rounding = 1e-6 // more than snap moves a vertex
 	limit := s.box.grown(s.buffer)
-	return Box{max(b.West-rounding, limit.West), max(b.South-rounding, limit.South), min(b.East+rounding, limit.East), min(b.North+rounding, limit.North)}
+	return Box{max(b.West-rounding, limit.West), max(b.South-rounding, limit.South), min(b.East+rounding, limit.East),
+		min(b.North+rounding, limit.North)}
 }
 
 // metres returns the borders of the squares with their buffer.
 func (s squareRange) metres() (west, south, east, north float64) {
-	return float64(s.west)*s.size - s.buffer, float64(s.south)*s.size - s.buffer, float64(s.east)*s.size + s.buffer, float64(s.north)*s.size + s.buffer
+	return float64(s.west)*s.size - s.buffer, float64(s.south)*s.size - s.buffer, float64(s.east)*s.size + s.buffer,
+		float64(s.north)*s.size + s.buffer
 }
 
 func (s squareRange) branches() []branch {
@@ -243,7 +253,8 @@ func (s squareRange) cell() Cell {
 	return Cell{ID: s.name(s.region, s.west, s.south), Row: s.south, Col: 1000*s.zone + s.west, outline: s.outline()}
 }
 
-// longestEdge is the greatest distance in metres between two vertices of a square. Between them its border is straight in longitude and latitude.
+// longestEdge is the greatest distance in metres between two vertices of a square. Between them its border is straight
+// in longitude and latitude.
 const longestEdge = 12_500
 
 // outline returns the square, cut at the borders of its region.
@@ -253,16 +264,19 @@ func (s squareRange) outline() MultiPolygon {
 	ring := make(Ring, 0, 4*n+1)
 	ring = append(ring, s.along(edge{s.west, s.south, false}, Point{west, south}, Point{east, south}, n)[:n]...)
 	ring = append(ring, s.along(edge{s.east, s.south, true}, Point{east, south}, Point{east, north}, n)[:n]...)
-	for _, p := range slices.Backward(s.along(edge{s.west, s.north, false}, Point{west, north}, Point{east, north}, n)[1:]) {
+	for _, p := range slices.Backward(s.along(edge{s.west, s.north, false}, Point{west, north}, Point{east, north},
+		n)[1:]) {
 		ring = append(ring, p)
 	}
-	for _, p := range slices.Backward(s.along(edge{s.west, s.south, true}, Point{west, south}, Point{west, north}, n)[1:]) {
+	for _, p := range slices.Backward(s.along(edge{s.west, s.south, true}, Point{west, south}, Point{west, north},
+		n)[1:]) {
 		ring = append(ring, p)
 	}
 	return s.within(append(ring, ring[0]))
 }
 
-// along returns an edge in n parts, with both ends. It is kept for the neighbour, which is the only other square that has it.
+// along returns an edge in n parts, with both ends. It is kept for the neighbour, which is the only other square that
+// has it.
 func (s squareRange) along(e edge, from, to Point, n int) []Point {
 	if known, ok := s.edges[e]; ok {
 		delete(s.edges, e)
@@ -284,7 +298,8 @@ func (s squareRange) along(e edge, from, to Point, n int) []Point {
 func (s squareRange) within(ring Ring) (all MultiPolygon) {
 	for _, b := range s.boxes {
 		limit := b.grown(s.buffer)
-		if west, south, east, north := ring.box(); west >= limit.West && south >= limit.South && east <= limit.East && north <= limit.North {
+		if west, south, east, north := ring.box(); west >= limit.West && south >= limit.South && east <= limit.East &&
+			north <= limit.North {
 			return MultiPolygon{{ring}}
 		}
 		part := polygons(cutOut([]Ring{ring}, limit, nil), nil)
@@ -315,8 +330,8 @@ func (b Box) grown(metres float64) Box {
 	return Box{max(-180, b.West-wide), max(-90, b.South-up), min(180, b.East+wide), min(90, b.North+up)}
 }
 
-// squareName returns the names of squares: zone and hemisphere, and the kilometres of their south-west corner. Northings south of the equator
-// are counted from 10,000 km, as UTM does.
+// squareName returns the names of squares: zone and hemisphere, and the kilometres of their south-west corner.
+// Northings south of the equator are counted from 10,000 km, as UTM does.
 func squareName(size float64) func(r *region, col, row int) string {
 	km := int(size / 1000)
 	return func(r *region, col, row int) string {
@@ -331,7 +346,8 @@ func squareName(size float64) func(r *region, col, row int) string {
 	}
 }
 
-// appendDigits writes a number from 0 with at least so many digits; formats of fmt take a tenth of the time of a square.
+// appendDigits writes a number from 0 with at least so many digits; formats of fmt take a tenth of the time of a
+// square.
 func appendDigits(b []byte, n, digits int) []byte {
 	for least := 10; digits > 1; digits, least = digits-1, least*10 {
 		if n < least {

@@ -39,14 +39,16 @@ func TestUTM_NamesOfSquares(t *testing.T) {
 		grid, aoi string
 		want      []string
 	}{
-		"Brussels":               {"mgrs-100km", box("4.3,50.8,4.4,50.9"), []string{"31UES"}},
-		"a border of zones":      {"utm-100km", box("5.9,50.1,6.1,50.2"), []string{"utm-100km-31n-e0700-n05500", "utm-100km-32n-e0200-n05500"}},
+		"Brussels": {"mgrs-100km", box("4.3,50.8,4.4,50.9"), []string{"31UES"}},
+		"a border of zones": {"utm-100km", box("5.9,50.1,6.1,50.2"), []string{"utm-100km-31n-e0700-n05500",
+			"utm-100km-32n-e0200-n05500"}},
 		"a border of bands":      {"mgrs-100km", box("3.5,47.9,3.6,48.1"), []string{"31TEP", "31UEP"}},
 		"Bergen, Norway":         {"mgrs-100km", box("5.3,60.3,5.4,60.4"), []string{"32VKM", "32VKN", "32VLM", "32VLN"}},
 		"Longyearbyen, Svalbard": {"utm-100km", box("15.6,78.2,15.7,78.3"), []string{"utm-100km-33n-e0500-n08600"}},
 		"the equator":            {"mgrs-100km", box("9.1,-0.1,9.2,0.1"), []string{"32MNE", "32NNF"}},
-		"the antimeridian":       {"utm-100km", box("179.9,-17,-179.9,-16.9"), []string{"utm-100km-01s-e0100-n08100", "utm-100km-60s-e0800-n08100"}},
-		"the south":              {"mgrs-100km", box("18.4,-34.1,18.5,-34"), []string{"34HBH"}},
+		"the antimeridian": {"utm-100km", box("179.9,-17,-179.9,-16.9"), []string{"utm-100km-01s-e0100-n08100",
+			"utm-100km-60s-e0800-n08100"}},
+		"the south": {"mgrs-100km", box("18.4,-34.1,18.5,-34"), []string{"34HBH"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := slices.Sorted(maps.Keys(tilesOf(t, Split{Grid: named(t, c.grid)}, c.aoi)))
@@ -73,7 +75,8 @@ func TestUTM_World(t *testing.T) {
 	}
 }
 
-// An edge that two squares have in common is computed once, and neither an edge nor a name differs from one that is computed for its square alone.
+// An edge that two squares have in common is computed once, and neither an edge nor a name differs from one that is
+// computed for its square alone.
 func TestUTM_CommonEdges(t *testing.T) {
 	squares := 0
 	for _, size := range []float64{20_000, 100_000} {

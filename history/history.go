@@ -1,5 +1,6 @@
-// Package history keeps what happened to each job, for operators: every change, every request and the kind of its answer. It is written behind the
-// work, in batches, and never delays it; what the database does not take in time is dropped.
+// Package history keeps what happened to each job, for operators: every change, every request and the kind of its
+// answer. It is written behind the work, in batches, and never delays it; what the database does not take in time is
+// dropped.
 package history
 
 import (
@@ -69,7 +70,8 @@ func (r *Recorder) Acted(action string, j dispatch.Job) {
 }
 
 func (r *Recorder) event(j dispatch.Job, what string) dispatch.JobEvent {
-	return dispatch.JobEvent{Job: j.ID, At: r.clock.Now(), What: what, Phase: j.Phase, Status: j.Status, Attention: j.Attention, Attempt: j.Attempt}
+	return dispatch.JobEvent{Job: j.ID, At: r.clock.Now(), What: what, Phase: j.Phase, Status: j.Status,
+		Attention: j.Attention, Attempt: j.Attempt}
 }
 
 func (r *Recorder) add(e dispatch.JobEvent) {
@@ -106,7 +108,8 @@ func (r *Recorder) write(ctx context.Context) {
 			break
 		}
 		if err := r.store.AddEvents(ctx, events); err != nil {
-			r.log.DebugContext(ctx, "the history of jobs was not written; it is tried again", "events", len(events), "error", err)
+			r.log.DebugContext(ctx, "the history of jobs was not written; it is tried again", "events", len(events), "error",
+				err)
 			return
 		}
 		r.forget(len(events))

@@ -73,7 +73,8 @@ func TestRecorder_KeepsWhatChangesAndWhatFails(t *testing.T) {
 		again := created
 		again.Tries = 1
 		r.JobAsked(again, "status", time.Second, &dispatch.Error{Kind: dispatch.Unavailable}) // the first failure was one
-		r.JobAsked(created, "start", time.Second, &dispatch.Error{Kind: dispatch.Busy, Text: "Full.", Err: errors.New("Bearer secret")})
+		r.JobAsked(created, "start", time.Second, &dispatch.Error{Kind: dispatch.Busy, Text: "Full.",
+			Err: errors.New("Bearer secret")})
 		db.set(true)
 		time.Sleep(time.Minute)
 		if len(db.events()) != 0 {
@@ -102,7 +103,8 @@ func TestRecorder_KeepsWhatChangesAndWhatFails(t *testing.T) {
 	})
 }
 
-// What happens during a long outage of the database is bounded, and the loss is logged by Run when the database is back.
+// What happens during a long outage of the database is bounded, and the loss is logged by Run when the database is
+// back.
 func TestRecorder_IsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &database{away: true}

@@ -13,10 +13,11 @@ import (
 
 // ServiceAccount is a client that obtains tokens for itself at a platform's identity provider (RFC 6749, section 4.4).
 type ServiceAccount struct {
-	TokenURL     string // or, to find it by discovery, one of the next two
-	Issuer       string
-	FindIssuer   func(context.Context) (string, error) // for a platform that names its issuer itself; called when it is first needed
-	Pinned       string                                // the issuer that FindIssuer must return; "": any
+	TokenURL string // or, to find it by discovery, one of the next two
+	Issuer   string
+	// for a platform that names its issuer itself; called when it is first needed
+	FindIssuer   func(context.Context) (string, error)
+	Pinned       string // the issuer that FindIssuer must return; "": any
 	ClientID     string
 	ClientSecret dispatch.Secret
 	ClientKey    dispatch.Secret // used instead of the secret: see [TokensConfig]
@@ -85,7 +86,8 @@ func (s *serviceAccount) address(ctx context.Context) (address, issuer string, e
 			return "", "", misconfigured(fmt.Errorf("the issuer that the platform names %w", err))
 		}
 		if s.Pinned != "" && issuer != s.Pinned {
-			return "", "", misconfigured(fmt.Errorf("the platform names the issuer %q, the configuration %q", printable(issuer, 200), s.Pinned))
+			return "", "", misconfigured(fmt.Errorf("the platform names the issuer %q, the configuration %q",
+				printable(issuer, 200), s.Pinned))
 		}
 	}
 	address, err = tokenEndpoint(ctx, &provider{client: s.client, issuer: issuer, insecure: s.insecure})

@@ -43,8 +43,8 @@ func newClientAuth(id string, secret, key dispatch.Secret) (clientAuth, error) {
 
 const assertionLife = time.Minute
 
-// authenticate adds the client's authentication to a form. provider is the issuer of the receiving provider, or its token
-// endpoint.
+// authenticate adds the client's authentication to a form. provider is the issuer of the receiving provider, or its
+// token endpoint.
 func (c clientAuth) authenticate(form url.Values, provider string, now time.Time) error {
 	form.Set("client_id", c.ID)
 	if c.signer == nil {

@@ -22,7 +22,8 @@ import (
 
 // inPEM returns a private key in PEM as openssl writes it.
 func inPEM(key any) dispatch.Secret {
-	return dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(key))}))
+	return dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
+		Bytes: must(x509.MarshalPKCS8PrivateKey(key))}))
 }
 
 // Case 101, private_key_jwt. The client signs a new assertion for each request, for one provider and for one minute,
@@ -58,7 +59,8 @@ func TestClientAuth_ByKey(t *testing.T) {
 			if err := json.Unmarshal(payload, &claims); err != nil {
 				t.Fatal(err)
 			}
-			if claims.Iss != client || claims.Sub != client || claims.Aud != audience || claims.Exp-claims.Iat != 60 || seen[claims.Jti] {
+			if claims.Iss != client || claims.Sub != client || claims.Aud != audience || claims.Exp-claims.Iat != 60 ||
+				seen[claims.Jti] {
 				t.Errorf("%s: %s", algorithm, payload)
 			}
 			seen[claims.Jti] = true
@@ -100,7 +102,8 @@ func TestClientAuth_RefusesWrongKeys(t *testing.T) {
 	for name, key := range map[string]dispatch.Secret{
 		"not PEM": "canary", "a certificate": "-----BEGIN CERTIFICATE-----\nY2FuYXJ5\n-----END CERTIFICATE-----\n",
 		"too short": inPEM(small), "another curve": inPEM(wide),
-		"public": dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(ecKey().Public()))})),
+		"public": dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY",
+			Bytes: must(x509.MarshalPKIXPublicKey(ecKey().Public()))})),
 	} {
 		_, err := newClientAuth("a", "", key)
 		if err == nil || strings.Contains(err.Error(), "canary") {
@@ -112,8 +115,10 @@ func TestClientAuth_RefusesWrongKeys(t *testing.T) {
 			t.Errorf("%q, a secret %v, a key %v are taken", wrong[0].Reveal(), wrong[1] != "", wrong[2] != "")
 		}
 	}
-	pkcs1 := dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(rsaKey())}))
-	sec1 := dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: must(x509.MarshalECPrivateKey(ecKey()))}))
+	pkcs1 := dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+		Bytes: x509.MarshalPKCS1PrivateKey(rsaKey())}))
+	sec1 := dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
+		Bytes: must(x509.MarshalECPrivateKey(ecKey()))}))
 	for _, key := range []dispatch.Secret{pkcs1, sec1} {
 		if _, err := newClientAuth("a", "", key); err != nil {
 			t.Error(err)
@@ -129,7 +134,8 @@ func TestClient_FollowsNoRedirect(t *testing.T) {
 			r.Header.Set("Location", "https://elsewhere.test/token")
 			return r, nil
 		}
-		p, _ := twoProviders(t, map[string]func() (*http.Response, error){pathBroker: away, pathToken: away, pathPlatformToken: away})
+		p, _ := twoProviders(t, map[string]func() (*http.Response, error){pathBroker: away, pathToken: away,
+			pathPlatformToken: away})
 		begin := time.Now()
 		_, err := newTokens(t, p, exchanges).Token(t.Context(), account(driver))
 		if !dispatch.Is(err, dispatch.Misconfigured) || p.hosts["elsewhere.test"] {

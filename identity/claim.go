@@ -27,8 +27,8 @@ func (c Caller) Email() string {
 	return printable(address, 254)
 }
 
-// VerifiedEmail returns the e-mail address in the caller's token if the identity provider has verified that it is the caller's (email_verified of
-// OpenID Connect); "" otherwise.
+// VerifiedEmail returns the e-mail address in the caller's token if the identity provider has verified that it is the
+// caller's (email_verified of OpenID Connect); "" otherwise.
 func (c Caller) VerifiedEmail() string {
 	m, err := payload(c.Token.Reveal())
 	if err != nil || string(m["email_verified"]) != "true" {

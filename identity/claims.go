@@ -25,7 +25,8 @@ type header struct {
 
 const maxKeyID = 256
 
-// parseHeader reads the header of an access token or ID token. It refuses unacceptable tokens before any key is looked up.
+// parseHeader reads the header of an access token or ID token. It refuses unacceptable tokens before any key is looked
+// up.
 func parseHeader(token string) (header, error) {
 	// RFC 9068, section 2.1; tokens of other uses have another typ (RFC 8725, section 3.11)
 	return parseHeaderOf(token, "at+jwt", "jwt", "")
@@ -150,7 +151,8 @@ func (c claims) checkType(h header) error {
 	case strings.HasPrefix(c.username, "service-account-"), // Keycloak's username of a service account
 		c.subject != "" && (c.subject == c.party || c.subject == c.client), // RFC 9068, section 5
 		c.forItself,
-		c.kind == "Bearer" && c.client != "" && c.client == c.party && !c.session: // Keycloak adds client_id only to such tokens
+		// Keycloak adds client_id only to such tokens
+		c.kind == "Bearer" && c.client != "" && c.client == c.party && !c.session:
 		return errors.New("the token is a client's own, not a user's")
 	}
 	return nil
@@ -179,8 +181,9 @@ func (c claims) checkParties(config Config) error {
 
 // foreignParty describes, for operators, a client whose tokens are not accepted.
 func foreignParty(party string) string {
-	return fmt.Sprintf("its azp %q is not an accepted client; to accept the tokens of that client, add it to the clients of the issuer "+
-		"(identity.clients, or the variable EODISPATCH_IDENTITY_CLIENTS)", printable(party, 100))
+	return fmt.Sprintf(
+		"its azp %q is not an accepted client; to accept the tokens of that client, add it to the clients of the issuer "+
+			"(identity.clients, or the variable EODISPATCH_IDENTITY_CLIENTS)", printable(party, 100))
 }
 
 func (c claims) checkTimes(now time.Time) error {

@@ -56,7 +56,8 @@ func (c *client) post(ctx context.Context, address string, form url.Values) (ans
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	return c.do(ctx, upstream.Call{Op: "identity.post", Method: http.MethodPost, URL: address, Effect: true,
-		Blind: form.Get("grant_type") == "refresh_token", Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte(form.Encode())})
+		Blind:  form.Get("grant_type") == "refresh_token",
+		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte(form.Encode())})
 }
 
 // do returns the response whatever its status.
@@ -73,8 +74,8 @@ func (c *client) do(ctx context.Context, call upstream.Call) (answer, error) {
 	return answer{a.Status, a.Header, a.Body}, nil
 }
 
-// innermostCause returns the cause of an error of upstream or net/http without its texts and addresses. This package has its own
-// texts for failures of providers.
+// innermostCause returns the cause of an error of upstream or net/http without its texts and addresses. This package
+// has its own texts for failures of providers.
 func innermostCause(err error) error {
 	if e, ok := errors.AsType[*dispatch.Error](err); ok {
 		if err = e.Err; err == nil {

@@ -42,8 +42,9 @@ type exchange struct {
 	tokens TokenStore // nil: there is no other process
 }
 
-// obtain exchanges the user's token, unless another process has just done so. For a user who has just linked their account it is
-// exchanged even if the gate is closed: no link is at risk, as the provider has just received the token that it stores.
+// obtain exchanges the user's token, unless another process has just done so. For a user who has just linked their
+// account it is exchanged even if the gate is closed: no link is at risk, as the provider has just received the token
+// that it stores.
 func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 	enter, run := x.gate.enter, x.gate.run
 	if w.justLinked {
@@ -108,8 +109,8 @@ func (x *exchange) closeGateOnAlarm(ctx context.Context) error {
 	return nil
 }
 
-// lockName returns the name of the lock for an exchange: one for each user, or one for the whole platform if links can be
-// lost, so that an outage costs at most one link.
+// lockName returns the name of the lock for an exchange: one for each user, or one for the whole platform if links can
+// be lost, so that an outage costs at most one link.
 func (x *exchange) lockName(id dispatch.UserID) string {
 	if cap(x.gate.lanes) == 1 {
 		return "exchange " + x.name

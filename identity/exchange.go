@@ -14,9 +14,10 @@ import (
 
 // Exchange configures how users' tokens are exchanged. Platforms with equal settings share each user's token.
 type Exchange struct {
-	Driver   string // one of [Drivers]
-	Alias    string // keycloak-…: alias of the platform's identity provider at the broker's provider
-	Audience string // token-exchange: the platform; jwt-grant: the platform's issuer, if its provider uses another name for itself
+	Driver string // one of [Drivers]
+	Alias  string // keycloak-…: alias of the platform's identity provider at the broker's provider
+	// token-exchange: the platform; jwt-grant: the platform's issuer, if its provider uses another name for itself
+	Audience string
 
 	// jwt-grant: the broker's client at the platform's own provider.
 	ClientID     string
@@ -93,7 +94,8 @@ func (c exchangeClient) post(ctx context.Context, address string, form url.Value
 }
 
 // ask sends a form with the client's authentication and reads the token in the response. It removes hidden from errors.
-func (c exchangeClient) ask(ctx context.Context, address string, form url.Values, means refusals, hidden dispatch.Secret) (issued, error) {
+func (c exchangeClient) ask(ctx context.Context, address string, form url.Values, means refusals,
+	hidden dispatch.Secret) (issued, error) {
 	a, err := c.post(ctx, address, form)
 	switch {
 	case err != nil:
@@ -135,7 +137,8 @@ func (c exchangeClient) tryOwn(ctx context.Context, e exchanger) (unproven strin
 	case err == nil, errors.Is(err, errNotLinked): // the client has no account to link
 		return "", nil
 	case errors.Is(err, errSubjectEnded):
-		return "whether the client may exchange, which shows only with a token, and the client has none of its own to try with", nil
+		return "whether the client may exchange, which shows only with a token, and the client has none of its own to " +
+			"try with", nil
 	}
 	return "", err
 }

@@ -29,7 +29,8 @@ func exchanges(c *TokensConfig) {
 	c.Platforms = nil
 	for _, e := range []Exchange{
 		{Driver: "keycloak-broker", Alias: "platform"}, {Driver: "keycloak-requested-issuer", Alias: "platform"},
-		{Driver: "token-exchange", Audience: "platform-api"}, {Driver: "jwt-grant", ClientID: "service", ClientSecret: grantSecret},
+		{Driver: "token-exchange", Audience: "platform-api"}, {Driver: "jwt-grant", ClientID: "service",
+			ClientSecret: grantSecret},
 		{Driver: "passthrough"},
 	} {
 		p := Platform{Name: e.Driver, Access: dispatch.AccessUser, Exchange: e, Link: linkPage}
@@ -45,10 +46,12 @@ func exchanges(c *TokensConfig) {
 
 // twoProviders also plays the platform's provider: sent is what each token endpoint received, answers is what it
 // responds.
-func twoProviders(t *testing.T, answers map[string]func() (*http.Response, error)) (p *fakeProvider, sent map[string]url.Values) {
+func twoProviders(t *testing.T, answers map[string]func() (*http.Response, error)) (p *fakeProvider,
+	sent map[string]url.Values) {
 	p, sent = newFakeProvider(), map[string]url.Values{}
 	var mu sync.Mutex
-	p.set(pathPlatform, always(200, fields{"issuer": platformIssuer, "token_endpoint": "https://sign-in.test" + pathPlatformToken}.json()))
+	p.set(pathPlatform, always(200, fields{"issuer": platformIssuer, "token_endpoint": "https://sign-in.test" +
+		pathPlatformToken}.json()))
 	for _, path := range []string{pathToken, pathBroker, pathPlatformToken} {
 		p.set(path, func(r *http.Request) (*http.Response, error) {
 			if err := r.ParseForm(); err != nil || r.URL.RawQuery != "" || r.Header.Get("Authorization") != "" {
@@ -87,7 +90,8 @@ func TestExchange_Requests(t *testing.T) {
 			"subject_token_type": {typeOfAccessTokens}, "requested_issuer": {"platform"}})},
 		"token-exchange": {pathToken: standard("platform-api")},
 		"jwt-grant": {pathToken: standard(platformIssuer), pathPlatformToken: {"client_id": {"service"},
-			"client_secret": {grantSecret.Reveal()}, "grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}},
+			"client_secret": {grantSecret.Reveal()}, "grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"},
+			"assertion": {assertion}}},
 	} {
 		p, sent := twoProviders(t, nil)
 		tokens := newTokens(t, p, exchanges)
@@ -151,7 +155,8 @@ func TestExchange_Responses(t *testing.T) {
 		{legacy, 400, "token_expired", "linked token is expired", user, "The link to your account"},
 		{legacy, 403, "access_denied", "Client not allowed to exchange", operator, ""},
 	} {
-		p, _ := twoProviders(t, map[string]func() (*http.Response, error){endpoint[row.driver]: func() (*http.Response, error) {
+		p, _ := twoProviders(t, map[string]func() (*http.Response, error){endpoint[row.driver]: func() (*http.Response,
+			error) {
 			return reply(row.status, fields{"error": row.code, "error_description": row.description}.json()), nil
 		}})
 		_, err := newTokens(t, p, exchanges).Token(t.Context(), account(row.driver))
@@ -249,7 +254,8 @@ func TestCheck(t *testing.T) {
 		kind    dispatch.Kind // Internal: no error
 		unsure  bool
 	}{
-		"broker":                        {broker, map[string]answer{pathBroker: refuses(400, "invalid_token", "Invalid token")}, 0, false},
+		"broker": {broker, map[string]answer{pathBroker: refuses(400, "invalid_token",
+			"Invalid token")}, 0, false},
 		"broker, wrong secret":          {broker, map[string]answer{pathBroker: wrong}, dispatch.Misconfigured, false},
 		"broker, down":                  {broker, map[string]answer{pathBroker: out}, dispatch.Unavailable, false},
 		"broker, tokens for nothing":    {broker, nil, dispatch.Misconfigured, false},
@@ -267,11 +273,15 @@ func TestCheck(t *testing.T) {
 		"standard, no token of its own": {standard, atToken(invalid, nil, noService), 0, true},
 		"standard, tokens for nothing":  {standard, nil, dispatch.Misconfigured, false},
 		"grant":                         {grant, with(atToken(invalid, gives, gives), pathPlatformToken, good), 0, false},
-		"grant, not allowed": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, respond("assertion", noJWT, noGrant, nil)),
+		"grant, not allowed": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, respond("assertion", noJWT,
+			noGrant, nil)),
 			dispatch.Misconfigured, false},
-		"grant, wrong secret":        {grant, with(atToken(invalid, gives, gives), pathPlatformToken, wrong), dispatch.Misconfigured, false},
-		"grant, down":                {grant, with(atToken(invalid, gives, gives), pathPlatformToken, out), dispatch.Unavailable, false},
-		"grant, no assertion":        {grant, with(atToken(wrong, nil, nil), pathPlatformToken, good), dispatch.Misconfigured, false},
+		"grant, wrong secret": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, wrong),
+			dispatch.Misconfigured, false},
+		"grant, down": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, out),
+			dispatch.Unavailable, false},
+		"grant, no assertion": {grant, with(atToken(wrong, nil, nil), pathPlatformToken, good), dispatch.Misconfigured,
+			false},
 		"grant, no token of its own": {grant, with(atToken(invalid, nil, noService), pathPlatformToken, good), 0, true},
 		"grant, tokens for nothing":  {grant, nil, dispatch.Misconfigured, false},
 		"passthrough":                {"passthrough", nil, 0, false},
@@ -290,16 +300,19 @@ func TestCheck(t *testing.T) {
 // Case 61. A token of another issuer than the platform's is never used, whatever driver obtained it.
 func TestToken_RefusesAnotherIssuer(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"} {
-		stolen := sign(`{"alg":"none"}`, fields{"iss": "https://other.test", "exp": time.Now().Add(time.Hour).Unix()}.json(), nil) + "c2ln"
+		stolen := sign(`{"alg":"none"}`, fields{"iss": "https://other.test", "exp": time.Now().Add(time.Hour).Unix()}.json(),
+			nil) + "c2ln"
 		gives := func() (*http.Response, error) { return gives(stolen, nil), nil }
-		p, _ := twoProviders(t, map[string]func() (*http.Response, error){pathBroker: gives, pathToken: gives, pathPlatformToken: gives})
+		p, _ := twoProviders(t, map[string]func() (*http.Response, error){pathBroker: gives, pathToken: gives,
+			pathPlatformToken: gives})
 		tokens := newTokens(t, p, func(c *TokensConfig) {
 			exchanges(c)
 			for i := range 3 {
 				c.Platforms[i].Issuer = platformIssuer
 			}
 		})
-		if got, err := tokens.Token(t.Context(), account(driver)); !dispatch.Is(err, dispatch.Misconfigured) || got != (dispatch.Token{}) {
+		if got, err := tokens.Token(t.Context(), account(driver)); !dispatch.Is(err, dispatch.Misconfigured) ||
+			got != (dispatch.Token{}) {
 			t.Errorf("%s: %v", driver, err)
 		}
 	}

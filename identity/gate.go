@@ -114,7 +114,8 @@ func (g *gate) checkOpen() error {
 // isClosed reports whether the gate is closed. g.mu is held.
 func (g *gate) isClosed() bool { return g.why != nil && (g.trying || g.now().Before(g.until)) }
 
-// closedError returns the error of a closed gate. It does not wrap the cause, which belongs to another user. g.mu is held.
+// closedError returns the error of a closed gate. It does not wrap the cause, which belongs to another user. g.mu is
+// held.
 func (g *gate) closedError() error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Exchange",
 		RetryAfter: max(g.until.Sub(g.now()), time.Second), Err: fmt.Errorf("no exchange is tried for now: %v", g.why)}
@@ -128,8 +129,8 @@ func (g *gate) postpone() error {
 	return g.closedError()
 }
 
-// recordOutcome opens or closes the gate after an exchange. A user without a link and a fault that the operator must resolve
-// change nothing; neither does the failure of an exchange that began before the gate was closed.
+// recordOutcome opens or closes the gate after an exchange. A user without a link and a fault that the operator must
+// resolve change nothing; neither does the failure of an exchange that began before the gate was closed.
 func (g *gate) recordOutcome(err error, risk bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,8 +155,8 @@ func (g *gate) recordOutcome(err error, risk bool) {
 
 var errElsewhere = errors.New("a link ended in another process")
 
-// recordLossElsewhere closes the gate for a link that ended in another process, unless that is known already or an exchange has
-// succeeded since.
+// recordLossElsewhere closes the gate for a link that ended in another process, unless that is known already or an
+// exchange has succeeded since.
 func (g *gate) recordLossElsewhere(at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

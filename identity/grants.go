@@ -91,7 +91,8 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 	if a.status != http.StatusBadRequest || r.Code != "invalid_grant" {
 		return subject{}, a.failed("identity.Grant", r)
 	}
-	g.log.InfoContext(ctx, "audit", "action", "grant_ended", "user", string(u), "kind", string(row.Kind), "grant", row.ID, "why", r.Description)
+	g.log.InfoContext(ctx, "audit", "action", "grant_ended", "user", string(u), "kind", string(row.Kind), "grant", row.ID,
+		"why", r.Description)
 	if err := g.vault.EraseGrant(ctx, u, row.ID); err != nil && !dispatch.Is(err, dispatch.NotFound) {
 		return subject{}, err
 	}
@@ -256,7 +257,8 @@ func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispa
 	}
 	_, _, session := subjectOf(token)
 	row, l, err := g.read(ctx, u)
-	if err == nil && (row.Kind == dispatch.OfflineGrant || l.Session == session) || err != nil && !dispatch.Is(err, dispatch.NotFound) {
+	if err == nil && (row.Kind == dispatch.OfflineGrant || l.Session == session) || err != nil &&
+		!dispatch.Is(err, dispatch.NotFound) {
 		return
 	}
 	if err := g.askSession(ctx, u, token); err != nil {

@@ -64,10 +64,13 @@ func (s *fixture) Write(p []byte) (int, error) {
 // tokens returns the Tokens of a process that has just started.
 func (s *fixture) tokens(change ...func(*TokensConfig)) *Tokens {
 	s.t.Helper()
-	c := TokensConfig{Issuer: s.idp.Issuer(simulator.BrokerRealm), ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
-		Client: upstream.New(upstream.Config{Transport: s.server.Client().Transport, Development: true}), Now: s.time, Log: slog.New(slog.NewTextHandler(s, nil)), Development: true,
+	c := TokensConfig{Issuer: s.idp.Issuer(simulator.BrokerRealm), ClientID: "eodispatch-api",
+		ClientSecret: "eodispatch-api-secret",
+		Client:       upstream.New(upstream.Config{Transport: s.server.Client().Transport, Development: true}), Now: s.time,
+		Log: slog.New(slog.NewTextHandler(s, nil)), Development: true,
 		Vault: s.vault, Keys: ring(s.t, key("k")),
-		Platforms: []Platform{{Name: "p", Access: dispatch.AccessUser, Issuer: s.idp.Issuer(simulator.PlatformRealm), Link: "https://broker/link/p",
+		Platforms: []Platform{{Name: "p", Access: dispatch.AccessUser, Issuer: s.idp.Issuer(simulator.PlatformRealm),
+			Link:     "https://broker/link/p",
 			LinkLife: time.Hour, Exchange: Exchange{Driver: "keycloak-broker", Alias: simulator.PlatformAlias}}}}
 	for _, f := range change {
 		f(&c)
@@ -88,7 +91,8 @@ func (s *fixture) comes(t *Tokens, name string) dispatch.UserID {
 }
 
 func (s *fixture) user(name string) dispatch.UserID {
-	issuer, sub, _ := subjectOf(dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.TokenFaults{})))
+	issuer, sub, _ := subjectOf(dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal",
+		simulator.TokenFaults{})))
 	return dispatch.UserID(issuer + " " + sub)
 }
 
@@ -207,7 +211,8 @@ func (b *broken) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Gra
 	if b.mended {
 		return b.Vault.RenewGrant(ctx, g)
 	}
-	return dispatch.Grant{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "test", Text: "The disk is full.", Database: true}
+	return dispatch.Grant{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "test", Text: "The disk is full.",
+		Database: true}
 }
 
 // names are locks that processes share.
@@ -465,7 +470,8 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 	}
 }
 
-// A provider that was configured since gets no permission that another issued. Until that one is back, the revocation waits, for thirty days.
+// A provider that was configured since gets no permission that another issued. Until that one is back, the revocation
+// waits, for thirty days.
 func TestRevoke_OfAFormerProvider(t *testing.T) {
 	s := newFixture(t)
 	tokens := s.tokens()
@@ -494,7 +500,8 @@ func TestRevoke_OfAFormerProvider(t *testing.T) {
 		if err := other.RevokeAll(t.Context()); err != nil || revoked > 0 {
 			t.Errorf("%d requests to another provider, %v", revoked, err)
 		}
-		if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil || len(left) != n {
+		if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil ||
+			len(left) != n {
 			t.Errorf("%d left, %v", len(left), err)
 		}
 	}
@@ -643,13 +650,15 @@ func TestGrants_ProviderFails(t *testing.T) {
 		if failing {
 			return reply(500, "Internal Server Error")
 		}
-		access := sign(`{"alg":"none"}`, fields{"iss": issuer, "sub": form.Get(refresh), "exp": now.Add(time.Minute).Unix()}.json(), nil) + "c2ln"
+		access := sign(`{"alg":"none"}`, fields{"iss": issuer, "sub": form.Get(refresh),
+			"exp": now.Add(time.Minute).Unix()}.json(), nil) + "c2ln"
 		return gives(access, fields{refresh: form.Get(refresh), "expires_in": 60})
 	}
 	tokens := newTokens(t, p, func(c *TokensConfig) { c.Vault, c.Keys, c.Now = vault(t), ring(t, key("k")), at })
 	of := func(i int) dispatch.UserID { return dispatch.UserID(fmt.Sprintf("%s user-%d", issuer, i)) }
 	for i := range users {
-		if err := tokens.grants.keep(t.Context(), of(i), dispatch.OfflineGrant, expiringPermission{permission: permission{Refresh: fmt.Sprint("user-", i)}}); err != nil {
+		if err := tokens.grants.keep(t.Context(), of(i), dispatch.OfflineGrant,
+			expiringPermission{permission: permission{Refresh: fmt.Sprint("user-", i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

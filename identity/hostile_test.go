@@ -20,7 +20,8 @@ import (
 func TestClient_BoundsHostileProviders(t *testing.T) {
 	const host = "http://provider.example"
 	documents := map[string]simulator.Reply{
-		"/.well-known/openid-configuration": simulator.JSONReply(200, "", `{"issuer":"`+host+`","jwks_uri":"`+host+`/keys","token_endpoint":"`+host+`/token","revocation_endpoint":"`+host+`/revoke"}`),
+		"/.well-known/openid-configuration": simulator.JSONReply(200, "", `{"issuer":"`+host+`","jwks_uri":"`+host+
+			`/keys","token_endpoint":"`+host+`/token","revocation_endpoint":"`+host+`/revoke"}`),
 	}
 	for path, ask := range map[string]func(context.Context, exchangeClient) error{
 		"/.well-known/openid-configuration": func(ctx context.Context, c exchangeClient) error {
@@ -47,13 +48,15 @@ func TestClient_BoundsHostileProviders(t *testing.T) {
 						return reply
 					}}
 					http := newClient(upstream.New(upstream.Config{Development: true, Dial: h.Dial}), time.Now)
-					c := exchangeClient{&provider{client: http, issuer: host, insecure: true}, clientAuth{ID: "broker", Secret: "secret"}}
+					c := exchangeClient{&provider{client: http, issuer: host, insecure: true}, clientAuth{ID: "broker",
+						Secret: "secret"}}
 					begin := time.Now()
 					err := ask(t.Context(), c)
 					if took := time.Since(begin); took > readTimeout+postTimeout {
 						t.Errorf("it took %v", took)
 					}
-					if err == nil && path != "/revoke" || err != nil && (len(err.Error()) > 1_000 || strings.Contains(err.Error(), "secret")) {
+					if err == nil && path != "/revoke" || err != nil && (len(err.Error()) > 1_000 ||
+						strings.Contains(err.Error(), "secret")) {
 						t.Errorf("got %.2000v", err)
 					}
 					time.Sleep(2 * time.Hour) // until all connections have ended

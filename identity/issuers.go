@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Verifiers verify access tokens of several issuers, each by the verifier of the issuer that the token names. So a token is checked against
-// the keys and the audience of its own issuer only.
+// Verifiers verify access tokens of several issuers, each by the verifier of the issuer that the token names. So a
+// token is checked against the keys and the audience of its own issuer only.
 type Verifiers map[string]*Verifier // by issuer
 
 // NewVerifiers returns the verifiers for several issuers, see [NewVerifier].
@@ -38,8 +38,9 @@ func (s Verifiers) Verify(ctx context.Context, token dispatch.Secret) (Caller, e
 	return v.Verify(ctx, token)
 }
 
-// IssuerConfig configures how the tokens of the users of a further issuer are exchanged. What is not here is as in the [TokensConfig], but no
-// permissions are stored for these users: the broker acts for them until their token has expired.
+// IssuerConfig configures how the tokens of the users of a further issuer are exchanged. What is not here is as in the
+// [TokensConfig], but no permissions are stored for these users: the broker acts for them until their token has
+// expired.
 type IssuerConfig struct {
 	Issuer       string
 	ClientID     string
@@ -50,7 +51,8 @@ type IssuerConfig struct {
 
 // tokensOf returns the configuration of a further issuer.
 func (c TokensConfig) tokensOf(i IssuerConfig) TokensConfig {
-	c.Issuer, c.ClientID, c.ClientSecret, c.ClientKey, c.Platforms = i.Issuer, i.ClientID, i.ClientSecret, i.ClientKey, i.Platforms
+	c.Issuer, c.ClientID, c.ClientSecret, c.ClientKey, c.Platforms = i.Issuer, i.ClientID, i.ClientSecret, i.ClientKey,
+		i.Platforms
 	c.Vault, c.Keys, c.SessionGrants, c.Issuers = nil, nil, false, nil
 	return c
 }

@@ -15,7 +15,8 @@ const (
 	pathOther     = "/realms/other/.well-known/openid-configuration"
 )
 
-// twoIssuers returns verifiers of two issuers that use the same keys, which nobody does, but so only their names differ.
+// twoIssuers returns verifiers of two issuers that use the same keys, which nobody does, but so only their names
+// differ.
 func twoIssuers(t *testing.T) (*fakeProvider, Verifiers) {
 	t.Helper()
 	p := newFakeProvider()
@@ -70,7 +71,8 @@ func TestVerifiers_SameSubjectIsTwoUsers(t *testing.T) {
 // Each issuer's tokens are verified with its own keys, and an unknown issuer causes no request.
 func TestVerifiers_KeysOfTheOwnIssuer(t *testing.T) {
 	p, all := twoIssuers(t)
-	p.set(pathOther, always(200, fields{"issuer": otherIssuer, "jwks_uri": "https://sign-in.test/realms/other/certs"}.json()))
+	p.set(pathOther, always(200, fields{"issuer": otherIssuer,
+		"jwks_uri": "https://sign-in.test/realms/other/certs"}.json()))
 	p.set("/realms/other/certs", always(200, `{"keys":[]}`))
 	token := rsToken(fields{"iss": otherIssuer, "aud": otherAudience})
 	_, err := all.Verify(t.Context(), dispatch.Secret(token))
@@ -87,11 +89,12 @@ func TestVerifiers_KeysOfTheOwnIssuer(t *testing.T) {
 	}
 }
 
-// TestTokens_OfFurtherIssuers: a user's token goes to the token endpoint of its own issuer only, by the exchange of that issuer, and only for
-// platforms that are listed there.
+// TestTokens_OfFurtherIssuers: a user's token goes to the token endpoint of its own issuer only, by the exchange of
+// that issuer, and only for platforms that are listed there.
 func TestTokens_OfFurtherIssuers(t *testing.T) {
 	p := newFakeProvider()
-	p.set(pathOther, always(200, fields{"issuer": otherIssuer, "token_endpoint": "https://sign-in.test/realms/other/token"}.json()))
+	p.set(pathOther, always(200, fields{"issuer": otherIssuer,
+		"token_endpoint": "https://sign-in.test/realms/other/token"}.json()))
 	sent := map[string]url.Values{}
 	for _, path := range []string{pathToken, "/realms/other/token"} {
 		p.set(path, func(r *http.Request) (*http.Response, error) {
@@ -103,8 +106,10 @@ func TestTokens_OfFurtherIssuers(t *testing.T) {
 		})
 	}
 	tokens := newTokens(t, p, func(c *TokensConfig) {
-		c.Issuers = []IssuerConfig{{Issuer: otherIssuer, ClientID: otherAudience, ClientSecret: grantSecret, Platforms: []Platform{
-			{Name: "cdse", Access: dispatch.AccessUser, Link: "https://there", Exchange: Exchange{Driver: "token-exchange", Audience: "cdse-there"}}}}}
+		c.Issuers = []IssuerConfig{{Issuer: otherIssuer, ClientID: otherAudience, ClientSecret: grantSecret,
+			Platforms: []Platform{
+				{Name: "cdse", Access: dispatch.AccessUser, Link: "https://there", Exchange: Exchange{Driver: "token-exchange",
+					Audience: "cdse-there"}}}}}
 	})
 	const there = dispatch.UserID(otherIssuer + " alice-1")
 	account := func(platform string) dispatch.Account { return dispatch.Account(platform + "/" + string(there)) }
@@ -113,8 +118,10 @@ func TestTokens_OfFurtherIssuers(t *testing.T) {
 	}
 	tokens.StoreUserToken(t.Context(), there, "canary.other.token", time.Now().Add(time.Hour))
 	got, err := tokens.Token(t.Context(), account("cdse"))
-	if form := sent["/realms/other/token"]; err != nil || len(sent) != 1 || form.Get("subject_token") != "canary.other.token" ||
-		form.Get("audience") != "cdse-there" || form.Get("client_id") != otherAudience || form.Get("client_secret") != grantSecret.Reveal() {
+	if form := sent["/realms/other/token"]; err != nil || len(sent) != 1 ||
+		form.Get("subject_token") != "canary.other.token" ||
+		form.Get("audience") != "cdse-there" || form.Get("client_id") != otherAudience ||
+		form.Get("client_secret") != grantSecret.Reveal() {
 		t.Fatalf("%v, sent %v", err, sent)
 	}
 	first, err := tokens.Token(t.Context(), dispatch.Account("cdse/"+string(alice)))
@@ -124,7 +131,8 @@ func TestTokens_OfFurtherIssuers(t *testing.T) {
 	if _, err := tokens.Token(t.Context(), account("cdse-ogc")); !dispatch.Is(err, dispatch.Misconfigured) {
 		t.Errorf("a platform that is not listed: %v", err)
 	}
-	if got := tokens.Link(account("cdse")); got != "https://there" || tokens.Link(dispatch.Account("cdse/"+string(alice))) != linkPage {
+	if got := tokens.Link(account("cdse")); got != "https://there" ||
+		tokens.Link(dispatch.Account("cdse/"+string(alice))) != linkPage {
 		t.Errorf("link %q", got)
 	}
 }

@@ -44,7 +44,8 @@ func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
 			"arguments":{"id":"S2","spatial_extent":null,"temporal_extent":null},"result":true}}}`)
 	})
 	net := byHost{"docs.test": definition}
-	eo := &simulator.OpenEO{Check: n.idp.Check("platform"), Life: simulator.Life{Run: 4 * time.Minute}, Namespaces: &http.Client{Transport: net}}
+	eo := &simulator.OpenEO{Check: n.idp.Check("platform"), Life: simulator.Life{Run: 4 * time.Minute},
+		Namespaces: &http.Client{Transport: net}}
 	net["eo.test"] = eo
 	store := conformance.NewMemStore(conformance.WallClock{})
 	b := conformance.NewBroker(store, tokens, &dispatch.Backend{
@@ -72,7 +73,8 @@ func TestOutage_JobsContinue(t *testing.T) {
 		for i := range users {
 			user := fmt.Sprint("user", i)
 			n.idp.Link(user, user+"-p")
-			subject := n.idp.Mint("apex", user, "portal", simulator.TokenFaults{Claims: map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()}})
+			subject := n.idp.Mint("apex", user, "portal",
+				simulator.TokenFaults{Claims: map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()}})
 			tokens.StoreUserToken(t.Context(), dispatch.UserID(user), dispatch.Secret(subject),
 				time.Now().Add(24*time.Hour))
 			accepted.Go(func() {

@@ -63,7 +63,8 @@ func (j *jwtGrant) redeem(ctx context.Context, assertion dispatch.Secret, means 
 // reason.
 func (j *jwtGrant) check(ctx context.Context) (string, error) {
 	if err := checkClientAccepted(ctx, func(ctx context.Context, assertion dispatch.Secret) (issued, error) {
-		return j.redeem(ctx, assertion, refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})
+		return j.redeem(ctx, assertion,
+			refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})
 	}); err != nil {
 		return "", err
 	}

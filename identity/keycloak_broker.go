@@ -26,9 +26,10 @@ func newKeycloakBroker(c exchangeClient, p Platform) (exchanger, error) {
 // keycloakBrokerRefusals are the refusals of Keycloak 26.
 var keycloakBrokerRefusals = refusals{
 	{"invalid_request", "User not associated to identity provider"}: errNotLinked,
-	{"not_linked", ""}:                           errNotLinked,
-	{"token_expired", "linked token is expired"}: errLinkEnded, // "No token stored.": Keycloak is not configured to store tokens
-	{"invalid_token", ""}:                        errSubjectEnded,
+	{"not_linked", ""}: errNotLinked,
+	// "No token stored.": Keycloak is not configured to store tokens
+	{"token_expired", "linked token is expired"}:                           errLinkEnded,
+	{"invalid_token", ""}:                                                  errSubjectEnded,
 	{"invalid_request", "Failed to retrieve token from identity provider"}: errPassing,
 }
 

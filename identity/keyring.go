@@ -34,7 +34,10 @@ var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // contain no part of a key.
 func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
 	r := &Keyring{raw: map[string][]byte{}, keys: map[string]cipher.AEAD{}}
-	for i, entry := range strings.FieldsFunc(text.Reveal(), func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) }) {
+	for i, entry := range strings.FieldsFunc(text.Reveal(), func(c rune) bool {
+		return strings.ContainsRune(", \t\r\n",
+			c)
+	}) {
 		name, encoded, _ := strings.Cut(entry, ":")
 		key, err := base64.StdEncoding.DecodeString(encoded)
 		switch {
@@ -109,7 +112,9 @@ func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, err
 		sealed, err = key.Open(nil, nil, sealed, bound(s.Key, place))
 	}
 	if err != nil {
-		return "", misconfigured(fmt.Errorf("the vault's key %q is not the one that encrypted the entry under this name: put that key back into vault.keys", s.Key))
+		return "", misconfigured(fmt.Errorf(
+			"the vault's key %q is not the one that encrypted the entry under this name: put that key back into vault.keys",
+			s.Key))
 	}
 	return dispatch.Secret(sealed), nil
 }
@@ -167,8 +172,8 @@ func (s *SealedTokens) Erase(ctx context.Context, name string, expires time.Time
 // tokenPlace returns the place that a shared token is bound to.
 func tokenPlace(name string) []string { return []string{"tokens", name} }
 
-// HookSecrets encrypts the secrets by which deliveries to hooks are signed. A hook whose key was removed from the keyring before Rotate cannot be
-// served.
+// HookSecrets encrypts the secrets by which deliveries to hooks are signed. A hook whose key was removed from the
+// keyring before Rotate cannot be served.
 type HookSecrets struct{ keys *Keyring }
 
 // NewHookSecrets derives the keys from those of the vault.

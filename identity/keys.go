@@ -74,8 +74,8 @@ func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, i
 	return key, version, nil
 }
 
-// fresh renews keys that are old, or whose last renewal failed, and returns their version. It waits for the fetch only if
-// the keys are too old to be used, or if they should be renewed and the provider responded last time.
+// fresh renews keys that are old, or whose last renewal failed, and returns their version. It waits for the fetch only
+// if the keys are too old to be used, or if they should be renewed and the provider responded last time.
 func (s *keySet) fresh(ctx context.Context) (int, error) {
 	s.mu.Lock()
 	age, usable := s.age()
@@ -94,7 +94,8 @@ func (s *keySet) fresh(ctx context.Context) (int, error) {
 	defer s.mu.Unlock()
 	if _, usable := s.age(); !usable {
 		return 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Verify", RetryAfter: minFetch,
-			Text: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.", Err: s.failure}
+			Text: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.",
+			Err:  s.failure}
 	}
 	return s.version, nil
 }

@@ -43,7 +43,8 @@ func TestKeys_Flood(t *testing.T) {
 			senders.Go(func() {
 				for i := range 100 {
 					unknown := tokenNow(fmt.Sprintf("random-%d-%d", sender, i)).Reveal()
-					payload := base64.RawURLEncoding.EncodeToString([]byte(bearer(time.Now()).but(fields{"jti": fmt.Sprint(sender, i)}).json()))
+					payload := base64.RawURLEncoding.EncodeToString([]byte(bearer(time.Now()).but(fields{"jti": fmt.Sprint(sender,
+						i)}).json()))
 					for _, bad := range []string{unknown, good[0] + "." + payload + "." + good[2]} {
 						_, err := v.Verify(t.Context(), dispatch.Secret(bad))
 						refused(t, err, bad)
@@ -181,7 +182,8 @@ func TestKeys_Unavailable(t *testing.T) {
 // Case 38.
 func TestKeys_ProviderDownAtStart(t *testing.T) {
 	for name, bad := range map[string]func(*http.Request) (*http.Response, error){
-		"down": down, "hangs": hang, "another issuer": always(200, `{"issuer":"https://other.test","jwks_uri":"https://sign-in.test/realms/apex/certs"}`),
+		"down": down, "hangs": hang, "another issuer": always(200,
+			`{"issuer":"https://other.test","jwks_uri":"https://sign-in.test/realms/apex/certs"}`),
 		"keys over http": always(200, `{"issuer":"`+issuer+`","jwks_uri":"http://sign-in.test/realms/apex/certs"}`),
 		"keys nowhere":   always(200, `{"issuer":"`+issuer+`"}`),
 	} {
@@ -278,14 +280,16 @@ func TestVerifier_BoundsMemory(t *testing.T) {
 	for i := range many {
 		verifiedTokens.put(i, verified{claims: claims{subject: fmt.Sprint(i)}})
 	}
-	if _, ok := verifiedTokens.get(many - 1); !ok || len(verifiedTokens.items) != maxVerified || verifiedTokens.order.Len() != maxVerified {
+	if _, ok := verifiedTokens.get(many - 1); !ok || len(verifiedTokens.items) != maxVerified ||
+		verifiedTokens.order.Len() != maxVerified {
 		t.Errorf("%d tokens are kept", len(verifiedTokens.items))
 	}
 	keys := newKeySet(nil, time.Now)
 	users := newSubjects(time.Now)
 	for i := range many {
 		keys.miss(fmt.Sprint("kid", i))
-		users.store(dispatch.UserID(fmt.Sprint("user ", i)), subject{dispatch.Secret(strings.Repeat("t", 1000)), time.Now().Add(time.Hour)})
+		users.store(dispatch.UserID(fmt.Sprint("user ", i)), subject{dispatch.Secret(strings.Repeat("t", 1000)),
+			time.Now().Add(time.Hour)})
 	}
 	if len(keys.missing) > maxMissing || len(users.held.items) != maxSubjects {
 		t.Errorf("%d keys and %d users are kept", len(keys.missing), len(users.held.items))

@@ -23,7 +23,8 @@ type logout struct {
 	issued, expires time.Time
 }
 
-// EndByProvider ends the sessions that a logout token of the identity provider names (OpenID Connect Back-Channel Logout
+// EndByProvider ends the sessions that a logout token of the identity provider names (OpenID Connect Back-Channel
+// Logout
 // 1.0). Invalid if the token is not valid; Unavailable if it cannot be verified now.
 func (s *Sessions) EndByProvider(ctx context.Context, token dispatch.Secret) error {
 	l, err := s.verifyLogout(ctx, token)
@@ -41,7 +42,8 @@ func (s *Sessions) EndByProvider(ctx context.Context, token dispatch.Secret) err
 		}
 	}
 	if err != nil {
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.EndByProvider", Err: err, Text: "The logout token is not valid."}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.EndByProvider", Err: err,
+			Text: "The logout token is not valid."}
 	}
 	var owner dispatch.UserID
 	if l.user != "" {

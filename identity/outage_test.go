@@ -38,7 +38,8 @@ func (n *network) RoundTrip(r *http.Request) (answer *http.Response, err error) 
 			panic(cut)
 		}
 	}()
-	if exchange := r.Method == http.MethodPost && r.URL.Path != "/realms/platform/protocol/openid-connect/token"; exchange {
+	if exchange := r.Method == http.MethodPost &&
+		r.URL.Path != "/realms/platform/protocol/openid-connect/token"; exchange {
 		n.mu.Lock()
 		n.exchanges++
 		strike := n.strike
@@ -83,8 +84,10 @@ func world(t *testing.T, driver string, users int, change func(*TokensConfig)) (
 
 func replica(t *testing.T, n *network, driver string, change func(*TokensConfig)) *Tokens {
 	t.Helper()
-	c := TokensConfig{Issuer: simulated + "/realms/apex", ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
-		Client: upstream.New(upstream.Config{Transport: n, Development: true}), Platforms: []Platform{{Name: "P", Access: dispatch.AccessUser,
+	c := TokensConfig{Issuer: simulated + "/realms/apex", ClientID: "eodispatch-api",
+		ClientSecret: "eodispatch-api-secret",
+		Client:       upstream.New(upstream.Config{Transport: n, Development: true}),
+		Platforms: []Platform{{Name: "P", Access: dispatch.AccessUser,
 			Issuer: simulated + "/realms/platform", Exchange: Exchange{Driver: driver, Alias: "platform"}}}}
 	if change != nil {
 		change(&c)
@@ -142,7 +145,8 @@ func (o *outcome) note(err error) {
 func TestGate_OutageCostsNoLinks(t *testing.T) {
 	const users = 50
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
-		for _, issuer := range []string{simulated + "/realms/platform", ""} { // where its provider can be asked, and where it is not known
+		// where its provider can be asked, and where it is not known
+		for _, issuer := range []string{simulated + "/realms/platform", ""} {
 			for _, conduct := range []simulator.LinkBehavior{{Status: 503}, {Status: 429}, {Down: true}} {
 				if issuer == "" && conduct.Status != 503 {
 					continue
@@ -155,7 +159,8 @@ func TestGate_OutageCostsNoLinks(t *testing.T) {
 					time.AfterFunc(time.Minute, func() { n.idp.SetLinkBehavior(simulator.LinkBehavior{}) })
 					o := work(t, tokens, users)
 					if o.lost > 2 || o.well+o.lost != users || linked-n.idp.Linked() != o.lost || conduct.Down && o.lost > 0 {
-						t.Errorf("%s, %+v: %d lost of which %d were told, %d go on, %v", driver, conduct, linked-n.idp.Linked(), o.lost, o.well, o.other)
+						t.Errorf("%s, %+v: %d lost of which %d were told, %d go on, %v", driver, conduct, linked-n.idp.Linked(), o.lost,
+							o.well, o.other)
 					}
 					if took := time.Since(begin); took > 3*time.Minute {
 						t.Errorf("%s, %+v: they go on after %v", driver, conduct, took)
@@ -346,7 +351,8 @@ func TestExchange_ReplicasShareTokens(t *testing.T) {
 			n.idp.TokenLife = time.Minute
 			n.idp.SetLinkBehavior(simulator.LinkBehavior{Rotates: true, Slow: time.Second})
 			replicas := []*Tokens{first, replica(t, n, driver, share)}
-			subject := n.idp.Mint("apex", "user0", "portal", simulator.TokenFaults{Claims: map[string]any{"exp": time.Now().Add(time.Hour).Unix()}})
+			subject := n.idp.Mint("apex", "user0", "portal",
+				simulator.TokenFaults{Claims: map[string]any{"exp": time.Now().Add(time.Hour).Unix()}})
 			for _, r := range replicas {
 				r.subjects = newSubjects(time.Now)
 				r.platforms["P"].source.subjects = r.subjects
@@ -442,8 +448,9 @@ func TestToken_WrongLifetimes(t *testing.T) {
 	}
 }
 
-// A user who has linked their account again is told that it is linked, whatever became of exchanges that began before: one of theirs
-// that still runs and fails, another user's that checks whether links can be renewed, or a token that another process still has.
+// A user who has linked their account again is told that it is linked, whatever became of exchanges that began before:
+// one of theirs that still runs and fails, another user's that checks whether links can be renewed, or a token that
+// another process still has.
 func TestGate_LinkedAgain(t *testing.T) {
 	lost := func() *http.Response {
 		time.Sleep(2 * time.Second)

@@ -28,11 +28,13 @@ func TestExchangeAndKeys_SurvivePanics(t *testing.T) {
 	if _, err := tokens.Token(t.Context(), of(s.comes(tokens, "alice"))); err == nil {
 		t.Error("a token from a client that panics")
 	}
-	v, err := NewVerifier(Config{Issuer: s.idp.Issuer(simulator.BrokerRealm), Audience: []string{"a"}, Client: client, Development: true})
+	v, err := NewVerifier(Config{Issuer: s.idp.Issuer(simulator.BrokerRealm), Audience: []string{"a"}, Client: client,
+		Development: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Verify(t.Context(), dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, "alice", "portal", simulator.TokenFaults{}))); err == nil {
+	if _, err := v.Verify(t.Context(), dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, "alice", "portal",
+		simulator.TokenFaults{}))); err == nil {
 		t.Error("a token is verified without keys")
 	}
 }

@@ -63,14 +63,16 @@ func (f fields) json() string { return string(must(json.Marshal(f))) }
 // bearer is the payload of a valid token as Keycloak writes it.
 func bearer(now time.Time) fields {
 	return fields{"iss": issuer, "aud": []string{audience, "account"}, "sub": "alice-1", "typ": "Bearer", "azp": "portal",
-		"exp": now.Add(5 * time.Minute).Unix(), "iat": now.Unix(), "jti": "onrtro:1", "sid": "s", "name": "Alice", "preferred_username": "alice"}
+		"exp": now.Add(5 * time.Minute).Unix(), "iat": now.Unix(), "jti": "onrtro:1", "sid": "s", "name": "Alice",
+		"preferred_username": "alice"}
 }
 
 var rs256 = fields{"alg": "RS256", "typ": "JWT", "kid": "rsa"}
 
 // sign returns a token in compact serialization. Header and payload may be anything.
 func sign(header, payload string, key any) string {
-	input := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
+	input := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." +
+		base64.RawURLEncoding.EncodeToString([]byte(payload))
 	var h struct{ Alg string }
 	_ = json.Unmarshal([]byte(header), &h)
 	return input + "." + base64.RawURLEncoding.EncodeToString(signature(h.Alg, input, key))

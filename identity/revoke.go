@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	revocationsAtOnce = 100                 // grants that one run of revokeAll revokes
-	revocationLasts   = 30 * 24 * time.Hour // after this a revocation that the provider refuses, or whose provider is configured no more, is given up
+	revocationsAtOnce = 100 // grants that one run of revokeAll revokes
+	// after this a revocation that the provider refuses, or whose provider is configured no more, is given up
+	revocationLasts = 30 * 24 * time.Hour
 )
 
 // withdraw takes a grant out of use and revokes it at the provider (RFC 7009). If that fails, a later run of revokeAll
@@ -35,7 +36,8 @@ func (g *grants) withdraw(ctx context.Context, u dispatch.UserID, id string) err
 	}
 	err = g.revoke(ctx, dispatch.Revocation{ID: row.ID, OwnerHash: u.Hash(), Issuer: row.Issuer, Kind: row.Kind,
 		Sealed: row.Sealed})
-	g.log.InfoContext(ctx, "audit", "action", "revoke", "user", string(u), "kind", string(row.Kind), "grant", id, "at_provider", err == nil, "error", err)
+	g.log.InfoContext(ctx, "audit", "action", "revoke", "user", string(u), "kind", string(row.Kind), "grant", id,
+		"at_provider", err == nil, "error", err)
 	return nil
 }
 
@@ -83,7 +85,8 @@ func (g *grants) revokeLater(ctx context.Context, row dispatch.Revocation) error
 // provider revokes nothing by requests, the grant is erased all the same.
 func (g *grants) revoke(ctx context.Context, row dispatch.Revocation) error {
 	if row.Issuer != g.client.provider.issuer {
-		return misconfigured(errors.New("the provider " + row.Issuer + ", which issued the permission, is configured no more"))
+		return misconfigured(errors.New("the provider " + row.Issuer +
+			", which issued the permission, is configured no more"))
 	}
 	l, err := g.ring.open(row.Sealed, grantPlace(row.ID, row.OwnerHash, row.Issuer)...)
 	if err != nil {

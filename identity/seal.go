@@ -12,8 +12,8 @@ import (
 // sealSalt is the length of the salt in bytes.
 const sealSalt = 16
 
-// Seal encrypts a text for a purpose. Each text has its own key, derived with a random salt (HKDF with SHA-256, RFC 5869), so that the number of
-// texts is not limited. The salt stands before the ciphertext (AES-256-GCM).
+// Seal encrypts a text for a purpose. Each text has its own key, derived with a random salt (HKDF with SHA-256, RFC
+// 5869), so that the number of texts is not limited. The salt stands before the ciphertext (AES-256-GCM).
 func Seal(secret []byte, purpose string, text []byte) ([]byte, error) {
 	salt := make([]byte, sealSalt)
 	rand.Read(salt)
@@ -24,7 +24,8 @@ func Seal(secret []byte, purpose string, text []byte) ([]byte, error) {
 	return sealer.Seal(salt, nil, text, nil), nil
 }
 
-// Unseal is the inverse of Seal. The salt identifies the sealed text. It returns an error for what was not sealed with this secret and purpose.
+// Unseal is the inverse of Seal. The salt identifies the sealed text. It returns an error for what was not sealed with
+// this secret and purpose.
 func Unseal(secret []byte, purpose string, sealed []byte) (text, salt []byte, err error) {
 	if len(sealed) < sealSalt {
 		return nil, nil, errors.New("the sealed text is too short")

@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	sessionsOfUser = 50               // sessions of one user that are kept; a further sign-in ends the oldest
-	extendEvery    = time.Minute      // minimum time between two extensions of a session that is in use
-	renewSession   = 30 * time.Second // before its end, or a quarter of its life if that is less, a session's access token is renewed
-	maxHint        = 4 << 10          // bytes of an ID token that is passed on in an address
+	sessionsOfUser = 50          // sessions of one user that are kept; a further sign-in ends the oldest
+	extendEvery    = time.Minute // minimum time between two extensions of a session that is in use
+	// before its end, or a quarter of its life if that is less, a session's access token is renewed
+	renewSession = 30 * time.Second
+	maxHint      = 4 << 10 // bytes of an ID token that is passed on in an address
 )
 
 // LeaveWithin is the time from a sign-out here until the browser must be sent to the provider.
@@ -60,8 +61,9 @@ type Session struct {
 var ErrSignedOut = errors.New("signed out")
 
 func signedOut(cause error) error {
-	return &dispatch.Error{Kind: dispatch.SignInRequired, Op: "identity.Session", Text: "You are not signed in, or your session has ended. Sign in again.",
-		Err: fmt.Errorf("%w: %w", ErrSignedOut, cause)}
+	return &dispatch.Error{Kind: dispatch.SignInRequired, Op: "identity.Session",
+		Text: "You are not signed in, or your session has ended. Sign in again.",
+		Err:  fmt.Errorf("%w: %w", ErrSignedOut, cause)}
 }
 
 // sessionTokens is the secret part of a session, which is stored encrypted.
@@ -96,8 +98,10 @@ func (s *Sessions) begin(ctx context.Context, u dispatch.UserID, a answer) (disp
 	}
 	_, _, sid := subjectOf(dispatch.Secret(m.ID))
 	now, cookie := s.now(), dispatch.Secret(rand.Text()+rand.Text())
-	row := dispatch.Session{ID: sessionID(cookie), Owner: u, Issuer: s.client.provider.issuer, SID: sid, Created: now, Ends: now.Add(min(s.Life, s.Idle))}
-	if err := s.seal(&row, sessionTokens{Access: got.token.Reveal(), Issued: now, Expires: got.expires, Renewal: l.Refresh, ID: m.ID}); err != nil {
+	row := dispatch.Session{ID: sessionID(cookie), Owner: u, Issuer: s.client.provider.issuer, SID: sid, Created: now,
+		Ends: now.Add(min(s.Life, s.Idle))}
+	if err := s.seal(&row, sessionTokens{Access: got.token.Reveal(), Issued: now, Expires: got.expires, Renewal: l.Refresh,
+		ID: m.ID}); err != nil {
 		return "", err
 	}
 	if err := s.Store.AddSession(context.WithoutCancel(ctx), row, sessionsOfUser); err != nil {
@@ -108,8 +112,8 @@ func (s *Sessions) begin(ctx context.Context, u dispatch.UserID, a answer) (disp
 	return cookie, nil
 }
 
-// Open returns the session of a browser for one request of its user. Errors: SignInRequired, which wraps [ErrSignedOut],
-// if there is none or it has ended; Unavailable if its tokens cannot be renewed now.
+// Open returns the session of a browser for one request of its user. Errors: SignInRequired, which wraps
+// [ErrSignedOut], if there is none or it has ended; Unavailable if its tokens cannot be renewed now.
 func (s *Sessions) Open(ctx context.Context, cookie dispatch.Secret) (Session, error) {
 	row, t, err := s.read(ctx, sessionID(cookie))
 	if err != nil {
@@ -138,7 +142,8 @@ func (s *Sessions) Check(ctx context.Context, cookie dispatch.Secret) error {
 
 // End ends a session. leave is what [Sessions.Leave] needs to end the provider's session too, with remember, which the
 // browser keeps until then; "" if the provider cannot do that, or there was no session.
-func (s *Sessions) End(ctx context.Context, cookie dispatch.Secret) (leave string, remember dispatch.Secret, err error) {
+func (s *Sessions) End(ctx context.Context, cookie dispatch.Secret) (leave string, remember dispatch.Secret,
+	err error) {
 	row, t, err := s.read(ctx, sessionID(cookie))
 	switch {
 	case errors.Is(err, ErrSignedOut):
@@ -163,12 +168,13 @@ func (s *Sessions) End(ctx context.Context, cookie dispatch.Secret) (leave strin
 		hint = "" // the provider asks the user
 	}
 	remember = dispatch.Secret(rand.Text())
-	sealed := s.ring.seal(dispatch.Secret(s.now().Add(LeaveWithin).UTC().Format(time.RFC3339)+" "+hint), "leave", remember.Reveal())
+	sealed := s.ring.seal(dispatch.Secret(s.now().Add(LeaveWithin).UTC().Format(time.RFC3339)+" "+hint), "leave",
+		remember.Reveal())
 	return sealed.Key + ":" + sealed.Text, remember, nil
 }
 
-// Leave returns the provider's page that ends its session (OpenID Connect RP-Initiated Logout 1.0). Invalid if leave and
-// remembered were not returned together by [Sessions.End] in the last five minutes, or were used before.
+// Leave returns the provider's page that ends its session (OpenID Connect RP-Initiated Logout 1.0). Invalid if leave
+// and remembered were not returned together by [Sessions.End] in the last five minutes, or were used before.
 func (s *Sessions) Leave(ctx context.Context, leave string, remembered dispatch.Secret) (address string, err error) {
 	key, text, _ := strings.Cut(leave, ":")
 	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "leave", remembered.Reveal())
@@ -196,7 +202,8 @@ func (s *Sessions) Leave(ctx context.Context, leave string, remembered dispatch.
 
 func notLeaving(cause error) error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.Leave", Err: cause,
-		Text: "This address ends a sign-in at the identity provider once, in the browser that signed out here, within five minutes. You are signed out here."}
+		Text: "This address ends a sign-in at the identity provider once, in the browser that signed out here, within five " +
+			"minutes. You are signed out here."}
 }
 
 // withQuery adds a query to an address, which may have one.
@@ -261,7 +268,8 @@ func (s *Sessions) renew(ctx context.Context, id string) (sessionTokens, error) 
 	if err != nil || !s.renewalDue(t) { // renewed by another request meanwhile
 		return t, err
 	}
-	next, err := s.refreshed(context.WithoutCancel(ctx), row, t) // the provider's change must be stored even if the browser has gone
+	// the provider's change must be stored even if the browser has gone
+	next, err := s.refreshed(context.WithoutCancel(ctx), row, t)
 	switch {
 	case errors.Is(err, ErrSignedOut):
 		return sessionTokens{}, errors.Join(err, s.Store.EndSession(context.WithoutCancel(ctx), id))
@@ -289,7 +297,8 @@ func (s *Sessions) refreshed(ctx context.Context, row dispatch.Session, t sessio
 	if a.status != http.StatusOK {
 		r := a.refusal(s.client.Secret, dispatch.Secret(t.Renewal))
 		if a.status == http.StatusBadRequest && r.Code == "invalid_grant" {
-			s.log.InfoContext(ctx, "audit", "action", "session_ended", "user", string(row.Owner), "session", row.ID[:16], "why", r.Description)
+			s.log.InfoContext(ctx, "audit", "action", "session_ended", "user", string(row.Owner), "session", row.ID[:16], "why",
+				r.Description)
 			return t, signedOut(errors.New(r.Description))
 		}
 		return t, a.failed("identity.Session", r)
@@ -336,5 +345,6 @@ func callerWith(row dispatch.Session, t sessionTokens) (Caller, error) {
 	if err != nil {
 		return Caller{}, signedOut(err)
 	}
-	return Caller{User: row.Owner, Issuer: c.issuer, Subject: c.subject, Name: c.name, Expires: t.Expires, Token: dispatch.Secret(t.Access)}, nil
+	return Caller{User: row.Owner, Issuer: c.issuer, Subject: c.subject, Name: c.name, Expires: t.Expires,
+		Token: dispatch.Secret(t.Access)}, nil
 }

@@ -31,7 +31,8 @@ func (l *oneByOne) Lock(ctx context.Context, name string) (func(), error) {
 func (s *fixture) sessions(locker Locker) (*Sessions, *SignIns) {
 	s.t.Helper()
 	signIns := s.signIns(s.tokens())
-	return signIns.Sessions(ring(s.t, key("k")), SessionsConfig{Store: s.vault.(dispatch.SessionStore), Life: 24 * time.Hour, Idle: 8 * time.Hour,
+	return signIns.Sessions(ring(s.t, key("k")), SessionsConfig{Store: s.vault.(dispatch.SessionStore),
+		Life: 24 * time.Hour, Idle: 8 * time.Hour,
 		Home: "https://broker.test/", Locker: locker}), signIns
 }
 
@@ -49,7 +50,8 @@ func (s *fixture) signsInto(signIns *SignIns, name string) dispatch.Secret {
 func (s *fixture) opens(sessions *Sessions, cookie dispatch.Secret, name string) Session {
 	s.t.Helper()
 	got, err := sessions.Open(s.t.Context(), cookie)
-	if err != nil || got.User != s.user(name) || got.Name != name || got.Email() != name+"@example.org" || got.Subject == "" || got.Token == "" || !s.time().Before(got.Expires) {
+	if err != nil || got.User != s.user(name) || got.Name != name || got.Email() != name+"@example.org" ||
+		got.Subject == "" || got.Token == "" || !s.time().Before(got.Expires) {
 		s.t.Fatalf("%+v %v", got, err)
 	}
 	return got
@@ -58,7 +60,8 @@ func (s *fixture) opens(sessions *Sessions, cookie dispatch.Secret, name string)
 // refuses checks that a browser is signed out.
 func (s *fixture) refuses(sessions *Sessions, cookie dispatch.Secret, why string) {
 	s.t.Helper()
-	if got, err := sessions.Open(s.t.Context(), cookie); !errors.Is(err, ErrSignedOut) || !dispatch.Is(err, dispatch.SignInRequired) || got.User != "" {
+	if got, err := sessions.Open(s.t.Context(), cookie); !errors.Is(err, ErrSignedOut) ||
+		!dispatch.Is(err, dispatch.SignInRequired) || got.User != "" {
 		s.t.Errorf("%s: %+v %v", why, got, err)
 	}
 	if err := sessions.Check(s.t.Context(), cookie); !errors.Is(err, ErrSignedOut) {
@@ -66,7 +69,8 @@ func (s *fixture) refuses(sessions *Sessions, cookie dispatch.Secret, why string
 	}
 }
 
-// A session outlives its access token in every process. However many requests need the next one, the provider is asked once.
+// A session outlives its access token in every process. However many requests need the next one, the provider is asked
+// once.
 func TestSessions_TokensAreRenewedOnce(t *testing.T) {
 	s, locker := newFixture(t), &oneByOne{}
 	first, signIns := s.sessions(locker)
@@ -105,7 +109,8 @@ func TestSessions_UserCanBeActedFor(t *testing.T) {
 	s := newFixture(t)
 	tokens := s.tokens()
 	signIns := s.signIns(tokens)
-	signIns.Sessions(ring(t, key("k")), SessionsConfig{Store: s.vault.(dispatch.SessionStore), Life: time.Hour, Idle: time.Hour})
+	signIns.Sessions(ring(t, key("k")), SessionsConfig{Store: s.vault.(dispatch.SessionStore), Life: time.Hour,
+		Idle: time.Hour})
 	s.signsInto(signIns, "alice")
 	if _, err := tokens.Token(t.Context(), of(s.user("alice"))); err != nil {
 		t.Error(err)
@@ -118,15 +123,24 @@ func TestSessions_End(t *testing.T) {
 		later     time.Duration
 		everybody bool // also those who did not act
 	}{
-		"after their life":            {later: 15 * time.Minute, everybody: true, act: (*fixture).staysActive},
-		"when they are idle":          {later: 8 * time.Hour, everybody: true},
-		"with the provider's session": {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions, _ dispatch.Secret) { s.idp.Logout(simulator.BrokerRealm, "alice") }},
-		"when the user is disabled":   {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions, _ dispatch.Secret) { s.idp.Disable("alice") }},
-		"when the user signs out":     {act: func(s *fixture, all *Sessions, c dispatch.Secret) { s.leaves(all, c) }},
+		"after their life":   {later: 15 * time.Minute, everybody: true, act: (*fixture).staysActive},
+		"when they are idle": {later: 8 * time.Hour, everybody: true},
+		"with the provider's session": {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions,
+			_ dispatch.Secret) {
+			s.idp.Logout(simulator.BrokerRealm, "alice")
+		}},
+		"when the user is disabled": {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions,
+			_ dispatch.Secret) {
+			s.idp.Disable("alice")
+		}},
+		"when the user signs out": {act: func(s *fixture, all *Sessions, c dispatch.Secret) { s.leaves(all, c) }},
 		"when the provider tells it": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) {
 			s.endAtProvider(all, "alice", simulator.TokenFaults{})
 		}},
-		"when the provider names users": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) { s.endAtProvider(all, "alice", odd("sid", nil)) }},
+		"when the provider names users": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) {
+			s.endAtProvider(all,
+				"alice", odd("sid", nil))
+		}},
 		"when the provider names sessions": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) {
 			s.endAtProvider(all, "alice", odd("sub", nil))
 		}},
@@ -217,7 +231,8 @@ func TestSessions_LeaveOnceInOneBrowser(t *testing.T) {
 			t.Errorf("in another browser: %q %v", address, err)
 		}
 	}
-	if address, err := all.Leave(t.Context(), leave, remember); err != nil || !strings.Contains(address, "id_token_hint=") {
+	if address, err := all.Leave(t.Context(), leave, remember); err != nil ||
+		!strings.Contains(address, "id_token_hint=") {
 		t.Errorf("%q %v", address, err)
 	}
 	if address, err := all.Leave(t.Context(), leave, remember); !dispatch.Is(err, dispatch.Invalid) || address != "" {
@@ -239,7 +254,8 @@ func (f *forgetful) EndSessions(ctx context.Context, issuer, sid string, u dispa
 	return f.SessionStore.EndSessions(ctx, issuer, sid, u)
 }
 
-// A logout token whose sessions could not be ended counts when the provider sends it again, and only until it has ended them.
+// A logout token whose sessions could not be ended counts when the provider sends it again, and only until it has ended
+// them.
 func TestSessions_ProviderRepeatsALogout(t *testing.T) {
 	for name, vault := range map[string]bool{"with a vault": true, "in one process": false} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +338,8 @@ func TestSessions_ForgedLogoutTokens(t *testing.T) {
 		"issued long ago":          odd("iat", now.Add(-time.Hour).Unix()),
 		"expired":                  odd("exp", now.Add(-2*time.Minute).Unix()),
 	} {
-		if err := all.EndByProvider(t.Context(), dispatch.Secret(s.idp.MintLogout(simulator.BrokerRealm, "alice", faults))); !dispatch.Is(err, dispatch.Invalid) {
+		if err := all.EndByProvider(t.Context(), dispatch.Secret(s.idp.MintLogout(simulator.BrokerRealm, "alice",
+			faults))); !dispatch.Is(err, dispatch.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -337,7 +354,8 @@ func TestSessions_ForgedLogoutTokens(t *testing.T) {
 	s.opens(all, cookie, "alice")
 }
 
-// While the provider does not respond, a session works until its access token expires, and again when the provider does.
+// While the provider does not respond, a session works until its access token expires, and again when the provider
+// does.
 func TestSessions_WhileTheProviderIsDown(t *testing.T) {
 	s := newFixture(t)
 	all, signIns := s.sessions(nil)
@@ -399,10 +417,12 @@ func TestSessions_Begin(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, err := url.Parse(address)
-	if q := u.Query(); err != nil || q.Get("scope") != "openid profile email" || q.Has("kc_action") || q.Has("prompt") || q.Get("redirect_uri") != comeBack {
+	if q := u.Query(); err != nil || q.Get("scope") != "openid profile email" || q.Has("kc_action") || q.Has("prompt") ||
+		q.Get("redirect_uri") != comeBack {
 		t.Errorf("%v %v", u, err)
 	}
-	if _, _, err := s.signIns(s.tokens()).Begin(t.Context(), Purpose{Session: true}); !dispatch.Is(err, dispatch.Unsupported) {
+	if _, _, err := s.signIns(s.tokens()).Begin(t.Context(), Purpose{Session: true}); !dispatch.Is(err,
+		dispatch.Unsupported) {
 		t.Errorf("without sessions: %v", err)
 	}
 }

@@ -67,7 +67,8 @@ type signInState struct {
 
 // SignIns returns sign-ins that end on the page redirect of this service. ring encrypts the state that browsers keep.
 func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
-	s := &SignIns{tokens: t, client: t.own, keys: newKeySet(t.own.provider, t.now), ring: ring.derived("sign-in"), redirect: redirect, now: t.now}
+	s := &SignIns{tokens: t, client: t.own, keys: newKeySet(t.own.provider, t.now), ring: ring.derived("sign-in"),
+		redirect: redirect, now: t.now}
 	if t.grants != nil {
 		s.vault = t.grants.vault
 	}
@@ -94,7 +95,8 @@ func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remembe
 		return "", "", err
 	}
 	challenge := sha256.Sum256([]byte(m.Verifier))
-	query := url.Values{"response_type": {"code"}, "client_id": {s.client.ID}, "redirect_uri": {s.redirect}, "scope": {"openid"},
+	query := url.Values{"response_type": {"code"}, "client_id": {s.client.ID}, "redirect_uri": {s.redirect},
+		"scope": {"openid"},
 		"state": {m.State}, "nonce": {m.Nonce},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"}}
 	if action != "" {
@@ -135,7 +137,8 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 	case err != nil:
 		return arrived, providerUnavailable(err)
 	case a.status != http.StatusOK:
-		return arrived, codeRefused(a, a.refusal(s.client.Secret, dispatch.Secret(query.Get("code")), dispatch.Secret(m.Verifier)))
+		return arrived, codeRefused(a, a.refusal(s.client.Secret, dispatch.Secret(query.Get("code")),
+			dispatch.Secret(m.Verifier)))
 	}
 	if arrived, err = s.accept(ctx, m, a); err != nil && (m.Away || m.Session) {
 		s.discard(context.WithoutCancel(ctx), a)
@@ -166,13 +169,14 @@ func (s *SignIns) action(p Purpose) (string, error) {
 	case !p.Session:
 		return s.tokens.linkAction(p)
 	case s.sessions == nil:
-		return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn", Text: "This service does not keep browsers signed in."}
+		return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn",
+			Text: "This service does not keep browsers signed in."}
 	}
 	return "", nil
 }
 
-// discard revokes a permission that was given but not stored. If its user has one that is in use, it does nothing, because
-// providers may revoke all permissions of a session at once.
+// discard revokes a permission that was given but not stored. If its user has one that is in use, it does nothing,
+// because providers may revoke all permissions of a session at once.
 func (s *SignIns) discard(ctx context.Context, a answer) {
 	g := s.tokens.grants
 	var m struct {
@@ -219,7 +223,8 @@ func (s *SignIns) useOnce(ctx context.Context, m signInState) error {
 	case err != nil:
 		return err
 	case !first:
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Text: "This sign-in was already completed, so nothing was changed. " + startAgain}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn",
+			Text: "This sign-in was already completed, so nothing was changed. " + startAgain}
 	}
 	return nil
 }
@@ -272,9 +277,9 @@ func (s *states) has(name string, now time.Time) bool {
 	return now.Before(s.ends[name])
 }
 
-// checkIssuer returns nil if the response comes from the provider that was asked. A provider that announces to name itself
-// must do so, and no other may (RFC 9207, section 2.4); otherwise a second provider could receive the code of the
-// first.
+// checkIssuer returns nil if the response comes from the provider that was asked. A provider that announces to name
+// itself must do so, and no other may (RFC 9207, section 2.4); otherwise a second provider could receive the code of
+// the first.
 func (s *SignIns) checkIssuer(ctx context.Context, query url.Values) error {
 	at, err := s.client.provider.endpoints(ctx)
 	if err != nil {
@@ -287,10 +292,13 @@ func (s *SignIns) checkIssuer(ctx context.Context, query url.Values) error {
 	return invalidReturn(errors.New("another provider answered, or one that does not say who it is"))
 }
 
-// startAgain tells a user how to repeat a sign-in. The broker cannot link to it, because it does not know for what the user signed in.
-const startAgain = "To sign in again, open the link from which you came, for example the one that your job shows, or go back to the application that sent you here."
+// startAgain tells a user how to repeat a sign-in. The broker cannot link to it, because it does not know for what the
+// user signed in.
+const startAgain = "To sign in again, open the link from which you came, for example the one that your job shows, or " +
+	"go back to the application that sent you here."
 
-// invalidReturn returns the error for a browser that returns without a sign-in that it began here less than 15 minutes ago.
+// invalidReturn returns the error for a browser that returns without a sign-in that it began here less than 15 minutes
+// ago.
 func invalidReturn(err error) error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Err: err,
 		Text: "This page completes a sign-in, once and within 15 minutes of its start. " + startAgain}
@@ -300,7 +308,8 @@ func invalidReturn(err error) error {
 func refusedBy(query url.Values, m signInState) error {
 	refused := func(text string) error {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn", Text: text,
-			Err: errors.New(printable(query.Get("error")+" "+query.Get("error_description")+" "+query.Get("kc_action_status"), 200))}
+			Err: errors.New(printable(query.Get("error")+" "+query.Get("error_description")+" "+query.Get("kc_action_status"),
+				200))}
 	}
 	status := query.Get("kc_action_status")
 	switch {
@@ -309,7 +318,8 @@ func refusedBy(query url.Values, m signInState) error {
 	case query.Get("error") != "" || query.Get("code") == "":
 		return refused("The identity provider refused the sign-in. Nothing was changed.")
 	case m.Platform != "" && status != "" && status != "success":
-		return refused("The identity provider could not link your account. Try again; if it fails again, tell the operator of this service.")
+		return refused("The identity provider could not link your account. Try again; if it fails again, tell the operator " +
+			"of this service.")
 	}
 	return nil
 }
@@ -330,7 +340,9 @@ func (s *SignIns) signedInUser(ctx context.Context, a answer, nonce string) (dis
 		ID string `json:"id_token"`
 	}
 	bad := func(err error) error {
-		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "identity.SignIn", Err: err, Text: "The identity provider did not return a valid identity. Try again; if it fails again, tell the operator of this service."}
+		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "identity.SignIn", Err: err,
+			Text: "The identity provider did not return a valid identity. Try again; if it fails again, tell the operator of " +
+				"this service."}
 	}
 	if json.Unmarshal(a.body, &m) != nil || m.ID == "" || len(m.ID) > 2*MaxToken {
 		return "", "", bad(errors.New("no ID token"))
@@ -388,7 +400,8 @@ func (s *SignIns) carryOut(ctx context.Context, arrived Arrival, a answer) error
 	}
 	s.tokens.subjects.store(arrived.User, subject{got.token, got.expires})
 	err = s.tokens.tryLink(ctx, arrived.Platform, arrived.User)
-	s.tokens.log.InfoContext(ctx, "audit", "action", "link", "user", string(arrived.User), "platform", arrived.Platform, "ok", err == nil, "error", err)
+	s.tokens.log.InfoContext(ctx, "audit", "action", "link", "user", string(arrived.User), "platform", arrived.Platform,
+		"ok", err == nil, "error", err)
 	return err
 }
 
@@ -425,5 +438,6 @@ func (s *SignIns) openInvitation(invitation string) (u dispatch.UserID, until ti
 }
 
 func providerUnavailable(err error) error {
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.SignIn", Err: err, Text: "The identity provider does not respond. Try again in a few minutes."}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.SignIn", Err: err,
+		Text: "The identity provider does not respond. Try again in a few minutes."}
 }

@@ -21,12 +21,14 @@ func TestLink(t *testing.T) {
 	s := newFixture(t)
 	tokens := s.tokens()
 	bob := s.comes(tokens, "bob")
-	if _, err := tokens.Token(t.Context(), of(bob)); !dispatch.Is(err, dispatch.SignInRequired) || !strings.Contains(dispatch.TextFor(err), "Link your account at p") {
+	if _, err := tokens.Token(t.Context(), of(bob)); !dispatch.Is(err, dispatch.SignInRequired) ||
+		!strings.Contains(dispatch.TextFor(err), "Link your account at p") {
 		t.Fatalf("never linked: %v", err)
 	}
 	signIns := s.signIns(tokens)
 	got, err := s.signIn(signIns, Purpose{Platform: "p"}, "as=bob&deny=1")
-	if !dispatch.Is(err, dispatch.Forbidden) || dispatch.TextFor(err) != "You did not give permission. Nothing was changed." || got.Platform != "p" {
+	if !dispatch.Is(err, dispatch.Forbidden) ||
+		dispatch.TextFor(err) != "You did not give permission. Nothing was changed." || got.Platform != "p" {
 		t.Errorf("refused: %+v %v", got, err)
 	}
 	got, err = s.signIn(signIns, Purpose{Platform: "p"}, "as=bob")
@@ -74,7 +76,8 @@ func TestBegin(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := u.Query()
-		row.want["response_type"], row.want["redirect_uri"], row.want["code_challenge_method"] = []string{"code"}, []string{comeBack}, []string{"S256"}
+		row.want["response_type"], row.want["redirect_uri"], row.want["code_challenge_method"] = []string{"code"},
+			[]string{comeBack}, []string{"S256"}
 		row.want["client_id"] = []string{"eodispatch-api"}
 		for name, want := range row.want {
 			if got := q[name]; strings.Join(got, " ") != strings.Join(want, " ") {
@@ -114,18 +117,23 @@ func TestFinish_RefusesForgedReturns(t *testing.T) {
 	}{
 		"another's browser": {meddle: func(_ url.Values, r *dispatch.Secret) { *r = "" }, want: dispatch.Invalid},
 		"a forged memory":   {meddle: func(_ url.Values, r *dispatch.Secret) { *r = "cookies:AAAA" }, want: dispatch.Invalid},
-		"an invitation":     {meddle: func(_ url.Values, r *dispatch.Secret) { *r = dispatch.Secret(signIns.Invite(alice)) }, want: dispatch.Invalid},
-		"another state":     {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("state", "x") }, want: dispatch.Invalid},
-		"no state":          {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("state") }, want: dispatch.Invalid},
-		"another provider":  {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("iss", "https://evil.test") }, want: dispatch.Invalid},
-		"two providers":     {meddle: func(q url.Values, _ *dispatch.Secret) { q.Add("iss", "https://evil.test") }, want: dispatch.Invalid},
-		"no provider":       {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("iss") }, want: dispatch.Invalid},
-		"no code":           {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("code") }, want: dispatch.Forbidden},
-		"another code":      {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("code", "code-x") }, want: dispatch.Invalid},
-		"too late":          {meddle: func(url.Values, *dispatch.Secret) { s.pass(signInWithin) }, want: dispatch.Invalid},
-		"an error":          {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("error", "<b>no</b>") }, want: dispatch.Forbidden},
-		"the user refuses":  {does: "as=alice&deny=1", want: dispatch.Forbidden},
-		"another user":      {does: "as=carol", want: dispatch.Forbidden},
+		"an invitation": {meddle: func(_ url.Values, r *dispatch.Secret) { *r = dispatch.Secret(signIns.Invite(alice)) },
+			want: dispatch.Invalid},
+		"another state": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("state", "x") }, want: dispatch.Invalid},
+		"no state":      {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("state") }, want: dispatch.Invalid},
+		"another provider": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("iss", "https://evil.test") },
+			want: dispatch.Invalid},
+		"two providers": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Add("iss", "https://evil.test") },
+			want: dispatch.Invalid},
+		"no provider": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("iss") }, want: dispatch.Invalid},
+		"no code":     {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("code") }, want: dispatch.Forbidden},
+		"another code": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("code", "code-x") },
+			want: dispatch.Invalid},
+		"too late": {meddle: func(url.Values, *dispatch.Secret) { s.pass(signInWithin) }, want: dispatch.Invalid},
+		"an error": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("error", "<b>no</b>") },
+			want: dispatch.Forbidden},
+		"the user refuses": {does: "as=alice&deny=1", want: dispatch.Forbidden},
+		"another user":     {does: "as=carol", want: dispatch.Forbidden},
 		"the provider fails": {meddle: func(url.Values, *dispatch.Secret) {
 			s.idp.Faults.Add(simulator.Fault{Status: 500, Route: "POST /realms/{realm}/protocol/openid-connect/token"})
 		}, want: dispatch.Unavailable},
@@ -206,16 +214,22 @@ func (alter altering) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestFinish_ProviderThatDoesNotNameItself(t *testing.T) {
 	s := newFixture(t)
 	signIns := s.signIns(s.tokens(func(c *TokensConfig) {
-		c.Client = upstream.New(upstream.Config{Development: true, Transport: altering(func(_ string, said map[string]any) { delete(said, "authorization_response_iss_parameter_supported") })})
+		c.Client = upstream.New(upstream.Config{Development: true,
+			Transport: altering(func(_ string, said map[string]any) {
+				delete(said,
+					"authorization_response_iss_parameter_supported")
+			})})
 	}))
-	for name, meddle := range map[string]func(url.Values){"left out": func(q url.Values) { q.Del("iss") }, "another's": func(q url.Values) { q.Set("iss", "https://evil.test") }} {
+	for name, meddle := range map[string]func(url.Values){"left out": func(q url.Values) { q.Del("iss") },
+		"another's": func(q url.Values) { q.Set("iss", "https://evil.test") }} {
 		address, remember, err := signIns.Begin(t.Context(), Purpose{Platform: "p"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		query := s.walk(address, "as=bob")
 		meddle(query)
-		if got, err := signIns.Finish(t.Context(), query, remember); dispatch.Is(err, dispatch.Invalid) != (name == "another's") || err == nil && got.User != s.user("bob") {
+		if got, err := signIns.Finish(t.Context(), query, remember); dispatch.Is(err,
+			dispatch.Invalid) != (name == "another's") || err == nil && got.User != s.user("bob") {
 			t.Errorf("%s: %+v %v", name, got, err)
 		}
 	}
@@ -227,11 +241,12 @@ func TestFinish_ChecksTheUser(t *testing.T) {
 	signIn := func(alter func(said map[string]any, nonce string)) error {
 		var nonce string
 		signIns := s.signIns(s.tokens(func(c *TokensConfig) {
-			c.Client = upstream.New(upstream.Config{Development: true, Transport: altering(func(path string, said map[string]any) {
-				if strings.HasSuffix(path, "/token") {
-					alter(said, nonce)
-				}
-			})})
+			c.Client = upstream.New(upstream.Config{Development: true,
+				Transport: altering(func(path string, said map[string]any) {
+					if strings.HasSuffix(path, "/token") {
+						alter(said, nonce)
+					}
+				})})
 		}))
 		address, remember, err := signIns.Begin(t.Context(), Purpose{Away: true})
 		if err != nil {
@@ -256,12 +271,14 @@ func TestFinish_ChecksTheUser(t *testing.T) {
 		alter func(said map[string]any, nonce string)
 		want  dispatch.Kind
 	}{
-		"no ID token":       {func(said map[string]any, _ string) { delete(said, "id_token") }, dispatch.BadUpstream},
-		"another nonce":     {identify(map[string]any{"nonce": "another"}, simulator.TokenFaults{}), dispatch.BadUpstream},
-		"no nonce":          {identify(map[string]any{"nonce": nil}, simulator.TokenFaults{}), dispatch.BadUpstream},
-		"for another":       {identify(map[string]any{"aud": "portal"}, simulator.TokenFaults{}), dispatch.BadUpstream},
-		"of another issuer": {identify(map[string]any{"iss": "https://evil.test"}, simulator.TokenFaults{}), dispatch.BadUpstream},
-		"over":              {identify(map[string]any{"exp": s.time().Add(-time.Hour).Unix()}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"no ID token":   {func(said map[string]any, _ string) { delete(said, "id_token") }, dispatch.BadUpstream},
+		"another nonce": {identify(map[string]any{"nonce": "another"}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"no nonce":      {identify(map[string]any{"nonce": nil}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"for another":   {identify(map[string]any{"aud": "portal"}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"of another issuer": {identify(map[string]any{"iss": "https://evil.test"}, simulator.TokenFaults{}),
+			dispatch.BadUpstream},
+		"over": {identify(map[string]any{"exp": s.time().Add(-time.Hour).Unix()}, simulator.TokenFaults{}),
+			dispatch.BadUpstream},
 		"signed by another": {identify(nil, simulator.TokenFaults{Foreign: true}), dispatch.BadUpstream},
 		"with another's access token": {func(said map[string]any, _ string) {
 			said["access_token"] = s.idp.Mint(simulator.BrokerRealm, "carol", "eodispatch-api", simulator.TokenFaults{})
@@ -279,8 +296,8 @@ func TestFinish_ChecksTheUser(t *testing.T) {
 	}
 }
 
-// A permission that is not stored is revoked at the provider, unless its user has given one that is in use: providers may
-// revoke all permissions of a session at once.
+// A permission that is not stored is revoked at the provider, unless its user has given one that is in use: providers
+// may revoke all permissions of a session at once.
 func TestFinish_LeavesNoUnusedPermission(t *testing.T) {
 	s := newFixture(t)
 	tokens := s.tokens()
@@ -297,7 +314,8 @@ func TestFinish_LeavesNoUnusedPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	has := s.idp.Grants("bob")
-	if _, err := s.signIn(signIns, Purpose{Away: true, User: alice}, "as=bob"); !dispatch.Is(err, dispatch.Forbidden) || s.idp.Grants("bob") < has {
+	if _, err := s.signIn(signIns, Purpose{Away: true, User: alice}, "as=bob"); !dispatch.Is(err, dispatch.Forbidden) ||
+		s.idp.Grants("bob") < has {
 		t.Errorf("%v, and %d of %d permissions are left", err, s.idp.Grants("bob"), has)
 	}
 }
@@ -347,7 +365,8 @@ func TestFinish_TakesAStateOnce(t *testing.T) {
 		before := s.idp.Oracle.Requests(token)
 		for i, signIns := range []*SignIns{first, second, first, second} {
 			_, err := signIns.Finish(t.Context(), back, remember)
-			if !dispatch.Is(err, dispatch.Invalid) || strings.Contains(dispatch.TextFor(err), "was already completed, so nothing") != (i > 0) {
+			if !dispatch.Is(err, dispatch.Invalid) ||
+				strings.Contains(dispatch.TextFor(err), "was already completed, so nothing") != (i > 0) {
 				t.Errorf("way back %d: %v", i, err)
 			}
 		}

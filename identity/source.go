@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	maxHeld       = 10_000           // tokens that one source caches
-	renewBefore   = 15 * time.Second // before its end, or a quarter of its life if that is less, a token is renewed
-	onTheWay      = 3 * time.Second  // before its end, or half its life if that is less, a token is no longer given out: a visit uses it for 2 s more
-	spare         = time.Second      // a token that arrives with less time left counts as expired
-	failurePause  = 2 * time.Second  // minimum time between two attempts
-	refusedPause  = time.Minute      // maximum time between two attempts after the provider returned a refused token again
-	refreshAtLeft = 4 * time.Second  // Keycloak issues a new token when less than 5 s are left
+	maxHeld     = 10_000           // tokens that one source caches
+	renewBefore = 15 * time.Second // before its end, or a quarter of its life if that is less, a token is renewed
+	// before its end, or half its life if that is less, a token is no longer given out: a visit uses it for 2 s more
+	onTheWay      = 3 * time.Second
+	spare         = time.Second     // a token that arrives with less time left counts as expired
+	failurePause  = 2 * time.Second // minimum time between two attempts
+	refusedPause  = time.Minute     // maximum time between two attempts after the provider returned a refused token again
+	refreshAtLeft = 4 * time.Second // Keycloak issues a new token when less than 5 s are left
 	obtainTimeout = 3*postTimeout + readTimeout
 )
 
@@ -42,7 +43,8 @@ type wanted struct {
 	id            dispatch.UserID
 	subject       dispatch.Secret // the user's own token
 	held, refused dispatch.Secret // the tokens that the new one must replace
-	justLinked    bool            // the user has linked their account since any other attempt, so that none shows how this one ends
+	// the user has linked their account since any other attempt, so that none shows how this one ends
+	justLinked bool
 }
 
 // holding is the cached token of one identity, or the last failure.
@@ -136,7 +138,8 @@ func (s *source) start(ctx context.Context, w wanted) <-chan struct{} {
 	return done
 }
 
-// linked obtains the token of a user who has just linked their account, whatever is cached and whatever became of earlier attempts.
+// linked obtains the token of a user who has just linked their account, whatever is cached and whatever became of
+// earlier attempts.
 func (s *source) linked(ctx context.Context, id dispatch.UserID) (issued, error) {
 	for {
 		done, begun := s.beginLinked(ctx, id)
@@ -224,13 +227,15 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 	case got.token == h.refused:
 		pause = max(pause, min(got.expires.Add(-refreshAtLeft).Sub(now), refusedPause))
 		err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", RetryAfter: pause,
-			Text: "The platform refuses the token that the identity provider issues for you. The broker tries again with the next one.",
-			Err:  fmt.Errorf("the same refused token again, which ends %s", got.expires.UTC().Format(time.RFC3339))}
+			Text: "The platform refuses the token that the identity provider issues for you. The broker tries again with the " +
+				"next one.",
+			Err: fmt.Errorf("the same refused token again, which ends %s", got.expires.UTC().Format(time.RFC3339))}
 	default:
 		left := got.expires.Sub(now)
 		// A provider without a newer token returns the same one with less time left; the renewals do not become
 		// frequent.
-		*h = holding{issued: got, got: now, renew: now.Add(left - min(renewBefore, left/4)), last: now.Add(left - min(onTheWay, left/2))}
+		*h = holding{issued: got, got: now, renew: now.Add(left - min(renewBefore, left/4)),
+			last: now.Add(left - min(onTheWay, left/2))}
 		return
 	}
 	h.failure, h.subject, h.pause = err, subject, now.Add(pause)

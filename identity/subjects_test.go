@@ -20,7 +20,8 @@ type unreachable struct {
 func (u unreachable) Put(context.Context, SharedToken) error         { return u.err }
 func (u unreachable) Erase(context.Context, string, time.Time) error { return u.err }
 
-// TestSubjects_LeaveAnOutageOfTheDatabaseToOthersToLog: each request of each user would be a line. Another failure is logged.
+// TestSubjects_LeaveAnOutageOfTheDatabaseToOthersToLog: each request of each user would be a line. Another failure is
+// logged.
 func TestSubjects_LeaveAnOutageOfTheDatabaseToOthersToLog(t *testing.T) {
 	for err, lines := range map[error]int{
 		&dispatch.Error{Kind: dispatch.Unavailable, Database: true}: 0,

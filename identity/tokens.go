@@ -16,8 +16,8 @@ import (
 
 // TokensConfig configures how tokens for platforms are obtained.
 type TokensConfig struct {
-	// The broker's own client at the first issuer of its users, which exchanges their tokens. Not needed if no platform has
-	// access user.
+	// The broker's own client at the first issuer of its users, which exchanges their tokens. Not needed if no platform
+	// has access user.
 	Issuer       string
 	ClientID     string
 	ClientSecret dispatch.Secret
@@ -232,22 +232,26 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	if d.linked {
 		lanes = 1
 	}
-	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID, key.issuer}, " ")
+	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID,
+		key.issuer}, " ")
 	x := &exchange{exchanger: e, name: name, locker: b.Locker, tokens: b.SharedTokens,
-		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{}, lanes)}}
+		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{},
+			lanes)}}
 	s := &sharedExchange{x, newSource(b.Now, b.auditExchange(p.Name, x.obtain))}
 	s.source.subjects, s.source.elsewhere = b.subjects, x.obtainedElsewhere
 	b.exchanges[key] = s
 	return s
 }
 
-// auditExchange logs each exchange for the operator, and stores a permission taken from the session of a user whose token was
-// exchanged.
-func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
+// auditExchange logs each exchange for the operator, and stores a permission taken from the session of a user whose
+// token was exchanged.
+func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Context, wanted) (issued,
+	error)) func(context.Context, wanted) (issued, error) {
 	return func(ctx context.Context, w wanted) (issued, error) {
 		got, err := obtain(ctx, w)
 		b.OnToken(platform, err)
-		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok", err == nil, "error", err)
+		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok", err == nil,
+			"error", err)
 		if err == nil && b.grants != nil {
 			b.grants.fromSession(ctx, w.id, w.subject)
 		}
@@ -287,7 +291,8 @@ func (t *Tokens) Token(ctx context.Context, a dispatch.Account) (dispatch.Token,
 	return dispatch.Token{Secret: got.token, Issuer: cmp.Or(got.issuer, p.Issuer)}, nil
 }
 
-// Link returns the page where the user of an account links it at the platform, or gives permission to use it; "": there is none.
+// Link returns the page where the user of an account links it at the platform, or gives permission to use it; "": there
+// is none.
 func (t *Tokens) Link(a dispatch.Account) string {
 	if p := t.of(dispatch.UserID(a.Identity())).platforms[a.Platform()]; p != nil {
 		return p.Link
@@ -312,8 +317,8 @@ func (t *Tokens) Check(ctx context.Context, platform string) (unproven string, e
 	return unproven, nil
 }
 
-// Invalidate discards a token that the platform refused. If the identity provider returns the same token again, Token is
-// Unavailable until it returns another; the provider is asked from time to time.
+// Invalidate discards a token that the platform refused. If the identity provider returns the same token again, Token
+// is Unavailable until it returns another; the provider is asked from time to time.
 func (t *Tokens) Invalidate(a dispatch.Account, refused dispatch.Token) {
 	if p := t.of(dispatch.UserID(a.Identity())).platforms[a.Platform()]; p != nil && p.source != nil {
 		p.source.refuse(p.identity(a), refused.Secret)
@@ -383,13 +388,15 @@ func (t *Tokens) Refresh(ctx context.Context, a dispatch.Account) error {
 func (t *Tokens) linkAction(p Purpose) (action string, err error) {
 	if p.Away {
 		if t.grants == nil {
-			return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn", Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
+			return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn",
+				Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
 		}
 		return "", nil
 	}
 	at := t.platforms[p.Platform]
 	if at == nil || at.Access != dispatch.AccessUser || !drivers[at.Exchange.Driver].linked {
-		return "", &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.SignIn", Text: "No platform of this name uses linked accounts."}
+		return "", &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.SignIn",
+			Text: "No platform of this name uses linked accounts."}
 	}
 	return "idp_link:" + at.Exchange.Alias, nil
 }
@@ -427,8 +434,8 @@ func (p *platform) explain(err error) error {
 	return e
 }
 
-// errorForUser returns the error for what the user cannot resolve. An error of the database stays one, because no provider
-// caused it.
+// errorForUser returns the error for what the user cannot resolve. An error of the database stays one, because no
+// provider caused it.
 func (p *platform) errorForUser(err error) error {
 	if e := dispatch.DatabaseError(err); e != nil {
 		return e
@@ -437,7 +444,8 @@ func (p *platform) errorForUser(err error) error {
 		Text: fmt.Sprintf("The identity provider for %s issues no token at the moment. The broker keeps trying.", p.Name)}
 	if dispatch.Is(err, dispatch.Misconfigured) {
 		e.Kind = dispatch.Misconfigured
-		e.Text = fmt.Sprintf("The access to %s is not configured correctly. The operator of this service must correct it.", p.Name)
+		e.Text = fmt.Sprintf("The access to %s is not configured correctly. The operator of this service must correct it.",
+			p.Name)
 	}
 	if cause, ok := errors.AsType[*dispatch.Error](err); ok {
 		e.Text, e.RetryAfter = cmp.Or(cause.Text, e.Text), cause.RetryAfter

@@ -78,7 +78,8 @@ func TestTokens_KeepNoUsersTokenInVain(t *testing.T) {
 
 // platformToken returns a JWT as the platform's provider would issue it; n makes it distinct.
 func platformToken(n int, life time.Duration) string {
-	return sign(`{"alg":"none"}`, fields{"iss": platformIssuer, "exp": time.Now().Add(life).Unix(), "n": n}.json(), nil) + "c2ln"
+	return sign(`{"alg":"none"}`, fields{"iss": platformIssuer, "exp": time.Now().Add(life).Unix(), "n": n}.json(), nil) +
+		"c2ln"
 }
 
 func gives(token string, more fields) *http.Response {
@@ -119,7 +120,8 @@ func TestToken_Requests(t *testing.T) {
 	}{
 		{"shared/shared", url.Values{"grant_type": {"client_credentials"}, "client_id": {"service"},
 			"client_secret": {accountSecret.Reveal()}, "scope": {"openid"}}},
-		{account("cdse"), url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:token-exchange"}, "client_id": {audience},
+		{account("cdse"), url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:token-exchange"},
+			"client_id":     {audience},
 			"client_secret": {clientSecret.Reveal()}, "subject_token": {subjectToken.Reveal()},
 			"subject_token_type": {"urn:ietf:params:oauth:token-type:access_token"}, "requested_issuer": {"platform"}}},
 	} {
@@ -260,22 +262,28 @@ func tokenResponses() []tokenResponse {
 		later = "The identity provider for cdse issues no token at the moment. The broker keeps trying."
 	)
 	return []tokenResponse{
-		{"never linked", keycloak(400, "not_linked", "identity provider is not linked"), dispatch.SignInRequired, link, linkPage},
-		{"storeToken off", keycloak(400, "not_linked", "identity provider is not linked, can only link to current user session"),
+		{"never linked", keycloak(400, "not_linked", "identity provider is not linked"), dispatch.SignInRequired, link,
+			linkPage},
+		{"storeToken off", keycloak(400, "not_linked",
+			"identity provider is not linked, can only link to current user session"),
 			dispatch.SignInRequired, link, linkPage},
 		{"link lost", keycloak(400, "token_expired", "linked token is expired"), dispatch.SignInRequired, again, linkPage},
 		{"subject not valid", keycloak(400, "invalid_request", "Invalid token"), dispatch.SignInRequired, enter, ""},
 		{"unknown alias", keycloak(400, "invalid_request", "Invalid issuer"), dispatch.Misconfigured, setup, ""},
-		{"feature off", keycloak(400, "invalid_request", "Parameter 'requested_issuer' is not supported for standard token exchange"),
+		{"feature off", keycloak(400, "invalid_request",
+			"Parameter 'requested_issuer' is not supported for standard token exchange"),
 			dispatch.Misconfigured, setup, ""},
 		{"token type", keycloak(400, "invalid_target", "response_token_type_unsupported"), dispatch.Misconfigured, setup, ""},
 		{"not allowed", keycloak(403, "access_denied", "Client not allowed to exchange"), dispatch.Misconfigured, setup, ""},
 		{"not_linked with another status", keycloak(403, "not_linked", ""), dispatch.Misconfigured, setup, ""},
-		{"wrong secret", keycloak(401, "unauthorized_client", "Invalid client or Invalid client credentials"), dispatch.Misconfigured, setup, ""},
-		{"unknown client", keycloak(401, "invalid_client", "Invalid client or Invalid client credentials"), dispatch.Misconfigured, setup, ""},
+		{"wrong secret", keycloak(401, "unauthorized_client", "Invalid client or Invalid client credentials"),
+			dispatch.Misconfigured, setup, ""},
+		{"unknown client", keycloak(401, "invalid_client", "Invalid client or Invalid client credentials"),
+			dispatch.Misconfigured, setup, ""},
 		{"platform's provider is down", keycloak(500, "unknown_error", "For more on this error consult the server log."),
 			dispatch.Unavailable, later, ""},
-		{"platform's provider is unreadable", keycloak(500, "unknown_error", "Cannot parse the JSON"), dispatch.Unavailable, later, ""},
+		{"platform's provider is unreadable", keycloak(500, "unknown_error", "Cannot parse the JSON"), dispatch.Unavailable,
+			later, ""},
 		{"503", text(503, "Service Unavailable"), dispatch.Unavailable, later, ""},
 		{"429", text(429, ""), dispatch.Unavailable, later, ""},
 		{"404", text(404, "<html>"), dispatch.Misconfigured, setup, ""},
@@ -287,7 +295,8 @@ func tokenResponses() []tokenResponse {
 		{"token is a number", text(200, `{"access_token":1}`), dispatch.Unavailable, later, ""},
 		{"token breaks a header", text(200, `{"access_token":"a\r\nX: y"}`), dispatch.Unavailable, later, ""},
 		{"not a bearer", text(200, `{"access_token":"a","token_type":"DPoP"}`), dispatch.Misconfigured, setup, ""},
-		{"expired", text(200, fields{"access_token": platformToken(1, -time.Minute)}.json()), dispatch.Unavailable, later, ""},
+		{"expired", text(200, fields{"access_token": platformToken(1, -time.Minute)}.json()), dispatch.Unavailable, later,
+			""},
 		{"10 MB", text(200, `{"access_token":"a","x":"`+strings.Repeat("x", 10<<20)+`"}`), dispatch.Unavailable, later, ""},
 		{"61 another's token", text(200, fields{"access_token": sign(`{"alg":"none"}`,
 			`{"iss":"https://sign-in.test/realms/other"}`, nil) + "eA"}.json()), dispatch.Misconfigured, setup, ""},
@@ -433,7 +442,8 @@ func TestOffer(t *testing.T) {
 		}
 		signIn := func(u dispatch.UserID) {
 			t.Helper()
-			if _, err := tokens.Token(t.Context(), dispatch.Account("cdse/"+string(u))); !dispatch.Is(err, dispatch.SignInRequired) {
+			if _, err := tokens.Token(t.Context(), dispatch.Account("cdse/"+string(u))); !dispatch.Is(err,
+				dispatch.SignInRequired) {
 				t.Errorf("%s: %v", u, err)
 			}
 		}
@@ -560,7 +570,8 @@ func TestToken_Lifetimes(t *testing.T) {
 		}
 		now := time.Unix(rapid.Int64Range(0, 1<<36).Draw(t, "now"), 0)
 		c := &client{now: func() time.Time { return now }}
-		got, err := c.readIssued(answer{status: 200, body: []byte(`{"access_token":"opaque","expires_in":` + string(encoded) + `}`)})
+		got, err := c.readIssued(answer{status: 200, body: []byte(`{"access_token":"opaque","expires_in":` + string(encoded) +
+			`}`)})
 		if err != nil || !got.expires.After(now) || got.expires.After(now.Add(maxLife)) {
 			t.Fatalf("%v: %v, %v", raw, got.expires.Sub(now), err)
 		}
@@ -594,11 +605,21 @@ func TestServiceAccount_ByIssuer(t *testing.T) {
 		account ServiceAccount
 		kind    dispatch.Kind
 	}{
-		"issuer":               {account: ServiceAccount{Issuer: issuer}},
-		"found":                {account: ServiceAccount{FindIssuer: func(context.Context) (string, error) { return issuer, nil }}},
-		"found, http":          {ServiceAccount{FindIssuer: func(context.Context) (string, error) { return "http://sign-in.test", nil }}, dispatch.Misconfigured},
-		"found, as pinned":     {account: ServiceAccount{Pinned: issuer, FindIssuer: func(context.Context) (string, error) { return issuer, nil }}},
-		"found, not as pinned": {ServiceAccount{Pinned: "https://sign-in.test/pinned", FindIssuer: func(context.Context) (string, error) { return issuer, nil }}, dispatch.Misconfigured},
+		"issuer": {account: ServiceAccount{Issuer: issuer}},
+		"found": {account: ServiceAccount{FindIssuer: func(context.Context) (string, error) {
+			return issuer,
+				nil
+		}}},
+		"found, http": {ServiceAccount{FindIssuer: func(context.Context) (string,
+			error) {
+			return "http://sign-in.test", nil
+		}}, dispatch.Misconfigured},
+		"found, as pinned": {account: ServiceAccount{Pinned: issuer, FindIssuer: func(context.Context) (string,
+			error) {
+			return issuer, nil
+		}}},
+		"found, not as pinned": {ServiceAccount{Pinned: "https://sign-in.test/pinned",
+			FindIssuer: func(context.Context) (string, error) { return issuer, nil }}, dispatch.Misconfigured},
 		"not found": {ServiceAccount{FindIssuer: func(context.Context) (string, error) {
 			return "", &dispatch.Error{Kind: dispatch.BadUpstream, Text: "The platform names no such provider."}
 		}}, dispatch.Unavailable},
@@ -631,10 +652,13 @@ func TestNewTokens_ChecksTheConfiguration(t *testing.T) {
 		"no exchange driver":      func(c *TokensConfig) { c.Platforms[2].Exchange.Driver = "none" },
 		"alias is missing":        func(c *TokensConfig) { c.Platforms[2].Exchange.Alias = "" },
 		"identity.issuer":         func(c *TokensConfig) { c.Issuer = "" },
-		"client_secret":           func(c *TokensConfig) { c.ClientSecret, c.Platforms[2].Exchange.Driver = "", "keycloak-broker" },
-		"client_id":               func(c *TokensConfig) { c.ClientID, c.ClientSecret = "", "" },
-		"is none of user":         func(c *TokensConfig) { c.Platforms[0].Access = "any" },
-		"is listed twice":         func(c *TokensConfig) { c.Platforms[3].Name = "cdse" },
+		"client_secret": func(c *TokensConfig) {
+			c.ClientSecret, c.Platforms[2].Exchange.Driver = "",
+				"keycloak-broker"
+		},
+		"client_id":       func(c *TokensConfig) { c.ClientID, c.ClientSecret = "", "" },
+		"is none of user": func(c *TokensConfig) { c.Platforms[0].Access = "any" },
+		"is listed twice": func(c *TokensConfig) { c.Platforms[3].Name = "cdse" },
 	} {
 		c := tokensConfig(p)
 		change(&c)
@@ -645,7 +669,8 @@ func TestNewTokens_ChecksTheConfiguration(t *testing.T) {
 	}
 	c := tokensConfig(p)
 	c.Platforms[1].Account.ClientSecret, c.Platforms[2].Exchange.Alias = "", ""
-	if _, err := NewTokens(c); !strings.Contains(err.Error(), "platform shared") || !strings.Contains(err.Error(), "platform cdse") {
+	if _, err := NewTokens(c); !strings.Contains(err.Error(), "platform shared") ||
+		!strings.Contains(err.Error(), "platform cdse") {
 		t.Errorf("not all at once: %v", err)
 	}
 }
@@ -708,7 +733,8 @@ func TestErrors_ContainNoSecret(t *testing.T) {
 		check("token", got, &got)
 	}
 	config := tokensConfig(p)
-	driver := must(newRequestedIssuer(exchangeClient{clientAuth: clientAuth{ID: "x", Secret: clientSecret}}, Platform{Exchange: Exchange{Alias: "a"}}))
+	driver := must(newRequestedIssuer(exchangeClient{clientAuth: clientAuth{ID: "x", Secret: clientSecret}},
+		Platform{Exchange: Exchange{Alias: "a"}}))
 	check("value", tokens, *tokens, config, &config, tokens.platforms["cdse"], *tokens.platforms["shared"],
 		Caller{Token: subjectToken}, tokens.subjects, driver)
 }

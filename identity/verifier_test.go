@@ -101,10 +101,12 @@ func TestVerify_AcceptsGoodTokens(t *testing.T) {
 	}{
 		{name: "Keycloak, RS256", token: rsToken(nil)},
 		{name: "ES256", token: sign(`{"alg":"ES256","kid":"ec"}`, bearer(noon).json(), ecKey())},
-		{name: "PS256", token: sign(`{"alg":"PS256","kid":"rsa"}`, bearer(noon).json(), rsaKey()), publish: []jose.JSONWebKey{rsaOnly}},
+		{name: "PS256", token: sign(`{"alg":"PS256","kid":"rsa"}`, bearer(noon).json(), rsaKey()),
+			publish: []jose.JSONWebKey{rsaOnly}},
 		{name: "no kid, one key", token: rsHeader(fields{"kid": nil}), publish: []jose.JSONWebKey{rsaOnly}},
 		{name: "RFC 9068 without the claim typ",
-			token: sign(rs256.but(fields{"typ": "at+jwt"}).json(), bearer(noon).but(fields{"typ": nil, "client_id": "portal"}).json(), rsaKey())},
+			token: sign(rs256.but(fields{"typ": "at+jwt"}).json(),
+				bearer(noon).but(fields{"typ": nil, "client_id": "portal"}).json(), rsaKey())},
 		{name: "RFC 9068, full media type", token: rsHeader(fields{"typ": "application/AT+JWT"})},
 		{name: "aud is one string", token: rsToken(fields{"aud": audience})},
 		{name: "aud is the second of ours", token: rsToken(fields{"aud": []string{"x", "second-name"}})},
@@ -118,7 +120,8 @@ func TestVerify_AcceptsGoodTokens(t *testing.T) {
 			token: rsToken(fields{"aud": "another", "azp": nil, "client_id": "portal"})},
 		{name: "party by client_id", config: func(c *Config) { c.Parties = []string{"portal"} },
 			token: rsToken(fields{"azp": nil, "client_id": "portal"})},
-		{name: "fractional times", token: rsToken(fields{"exp": float64(noon.Unix()) + 0.5, "iat": float64(noon.Unix()) - 0.5})},
+		{name: "fractional times", token: rsToken(fields{"exp": float64(noon.Unix()) + 0.5,
+			"iat": float64(noon.Unix()) - 0.5})},
 		{name: "no iat, nbf 0", token: rsToken(fields{"iat": nil, "nbf": 0})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -151,7 +154,8 @@ func refused(t *testing.T, err error, token string) {
 	if !errors.Is(err, ErrUnauthenticated) || !errors.As(err, &e) {
 		t.Fatalf("got %v", err)
 	}
-	if e.Kind != dispatch.SignInRequired || e.Text != "The request carries no valid token." || e.Link != "" || e.Faults != nil {
+	if e.Kind != dispatch.SignInRequired || e.Text != "The request carries no valid token." || e.Link != "" ||
+		e.Faults != nil {
 		t.Errorf("tells the causes apart: %+v", e)
 	}
 	for _, shown := range []string{fmt.Sprintf("%v", err), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", e.Err)} {
@@ -169,7 +173,8 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 	part := strings.Split(good, ".")
 	evil := "https://attacker.test/keys"
 	pub := jose.JSONWebKey{Key: otherRSA().Public(), KeyID: "rsa"}
-	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(rsaKey().Public()))})
+	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY",
+		Bytes: must(x509.MarshalPKIXPublicKey(rsaKey().Public()))})
 	unsigned := func(alg string) string {
 		return sign(fields{"alg": alg, "kid": "rsa"}.json(), bearer(noon).json(), nil)
 	}
@@ -218,10 +223,12 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "13 crit empty", token: rsHeader(fields{"crit": []string{}})},
 		{name: "14 JSON serialization, two signatures", token: fields{"payload": part[1], "signatures": []fields{
 			{"protected": part[0], "signature": part[2]}, {"protected": part[0], "signature": part[2]}}}.json()},
-		{name: "14 JSON serialization, flattened", token: fields{"payload": part[1], "protected": part[0], "signature": part[2]}.json()},
+		{name: "14 JSON serialization, flattened", token: fields{"payload": part[1], "protected": part[0],
+			"signature": part[2]}.json()},
 		{name: "15 JWE", token: encrypted(t)},
 		{name: "15 JWE header in three parts", token: rsHeader(fields{"enc": "A256GCM"})},
-		{name: "16 bad signature", token: part[0] + "." + part[1] + "." + strings.Split(rsToken(fields{"sub": "bob"}), ".")[2]},
+		{name: "16 bad signature", token: part[0] + "." + part[1] + "." + strings.Split(rsToken(fields{"sub": "bob"}),
+			".")[2]},
 		{name: "16 signed by another", token: sign(rs256.json(), bearer(noon).json(), otherRSA())},
 		{name: "17 iss of another realm", token: rsToken(fields{"iss": "https://sign-in.test/realms/other"})},
 		{name: "17 iss with a slash", token: rsToken(fields{"iss": issuer + "/"})},
@@ -233,16 +240,22 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "18 aud another, azp ours", token: rsToken(fields{"aud": "portal", "azp": audience})},
 		{name: "18 aud array without us", token: rsToken(fields{"aud": []string{"account", "other"}})},
 		{name: "18 aud empty array, azp ours", token: rsToken(fields{"aud": []string{}, "azp": audience})},
-		{name: "18 aud null, azp ours", token: rsPayload(strings.Replace(bearer(noon).but(fields{"azp": audience, "aud": "HERE"}).json(), `"HERE"`, "null", 1))},
-		{name: "18 aud array with null", token: rsPayload(strings.Replace(bearer(noon).but(fields{"aud": "HERE"}).json(), `"HERE"`, `["eodispatch-api",null]`, 1))},
+		{name: "18 aud null, azp ours",
+			token: rsPayload(strings.Replace(bearer(noon).but(fields{"azp": audience, "aud": "HERE"}).json(), `"HERE"`, "null",
+				1))},
+		{name: "18 aud array with null", token: rsPayload(strings.Replace(bearer(noon).but(fields{"aud": "HERE"}).json(),
+			`"HERE"`, `["eodispatch-api",null]`, 1))},
 		{name: "18 aud a prefix of us", token: rsToken(fields{"aud": "eodispatch"})},
 		{name: "18 aud we are a prefix", token: rsToken(fields{"aud": "eodispatch-api2"})},
 		{name: "18 aud an object", token: rsToken(fields{"aud": fields{"eodispatch-api": 1}})},
 		{name: "18 aud in one string", token: rsToken(fields{"aud": "account eodispatch-api"})},
 		{name: "19 azp not authorized", token: rsToken(nil), config: func(c *Config) { c.Parties = []string{"notebook"} }},
-		{name: "19 azp not admitted, another aud", token: rsToken(fields{"aud": "another"}), config: func(c *Config) { c.Clients = []string{"notebook"} }},
-		{name: "19 azp missing, another aud", token: rsToken(fields{"aud": "another", "azp": nil}), config: func(c *Config) { c.Clients = []string{"portal"} }},
-		{name: "19 azp missing", token: rsToken(fields{"azp": nil}), config: func(c *Config) { c.Parties = []string{"portal"} }},
+		{name: "19 azp not admitted, another aud", token: rsToken(fields{"aud": "another"}),
+			config: func(c *Config) { c.Clients = []string{"notebook"} }},
+		{name: "19 azp missing, another aud", token: rsToken(fields{"aud": "another", "azp": nil}),
+			config: func(c *Config) { c.Clients = []string{"portal"} }},
+		{name: "19 azp missing", token: rsToken(fields{"azp": nil}),
+			config: func(c *Config) { c.Parties = []string{"portal"} }},
 		{name: "20 exp past the skew", token: rsToken(fields{"exp": noon.Add(-60 * time.Second).Unix()})},
 		{name: "20 exp missing", token: rsToken(fields{"exp": nil})},
 		{name: "20 exp a string", token: rsToken(fields{"exp": fmt.Sprint(noon.Add(time.Hour).Unix())})},
@@ -277,19 +290,23 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "26 logout token", token: rsToken(fields{"typ": "Logout"})},
 		{name: "26 logout token by its header", token: rsHeader(fields{"typ": "logout+jwt"})},
 		{name: "27 header typ of another", token: rsHeader(fields{"typ": "dpop+jwt"})},
-		{name: "27 header at+jwt, claim ID", token: sign(rs256.but(fields{"typ": "at+jwt"}).json(), bearer(noon).but(fields{"typ": "ID"}).json(), rsaKey())},
+		{name: "27 header at+jwt, claim ID", token: sign(rs256.but(fields{"typ": "at+jwt"}).json(),
+			bearer(noon).but(fields{"typ": "ID"}).json(), rsaKey())},
 		{name: "28 aud twice", token: rsPayload(`{"aud":"x",` + bearer(noon).json()[1:])},
 		{name: "28 twice, written differently", token: rsPayload(`{"\u0061ud":"x",` + bearer(noon).json()[1:])},
 		{name: "28 twice, deeper", token: rsToken(fields{"x": json.RawMessage(`[{"y":{"a":1,"a":2}}]`)})},
-		{name: "28 twice in the header", token: sign(`{"alg":"RS256","kid":"rsa","kid":"ec"}`, bearer(noon).json(), rsaKey())},
+		{name: "28 twice in the header", token: sign(`{"alg":"RS256","kid":"rsa","kid":"ec"}`, bearer(noon).json(),
+			rsaKey())},
 		{name: "29 too long", token: rsToken(fields{"x": strings.Repeat("x", MaxToken)})},
 		{name: "31 service account of Keycloak", token: rsToken(fields{"preferred_username": "service-account-portal"})},
 		{name: "31 service account by RFC 9068", token: rsToken(fields{"sub": "portal"})},
 		{name: "31 service account by client_id", token: rsToken(fields{"sub": "robot", "client_id": "robot"})},
 		{name: "31 service account by its address", token: rsToken(fields{"clientAddress": "192.0.2.1"})},
 		{name: "31 service account by its host", token: rsToken(fields{"clientHost": "192.0.2.1"})},
-		{name: "31 service account by client_id without a session", token: rsToken(fields{"azp": "portal", "client_id": "portal", "sid": nil})},
-		{name: "31 service account by the id of its token", token: rsToken(fields{"jti": "trrtcc:d18cc575-7da8-6b34-4fda-41cef6bf9bec"})},
+		{name: "31 service account by client_id without a session",
+			token: rsToken(fields{"azp": "portal", "client_id": "portal", "sid": nil})},
+		{name: "31 service account by the id of its token",
+			token: rsToken(fields{"jti": "trrtcc:d18cc575-7da8-6b34-4fda-41cef6bf9bec"})},
 		{name: "32 cnf of DPoP", token: rsToken(fields{"cnf": fields{"jkt": "x"}})},
 		{name: "32 cnf of mTLS", token: rsToken(fields{"cnf": fields{"x5t#S256": "x"}})},
 		{name: "32 typ DPoP", token: rsToken(fields{"typ": "DPoP"})},
@@ -330,7 +347,8 @@ func TestVerify_NamesTheClientThatIsNotAccepted(t *testing.T) {
 func TestVerify_RefusesUnread(t *testing.T) {
 	p := newFakeProvider()
 	v := verifierAt(t, p, noon, nil)
-	for _, token := range []string{"", "garbage", "a.b.c", strings.Repeat("e", 1<<20), sign(`{"alg":"none"}`, "{}", nil) + "A"} {
+	for _, token := range []string{"", "garbage", "a.b.c", strings.Repeat("e", 1<<20), sign(`{"alg":"none"}`, "{}", nil) +
+		"A"} {
 		_, err := v.Verify(t.Context(), dispatch.Secret(token))
 		refused(t, err, token)
 	}
@@ -341,7 +359,8 @@ func TestVerify_RefusesUnread(t *testing.T) {
 
 func encrypted(t *testing.T) string {
 	t.Helper()
-	e, err := jose.NewEncrypter(jose.A128GCM, jose.Recipient{Algorithm: jose.RSA_OAEP, Key: rsaKey().Public(), KeyID: "rsa"}, nil)
+	e, err := jose.NewEncrypter(jose.A128GCM, jose.Recipient{Algorithm: jose.RSA_OAEP, Key: rsaKey().Public(),
+		KeyID: "rsa"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,7 +450,8 @@ func TestNewVerifier_ChecksTheConfiguration(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	c := Config{Issuer: "http://127.0.0.1:8080/realms/apex", Audience: []string{audience}, Client: upstream.New(upstream.Config{}), Development: true}
+	c := Config{Issuer: "http://127.0.0.1:8080/realms/apex", Audience: []string{audience},
+		Client: upstream.New(upstream.Config{}), Development: true}
 	if _, err := NewVerifier(c); err != nil {
 		t.Errorf("development: %v", err)
 	}
@@ -448,7 +468,8 @@ func TestVerify_OverHTTP(t *testing.T) {
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: ecKey().Public(), KeyID: "k"}}})
 	})
-	v, err := NewVerifier(Config{Issuer: server.URL, Audience: []string{audience}, Client: upstream.New(upstream.Config{Development: true}), Development: true})
+	v, err := NewVerifier(Config{Issuer: server.URL, Audience: []string{audience},
+		Client: upstream.New(upstream.Config{Development: true}), Development: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,7 +495,8 @@ func TestVerify_OverHTTP(t *testing.T) {
 // FuzzVerify: every input is refused without a panic, except signed tokens.
 func FuzzVerify(f *testing.F) {
 	good := rsToken(nil)
-	for _, seed := range []string{good, "a.b.c", "..", good + ".", sign(`{"alg":"RS256","kid":"rsa"}`, `{"a":[{}]}`, rsaKey())} {
+	for _, seed := range []string{good, "a.b.c", "..", good + ".", sign(`{"alg":"RS256","kid":"rsa"}`, `{"a":[{}]}`,
+		rsaKey())} {
 		f.Add(seed)
 	}
 	p := newFakeProvider()
@@ -489,7 +511,8 @@ func FuzzVerify(f *testing.F) {
 
 // FuzzMembers: the check for duplicate names agrees with the decoder on what is an object.
 func FuzzMembers(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":1,"a":2}`, `[{}]`, `{"a":[{"b":{}},"b",null]}`, `{"a":"b","b":"a"}`, `{"a":1}x`, `null`} {
+	for _, seed := range []string{`{}`, `{"a":1,"a":2}`, `[{}]`, `{"a":[{"b":{}},"b",null]}`, `{"a":"b","b":"a"}`,
+		`{"a":1}x`, `null`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -516,7 +539,8 @@ func BenchmarkVerify(b *testing.B) {
 // withSignIn publishes a discovery document that has an authorization endpoint.
 func withSignIn(p *fakeProvider, changes fields) {
 	p.set(pathDiscovery, always(200, fields{"issuer": issuer, "jwks_uri": "https://sign-in.test" + pathKeys,
-		"token_endpoint": "https://sign-in.test" + pathToken, "authorization_endpoint": "https://sign-in.test/authorize"}.but(changes).json()))
+		"token_endpoint":         "https://sign-in.test" + pathToken,
+		"authorization_endpoint": "https://sign-in.test/authorize"}.but(changes).json()))
 }
 
 // The endpoints are discovered once, together with the keys.
@@ -567,8 +591,8 @@ func TestSignInEndpoints_AfterAFailedSearch(t *testing.T) {
 	})
 }
 
-// Requests for the documentation, which need no token, cause at most one request in 10 s to a provider that is down, and no
-// endpoints are named that were not confirmed since.
+// Requests for the documentation, which need no token, cause at most one request in 10 s to a provider that is down,
+// and no endpoints are named that were not confirmed since.
 func TestSignInEndpoints_WhileTheProviderIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -578,7 +602,8 @@ func TestSignInEndpoints_WhileTheProviderIsDown(t *testing.T) {
 			t.Helper()
 			before := p.count(pathDiscovery) + p.count(pathKeys)
 			for begin := time.Now(); time.Since(begin) < of; time.Sleep(100 * time.Millisecond) {
-				if _, _, err := v.SignInEndpoints(t.Context()); time.Since(begin) > 2*readTimeout && !dispatch.Is(err, dispatch.Unavailable) {
+				if _, _, err := v.SignInEndpoints(t.Context()); time.Since(begin) > 2*readTimeout &&
+					!dispatch.Is(err, dispatch.Unavailable) {
 					t.Fatalf("after %v: %v", time.Since(begin), err)
 				}
 			}

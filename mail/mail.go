@@ -87,15 +87,16 @@ func New(c Config) (*Sender, error) {
 	return &Sender{Config: c, host: host, port: int(port), domain: domain, places: make(chan struct{}, atOnce)}, nil
 }
 
-// CheckAddress returns an error if a text is not one plain address: a@b in ASCII, without a name, quotes or spaces, and so without anything that
-// could end a header or add a recipient.
+// CheckAddress returns an error if a text is not one plain address: a@b in ASCII, without a name, quotes or spaces, and
+// so without anything that could end a header or add a recipient.
 func CheckAddress(text string) error {
 	local, domain, _ := strings.Cut(text, "@")
 	other := func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),:;<>@[\]`, r)
 	}
 	parsed, err := mail.ParseAddress(text)
-	if err != nil || parsed.Address != text || local == "" || domain == "" || len(text) > MostBytes || strings.ContainsFunc(local, other) || strings.ContainsFunc(domain, other) {
+	if err != nil || parsed.Address != text || local == "" || domain == "" || len(text) > MostBytes ||
+		strings.ContainsFunc(local, other) || strings.ContainsFunc(domain, other) {
 		return errors.New("this is not an e-mail address of the form name@example.org")
 	}
 	return nil
@@ -117,7 +118,8 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	defer cancel()
 	client, err := s.client(ctx)
 	if err != nil {
-		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Send", Text: "The settings of the mail server are wrong.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Send",
+			Text: "The settings of the mail server are wrong.", Err: err}
 	}
 	if err := client.DialAndSendWithContext(ctx, message); err != nil && !message.IsDelivered() {
 		return failure(err)
@@ -125,7 +127,8 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	return nil
 }
 
-// Check connects to the server and signs in, as Send does, and sends nothing. Its error says what failed, for operators.
+// Check connects to the server and signs in, as Send does, and sends nothing. Its error says what failed, for
+// operators.
 func (s *Sender) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -134,7 +137,8 @@ func (s *Sender) Check(ctx context.Context) error {
 		err = client.DialWithContext(ctx)
 	}
 	if err != nil {
-		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Check", Text: "The mail server could not be reached, or did not let this service sign in.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Check",
+			Text: "The mail server could not be reached, or did not let this service sign in.", Err: err}
 	}
 	_ = client.Close() // it has answered what was asked
 	return nil
@@ -156,8 +160,8 @@ func (s *Sender) compose(m Message) (*gomail.Msg, error) {
 	return message, errors.Join(message.From(s.From), message.To(m.To))
 }
 
-// client returns a client whose connection ends with ctx, whatever the server does. One that is encrypted from the beginning ends by its time limits alone,
-// because the library knows that it is encrypted only if it dials itself.
+// client returns a client whose connection ends with ctx, whatever the server does. One that is encrypted from the
+// beginning ends by its time limits alone, because the library knows that it is encrypted only if it dials itself.
 func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 	protection := &tls.Config{ServerName: s.host, RootCAs: s.Roots, MinVersion: tls.VersionTLS12}
 	bounded := func(_ context.Context, network, address string) (net.Conn, error) {
@@ -168,7 +172,8 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 		return c, err
 	}
 	// All headers are ASCII. With SMTPUTF8 a server further on that does not know it would refuse the message.
-	options := []gomail.Option{gomail.WithPort(s.port), gomail.WithoutSMTPUTF8(), gomail.WithTimeout(step), gomail.WithTLSConfig(protection)}
+	options := []gomail.Option{gomail.WithPort(s.port), gomail.WithoutSMTPUTF8(), gomail.WithTimeout(step),
+		gomail.WithTLSConfig(protection)}
 	switch s.Encryption {
 	case Implicit:
 		options = append(options, gomail.WithSSL())
@@ -178,17 +183,20 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 		options = append(options, gomail.WithDialContextFunc(bounded), gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
 	if s.Username != "" {
-		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.Username), gomail.WithPassword(s.Password.Reveal()))
+		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.Username),
+			gomail.WithPassword(s.Password.Reveal()))
 	}
 	return gomail.NewClient(s.host, options...)
 }
 
-// failure returns the error of a message that was not accepted. Its text, which the recipient can read, has the code of the response and
-// nothing of its text.
+// failure returns the error of a message that was not accepted. Its text, which the recipient can read, has the code of
+// the response and nothing of its text.
 func failure(err error) error {
-	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "mail.Send", Text: "The mail server could not be reached, or did not let this service sign in.", Err: err}
+	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "mail.Send",
+		Text: "The mail server could not be reached, or did not let this service sign in.", Err: err}
 	if refused, ok := errors.AsType[*gomail.SendError](err); ok && refused.ErrorCode() >= 400 {
-		e.Kind, e.Text = dispatch.BadUpstream, "The mail server did not accept the message: "+strings.TrimSpace(fmt.Sprint(refused.ErrorCode(), " ", refused.EnhancedStatusCode()))+"."
+		e.Kind, e.Text = dispatch.BadUpstream, "The mail server did not accept the message: "+
+			strings.TrimSpace(fmt.Sprint(refused.ErrorCode(), " ", refused.EnhancedStatusCode()))+"."
 	}
 	return e
 }

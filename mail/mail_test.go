@@ -27,11 +27,13 @@ func newSender(t *testing.T, c mail.Config) *mail.Sender {
 	return s
 }
 
-// TestSend_ToARealServer: with each protection and a sign-in, one mail arrives, with what its text says and the headers of a machine's mail.
+// TestSend_ToARealServer: with each protection and a sign-in, one mail arrives, with what its text says and the headers
+// of a machine's mail.
 func TestSend_ToARealServer(t *testing.T) {
 	server := mailbox.Start(t)
 	for name, c := range map[string]mail.Config{
-		"starttls": {Server: server.Address, Encryption: mail.StartTLS, Username: "eo", Password: "secret", Roots: server.Roots},
+		"starttls": {Server: server.Address, Encryption: mail.StartTLS, Username: "eo", Password: "secret",
+			Roots: server.Roots},
 		"implicit": {Server: server.TLS, Encryption: mail.Implicit, Username: "eo", Password: "secret", Roots: server.Roots},
 		"none":     {Server: server.Address, Encryption: mail.Plain},
 	} {
@@ -42,10 +44,12 @@ func TestSend_ToARealServer(t *testing.T) {
 			}
 			all := server.Await(t, before+1)
 			got := all[len(all)-1]
-			if got.From != "noreply@broker.example.org" || len(got.To) != 1 || got.To[0] != "ann@example.org" || got.User != c.Username || got.Secure == (name == "none") || got.UTF8 {
+			if got.From != "noreply@broker.example.org" || len(got.To) != 1 || got.To[0] != "ann@example.org" ||
+				got.User != c.Username || got.Secure == (name == "none") || got.UTF8 {
 				t.Errorf("%+v", got)
 			}
-			if h := got.Header; h.Get("Subject") != letter.Subject || h.Get("Message-Id") != "<h.1@broker.example.org>" || h.Get("Auto-Submitted") != "auto-generated" || h.Get("Date") == "" || h.Get("X-Mailer") != "" ||
+			if h := got.Header; h.Get("Subject") != letter.Subject || h.Get("Message-Id") != "<h.1@broker.example.org>" ||
+				h.Get("Auto-Submitted") != "auto-generated" || h.Get("Date") == "" || h.Get("X-Mailer") != "" ||
 				h.Get("From") != `"EO jobs" <noreply@broker.example.org>` {
 				t.Errorf("%v", h)
 			}
@@ -56,7 +60,8 @@ func TestSend_ToARealServer(t *testing.T) {
 	}
 }
 
-// TestSend_ReportsWhatIsWrong: a server that is not trusted, refuses, or is not there. Texts for users have the code, and nothing that the server says.
+// TestSend_ReportsWhatIsWrong: a server that is not trusted, refuses, or is not there. Texts for users have the code,
+// and nothing that the server says.
 func TestSend_ReportsWhatIsWrong(t *testing.T) {
 	server := mailbox.Start(t)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,16 +76,22 @@ func TestSend_ReportsWhatIsWrong(t *testing.T) {
 		kind   dispatch.Kind
 		text   string
 	}{
-		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: x509.NewCertPool()}, nil, dispatch.Unavailable, "could not be reached"},
-		"a wrong password":       {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: server.Roots, Username: "eo", Password: "wrong"}, nil, dispatch.Unavailable, "did not let this service sign in"},
-		"no server":              {mail.Config{Server: closed.Addr().String(), Encryption: mail.StartTLS}, nil, dispatch.Unavailable, "could not be reached"},
-		"no such mailbox":        {good, &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "internal-host says no"}, dispatch.BadUpstream, "550 5.1.1"},
-		"busy":                   {good, &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "internal-host is busy"}, dispatch.BadUpstream, "451 4.3.0"},
+		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: x509.NewCertPool()},
+			nil, dispatch.Unavailable, "could not be reached"},
+		"a wrong password": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: server.Roots,
+			Username: "eo", Password: "wrong"}, nil, dispatch.Unavailable, "did not let this service sign in"},
+		"no server": {mail.Config{Server: closed.Addr().String(), Encryption: mail.StartTLS}, nil,
+			dispatch.Unavailable, "could not be reached"},
+		"no such mailbox": {good, &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1},
+			Message: "internal-host says no"}, dispatch.BadUpstream, "550 5.1.1"},
+		"busy": {good, &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0},
+			Message: "internal-host is busy"}, dispatch.BadUpstream, "451 4.3.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Refuse(c.refuse)
 			err := newSender(t, c.config).Send(t.Context(), letter)
-			if text := dispatch.TextFor(err); dispatch.KindOf(err) != c.kind || !strings.Contains(text, c.text) || strings.Contains(text, "internal-host") || strings.Contains(text, "127.0.0.1") {
+			if text := dispatch.TextFor(err); dispatch.KindOf(err) != c.kind || !strings.Contains(text, c.text) ||
+				strings.Contains(text, "internal-host") || strings.Contains(text, "127.0.0.1") {
 				t.Errorf("%v: %s", err, text)
 			}
 		})
@@ -97,14 +108,19 @@ func TestCheck(t *testing.T) {
 		config mail.Config
 		good   bool
 	}{
-		"starttls":               {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Username: "eo", Password: "secret", Roots: server.Roots}, true},
-		"implicit":               {mail.Config{Server: server.TLS, Encryption: mail.Implicit, Username: "eo", Password: "secret", Roots: server.Roots}, true},
-		"none":                   {mail.Config{Server: server.Address, Encryption: mail.Plain}, true},
-		"a wrong password":       {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Username: "eo", Password: "wrong", Roots: server.Roots}, false},
-		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: x509.NewCertPool()}, false},
+		"starttls": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Username: "eo",
+			Password: "secret", Roots: server.Roots}, true},
+		"implicit": {mail.Config{Server: server.TLS, Encryption: mail.Implicit, Username: "eo",
+			Password: "secret", Roots: server.Roots}, true},
+		"none": {mail.Config{Server: server.Address, Encryption: mail.Plain}, true},
+		"a wrong password": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Username: "eo",
+			Password: "wrong", Roots: server.Roots}, false},
+		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: x509.NewCertPool()},
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := newSender(t, c.config).Check(t.Context()); (err == nil) != c.good || strings.Contains(dispatch.TextFor(err), "127.0.0.1") {
+			if err := newSender(t, c.config).Check(t.Context()); (err == nil) != c.good ||
+				strings.Contains(dispatch.TextFor(err), "127.0.0.1") {
 				t.Error(err)
 			}
 		})
@@ -114,7 +130,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestSend_EndsWithItsContext: a server that accepts connections and says nothing, or stops in the middle, holds nobody.
+// TestSend_EndsWithItsContext: a server that accepts connections and says nothing, or stops in the middle, holds
+// nobody.
 func TestSend_EndsWithItsContext(t *testing.T) {
 	for name, greeting := range map[string]string{"silent": "", "greets": "220 mail.example.org ESMTP\r\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +150,8 @@ func TestSend_EndsWithItsContext(t *testing.T) {
 				cancel()
 				_, _ = io.Copy(io.Discard, c) // until the client closes
 			}()
-			if err := newSender(t, mail.Config{Server: listener.Addr().String(), Encryption: mail.StartTLS}).Send(ctx, letter); err == nil {
+			if err := newSender(t, mail.Config{Server: listener.Addr().String(), Encryption: mail.StartTLS}).Send(ctx,
+				letter); err == nil {
 				t.Error("it was sent")
 			}
 		})
@@ -149,7 +167,8 @@ func TestSend_NoInjection(t *testing.T) {
 			t.Errorf("sent to %q", to)
 		}
 	}
-	for _, m := range []mail.Message{{To: "ann@example.org", ID: "x", Subject: "s\r\nBcc: eve@example.org", Text: "t"}, {To: "ann@example.org", ID: "x\nBcc: eve@example.org", Subject: "s", Text: "t"}} {
+	for _, m := range []mail.Message{{To: "ann@example.org", ID: "x", Subject: "s\r\nBcc: eve@example.org", Text: "t"},
+		{To: "ann@example.org", ID: "x\nBcc: eve@example.org", Subject: "s", Text: "t"}} {
 		if err := s.Send(t.Context(), m); err == nil {
 			t.Errorf("sent: %+v", m)
 		}
@@ -159,8 +178,10 @@ func TestSend_NoInjection(t *testing.T) {
 	}
 }
 
-var hostile = []string{"", "ann", "@example.org", "ann@", "ann@example.org\r\nRCPT TO:<eve@example.org>", "ann@example.org, eve@example.org", "Ann <ann@example.org>", `"a b"@example.org`,
-	"ann@example.org?bcc=eve@example.org,", "ann@[127.0.0.1]", "änn@example.org", "ann@example.org ", "a@b@example.org", "<ann@example.org>", "ann@example.org\x00", strings.Repeat("a", 250) + "@example.org"}
+var hostile = []string{"", "ann", "@example.org", "ann@", "ann@example.org\r\nRCPT TO:<eve@example.org>",
+	"ann@example.org, eve@example.org", "Ann <ann@example.org>", `"a b"@example.org`,
+	"ann@example.org?bcc=eve@example.org,", "ann@[127.0.0.1]", "änn@example.org", "ann@example.org ", "a@b@example.org",
+	"<ann@example.org>", "ann@example.org\x00", strings.Repeat("a", 250) + "@example.org"}
 
 // TestCheckAddress accepts plain addresses only.
 func TestCheckAddress(t *testing.T) {
@@ -182,7 +203,8 @@ func FuzzCheckAddress(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if mail.CheckAddress(text) == nil && (strings.ContainsAny(text, " \r\n<>,;\"") || strings.Count(text, "@") != 1 || len(text) > mail.MostBytes) {
+		if mail.CheckAddress(text) == nil && (strings.ContainsAny(text, " \r\n<>,;\"") || strings.Count(text, "@") != 1 ||
+			len(text) > mail.MostBytes) {
 			t.Errorf("%q is accepted", text)
 		}
 	})

@@ -1,5 +1,6 @@
-// Package operator is the interface for operators, on the private listener: what is stuck, holds of platforms and accounts, the history of a
-// job, and its end by force. It serves only who can read the database, on the machine of the broker, and each change is audited.
+// Package operator is the interface for operators, on the private listener: what is stuck, holds of platforms and
+// accounts, the history of a job, and its end by force. It serves only who can read the database, on the machine of the
+// broker, and each change is audited.
 package operator
 
 import (
@@ -128,7 +129,8 @@ func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 		}
 		if err != nil {
 			status, result = statusOf(err), Fault{cmp.Or(dispatch.TextFor(err), "The broker failed; see its log.")}
-			s.Log.WarnContext(r.Context(), "a request of an operator was refused", "operator", r.Header.Get(Header), "path", r.URL.Path, "error", err)
+			s.Log.WarnContext(r.Context(), "a request of an operator was refused", "operator", r.Header.Get(Header), "path",
+				r.URL.Path, "error", err)
 		}
 		text, err := dispatch.Encode(result)
 		if err != nil {
@@ -146,8 +148,9 @@ func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 // proxied are the headers of which a proxy sends one.
 var proxied = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
 
-// permitted returns an error unless the request comes from this machine, is addressed to it, is signed with the key, and names an operator. The address
-// keeps out pages whose name leads here; the key, what a proxy on this machine passes on for others. id identifies a request that is signed.
+// permitted returns an error unless the request comes from this machine, is addressed to it, is signed with the key,
+// and names an operator. The address keeps out pages whose name leads here; the key, what a proxy on this machine
+// passes on for others. id identifies a request that is signed.
 func (s server) permitted(r *http.Request) (id string, err error) {
 	from, unknown := netip.ParseAddrPort(r.RemoteAddr)
 	host, _, split := net.SplitHostPort(r.Host)
@@ -157,9 +160,11 @@ func (s server) permitted(r *http.Request) (id string, err error) {
 	to, _ := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch {
 	case unknown != nil || !from.Addr().Unmap().IsLoopback() || host != "localhost" && !to.Unmap().IsLoopback():
-		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are served on the broker's own machine only: run the command there, in its container."}
+		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",
+			Text: "Operators are served on the broker's own machine only: run the command there, in its container."}
 	case slices.ContainsFunc(proxied, func(name string) bool { return r.Header.Get(name) != "" }):
-		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "Operators are not served through a proxy."}
+		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",
+			Text: "Operators are not served through a proxy."}
 	}
 	if id, err = s.verified(r, s.Now()); err == nil && strings.TrimSpace(r.Header.Get(Header)) == "" {
 		err = invalid("The header " + Header + " must name the operator.")
@@ -205,7 +210,8 @@ func (s server) jobs(r *http.Request) (any, error) {
 }
 
 func shown(j dispatch.Job) Job {
-	return Job{ID: int64(j.ID), Task: int64(j.Task), Account: string(j.Account), Owner: string(j.Owner), Phase: string(j.Phase), Status: string(j.Status),
+	return Job{ID: int64(j.ID), Task: int64(j.Task), Account: string(j.Account), Owner: string(j.Owner),
+		Phase: string(j.Phase), Status: string(j.Status),
 		Attention: string(j.Attention), Text: cmp.Or(j.Failure, j.Notice), Ref: j.Ref.ID, Moved: j.Moved}
 }
 
@@ -220,7 +226,8 @@ func (s server) events(r *http.Request) (any, error) {
 	}
 	all := make([]Event, len(found))
 	for i, e := range found {
-		all[i] = Event{At: e.At, What: e.What, Phase: string(e.Phase), Status: string(e.Status), Attention: string(e.Attention), Attempt: e.Attempt,
+		all[i] = Event{At: e.At, What: e.What, Phase: string(e.Phase), Status: string(e.Status),
+			Attention: string(e.Attention), Attempt: e.Attempt,
 			Outcome: e.Outcome, Took: e.Took.Seconds(), Detail: e.Detail}
 	}
 	return all, nil
@@ -266,7 +273,8 @@ func (s server) endUnknown(r *http.Request) (any, error) {
 	}
 	var n Ended
 	for _, j := range found {
-		if j.Attention != dispatch.SubmissionUnknown || body.Scope != string(j.Account) && body.Scope != j.Account.Platform() {
+		if j.Attention != dispatch.SubmissionUnknown || body.Scope != string(j.Account) &&
+			body.Scope != j.Account.Platform() {
 			continue
 		}
 		_, err := s.End(r.Context(), j.ID, body.Reason)
@@ -277,7 +285,8 @@ func (s server) endUnknown(r *http.Request) (any, error) {
 		case err != nil:
 			return nil, err
 		}
-		s.audit(r, "end job", "job", int64(j.ID), "account", string(j.Account), "user", string(j.Owner), "reason", body.Reason)
+		s.audit(r, "end job", "job", int64(j.ID), "account", string(j.Account), "user", string(j.Owner), "reason",
+			body.Reason)
 		n.Ended++
 	}
 	return n, nil
@@ -304,7 +313,8 @@ func (s server) hold(r *http.Request) (any, error) {
 		return nil, invalid("Say why, for users: notice.")
 	}
 	h.By = r.Header.Get(Header)
-	if err := s.Store.HoldScope(r.Context(), dispatch.OperatorHold{Scope: h.Scope, Notice: h.Notice, By: h.By}); err != nil {
+	if err := s.Store.HoldScope(r.Context(), dispatch.OperatorHold{Scope: h.Scope, Notice: h.Notice,
+		By: h.By}); err != nil {
 		return nil, err
 	}
 	s.audit(r, "hold", "scope", h.Scope, "notice", h.Notice)
@@ -316,14 +326,16 @@ func (s server) hold(r *http.Request) (any, error) {
 func (s server) exists(ctx context.Context, scope string) error {
 	platform, _, ofAccount := strings.Cut(scope, "/")
 	if !slices.Contains(s.Platforms, platform) {
-		return invalid("There is no platform " + strconv.Quote(platform) + ". Configured are: " + strings.Join(s.Platforms, ", ") + ".")
+		return invalid("There is no platform " + strconv.Quote(platform) + ". Configured are: " + strings.Join(s.Platforms,
+			", ") + ".")
 	}
 	if !ofAccount {
 		return nil
 	}
 	known, err := s.Store.HasAccount(ctx, dispatch.Account(scope))
 	if err == nil && !known {
-		return invalid("No job was ever submitted for the account " + strconv.Quote(scope) + ". Write it as operator jobs and the log do: " +
+		return invalid("No job was ever submitted for the account " + strconv.Quote(scope) +
+			". Write it as operator jobs and the log do: " +
 			platform + "/shared, " + platform + "/open, or " + platform + "/ISSUER SUBJECT.")
 	}
 	return err
@@ -355,7 +367,8 @@ func jobIn(r *http.Request) (dispatch.JobID, error) {
 
 func read(r *http.Request, into any) error {
 	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator", Text: "The body is not the JSON object that is expected.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "operator",
+			Text: "The body is not the JSON object that is expected.", Err: err}
 	}
 	return nil
 }

@@ -63,16 +63,20 @@ func TestHandler_ServesThisMachineOnly(t *testing.T) {
 	}
 }
 
-// TestHandler_NeedsTheKey: a proxy on the machine that sends no header of its own is told from the command by the key. What was signed cannot be changed,
-// or sent again later.
+// TestHandler_NeedsTheKey: a proxy on the machine that sends no header of its own is told from the command by the key.
+// What was signed cannot be changed, or sent again later.
 func TestHandler_NeedsTheKey(t *testing.T) {
 	h := handler(slog.DiscardHandler)
 	for name, change := range map[string]func(*http.Request) *http.Request{
 		"no header":      func(r *http.Request) *http.Request { r.Header.Del("Authorization"); return r },
 		"the key itself": func(r *http.Request) *http.Request { r.Header.Set("Authorization", "Bearer key"); return r },
-		"no proof":       func(r *http.Request) *http.Request { r.Header.Set("Authorization", "Eodispatch-HMAC 1.a."); return r },
-		"another key":    func(r *http.Request) *http.Request { operator.Sign(r, nil, "key2", time.Now()); return r },
-		"an empty key":   func(r *http.Request) *http.Request { operator.Sign(r, nil, "", time.Now()); return r },
+		"no proof": func(r *http.Request) *http.Request {
+			r.Header.Set("Authorization",
+				"Eodispatch-HMAC 1.a.")
+			return r
+		},
+		"another key":  func(r *http.Request) *http.Request { operator.Sign(r, nil, "key2", time.Now()); return r },
+		"an empty key": func(r *http.Request) *http.Request { operator.Sign(r, nil, "", time.Now()); return r },
 		"long ago": func(r *http.Request) *http.Request {
 			operator.Sign(r, nil, "key", time.Now().Add(-2*time.Minute))
 			return r
@@ -87,7 +91,8 @@ func TestHandler_NeedsTheKey(t *testing.T) {
 		"another body":    func(r *http.Request) *http.Request { r.Body = io.NopCloser(strings.NewReader("{}")); return r },
 	} {
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, change(from(http.MethodGet, "/operator/holds", ""))); w.Code != http.StatusForbidden || w.Header().Get("Eodispatch-Proof") != "" {
+		if h.ServeHTTP(w, change(from(http.MethodGet, "/operator/holds", ""))); w.Code != http.StatusForbidden ||
+			w.Header().Get("Eodispatch-Proof") != "" {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
@@ -100,10 +105,12 @@ func TestHandler_NeedsTheKey(t *testing.T) {
 	}
 }
 
-// TestHandler_AcceptsARequestOnce: what has read a request cannot repeat it, and as long as a request could be accepted it is remembered.
+// TestHandler_AcceptsARequestOnce: what has read a request cannot repeat it, and as long as a request could be accepted
+// it is remembered.
 func TestHandler_AcceptsARequestOnce(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	h := operator.Handler(operator.Config{Store: nothing{}, Platforms: []string{"p"}, Key: "key", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	h := operator.Handler(operator.Config{Store: nothing{}, Platforms: []string{"p"}, Key: "key",
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	send := func(authorization string) (status int, sent string) {
 		r := from(http.MethodGet, "/operator/holds", "")
 		operator.Sign(r, nil, "key", now.Add(time.Minute)) // of a clock that is as fast as it may be
@@ -146,8 +153,10 @@ func TestVerify(t *testing.T) {
 	unproven := w.Result()
 	unproven.Header.Del("Eodispatch-Proof")
 	for name, err := range map[string]error{
-		"another text": operator.Verify(r, w.Result(), []byte("[1]"), "key"), "another status": operator.Verify(r, forged, body, "key"),
-		"no proof": operator.Verify(r, unproven, body, "key"), "of another request": operator.Verify(from(http.MethodGet, "/operator/holds", ""), w.Result(), body, "key"),
+		"another text": operator.Verify(r, w.Result(), []byte("[1]"), "key"), "another status": operator.Verify(r, forged,
+			body, "key"),
+		"no proof": operator.Verify(r, unproven, body, "key"), "of another request": operator.Verify(from(http.MethodGet,
+			"/operator/holds", ""), w.Result(), body, "key"),
 	} {
 		if err == nil {
 			t.Error(name)
@@ -195,8 +204,10 @@ func TestHandler_RefusesWhatIsWrong(t *testing.T) {
 type unknownJobs struct{ nothing }
 
 func (unknownJobs) Troubled(_ context.Context, setAside bool, _ int) (jobs []dispatch.Job, err error) {
-	for id, j := range []dispatch.Job{{Account: "p/shared", Attention: dispatch.SubmissionUnknown}, {Account: "p/shared", Attention: dispatch.Stalled},
-		{Account: "q/shared", Attention: dispatch.SubmissionUnknown}, {Account: "p/ann", Attention: dispatch.SubmissionUnknown},
+	for id, j := range []dispatch.Job{{Account: "p/shared", Attention: dispatch.SubmissionUnknown}, {Account: "p/shared",
+		Attention: dispatch.Stalled},
+		{Account: "q/shared", Attention: dispatch.SubmissionUnknown},
+		{Account: "p/ann", Attention: dispatch.SubmissionUnknown},
 		{Account: "p/bob", Attention: dispatch.SubmissionUnknown}} {
 		j.ID = dispatch.JobID(id + 1)
 		jobs = append(jobs, j)
@@ -204,7 +215,8 @@ func (unknownJobs) Troubled(_ context.Context, setAside bool, _ int) (jobs []dis
 	return jobs, nil
 }
 
-// TestHandler_EndsWhatIsUnknown checks that one request ends all jobs of a platform, or of an account, whose submission is unknown, and no others.
+// TestHandler_EndsWhatIsUnknown checks that one request ends all jobs of a platform, or of an account, whose submission
+// is unknown, and no others.
 func TestHandler_EndsWhatIsUnknown(t *testing.T) {
 	for _, row := range []struct{ body, want, ended string }{
 		{`{"scope": "p", "reason": "restored"}`, `{"ended":2,"left":1}`, "[1 5]"},
@@ -220,9 +232,11 @@ func TestHandler_EndsWhatIsUnknown(t *testing.T) {
 			ended = append(ended, id)
 			return dispatch.Job{ID: id}, nil
 		}
-		h := operator.Handler(operator.Config{Store: unknownJobs{}, End: end, Platforms: []string{"p"}, Key: "key", Log: slog.New(slog.DiscardHandler)})
+		h := operator.Handler(operator.Config{Store: unknownJobs{}, End: end, Platforms: []string{"p"}, Key: "key",
+			Log: slog.New(slog.DiscardHandler)})
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, from(http.MethodPost, "/operator/ends", row.body)); !strings.Contains(w.Body.String(), row.want) || fmt.Sprint(ended) != row.ended {
+		if h.ServeHTTP(w, from(http.MethodPost, "/operator/ends", row.body)); !strings.Contains(w.Body.String(), row.want) ||
+			fmt.Sprint(ended) != row.ended {
 			t.Errorf("%s: %s, ended %v", row.body, w.Body, ended)
 		}
 	}

@@ -25,8 +25,8 @@ const (
 	mostSkew    = time.Minute // between two clocks of one machine
 )
 
-// Sign proves that who sends a request knows the key, without sending it: whoever listens in place of the broker does not learn the key. The request
-// must carry [Header] already.
+// Sign proves that who sends a request knows the key, without sending it: whoever listens in place of the broker does
+// not learn the key. The request must carry [Header] already.
 func Sign(r *http.Request, body []byte, key dispatch.Secret, now time.Time) {
 	id := fmt.Sprintf("%d.%s", now.Unix(), rand.Text())
 	r.Header.Set("Authorization", scheme+" "+id+"."+proofOf(key, requestText(r, id, body)))
@@ -35,14 +35,17 @@ func Sign(r *http.Request, body []byte, key dispatch.Secret, now time.Time) {
 // Verify returns an error unless the answer to a signed request comes from the broker, which knows the key.
 func Verify(sent *http.Request, answer *http.Response, body []byte, key dispatch.Secret) error {
 	id, _, _ := splitProof(sent.Header.Get("Authorization"))
-	if id == "" || !hmac.Equal([]byte(answer.Header.Get(proofHeader)), []byte(proofOf(key, answerText(id, answer.StatusCode, body)))) {
-		return errors.New("what answers at telemetry.listen is not the broker of this database, or has another version: it does not prove that it knows the database's key")
+	if id == "" || !hmac.Equal([]byte(answer.Header.Get(proofHeader)),
+		[]byte(proofOf(key, answerText(id, answer.StatusCode, body)))) {
+		return errors.New(
+			"what answers at telemetry.listen is not the broker of this database, or has another version: it does not prove " +
+				"that it knows the database's key")
 	}
 	return nil
 }
 
-// verified reads the body of a request, and returns an error unless the request was signed with the key a moment ago, and was not accepted before. id
-// identifies the request.
+// verified reads the body of a request, and returns an error unless the request was signed with the key a moment ago,
+// and was not accepted before. id identifies the request.
 func (s server) verified(r *http.Request, now time.Time) (id string, err error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1))
 	if err != nil || len(body) > mostBody {
@@ -50,11 +53,15 @@ func (s server) verified(r *http.Request, now time.Time) (id string, err error) 
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	id, proof, sent := splitProof(r.Header.Get("Authorization"))
-	if s.Key == "" || id == "" || now.Sub(sent).Abs() > mostSkew || !hmac.Equal([]byte(proof), []byte(proofOf(s.Key, requestText(r, id, body)))) {
-		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "The request is not signed with the key of the broker's database: use eodispatch operator, of the broker's own version and with its own configuration."}
+	if s.Key == "" || id == "" || now.Sub(sent).Abs() > mostSkew ||
+		!hmac.Equal([]byte(proof), []byte(proofOf(s.Key, requestText(r, id, body)))) {
+		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",
+			Text: "The request is not signed with the key of the broker's database: use eodispatch operator, of the broker's " +
+				"own version and with its own configuration."}
 	}
 	if !s.accepted.add(id, sent, now) {
-		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator", Text: "The request was accepted before. It is not accepted twice: run the command again."}
+		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",
+			Text: "The request was accepted before. It is not accepted twice: run the command again."}
 	}
 	return id, nil
 }

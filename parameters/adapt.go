@@ -57,8 +57,9 @@ func (a *adapter) adapt(n *node) any {
 	return true
 }
 
-// Checking one value against one schema costs failSteps, which the schema around it pays in advance, and visitSteps with the costs of the
-// schema's keywords, which follow. For a value of the wrong type only the first part is paid, since the library then skips the keywords.
+// Checking one value against one schema costs failSteps, which the schema around it pays in advance, and visitSteps
+// with the costs of the schema's keywords, which follow. For a value of the wrong type only the first part is paid,
+// since the library then skips the keywords.
 const (
 	failSteps  = 8 // the library creates an error for each value that is not valid
 	visitSteps = 1
@@ -123,8 +124,8 @@ func weight(out map[string]any) (n int) {
 	return n
 }
 
-// prepay charges for the elements and members of a value before the library checks them. It does so in a format, because the library checks
-// formats first.
+// prepay charges for the elements and members of a value before the library checks them. It does so in a format,
+// because the library checks formats first.
 func prepay(out map[string]any) {
 	elements, members := prepaid(out)
 	if elements+members == 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/parameters"
 )
 
-// smaller divides the sizes of costly values and the bound on checking them, because the race detector slows these tests ten times.
+// smaller divides the sizes of costly values and the bound on checking them, because the race detector slows these
+// tests ten times.
 var smaller = 1
 
 // fewerSteps lets a value that is smaller meet its bound as the whole one does.
@@ -76,10 +77,11 @@ func TestSchemas_Cost(t *testing.T) {
 		"items in a circle":                    {`{"items":{"$ref":"#"}}`, strings.Repeat("[", 60) + strings.Repeat("]", 60)},
 		"a long enumeration":                   {enum(15_000), `"nothing"`},
 		"a value that is looked at 2^60 times": {tree, strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60)},
-		"a pattern of a million instructions":  {`{"pattern":"` + strings.Repeat("(x{1000}y)", 300) + `"}`, `"` + strings.Repeat("x", 100_000) + `"`},
-		"a deep schema":                        {nested(100_000), `"x"`},
-		"a million values":                     {`{"default":[` + strings.Repeat("1,", 500_000) + `1]}`, `"x"`},
-		"huge exponents":                       {`{"enum":[` + strings.Repeat("1e999999,", 200) + `1],"type":"number"}`, `1`},
+		"a pattern of a million instructions": {`{"pattern":"` + strings.Repeat("(x{1000}y)", 300) + `"}`, `"` +
+			strings.Repeat("x", 100_000) + `"`},
+		"a deep schema":    {nested(100_000), `"x"`},
+		"a million values": {`{"default":[` + strings.Repeat("1,", 500_000) + `1]}`, `"x"`},
+		"huge exponents":   {`{"enum":[` + strings.Repeat("1e999999,", 200) + `1],"type":"number"}`, `1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
@@ -106,12 +108,17 @@ func TestCheck_CostOfComparing(t *testing.T) {
 	}
 	digits := strings.Repeat("7", 9_000)
 	for name, row := range map[string]struct{ schema, value string }{
-		"a nested value in long enumerations": {alternatives(`{"enum":`+list("1", 20)+`}`, 900), "[" + long("1", 100_000) + "]"},
-		"a constant list":                     {`{"items":` + alternatives(`{"const":`+list("1", 99)+`}`, 190) + `}`, long(list("1", 98)[:196]+",2]", 2_000)},
-		"a short enumeration of lists":        {`{"items":` + alternatives(`{"enum":[`+list("1", 99)+`]}`, 180) + `}`, long(list("1", 98)[:196]+",2]", 2_000)},
-		"a nested value of unique items":      {`{"allOf":` + list(`{"uniqueItems":true}`, 900) + `}`, "[" + long("1", 20_000) + "]"},
-		"long numbers":                        {`{"items":{"anyOf":` + list(`{"maximum":1}`, 900) + `}}`, long(digits, 100)},
-		"long divisors":                       {`{"items":{"anyOf":` + list(`{"multipleOf":0.`+digits+`}`, 30) + `}}`, long("1", 100_000)},
+		"a nested value in long enumerations": {alternatives(`{"enum":`+list("1", 20)+`}`, 900), "[" + long("1", 100_000) +
+			"]"},
+		"a constant list": {`{"items":` + alternatives(`{"const":`+list("1", 99)+`}`, 190) + `}`,
+			long(list("1", 98)[:196]+",2]", 2_000)},
+		"a short enumeration of lists": {`{"items":` + alternatives(`{"enum":[`+list("1", 99)+`]}`, 180) + `}`,
+			long(list("1", 98)[:196]+",2]", 2_000)},
+		"a nested value of unique items": {`{"allOf":` + list(`{"uniqueItems":true}`, 900) + `}`, "[" +
+			long("1", 20_000) + "]"},
+		"long numbers": {`{"items":{"anyOf":` + list(`{"maximum":1}`, 900) + `}}`, long(digits, 100)},
+		"long divisors": {`{"items":{"anyOf":` + list(`{"multipleOf":0.`+digits+`}`, 30) + `}}`,
+			long("1", 100_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(row.schema)}})
@@ -135,10 +142,12 @@ func TestCheck_CostOfElements(t *testing.T) {
 	object := "{" + names.String() + `"b":1}`
 	const refused, faulty, good = "(bound check_steps)", "is not valid", ""
 	for name, row := range map[string]struct{ schema, value, want string }{
-		"elements that are not contained":  {all(`{"contains":{"type":"string"}}`), long("1", 500_000), refused},
-		"elements of the wrong type":       {all(`{"items":{"type":"string"}}`), long("1", 500_000), refused},
-		"the same with a format":           {`{"allOf":` + list(`{"format":"date","items":{"type":"string"}}`, 400) + `}`, long("1", 500_000), refused},
-		"elements of no alternative":       {`{"items":{"anyOf":[{"type":"string"},{"type":"object"}]}}`, long("1", 500_000), refused},
+		"elements that are not contained": {all(`{"contains":{"type":"string"}}`), long("1", 500_000), refused},
+		"elements of the wrong type":      {all(`{"items":{"type":"string"}}`), long("1", 500_000), refused},
+		"the same with a format": {`{"allOf":` + list(`{"format":"date","items":{"type":"string"}}`, 400) + `}`,
+			long("1", 500_000), refused},
+		"elements of no alternative": {`{"items":{"anyOf":[{"type":"string"},{"type":"object"}]}}`, long("1", 500_000),
+			refused},
 		"members of the wrong type":        {all(`{"additionalProperties":{"type":"string"}}`), object, refused},
 		"multiples":                        {`{"items":{"multipleOf":7}}`, long("1", 500_000), refused},
 		"multiples of huge numbers":        {`{"items":{"multipleOf":1e300}}`, long("1e-400", 140_000), refused},
@@ -171,12 +180,14 @@ func TestCheck_CostOfElements(t *testing.T) {
 
 // A set is cached and checks several requests at once.
 func TestCheck_SeveralRequestsAtOnce(t *testing.T) {
-	set := parameters.NewSet([]dispatch.Parameter{parameters.Describe(dispatch.Parameter{Name: "p", Schema: json.RawMessage(
-		`{"type":"object","subtype":"bounding-box","required":["west"],"properties":{"type":{"enum":["box"]},"west":{"type":"number"}}}`)})})
+	set := parameters.NewSet([]dispatch.Parameter{parameters.Describe(dispatch.Parameter{Name: "p",
+		Schema: json.RawMessage(
+			`{"type":"object","subtype":"bounding-box","required":["west"],"properties":{"type":{"enum":["box"]},"west":{"type":"number"}}}`)})})
 	var checks sync.WaitGroup
 	for range 8 {
 		checks.Go(func() {
-			err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":{"type":"Point","coordinates":[4,50]}}`)}, nil)
+			err := set.Check(t.Context(),
+				dispatch.Request{Parameters: json.RawMessage(`{"p":{"type":"Point","coordinates":[4,50]}}`)}, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -186,7 +197,8 @@ func TestCheck_SeveralRequestsAtOnce(t *testing.T) {
 }
 
 func TestCheck_RefusesHugeNumbers(t *testing.T) {
-	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(`{"type":"array","items":{"type":"number","maximum":5}}`)}})
+	set := parameters.NewSet([]dispatch.Parameter{{Name: "p",
+		Schema: json.RawMessage(`{"type":"array","items":{"type":"number","maximum":5}}`)}})
 	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 10_001)} {
 		err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":[` + number + `]}`)}, nil)
 		if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(err.Error(), "(bound number_") {
@@ -215,10 +227,12 @@ func TestCheck_LocalReferences(t *testing.T) {
 				t.Errorf("warning %q", p.Warning)
 			}
 			set := parameters.NewSet([]dispatch.Parameter{p})
-			if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.good + `}`)}, nil); err != nil {
+			if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.good + `}`)},
+				nil); err != nil {
 				t.Errorf("%s: %v", row.good, err)
 			}
-			if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.bad + `}`)}, nil); !dispatch.Is(err, dispatch.Invalid) {
+			if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.bad + `}`)},
+				nil); !dispatch.Is(err, dispatch.Invalid) {
 				t.Errorf("%s: %v", row.bad, err)
 			}
 		})
@@ -239,7 +253,8 @@ func TestWarning_OddSchemas(t *testing.T) {
 			t.Errorf("%s: warning %q", schema, p.Warning)
 		}
 		set := parameters.NewSet([]dispatch.Parameter{p})
-		if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":"x"}`)}, nil); !dispatch.Is(err, dispatch.Invalid) {
+		if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":"x"}`)}, nil); !dispatch.Is(err,
+			dispatch.Invalid) {
 			t.Errorf("%s takes a text: %v", schema, err)
 		}
 	}

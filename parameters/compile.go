@@ -98,7 +98,8 @@ func (c *compiled) validator() (*validator, error) {
 	compiler.UseLoader(noLoader{})
 	compiler.UseRegexpEngine(v.pattern)
 	v.registerPrepayFormats(compiler)
-	compiler.RegisterVocabulary(&jsonschema.Vocabulary{URL: schemaURL + "/cost", Schema: vocabularySchema(), Compile: v.extend})
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{URL: schemaURL + "/cost", Schema: vocabularySchema(),
+		Compile: v.extend})
 	if err := compiler.AddResource(schemaURL, c.doc); err != nil {
 		return nil, err
 	}
@@ -299,8 +300,8 @@ func writeCanonical(b *bytes.Buffer, v any) {
 	}
 }
 
-// pattern compiles a regular expression of a schema, whose matching costs steps. One in a value, which must be one by its format, is only
-// parsed.
+// pattern compiles a regular expression of a schema, whose matching costs steps. One in a value, which must be one by
+// its format, is only parsed.
 func (v *validator) pattern(text string) (jsonschema.Regexp, error) {
 	if v.meter != nil {
 		v.spend(parseSteps + len(text))
@@ -352,7 +353,8 @@ func (p *pattern) MatchString(s string) bool {
 // unfinished returns the error for a check that the meter stopped: it was too expensive, or its request had ended.
 func unfinished(err error) error {
 	if _, over := err.(*budget.Exceeded); !over {
-		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "parameters.Check", Text: "The request ended before its parameters were checked. Repeat it.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "parameters.Check",
+			Text: "The request ended before its parameters were checked. Repeat it.", Err: err}
 	}
 	return dispatch.InvalidBody("parameters.Check", "The parameters cost too much to check: "+err.Error()+
 		". Send fewer or smaller values.", "parameters")

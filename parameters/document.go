@@ -289,7 +289,8 @@ func warning(name string, faults []string) string {
 	if len(faults) > most {
 		text += "; and more"
 	}
-	return "The schema of the parameter " + strconv.Quote(short(name)) + " is not fully supported, so its values are checked only in part: " + text + "."
+	return "The schema of the parameter " + strconv.Quote(short(name)) +
+		" is not fully supported, so its values are checked only in part: " + text + "."
 }
 
 // short limits the length of a name in a message.

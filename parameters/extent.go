@@ -181,7 +181,8 @@ func (e *bounds) longitudes() (west, east ordinate, crosses bool) {
 			continue
 		}
 		flat = append(flat, s)
-		ends, begins = ends || s.east.value == 180 && s.west.value > -180, begins || s.west.value == -180 && s.east.value < 180
+		ends, begins = ends || s.east.value == 180 && s.west.value > -180, begins || s.west.value == -180 &&
+			s.east.value < 180
 	}
 	slices.SortFunc(flat, func(a, b span) int { return cmp.Compare(a.west.value, b.west.value) })
 	west, east = flat[0].west, flat[0].east

@@ -83,7 +83,8 @@ func TestDescribe_Types(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	for _, c := range []struct{ schema, options, def, bounds, null string }{
 		{`{"type":"string","enum":["2021","2022"]}`, `"2021" "2022"`, "", "", ""},
-		{`{"type":"array","items":{"type":"string","enum":["B02","B03"]},"default":["B02"]}`, `"B02" "B03"`, `["B02"]`, "", ""},
+		{`{"type":"array","items":{"type":"string","enum":["B02","B03"]},"default":["B02"]}`, `"B02" "B03"`, `["B02"]`, "",
+			""},
 		{`{"type":"array","items":{"type":"integer","minimum":1},"default":[1,2]}`, "", "[1,2]", "", ""},
 		{`[{"type":"string","enum":["a"]},{"type":"string","enum":["b",null]}]`, `"a" "b"`, "", "", "null"},
 		{`{"type":"number","minimum":0.10,"maximum":100,"nullable":true,"default":1.50}`, "", "1.50", "0.10 100", "null"},
@@ -132,10 +133,12 @@ func shapes() []shape {
 	)
 	return []shape{
 		{corners, box, box},
-		{corners, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`},
+		{corners, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`,
+			`{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`},
 		{corners, polygon, box},
 		{corners, withHole, box},
-		{corners, `{"type":"MultiPolygon","coordinates":[` + polygon[len(`{"type":"Polygon","coordinates":`):len(polygon)-1] + `]}`, box},
+		{corners, `{"type":"MultiPolygon","coordinates":[` + polygon[len(`{"type":"Polygon","coordinates":`):len(polygon)-1] +
+			`]}`, box},
 		{corners, `{"type":"Feature","properties":null,"geometry":` + polygon + `}`, box},
 		{corners, `{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + polygon + `}]}`, box},
 		{corners, `{"type":"Point","coordinates":[4.10,50,7]}`, `{"east":4.10,"north":50,"south":50,"west":4.10}`},
@@ -237,7 +240,8 @@ func TestShape_ReferenceSystems(t *testing.T) {
 		{loose, sides + `,"crs":"EPSG:4326"}`, `{"bbox":[4.10,50,5,51]}`},
 		{loose, sides + `,"crs":4326}`, `{"bbox":[4.10,50,5,51]}`},
 		{loose, sides + `,"crs":"EPSG:32631"}`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:32631"}`},
-		{loose, `{"bbox":[50,4.10,51,5],"crs":"EPSG:4326"}`, `{"bbox":[50,4.10,51,5],"crs":"EPSG:4326"}`}, // whose axes nobody knows
+		// whose axes nobody knows
+		{loose, `{"bbox":[50,4.10,51,5],"crs":"EPSG:4326"}`, `{"bbox":[50,4.10,51,5],"crs":"EPSG:4326"}`},
 		{loose, `[4.10,50,5,51]`, `{"bbox":[4.10,50,5,51]}`},
 		{zoo, sides + `}`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
 		{zoo, sides + `,"crs":4326}`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
@@ -245,14 +249,16 @@ func TestShape_ReferenceSystems(t *testing.T) {
 		{zoo, `[4.10,50,5,51]`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
 		{zoo, `{"bbox":[4.10,50,5,51]}`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
 		{zoo, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`, `{"bbox":[4.10,50,5,51],"crs":"EPSG:4326"}`},
-		{zoo, `{"bbox":[455000,6446000,556000,6621000],"crs":"EPSG:3857"}`, `{"bbox":[455000,6446000,556000,6621000],"crs":"EPSG:3857"}`},
+		{zoo, `{"bbox":[455000,6446000,556000,6621000],"crs":"EPSG:3857"}`,
+			`{"bbox":[455000,6446000,556000,6621000],"crs":"EPSG:3857"}`},
 		{zoo, sides + `,"crs":"EPSG:32631"}`, ""},
 		// A URN or URI of EPSG:4326 means that latitudes come first.
 		{urn, sides + `}`, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
 		{urn, sides + `,"crs":"EPSG:4326"}`, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
 		{urn, polygon, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
 		{urn, `{"bbox":[4.10,50,1,5,51,2]}`, `{"bbox":[50,4.10,1,51,5,2],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
-		{urn, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
+		{urn, `{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`,
+			`{"bbox":[50,4.10,51,5],"crs":"urn:ogc:def:crs:EPSG:6.6:4326"}`},
 		{uri, sides + `}`, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`},
 		{both, sides + `}`, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`},
 		{metres, sides + `}`, `{"bbox":[4.10,50,5,51],"crs":"` + crs84 + `"}`},
@@ -297,11 +303,14 @@ func TestShape_Antimeridian(t *testing.T) {
 		return `{"type":"MultiPolygon","coordinates":[[` + strings.Join(rings, "],[") + `]]}`
 	}
 	for name, c := range map[string]struct{ value, west, east, openEO string }{
-		"cut":               {parts(ring("177.0", "180"), ring("-180", "-178.50")), "177.0", "-178.50", ""},
-		"cut, others apart": {parts(ring("30", "177"), ring("178", "180.0"), ring("-180", "-170"), ring("20.5", "25")), "20.5", "-170", ""},
-		"jumping":           {polygon(ring("177.0", "-178.50")), "177.0", "-178.50", ""},
-		"jumping with hole": {polygon(ring("177", "-178"), `[[178,-17],[178,-16.5],[-179,-17],[178,-17]]`), "177", "-178", ""},
-		"in a collection": {`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + polygon(ring("177", "180")) +
+		"cut": {parts(ring("177.0", "180"), ring("-180", "-178.50")), "177.0", "-178.50", ""},
+		"cut, others apart": {parts(ring("30", "177"), ring("178", "180.0"), ring("-180", "-170"), ring("20.5", "25")),
+			"20.5", "-170", ""},
+		"jumping": {polygon(ring("177.0", "-178.50")), "177.0", "-178.50", ""},
+		"jumping with hole": {polygon(ring("177", "-178"), `[[178,-17],[178,-16.5],[-179,-17],[178,-17]]`), "177", "-178",
+			""},
+		"in a collection": {`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` +
+			polygon(ring("177", "180")) +
 			`},{"type":"Feature","geometry":` + polygon(ring("-180", "-179")) + `}]}`, "177", "-179", ""},
 		"a line":               {`{"type":"LineString","coordinates":[[179,-18],[-179,-16]]}`, "179", "-179", ""},
 		"unclear":              {polygon(ring("-179", "179")), "", "", ""},
@@ -312,7 +321,8 @@ func TestShape_Antimeridian(t *testing.T) {
 		"points":               {`{"type":"MultiPoint","coordinates":[[179,-18],[-179,-16]]}`, "-179", "179", "yes"},
 		"the globe":            {polygon(ring("-180", "180")), "-180", "180", "yes"},
 		"the globe in halves":  {parts(ring("-180", "0"), ring("0", "180")), "-180", "180", "yes"},
-		"long, with positions": {polygon(`[[-179,-18],[0,-18],[179,-18],[179,-16],[0,-16],[-179,-16],[-179,-18]]`), "-179", "179", "yes"},
+		"long, with positions": {polygon(`[[-179,-18],[0,-18],[179,-18],[179,-16],[0,-16],[-179,-16],[-179,-18]]`), "-179",
+			"179", "yes"},
 	} {
 		got, faults := NewSet([]dispatch.Parameter{described(ogc)}).Argument(nil, "p", json.RawMessage(c.value))
 		want := `{"bbox":[` + c.west + `,-18,` + c.east + `,-16]}`
@@ -324,25 +334,31 @@ func TestShape_Antimeridian(t *testing.T) {
 		switch {
 		case c.openEO != "" && (faults != nil || string(got) != want):
 			t.Errorf("%s: openEO %s %v, want %s", name, got, faults, want)
-		case c.openEO == "" && (len(faults) != 1 || fmt.Sprint(faults[0].Loc) != "[body 7]" || !strings.Contains(faults[0].Msg, "antimeridian")):
+		case c.openEO == "" && (len(faults) != 1 || fmt.Sprint(faults[0].Loc) != "[body 7]" ||
+			!strings.Contains(faults[0].Msg, "antimeridian")):
 			t.Errorf("%s: openEO took %s: %v", name, got, faults)
 		}
-		if got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument(nil, "p", json.RawMessage(c.value)); faults != nil || string(got) != c.value {
+		if got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument(nil, "p",
+			json.RawMessage(c.value)); faults != nil || string(got) != c.value {
 			t.Errorf("%s where GeoJSON is asked for: %s %v", name, got, faults)
 		}
 	}
-	got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument(nil, "p", json.RawMessage(`{"west":177.0,"south":-18,"east":-178.50,"north":-16}`))
-	if want := `{"coordinates":[[` + ring("177.0", "180") + `],[` + ring("-180", "-178.50") + `]],"type":"MultiPolygon"}`; faults != nil || string(got) != want {
+	got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument(nil, "p",
+		json.RawMessage(`{"west":177.0,"south":-18,"east":-178.50,"north":-16}`))
+	if want := `{"coordinates":[[` + ring("177.0", "180") + `],[` + ring("-180", "-178.50") +
+		`]],"type":"MultiPolygon"}`; faults != nil || string(got) != want {
 		t.Errorf("a box over it as GeoJSON: %s %v", got, faults)
 	}
-	for _, value := range []string{`{"bbox":[177.0,-18,-178.50,-16]}`, `[177,-18,-178.5,-16]`, `[177,-18,0,-178.5,-16,9]`} {
+	for _, value := range []string{`{"bbox":[177.0,-18,-178.50,-16]}`, `[177,-18,-178.5,-16]`,
+		`[177,-18,0,-178.5,-16,9]`} {
 		got, faults := NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(value), "body", 7)
 		if len(faults) != 1 || fmt.Sprint(faults[0].Loc) != "[body 7]" || !strings.Contains(faults[0].Msg, "antimeridian") {
 			t.Errorf("openEO took %s as %s: %v", value, got, faults)
 		}
 	}
 	for _, value := range []string{`{"bbox":[null,1,2,3]}`, `[4,50,5,null]`, `{"bbox":[4,50,0,5,51,null]}`} {
-		if got, faults := NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(value)); len(faults) != 1 {
+		if got, faults := NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p",
+			json.RawMessage(value)); len(faults) != 1 {
 			t.Errorf("openEO took %s as %s: %v", value, got, faults)
 		}
 	}
@@ -351,12 +367,16 @@ func TestShape_Antimeridian(t *testing.T) {
 func TestArguments_ListsAllFaults(t *testing.T) {
 	s := NewSet([]dispatch.Parameter{
 		Describe(dispatch.Parameter{Name: "extent", Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`)}),
-		Describe(dispatch.Parameter{Name: "bands", Schema: json.RawMessage(`{"type":"array","items":{"type":"string","enum":["B02"]}}`)}),
-		Describe(dispatch.Parameter{Name: "cloud", Optional: true, Schema: json.RawMessage(`{"type":"number","maximum":100}`)}),
-		Describe(dispatch.Parameter{Name: "burst", Optional: true, Default: json.RawMessage(`null`), Schema: json.RawMessage(`{"type":"integer"}`)}),
+		Describe(dispatch.Parameter{Name: "bands",
+			Schema: json.RawMessage(`{"type":"array","items":{"type":"string","enum":["B02"]}}`)}),
+		Describe(dispatch.Parameter{Name: "cloud", Optional: true,
+			Schema: json.RawMessage(`{"type":"number","maximum":100}`)}),
+		Describe(dispatch.Parameter{Name: "burst", Optional: true, Default: json.RawMessage(`null`),
+			Schema: json.RawMessage(`{"type":"integer"}`)}),
 		Describe(dispatch.Parameter{Name: "year", Schema: json.RawMessage(`{"type":"integer"}`)}),
 	})
-	_, faults := s.Arguments(nil, json.RawMessage(`{"bands":["B02","B99"],"cloud":101,"burst":null,"clouds":3}`), &dispatch.Dimension{Name: "year"})
+	_, faults := s.Arguments(nil, json.RawMessage(`{"bands":["B02","B99"],"cloud":101,"burst":null,"clouds":3}`),
+		&dispatch.Dimension{Name: "year"})
 	var got []string
 	for _, f := range faults {
 		got = append(got, fmt.Sprint(f.Loc))
@@ -364,14 +384,16 @@ func TestArguments_ListsAllFaults(t *testing.T) {
 			t.Errorf("%v says nothing", f)
 		}
 	}
-	want := []string{"[body parameters bands 1]", "[body parameters cloud]", "[body parameters clouds]", "[body parameters extent]"}
+	want := []string{"[body parameters bands 1]", "[body parameters cloud]", "[body parameters clouds]",
+		"[body parameters extent]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("faults at %v, want %v: %v", got, want, faults)
 	}
 }
 
 func TestArguments_KeepsValidValues(t *testing.T) {
-	s := NewSet([]dispatch.Parameter{Describe(dispatch.Parameter{Name: "x", Schema: json.RawMessage(`{"type":"number"}`)})})
+	s := NewSet([]dispatch.Parameter{Describe(dispatch.Parameter{Name: "x",
+		Schema: json.RawMessage(`{"type":"number"}`)})})
 	raw := json.RawMessage(`{ "x" : 1.10 }`)
 	if got, faults := s.Arguments(nil, raw, nil); faults != nil || !bytes.Equal(got, raw) {
 		t.Errorf("%s %v", got, faults)
@@ -396,7 +418,8 @@ func TestDescribe_EverySchema(t *testing.T) {
 func anySchema(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		s := map[string]any{}
-		names := rapid.SliceOfN(rapid.SampledFrom([]string{"string", "number", "integer", "array", "object", "null", "odd"}), 0, 2).Draw(t, "type")
+		names := rapid.SliceOfN(rapid.SampledFrom([]string{"string", "number", "integer", "array", "object", "null", "odd"}),
+			0, 2).Draw(t, "type")
 		switch len(names) {
 		case 1:
 			s["type"] = names[0]
@@ -404,10 +427,12 @@ func anySchema(depth int) *rapid.Generator[any] {
 			s["type"] = names
 		}
 		if rapid.Bool().Draw(t, "subtyped") {
-			s["subtype"] = rapid.SampledFrom([]string{"bounding-box", "geojson", "date", "temporal-interval", "strange"}).Draw(t, "subtype")
+			s["subtype"] = rapid.SampledFrom([]string{"bounding-box", "geojson", "date", "temporal-interval", "strange"}).Draw(t,
+				"subtype")
 		}
 		if depth > 0 && rapid.Bool().Draw(t, "nested") {
-			s[rapid.SampledFrom([]string{"anyOf", "oneOf", "allOf"}).Draw(t, "how")] = rapid.SliceOfN(anySchema(depth-1), 0, 3).Draw(t, "alternatives")
+			s[rapid.SampledFrom([]string{"anyOf", "oneOf", "allOf"}).Draw(t, "how")] = rapid.SliceOfN(anySchema(depth-1), 0,
+				3).Draw(t, "alternatives")
 			s["items"] = anySchema(depth-1).Draw(t, "items")
 			s["minimum"] = rapid.SampledFrom([]any{1, "odd", nil}).Draw(t, "minimum")
 		}
@@ -416,10 +441,12 @@ func anySchema(depth int) *rapid.Generator[any] {
 }
 
 func FuzzDescribe(f *testing.F) {
-	f.Add([]byte(`[{"type":"object","subtype":"bounding-box"},{"type":"null"}]`), []byte(`{"type":"Point","coordinates":[1,2]}`))
+	f.Add([]byte(`[{"type":"object","subtype":"bounding-box"},{"type":"null"}]`),
+		[]byte(`{"type":"Point","coordinates":[1,2]}`))
 	f.Add([]byte(`{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/a"}}}`), []byte(`1`))
 	f.Add([]byte(`{"required":1,"items":{"required":1,"items":{}}}`), []byte(`[[1]]`))
-	f.Add([]byte(`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"a":{"$ref":"#"}}}}}`), []byte(`{"a":{"a":{"a":1}}}`))
+	f.Add([]byte(`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"a":{"$ref":"#"}}}}}`),
+		[]byte(`{"a":{"a":{"a":1}}}`))
 	f.Add([]byte(`{"enum":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,1.80e1],"nullable":true}`), []byte(`18`))
 	f.Add([]byte(`{"pattern":"(a|b)*c{100}","patternProperties":{"^x":{"type":["string","null"]}}}`), []byte(`"abab"`))
 	f.Add([]byte(`{"exclusiveMaximum":true,"maximum":3,"multipleOf":1e-300}`), []byte(`1e400`))

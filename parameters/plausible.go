@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// implausible returns the fault of a value that its schema allows, and that no place or time can have: services accept jobs with such values and fail
-// later, or return nothing.
+// implausible returns the fault of a value that its schema allows, and that no place or time can have: services accept
+// jobs with such values and fail later, or return nothing.
 func (p parameter) implausible(m *budget.Meter, value json.RawMessage, loc []any) []dispatch.Fault {
 	why := ""
 	switch p.Type {
@@ -30,7 +30,8 @@ func (p parameter) implausible(m *budget.Meter, value json.RawMessage, loc []any
 	return []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: why}}
 }
 
-// badPlace says why an area in longitude and latitude lies nowhere on the Earth; "" if it may, or is in another reference system.
+// badPlace says why an area in longitude and latitude lies nowhere on the Earth; "" if it may, or is in another
+// reference system.
 func badPlace(value json.RawMessage) string {
 	b, _, isBox := boxOf(value)
 	if !isBox {
@@ -66,13 +67,15 @@ func badPlace(value json.RawMessage) string {
 	return ""
 }
 
-// How far boxes and GeoJSON may go on across the antimeridian, in degrees. Some services count longitudes from 0 to 360.
+// How far boxes and GeoJSON may go on across the antimeridian, in degrees. Some services count longitudes from 0 to
+// 360.
 const (
 	farthestSide   = 360.0
 	farthestVertex = 540.0
 )
 
-var epsg = regexp.MustCompile(`(?i)^(?:EPSG:|urn:ogc:def:crs:EPSG:[^:]*:|https?://www\.opengis\.net/def/crs/EPSG/[^/]*/)?(\d{1,9})$`)
+var epsg = regexp.MustCompile(
+	`(?i)^(?:EPSG:|urn:ogc:def:crs:EPSG:[^:]*:|https?://www\.opengis\.net/def/crs/EPSG/[^/]*/)?(\d{1,9})$`)
 
 // lowestEPSG is the lowest code that the EPSG register gives.
 const lowestEPSG = 1024
@@ -106,8 +109,8 @@ func namesDegrees(crs json.RawMessage) bool {
 	return namesCRS84(crs) || code != nil && code[1] == "4326"
 }
 
-// latitudeFirst reports whether a reference system is named by a URN or URI of EPSG:4326, which stand for the register's order of
-// axes: latitudes come first. With the short name EPSG:4326 most servers expect longitudes first.
+// latitudeFirst reports whether a reference system is named by a URN or URI of EPSG:4326, which stand for the
+// register's order of axes: latitudes come first. With the short name EPSG:4326 most servers expect longitudes first.
 func latitudeFirst(crs json.RawMessage) bool {
 	return namesDegrees(crs) && strings.Contains(strings.ToUpper(string(crs)), "DEF") && !namesCRS84(crs)
 }
@@ -115,8 +118,8 @@ func latitudeFirst(crs json.RawMessage) bool {
 // timeForms are the forms of the times that are recognized.
 var timeForms = []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime}
 
-// badInterval says why an interval, an array of two times or a text with a slash between them, contains no time. Open ends and other forms are left
-// to the service.
+// badInterval says why an interval, an array of two times or a text with a slash between them, contains no time. Open
+// ends and other forms are left to the service.
 func badInterval(value json.RawMessage) string {
 	var ends []any
 	var text string

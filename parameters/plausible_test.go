@@ -7,8 +7,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Values that no place or time can have are refused although their schema allows them; open ends, other reference systems and boxes across the
-// antimeridian are not.
+// Values that no place or time can have are refused although their schema allows them; open ends, other reference
+// systems and boxes across the antimeridian are not.
 func TestImplausible(t *testing.T) {
 	for _, row := range []struct {
 		kind  dispatch.ParamType

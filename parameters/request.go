@@ -11,9 +11,9 @@ import (
 // mostFaults bounds the faults that are reported at once.
 const mostFaults = 100
 
-// Check checks the parameters of a request, and the values of its dimensions if there are any. It returns nil or an error
-// of kind Invalid that lists every fault. The error is also Invalid if the check costs more than budget.CheckSteps, and
-// Unavailable if ctx ends.
+// Check checks the parameters of a request, and the values of its dimensions if there are any. It returns nil or an
+// error of kind Invalid that lists every fault. The error is also Invalid if the check costs more than
+// budget.CheckSteps, and Unavailable if ctx ends.
 func (s *Set) Check(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) error {
 	m := meter(ctx, r, d)
 	_, faults := s.Arguments(m, r.Parameters, d)
@@ -61,6 +61,7 @@ func invalid(faults []dispatch.Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &dispatch.Error{Kind: dispatch.Invalid, Op: "parameters.Check", Text: "The parameters do not fit the service: " + faults[0].Msg,
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "parameters.Check",
+		Text:   "The parameters do not fit the service: " + faults[0].Msg,
 		Faults: faults[:min(len(faults), mostFaults)]}
 }

@@ -1,8 +1,8 @@
 // Package parameters reads the schemas of a service's parameters. It derives the type of each parameter, checks values,
 // and converts values that mean the same in another form.
 //
-// Schemas are JSON Schema as the openEO API defines it (draft-07 with subtypes, or an array of alternatives), or that of
-// OpenAPI 3.0 as OGC API - Processes uses it (nullable, formats and references of its own).
+// Schemas are JSON Schema as the openEO API defines it (draft-07 with subtypes, or an array of alternatives), or that
+// of OpenAPI 3.0 as OGC API - Processes uses it (nullable, formats and references of its own).
 package parameters
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Describe fills in what a parameter's schema states: type, options, bounds, whether null is allowed, and the default if
-// the parameter has none yet. It accepts every schema and reports the parts that it does not support in the
+// Describe fills in what a parameter's schema states: type, options, bounds, whether null is allowed, and the default
+// if the parameter has none yet. It accepts every schema and reports the parts that it does not support in the
 // parameter's Warning.
 func (r *Reader) Describe(p dispatch.Parameter) dispatch.Parameter {
 	d := r.document(p.Schema)
@@ -122,7 +122,8 @@ func (s schema) alternatives(depth int) (all []schema) {
 
 // hasOwnType reports whether a schema has a type of its own, so that its alternatives only refine it.
 func (s schema) hasOwnType() bool {
-	return s.Subtype != "" || s.isBoundingBox() || s.isGeoJSON() || len(s.Type) == 1 && s.Type[0] != "object" && s.Type[0] != "array"
+	return s.Subtype != "" || s.isBoundingBox() || s.isGeoJSON() || len(s.Type) == 1 && s.Type[0] != "object" &&
+		s.Type[0] != "array"
 }
 
 // byType splits a schema with several types.

@@ -18,7 +18,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Set is the parameters of one service, prepared for checking and converting many values. Several goroutines can use it at once.
+// Set is the parameters of one service, prepared for checking and converting many values. Several goroutines can use it
+// at once.
 type Set struct {
 	// Unwrap, if not nil, recognizes values of a parameter that stand for others and are not converted. It returns the
 	// values to check instead: of an array each of its elements. One that cannot be checked here is nil.
@@ -53,10 +54,12 @@ func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 // Arguments checks the arguments of a request, a JSON object, and returns them in the form that the service asks for.
 // It reports all faults, up to mostFaults, each with a location below "body", "parameters". The dimensions of a task
 // must be absent because their values are given elsewhere. It also stops when the meter does.
-func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, d *dispatch.Dimension) (json.RawMessage, []dispatch.Fault) {
+func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, d *dispatch.Dimension) (json.RawMessage,
+	[]dispatch.Fault) {
 	arguments := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &arguments); err != nil {
-		return raw, []dispatch.Fault{{Loc: []any{"body", "parameters"}, Msg: "The parameters must be a JSON object.", Type: "dict_type"}}
+		return raw, []dispatch.Fault{{Loc: []any{"body", "parameters"}, Msg: "The parameters must be a JSON object.",
+			Type: "dict_type"}}
 	}
 	var faults []dispatch.Fault
 	changed := false
@@ -86,7 +89,8 @@ func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, d *dispatch.Dimens
 }
 
 // Argument checks and converts one value. The locations of faults begin with loc.
-func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc ...any) (json.RawMessage, []dispatch.Fault) {
+func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc ...any) (json.RawMessage,
+	[]dispatch.Fault) {
 	p, known := s.parameters[name]
 	if !known {
 		return value, []dispatch.Fault{{Loc: loc, Type: "extra_forbidden",
@@ -99,7 +103,8 @@ func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc 
 }
 
 // checkAll checks the values inside a value: one, or of an array each of its elements.
-func (p parameter) checkAll(m *budget.Meter, value json.RawMessage, inner []json.RawMessage, loc []any) []dispatch.Fault {
+func (p parameter) checkAll(m *budget.Meter, value json.RawMessage, inner []json.RawMessage,
+	loc []any) []dispatch.Fault {
 	var faults []dispatch.Fault
 	isArray := bytes.HasPrefix(bytes.TrimSpace(value), []byte("["))
 	for i, one := range inner {
@@ -135,10 +140,13 @@ func (s *Set) unwrap(name string, value json.RawMessage) ([]json.RawMessage, boo
 	return s.Unwrap(name, value)
 }
 
-// checkAndConvert returns the first form of a value that is valid. If none is, it returns the value, and the faults of its most likely form.
-func (p parameter) checkAndConvert(m *budget.Meter, value json.RawMessage, loc []any) (json.RawMessage, []dispatch.Fault) {
+// checkAndConvert returns the first form of a value that is valid. If none is, it returns the value, and the faults of
+// its most likely form.
+func (p parameter) checkAndConvert(m *budget.Meter, value json.RawMessage, loc []any) (json.RawMessage,
+	[]dispatch.Fault) {
 	if equal(value, p.Default) || p.Nullable && isNull(value) {
-		return value, nil // a default, and null where the schema allows it, are accepted even if the rest of the schema does not allow them
+		// a default, and null where the schema allows it, are accepted even if the rest of the schema does not allow them
+		return value, nil
 	}
 	var faults []dispatch.Fault
 	for _, candidate := range p.shapes(value) {
@@ -151,8 +159,10 @@ func (p parameter) checkAndConvert(m *budget.Meter, value json.RawMessage, loc [
 		}
 	}
 	if p.cannotCross(value) {
-		faults = []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: fmt.Sprintf("The parameter %q takes a bounding box, which cannot describe an area "+
-			"across the antimeridian or with a side longer than half the globe. Cut the area there, and submit each part.", p.Name)}}
+		faults = []dispatch.Fault{{Loc: loc, Type: "value_error",
+			Msg: fmt.Sprintf("The parameter %q takes a bounding box, which cannot describe an area "+
+				"across the antimeridian or with a side longer than half the globe. Cut the area there, and submit each part.",
+				p.Name)}}
 	}
 	return value, faults
 }
@@ -189,8 +199,9 @@ func (p parameter) check(m *budget.Meter, value json.RawMessage, loc []any) (fau
 	}
 	for _, leaf := range innermost(invalid, mostFaults) {
 		faults = append(faults, dispatch.Fault{
-			Loc:  slices.Concat(loc, indexes(leaf.InstanceLocation)),
-			Msg:  fmt.Sprintf("The value of the parameter %q (%s) is not valid: %s.", p.Name, p.Type, shorter(leaf.ErrorKind.LocalizedString(english))),
+			Loc: slices.Concat(loc, indexes(leaf.InstanceLocation)),
+			Msg: fmt.Sprintf("The value of the parameter %q (%s) is not valid: %s.", p.Name, p.Type,
+				shorter(leaf.ErrorKind.LocalizedString(english))),
 			Type: "value_error",
 		})
 	}

@@ -154,7 +154,8 @@ func (f boxFormat) convert(b box) (all []json.RawMessage) {
 	return all
 }
 
-// cannotCross reports whether a value is an area across the antimeridian, and the parameter a box of openEO, to which it is not converted.
+// cannotCross reports whether a value is an area across the antimeridian, and the parameter a box of openEO, to which
+// it is not converted.
 func (p parameter) cannotCross(value json.RawMessage) bool {
 	if p.Type != dispatch.BoundingBox {
 		return false
@@ -269,7 +270,8 @@ func (b box) crosses() bool {
 
 func (b box) rings() [][][]json.Number {
 	corner := func(x, y json.Number) []json.Number { return []json.Number{x, y} }
-	return [][][]json.Number{{corner(b.West, b.South), corner(b.East, b.South), corner(b.East, b.North), corner(b.West, b.North),
+	return [][][]json.Number{{corner(b.West, b.South), corner(b.East, b.South), corner(b.East, b.North),
+		corner(b.West, b.North),
 		corner(b.West, b.South)}}
 }
 

@@ -37,6 +37,7 @@ func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "Not checked in full, because the broker does not support their schemas in full: " + cut(strings.Join(names, ", "), mostUnchecked) +
+	return "Not checked in full, because the broker does not support their schemas in full: " +
+		cut(strings.Join(names, ", "), mostUnchecked) +
 		". POST /params names the unsupported parts."
 }

@@ -12,8 +12,8 @@ type keyword struct {
 	read              func(*schema, *node) // stores its value for descriptions; a value of a wrong form counts as absent
 }
 
-// vocabulary lists the supported keywords. The check, its cost and the descriptions follow from it; only a keyword that the library writes
-// differently is also translated in adapter.keyword.
+// vocabulary lists the supported keywords. The check, its cost and the descriptions follow from it; only a keyword that
+// the library writes differently is also translated in adapter.keyword.
 var vocabulary = map[string]keyword{
 	"$ref":             {read: func(s *schema, n *node) { s.Ref, _ = n.text() }},
 	"default":          {read: func(s *schema, n *node) { s.Default = n.raw }},
@@ -110,7 +110,8 @@ var (
 	schemaForm   = form{"a schema", isSchema, oneSchema}
 	listForm     = form{"a list of schemas", isSchemaList, inList}
 	membersForm  = form{"an object of schemas", isSchemaMap, inMembers}
-	patternsForm = form{"an object of schemas by valid regular expressions within the bound schema_pattern", isPatterns, inMembers}
+	patternsForm = form{"an object of schemas by valid regular expressions within the bound schema_pattern", isPatterns,
+		inMembers}
 
 	anyForm      = form{what: "a value", valid: func(*node) bool { return true }}
 	valuesForm   = form{what: "a list of values", valid: func(n *node) bool { return len(n.list) > 0 }}
@@ -218,4 +219,5 @@ func isType(n *node) bool {
 	return len(seen) > 0
 }
 
-var types = map[string]bool{"null": true, "boolean": true, "integer": true, "number": true, "string": true, "array": true, "object": true}
+var types = map[string]bool{"null": true, "boolean": true, "integer": true, "number": true, "string": true,
+	"array": true, "object": true}

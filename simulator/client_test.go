@@ -32,7 +32,8 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// serve returns an HTTP client whose connections to h are in memory, so that tests need no port and may run on a fake clock.
+// serve returns an HTTP client whose connections to h are in memory, so that tests need no port and may run on a fake
+// clock.
 func serve(t *testing.T, h http.Handler) *http.Client {
 	t.Helper()
 	l := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
@@ -45,7 +46,10 @@ func serve(t *testing.T, h http.Handler) *http.Client {
 		server.Close()
 		<-served
 	})
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 // memory is a listener without a network.

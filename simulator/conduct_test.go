@@ -9,11 +9,12 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// exchanged requests the platform's token of a user in both ways, alternately, and returns the token, or the error and its
-// description.
+// exchanged requests the platform's token of a user in both ways, alternately, and returns the token, or the error and
+// its description.
 func exchanged(c caller, legacy bool, subject string) (token, problem string) {
 	c.t.Helper()
-	endpoint, body := brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", subject)
+	endpoint, body := brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token",
+		subject)
 	if legacy {
 		endpoint, body = apexToken, broker("subject_token", subject, "requested_issuer", "platform")
 	}
@@ -32,7 +33,8 @@ func TestIdP_StoredTokens(t *testing.T) {
 	now := newClock()
 	idp := &simulator.IdP{Now: now.Now, TokenLife: time.Minute}
 	c := idpAt(t, idp)
-	alice := idp.Mint("apex", "alice", "portal", simulator.TokenFaults{Claims: map[string]any{"exp": now.Now().Add(time.Hour).Unix()}})
+	alice := idp.Mint("apex", "alice", "portal",
+		simulator.TokenFaults{Claims: map[string]any{"exp": now.Now().Add(time.Hour).Unix()}})
 	first, _ := exchanged(c, false, alice)
 	now.pass(54 * time.Second)
 	if again, _ := exchanged(c, true, alice); again != first {
@@ -68,7 +70,8 @@ func TestIdP_Conduct(t *testing.T) {
 			c := idpAt(t, idp)
 			alice := login(c, "alice", "portal")
 			idp.SetLinkBehavior(row.conduct)
-			r, err := c.try(platformToken, form("grant_type", "refresh_token", "refresh_token", "x", "client_id", "apex-broker", "client_secret", "apex-broker-secret"))
+			r, err := c.try(platformToken, form("grant_type", "refresh_token", "refresh_token", "x", "client_id", "apex-broker",
+				"client_secret", "apex-broker-secret"))
 			if (err != nil) != (row.direct == 0) || err == nil && r.status != row.direct {
 				t.Errorf("%s: its token endpoint says %d, %v", name, r.status, err)
 			}
@@ -112,8 +115,10 @@ func TestIdP_WrongAnswers(t *testing.T) {
 	c := idpAt(t, idp)
 	alice := login(c, "alice", "portal")
 	idp.SetLinkBehavior(simulator.LinkBehavior{Mixed: true, ExpiresIn: "soon"})
-	r := c.must(200, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", alice))
-	if _, err := verifier(t, c, "platform", "platform-api")(r.json("access_token").(string)); err == nil || r.json("expires_in") != "soon" {
+	r := c.must(200, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token",
+		alice))
+	if _, err := verifier(t, c, "platform", "platform-api")(r.json("access_token").(string)); err == nil ||
+		r.json("expires_in") != "soon" {
 		t.Errorf("%v, %s", err, r.body)
 	}
 }

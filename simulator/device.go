@@ -43,16 +43,20 @@ func (idp *IdP) authorizeDevice(w http.ResponseWriter, c call) *problem {
 	idp.serial++
 	sum := sha256.Sum256(fmt.Appendf(nil, "device %s %d", r.name, idp.serial))
 	code, userCode := fmt.Sprintf("device-%x", sum[:8]), strings.ToUpper(fmt.Sprintf("%x-%x", sum[8:10], sum[10:12]))
-	idp.devices[code] = &device{userCode: userCode, arrival: arrival{client: name, challenge: c.PostForm.Get("code_challenge"),
-		offline: slices.Contains(strings.Fields(c.PostForm.Get("scope")), "offline_access"), until: nowFrom(idp.Now).Add(deviceCodeLasts)}}
+	idp.devices[code] = &device{userCode: userCode, arrival: arrival{client: name,
+		challenge: c.PostForm.Get("code_challenge"),
+		offline:   slices.Contains(strings.Fields(c.PostForm.Get("scope")), "offline_access"),
+		until:     nowFrom(idp.Now).Add(deviceCodeLasts)}}
 	page := idp.issuer(r.name) + "/device"
-	writeJSON(w, 200, object{"device_code": code, "user_code": userCode, "verification_uri": page, "interval": int(devicePause / time.Second),
-		"verification_uri_complete": page + "?" + url.Values{"user_code": {userCode}}.Encode(), "expires_in": int(deviceCodeLasts / time.Second)})
+	writeJSON(w, 200, object{"device_code": code, "user_code": userCode, "verification_uri": page,
+		"interval":                  int(devicePause / time.Second),
+		"verification_uri_complete": page + "?" + url.Values{"user_code": {userCode}}.Encode(),
+		"expires_in":                int(deviceCodeLasts / time.Second)})
 	return nil
 }
 
-// signInDevice is the page on which a user signs a device in: "as" names the user, who refuses with deny=1; without "as" the browser is shown the
-// choices.
+// signInDevice is the page on which a user signs a device in: "as" names the user, who refuses with deny=1; without
+// "as" the browser is shown the choices.
 func (idp *IdP) signInDevice(w http.ResponseWriter, c call) *problem {
 	r, p := idp.realmOf(c)
 	if p != nil {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Distant forwards connections to a server, at the address of the listener that it returns, as from far away: each byte takes half of
-// the round trip in each direction, and a new connection a whole one more before its first byte, as TCP's handshake does.
+// Distant forwards connections to a server, at the address of the listener that it returns, as from far away: each byte
+// takes half of the round trip in each direction, and a new connection a whole one more before its first byte, as TCP's
+// handshake does.
 func Distant(server string, roundTrip time.Duration) (net.Listener, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,8 +36,8 @@ func Distant(server string, roundTrip time.Duration) (net.Listener, error) {
 	return l, nil
 }
 
-// carry writes to one connection what it reads from another, each part after a delay, and then ends that connection in the same way. The
-// first part leaves when they are connected.
+// carry writes to one connection what it reads from another, each part after a delay, and then ends that connection in
+// the same way. The first part leaves when they are connected.
 func carry(from, to net.Conn, connected time.Time, delay time.Duration) {
 	type part struct {
 		text []byte

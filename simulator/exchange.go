@@ -108,7 +108,8 @@ func (idp *IdP) serviceGrant(w http.ResponseWriter, r *realm, name string) *prob
 // issue responds with a new access token and the additional members.
 func (idp *IdP) issue(w http.ResponseWriter, r *realm, user, client string, more object) {
 	doc := object{
-		"access_token": r.mint(idp.claims(r, user, client), TokenFaults{}), "token_type": "Bearer", "expires_in": int(idp.TokenLife / time.Second),
+		"access_token": r.mint(idp.claims(r, user, client), TokenFaults{}), "token_type": "Bearer",
+		"expires_in":         int(idp.TokenLife / time.Second),
 		"refresh_expires_in": 0, "not-before-policy": 0, "scope": "openid profile email",
 	}
 	maps.Copy(doc, more)
@@ -116,8 +117,8 @@ func (idp *IdP) issue(w http.ResponseWriter, r *realm, user, client string, more
 	writeJSON(w, 200, doc)
 }
 
-// exchange handles Keycloak's legacy token exchange to a linked identity provider, which ignores the audience of the subject
-// token.
+// exchange handles Keycloak's legacy token exchange to a linked identity provider, which ignores the audience of the
+// subject token.
 func (idp *IdP) exchange(w http.ResponseWriter, c call, r *realm, name string) *problem {
 	form := c.PostForm
 	if !form.Has("requested_issuer") {
@@ -150,7 +151,8 @@ func (idp *IdP) exchange(w http.ResponseWriter, c call, r *realm, name string) *
 // respondWithLinkToken responds to an exchange with the token that is stored with a link.
 func (idp *IdP) respondWithLinkToken(w http.ResponseWriter, l link, more object) {
 	doc := object{
-		"access_token": l.token, "token_type": "Bearer", "expires_in": int(l.ends.Sub(nowFrom(idp.Now)).Round(time.Second) / time.Second),
+		"access_token": l.token, "token_type": "Bearer",
+		"expires_in":         int(l.ends.Sub(nowFrom(idp.Now)).Round(time.Second) / time.Second),
 		"refresh_expires_in": 0, "not-before-policy": 0, "scope": "openid profile email",
 		"issued_token_type": accessTokenType, "session_state": idp.session(PlatformRealm, l.platformUser),
 	}
@@ -167,8 +169,8 @@ var unreachable = &problem{400, "invalid_request", "Failed to retrieve token fro
 // renewAtLeft: a stored token is renewed when it has less lifetime left than this.
 const renewAtLeft = 5 * time.Second
 
-// linked returns a user's link with a token to hand out. A link whose token cannot be renewed fails once with token_expired and
-// is then removed. idp.mu is held, except during the request to the platform's provider.
+// linked returns a user's link with a token to hand out. A link whose token cannot be renewed fails once with
+// token_expired and is then removed. idp.mu is held, except during the request to the platform's provider.
 func (idp *IdP) linked(c call, user string) (link, *problem) {
 	l, ok := idp.links[user]
 	switch {

@@ -57,7 +57,8 @@ const (
 
 // onlyDelays reports whether f does not change the response.
 func (f Fault) onlyDelays() bool {
-	return !f.Cut && f.Status == 0 && f.Header == nil && !f.RelativeLocation && f.Body == "" && f.Pad == 0 && f.Form == AsIs
+	return !f.Cut && f.Status == 0 && f.Header == nil && !f.RelativeLocation && f.Body == "" && f.Pad == 0 &&
+		f.Form == AsIs
 }
 
 // Faults holds the active faults. The zero value has none.
@@ -83,8 +84,8 @@ func (fs *Faults) Set(f ...Fault) {
 	fs.active = slices.Clone(f)
 }
 
-// next returns the fault of the next request on a route. Latencies add up; the first fault that does more than delay decides
-// the rest, and later ones are kept for later requests.
+// next returns the fault of the next request on a route. Latencies add up; the first fault that does more than delay
+// decides the rest, and later ones are kept for later requests.
 func (fs *Faults) next(route string) Fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -177,7 +178,8 @@ func (f Fault) apply(a *answer) {
 	case HTML:
 		a.header.Set("Content-Type", "text/html; charset=utf-8")
 		a.body.Reset()
-		a.body.WriteString("<!doctype html><html><head><title>Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>\n")
+		a.body.WriteString(
+			"<!doctype html><html><head><title>Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>\n")
 	case Truncated:
 		a.body.Truncate(a.body.Len() / 2)
 	}
@@ -186,7 +188,8 @@ func (f Fault) apply(a *answer) {
 // send writes a response in the fault's form.
 func (f Fault) send(ctx context.Context, w http.ResponseWriter, a *answer) {
 	maps.Copy(w.Header(), a.header)
-	headed := a.body.Len() == 0 && a.header.Get("Content-Length") != "" // the response to HEAD tells the length of the file
+	// the response to HEAD tells the length of the file
+	headed := a.body.Len() == 0 && a.header.Get("Content-Length") != ""
 	if !headed && (f.Form == AsIs || f.Form == HTML || f.Form == Torn) {
 		w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
 	}

@@ -23,7 +23,8 @@ func TestFaults_AnswerInPlaceOfTheServer(t *testing.T) {
 	s.Faults.Add(
 		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 429, Code: "TooManyRequests", RetryAfter: 7 * time.Second},
 		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 503},
-		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 307, Header: map[string]string{"Location": "http://elsewhere.test/"}},
+		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 307,
+			Header: map[string]string{"Location": "http://elsewhere.test/"}},
 		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 504, After: true},
 	)
 	if r := c.must(429, "POST /jobs", graph); r.header.Get("Retry-After") != "7" || r.json("code") != "TooManyRequests" {
@@ -75,16 +76,19 @@ func TestFaults_SpoilAnswers(t *testing.T) {
 		}
 		return r, err
 	}
-	if r, _ := strike(simulator.Fault{Header: map[string]string{"Location": "", "OpenEO-Identifier": "", "X-New": "1"}}); r.header.Get("Location")+r.header.Get("OpenEO-Identifier") != "" || r.header.Get("X-New") != "1" {
+	if r, _ := strike(simulator.Fault{Header: map[string]string{"Location": "", "OpenEO-Identifier": "",
+		"X-New": "1"}}); r.header.Get("Location")+r.header.Get("OpenEO-Identifier") != "" || r.header.Get("X-New") != "1" {
 		t.Errorf("headers %v", r.header)
 	}
-	if r, _ := strike(simulator.Fault{RelativeLocation: true}); !strings.HasPrefix(r.header.Get("Location"), "/openeo/1.2/jobs/") {
+	if r, _ := strike(simulator.Fault{RelativeLocation: true}); !strings.HasPrefix(r.header.Get("Location"),
+		"/openeo/1.2/jobs/") {
 		t.Errorf("Location %q", r.header.Get("Location"))
 	}
 	if r, _ := strike(simulator.Fault{Body: "null"}); string(r.body) != "null" {
 		t.Errorf("body %q", r.body)
 	}
-	if r, _ := strike(simulator.Fault{Form: simulator.HTML}); !bytes.HasPrefix(r.body, []byte("<!doctype")) || !strings.HasPrefix(r.header.Get("Content-Type"), "text/html") {
+	if r, _ := strike(simulator.Fault{Form: simulator.HTML}); !bytes.HasPrefix(r.body, []byte("<!doctype")) ||
+		!strings.HasPrefix(r.header.Get("Content-Type"), "text/html") {
 		t.Errorf("%q", r.body)
 	}
 	get := func(f simulator.Fault) (response, error) {
@@ -96,7 +100,8 @@ func TestFaults_SpoilAnswers(t *testing.T) {
 	if err != nil || !json.Valid(whole.body) || !bytes.HasPrefix(whole.body, bytes.Repeat([]byte(" "), 1000)) {
 		t.Errorf("padded: %v %.20q", err, whole.body)
 	}
-	if r, err := get(simulator.Fault{Form: simulator.Truncated}); err != nil || len(r.body) != (len(whole.body)-1000)/2 || json.Valid(r.body) {
+	if r, err := get(simulator.Fault{Form: simulator.Truncated}); err != nil || len(r.body) != (len(whole.body)-1000)/2 ||
+		json.Valid(r.body) {
 		t.Errorf("truncated: %v, %d bytes", err, len(r.body))
 	}
 	if r, err := get(simulator.Fault{Form: simulator.Torn}); err == nil || len(r.body) == 0 {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Hostile is a server that sends the responses of Answer byte by byte, including those that no [http.Handler] could send. It
-// counts the bytes that clients read. It works on a listener and, by Dial, in memory inside testing/synctest.
+// Hostile is a server that sends the responses of Answer byte by byte, including those that no [http.Handler] could
+// send. It counts the bytes that clients read. It works on a listener and, by Dial, in memory inside testing/synctest.
 type Hostile struct {
 	Answer func(*http.Request) Reply // must be safe for concurrent use
 
@@ -24,7 +24,8 @@ type Hostile struct {
 	asked []string
 }
 
-// Reply writes one response, head and body, and returns when the other side reads no more. Then the connection is closed.
+// Reply writes one response, head and body, and returns when the other side reads no more. Then the connection is
+// closed.
 type Reply func(io.Writer)
 
 // most is how many bytes an endless reply sends at most: 1 GiB.
@@ -99,7 +100,8 @@ func (c counting) Write(p []byte) (int, error) {
 // ".
 func JSONReply(status int, header, body string) Reply {
 	return func(w io.Writer) {
-		fmt.Fprintf(w, "HTTP/1.1 %d X\r\nContent-Type: application/json\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s", status, header, len(body), body)
+		fmt.Fprintf(w, "HTTP/1.1 %d X\r\nContent-Type: application/json\r\nConnection: close\r\n%sContent-Length: "+
+			"%d\r\n\r\n%s", status, header, len(body), body)
 	}
 }
 
@@ -110,12 +112,13 @@ func Large(name string) bool {
 	return name == "1 GB" || name == "gzip bomb" || name == "empty gzip members"
 }
 
-// HostileReplies returns, by name, replies that harm a client that reads them completely. Only the client's limits, or 1 GiB,
-// bound them.
+// HostileReplies returns, by name, replies that harm a client that reads them completely. Only the client's limits, or
+// 1 GiB, bound them.
 func HostileReplies() map[string]Reply {
 	return map[string]Reply{
-		"1 GB":                 endless(endlessHead+"\r\n{\"a\":\"", bytes.Repeat([]byte("x"), 32<<10), 0),
-		"error of 1 GB":        endless(strings.Replace(endlessHead, "200 OK", "500 Odd", 1)+"\r\n{\"message\":\"", bytes.Repeat([]byte("x"), 32<<10), 0),
+		"1 GB": endless(endlessHead+"\r\n{\"a\":\"", bytes.Repeat([]byte("x"), 32<<10), 0),
+		"error of 1 GB": endless(strings.Replace(endlessHead, "200 OK", "500 Odd", 1)+"\r\n{\"message\":\"",
+			bytes.Repeat([]byte("x"), 32<<10), 0),
 		"gzip bomb":            endless(endlessHead+"Content-Encoding: gzip\r\n\r\n", blanks(), 0),
 		"empty gzip members":   endless(endlessHead+"Content-Encoding: gzip\r\n\r\n", bytes.Repeat(packed(nil), 1<<10), 0),
 		"head without end":     endless(endlessHead, bytes.Repeat([]byte("X-More: xxxxxxxxxxxxxxxx\r\n"), 1<<10), 0),
@@ -123,11 +126,13 @@ func HostileReplies() map[string]Reply {
 		"early hints for ever": endless("", bytes.Repeat([]byte("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), 1<<10), 0),
 		"trickling body":       endless(endlessHead+"Content-Length: 1000000\r\n\r\n", []byte(" "), time.Second),
 		"trickling head":       endless(endlessHead, []byte("X: y\r\n"), time.Second),
-		"trickling chunks":     endless(endlessHead+"Transfer-Encoding: chunked\r\n\r\n", []byte("1;x=y\r\n \r\n"), time.Second),
-		"nothing":              endless("", nil, time.Hour),
-		"another protocol":     endless("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", nil, time.Hour),
-		"redirect elsewhere":   JSONReply(302, "Location: http://elsewhere.example/jobs/x\r\n", `{}`),
-		"redirect to itself":   JSONReply(307, "Location: ?\r\n", `{}`),
+		"trickling chunks": endless(endlessHead+"Transfer-Encoding: chunked\r\n\r\n", []byte("1;x=y\r\n \r\n"),
+			time.Second),
+		"nothing": endless("", nil, time.Hour),
+		"another protocol": endless("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", nil,
+			time.Hour),
+		"redirect elsewhere": JSONReply(302, "Location: http://elsewhere.example/jobs/x\r\n", `{}`),
+		"redirect to itself": JSONReply(307, "Location: ?\r\n", `{}`),
 		"page": func(w io.Writer) {
 			fmt.Fprint(w, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>")
 		},

@@ -18,11 +18,12 @@ const (
 	PlatformAlias = "platform" // the platform's realm as an identity provider of the broker's
 )
 
-// IdP is an identity provider with two realms that responds like Keycloak 26.7, including errors: discovery, key set, password
-// grant, authorization code with PKCE, refresh and offline tokens and their revocation, logout by the client and by back channel, client credentials, the standard
-// exchange for a refresh token, the legacy exchange by requested_issuer, and the brokering API POST
-// /realms/{realm}/broker/{alias}/token. The broker's realm has the users alice, bob and carol, the platform's alice-p, bob-p
-// and carol-p; passwords are "<name>-password". Alice and carol are linked to their platform accounts.
+// IdP is an identity provider with two realms that responds like Keycloak 26.7, including errors: discovery, key set,
+// password grant, authorization code with PKCE, refresh and offline tokens and their revocation, logout by the client
+// and by back channel, client credentials, the standard exchange for a refresh token, the legacy exchange by
+// requested_issuer, and the brokering API POST /realms/{realm}/broker/{alias}/token. The broker's realm has the users
+// alice, bob and carol, the platform's alice-p, bob-p and carol-p; passwords are "<name>-password". Alice and carol are
+// linked to their platform accounts.
 type IdP struct {
 	URL       string           // base URL without a trailing slash; "": that of the first request
 	Now       func() time.Time // nil: time.Now
@@ -70,7 +71,8 @@ type client struct {
 	exchange bool // may exchange tokens for those of the platform
 }
 
-// link connects a user to an account at the platform. Its stored token is handed out, and renewed shortly before it expires.
+// link connects a user to an account at the platform. Its stored token is handed out, and renewed shortly before it
+// expires.
 type link struct {
 	platformUser string
 	stale        bool // the stored token can no longer be renewed
@@ -79,8 +81,8 @@ type link struct {
 	renewals     int
 }
 
-// LinkBehavior is how the platform's provider responds when the broker's provider renews the stored tokens of linked accounts. The
-// zero value is that of a correct provider.
+// LinkBehavior is how the platform's provider responds when the broker's provider renews the stored tokens of linked
+// accounts. The zero value is that of a correct provider.
 type LinkBehavior struct {
 	Status    int           // its token endpoint responds with this; links renewed meanwhile are lost, as in Keycloak
 	Down      bool          // it cannot be reached; links stay
@@ -134,7 +136,8 @@ func (idp *IdP) init() {
 		idp.TokenLife = 5 * time.Minute
 	}
 	idp.nextKey = foreignKey + 1
-	idp.sessions, idp.arrivals, idp.grants, idp.disabled, idp.devices = map[string]int{}, map[string]arrival{}, map[string]grant{}, map[string]bool{}, map[string]*device{}
+	idp.sessions, idp.arrivals, idp.grants, idp.disabled, idp.devices = map[string]int{}, map[string]arrival{},
+		map[string]grant{}, map[string]bool{}, map[string]*device{}
 	idp.links = map[string]link{"alice": {platformUser: "alice-p"}, "carol": {platformUser: "carol-p"}}
 	idp.realms = map[string]*realm{
 		BrokerRealm: {name: BrokerRealm, users: []string{"alice", "bob", "carol"}, clients: map[string]client{
@@ -243,8 +246,8 @@ func (idp *IdP) Unlink(user string) {
 	delete(idp.links, user)
 }
 
-// Spoil makes the platform refuse to renew the stored token of a user's link: the next exchange fails with token_expired, later
-// ones with not_linked, as in Keycloak.
+// Spoil makes the platform refuse to renew the stored token of a user's link: the next exchange fails with
+// token_expired, later ones with not_linked, as in Keycloak.
 func (idp *IdP) Spoil(user string) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -271,16 +274,17 @@ func (idp *IdP) discovery(w http.ResponseWriter, c call) *problem {
 	}
 	issuer := idp.Issuer(r.name)
 	writeJSON(w, 200, object{
-		"issuer":                                issuer,
-		"authorization_endpoint":                issuer + "/protocol/openid-connect/auth",
-		"device_authorization_endpoint":         issuer + "/protocol/openid-connect/auth/device",
-		"token_endpoint":                        issuer + "/protocol/openid-connect/token",
-		"jwks_uri":                              issuer + "/protocol/openid-connect/certs",
-		"revocation_endpoint":                   issuer + "/protocol/openid-connect/revoke",
-		"end_session_endpoint":                  issuer + "/protocol/openid-connect/logout",
-		"backchannel_logout_supported":          true,
-		"backchannel_logout_session_supported":  true,
-		"grant_types_supported":                 []string{"authorization_code", "refresh_token", "password", "client_credentials", exchangeGrant, deviceGrant},
+		"issuer":                               issuer,
+		"authorization_endpoint":               issuer + "/protocol/openid-connect/auth",
+		"device_authorization_endpoint":        issuer + "/protocol/openid-connect/auth/device",
+		"token_endpoint":                       issuer + "/protocol/openid-connect/token",
+		"jwks_uri":                             issuer + "/protocol/openid-connect/certs",
+		"revocation_endpoint":                  issuer + "/protocol/openid-connect/revoke",
+		"end_session_endpoint":                 issuer + "/protocol/openid-connect/logout",
+		"backchannel_logout_supported":         true,
+		"backchannel_logout_session_supported": true,
+		"grant_types_supported": []string{"authorization_code", "refresh_token", "password",
+			"client_credentials", exchangeGrant, deviceGrant},
 		"response_types_supported":              []string{"code"},
 		"subject_types_supported":               []string{"public"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},

@@ -17,7 +17,8 @@ const idpURL = "http://idp.test"
 // idpAt returns a caller that posts forms.
 func idpAt(t *testing.T, idp *simulator.IdP) caller {
 	idp.URL = idpURL
-	return caller{t: t, client: serve(t, idp), base: idpURL, header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
+	return caller{t: t, client: serve(t, idp), base: idpURL,
+		header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
 }
 
 // form encodes name and value pairs.
@@ -37,7 +38,8 @@ const (
 
 func login(c caller, user, client string) string {
 	c.t.Helper()
-	r := c.must(200, apexToken, form("grant_type", "password", "client_id", client, "username", user, "password", user+"-password"))
+	r := c.must(200, apexToken, form("grant_type", "password", "client_id", client, "username", user, "password", user+
+		"-password"))
 	return r.json("access_token").(string)
 }
 
@@ -67,7 +69,8 @@ func TestIdP_TokensVerifyWithGoOIDC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]any{"iss": idpURL + "/realms/apex", "azp": "portal", "typ": "Bearer", "preferred_username": "alice"} {
+	for name, want := range map[string]any{"iss": idpURL + "/realms/apex", "azp": "portal", "typ": "Bearer",
+		"preferred_username": "alice"} {
 		if claims[name] != want {
 			t.Errorf("%s = %v, want %v", name, claims[name], want)
 		}
@@ -80,7 +83,8 @@ func TestIdP_TokensVerifyWithGoOIDC(t *testing.T) {
 	if _, err := verify(login(c, "alice", "stranger")); err == nil {
 		t.Error("a token of stranger is for the broker")
 	}
-	service := c.must(200, platformToken, form("grant_type", "client_credentials", "client_id", "eodispatch-service", "client_secret", "eodispatch-service-secret"))
+	service := c.must(200, platformToken, form("grant_type", "client_credentials", "client_id", "eodispatch-service",
+		"client_secret", "eodispatch-service-secret"))
 	claims, err = verifier(t, c, "platform", "platform-api")(service.json("access_token").(string))
 	if err != nil || claims["preferred_username"] != "service-account-eodispatch-service" || claims["sid"] != nil {
 		t.Errorf("service account: %v, %v", claims, err)
@@ -90,7 +94,8 @@ func TestIdP_TokensVerifyWithGoOIDC(t *testing.T) {
 	}
 	basic := c
 	basic.header = basic.header.Clone()
-	basic.header.Set("Authorization", "Basic ZW9kaXNwYXRjaC1hcGk6ZW9kaXNwYXRjaC1hcGktc2VjcmV0") // eodispatch-api:eodispatch-api-secret
+	// eodispatch-api:eodispatch-api-secret
+	basic.header.Set("Authorization", "Basic ZW9kaXNwYXRjaC1hcGk6ZW9kaXNwYXRjaC1hcGktc2VjcmV0")
 	basic.must(200, apexToken, form("grant_type", "client_credentials"))
 }
 
@@ -101,16 +106,23 @@ func TestIdP_GrantsAreRefusedAsKeycloakDoes(t *testing.T) {
 		status         int
 		code           string
 	}{
-		"no grant":             {apexToken, form("client_id", "portal"), 400, "invalid_request"},
-		"strange grant":        {apexToken, form("client_id", "portal", "grant_type", "x"), 400, "unsupported_grant_type"},
-		"wrong password":       {apexToken, form("client_id", "portal", "grant_type", "password", "username", "alice", "password", "x"), 401, "invalid_grant"},
-		"unknown user":         {apexToken, form("client_id", "portal", "grant_type", "password", "username", "eve", "password", "eve-password"), 401, "invalid_grant"},
-		"unknown client":       {apexToken, form("client_id", "nobody", "grant_type", "client_credentials"), 401, "invalid_client"},
-		"wrong secret":         {apexToken, form("client_id", "eodispatch-api", "client_secret", "x", "grant_type", "client_credentials"), 401, "unauthorized_client"},
-		"no service account":   {platformToken, form("client_id", "platform-api", "client_secret", "platform-api-secret", "grant_type", "client_credentials"), 401, "unauthorized_client"},
-		"no password grant":    {apexToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "grant_type", "password", "username", "alice", "password", "alice-password"), 400, "unauthorized_client"},
-		"other realm's client": {platformToken, form("client_id", "portal", "grant_type", "password", "username", "alice", "password", "alice-password"), 401, "invalid_client"},
-		"unknown realm":        {"POST /realms/x/protocol/openid-connect/token", "", 404, "Realm does not exist"},
+		"no grant":      {apexToken, form("client_id", "portal"), 400, "invalid_request"},
+		"strange grant": {apexToken, form("client_id", "portal", "grant_type", "x"), 400, "unsupported_grant_type"},
+		"wrong password": {apexToken, form("client_id", "portal", "grant_type", "password", "username", "alice",
+			"password", "x"), 401, "invalid_grant"},
+		"unknown user": {apexToken, form("client_id", "portal", "grant_type", "password", "username", "eve",
+			"password", "eve-password"), 401, "invalid_grant"},
+		"unknown client": {apexToken, form("client_id", "nobody", "grant_type", "client_credentials"), 401,
+			"invalid_client"},
+		"wrong secret": {apexToken, form("client_id", "eodispatch-api", "client_secret", "x", "grant_type",
+			"client_credentials"), 401, "unauthorized_client"},
+		"no service account": {platformToken, form("client_id", "platform-api", "client_secret", "platform-api-secret",
+			"grant_type", "client_credentials"), 401, "unauthorized_client"},
+		"no password grant": {apexToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret",
+			"grant_type", "password", "username", "alice", "password", "alice-password"), 400, "unauthorized_client"},
+		"other realm's client": {platformToken, form("client_id", "portal", "grant_type", "password", "username", "alice",
+			"password", "alice-password"), 401, "invalid_client"},
+		"unknown realm": {"POST /realms/x/protocol/openid-connect/token", "", 404, "Realm does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := c
@@ -131,15 +143,17 @@ func TestIdP_ExchangeGivesThePlatformsToken(t *testing.T) {
 	alice := login(c, "alice", "portal")
 	verify := verifier(t, c, "platform", "platform-api")
 	for name, r := range map[string]response{
-		"legacy":   c.must(200, apexToken, broker("subject_token", alice, "requested_issuer", "platform")),
-		"brokered": c.must(200, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", alice)),
+		"legacy": c.must(200, apexToken, broker("subject_token", alice, "requested_issuer", "platform")),
+		"brokered": c.must(200, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret",
+			"token", alice)),
 	} {
 		token, _ := r.json("access_token").(string)
 		claims, err := verify(token)
 		if err != nil || claims["preferred_username"] != "alice-p" || claims["azp"] != "apex-broker" {
 			t.Errorf("%s: %v, %v", name, claims, err)
 		}
-		if r.json("expires_in") != 300.0 || r.json("refresh_token") != nil || (r.json("account-link-url") != nil) != (name == "legacy") {
+		if r.json("expires_in") != 300.0 || r.json("refresh_token") != nil ||
+			(r.json("account-link-url") != nil) != (name == "legacy") {
 			t.Errorf("%s: %s", name, r.body)
 		}
 		if user, err := idp.Check(simulator.PlatformRealm)(token); user != "alice-p" || err != nil {
@@ -149,7 +163,8 @@ func TestIdP_ExchangeGivesThePlatformsToken(t *testing.T) {
 	// The legacy exchange checks no audience, the brokering API does.
 	stranger := login(c, "alice", "stranger")
 	c.must(200, apexToken, broker("subject_token", stranger, "requested_issuer", "platform"))
-	c.refused(403, "error", "unauthorized_client", brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", stranger))
+	c.refused(403, "error", "unauthorized_client", brokerToken, form("client_id", "eodispatch-api", "client_secret",
+		"eodispatch-api-secret", "token", stranger))
 }
 
 func TestIdP_ExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
@@ -157,7 +172,8 @@ func TestIdP_ExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 	idp := &simulator.IdP{Now: now.Now}
 	c := idpAt(t, idp)
 	alice, bob := login(c, "alice", "portal"), login(c, "bob", "portal")
-	service := c.must(200, apexToken, form("grant_type", "client_credentials", "client_id", "other-api", "client_secret", "other-api-secret")).json("access_token").(string)
+	service := c.must(200, apexToken, form("grant_type", "client_credentials", "client_id", "other-api", "client_secret",
+		"other-api-secret")).json("access_token").(string)
 	refused := func(status int, code, description string, extra ...string) {
 		t.Helper()
 		r := c.must(status, apexToken, broker(extra...))
@@ -168,30 +184,40 @@ func TestIdP_ExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 	refused(400, "not_linked", "identity provider is not linked", "subject_token", bob, "requested_issuer", "platform")
 	refused(400, "not_linked", "identity provider is not linked", "subject_token", service, "requested_issuer", "platform")
 	refused(400, "invalid_request", "Invalid token", "subject_token", "garbage", "requested_issuer", "platform")
-	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("platform", "alice-p", "apex-broker", simulator.TokenFaults{}), "requested_issuer", "platform")
-	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("apex", "alice", "portal", simulator.TokenFaults{Claims: map[string]any{"typ": "ID"}}), "requested_issuer", "platform")
+	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("platform", "alice-p", "apex-broker",
+		simulator.TokenFaults{}), "requested_issuer", "platform")
+	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("apex", "alice", "portal",
+		simulator.TokenFaults{Claims: map[string]any{"typ": "ID"}}), "requested_issuer", "platform")
 	refused(400, "invalid_request", "Invalid issuer", "subject_token", alice, "requested_issuer", "elsewhere")
-	refused(400, "invalid_target", "response_token_type_unsupported", "subject_token", alice, "requested_issuer", "platform", "requested_token_type", "x")
-	c.refused(403, "error", "access_denied", apexToken, strings.Replace(strings.Replace(broker("subject_token", alice, "requested_issuer", "platform"),
+	refused(400, "invalid_target", "response_token_type_unsupported", "subject_token", alice, "requested_issuer",
+		"platform", "requested_token_type", "x")
+	c.refused(403, "error", "access_denied", apexToken, strings.Replace(strings.Replace(broker("subject_token", alice,
+		"requested_issuer", "platform"),
 		"client_id=eodispatch-api", "client_id=other-api", 1), "eodispatch-api-secret", "other-api-secret", 1))
-	c.refused(403, "error", "access_denied", apexToken, form("client_id", "portal", "grant_type", "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token", alice, "requested_issuer", "platform"))
-	c.refused(401, "error", "unauthorized_client", apexToken, strings.Replace(broker("subject_token", alice, "requested_issuer", "platform"), "api-secret", "x", 1))
+	c.refused(403, "error", "access_denied", apexToken, form("client_id", "portal", "grant_type",
+		"urn:ietf:params:oauth:grant-type:token-exchange", "subject_token", alice, "requested_issuer", "platform"))
+	c.refused(401, "error", "unauthorized_client", apexToken, strings.Replace(broker("subject_token", alice,
+		"requested_issuer", "platform"), "api-secret", "x", 1))
 
 	brokered := func(status int, code string, pairs ...string) {
 		t.Helper()
-		c.refused(status, "error", code, brokerToken, form(append([]string{"client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret"}, pairs...)...))
+		c.refused(status, "error", code, brokerToken, form(append([]string{"client_id", "eodispatch-api", "client_secret",
+			"eodispatch-api-secret"}, pairs...)...))
 	}
 	brokered(400, "invalid_token", "token", "garbage")
-	if r := c.must(400, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", bob)); r.json("error_description") != "User not associated to identity provider" {
+	if r := c.must(400, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token",
+		bob)); r.json("error_description") != "User not associated to identity provider" {
 		t.Errorf("%s", r.body)
 	}
-	c.refused(403, "error", "invalid_client", "POST /realms/apex/broker/other/token", form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", alice))
+	c.refused(403, "error", "invalid_client", "POST /realms/apex/broker/other/token", form("client_id", "eodispatch-api",
+		"client_secret", "eodispatch-api-secret", "token", alice))
 	c.refused(403, "error", "invalid_client", brokerToken, form("client_id", "portal", "token", alice))
 
 	idp.Spoil("alice")
 	refused(400, "token_expired", "linked token is expired", "subject_token", alice, "requested_issuer", "platform")
 	r := c.must(400, apexToken, broker("subject_token", alice, "requested_issuer", "platform"))
-	if link, _ := r.json("account-link-url").(string); r.json("error") != "not_linked" || !strings.HasPrefix(link, idpURL+"/realms/apex/broker/platform/link?") {
+	if link, _ := r.json("account-link-url").(string); r.json("error") != "not_linked" ||
+		!strings.HasPrefix(link, idpURL+"/realms/apex/broker/platform/link?") {
 		t.Errorf("after token_expired: %s", r.body)
 	}
 	brokered(400, "not_linked", "token", alice)
@@ -275,7 +301,8 @@ func TestIdP_Misbehaves(t *testing.T) {
 	c := idpAt(t, idp)
 	const certs = "/realms/apex/protocol/openid-connect/certs"
 	idp.Faults.Add(
-		simulator.Fault{Route: "GET /realms/{realm}/protocol/openid-connect/certs", Times: 1, Status: 502, Form: simulator.HTML},
+		simulator.Fault{Route: "GET /realms/{realm}/protocol/openid-connect/certs", Times: 1, Status: 502,
+			Form: simulator.HTML},
 		simulator.Fault{Route: "GET /realms/{realm}/protocol/openid-connect/certs", Times: 1, Pad: 3 << 20},
 	)
 	if r := c.must(502, "GET "+certs, ""); !strings.Contains(string(r.body), "<html>") {

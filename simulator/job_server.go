@@ -17,7 +17,8 @@ func (s *jobServer) lock() (unlock func()) {
 	return s.mu.Unlock
 }
 
-// SetStatus makes a job report a fixed status word, whatever its true status; "" ends that. It reports whether the job exists.
+// SetStatus makes a job report a fixed status word, whatever its true status; "" ends that. It reports whether the job
+// exists.
 func (s *jobServer) SetStatus(id, word string) bool {
 	defer s.lock()()
 	j := s.jobs.byID[id]
@@ -47,7 +48,8 @@ func (s *jobServer) Sent(id string) []byte {
 }
 
 // about makes a handler for requests about one job, which find looks up. The server is locked while do handles the job.
-func about[S interface{ lock() (unlock func()) }](find func(S, call) (*job, *problem), do func(S, http.ResponseWriter, call, *job) *problem) func(S, http.ResponseWriter, call) *problem {
+func about[S interface{ lock() (unlock func()) }](find func(S, call) (*job, *problem), do func(S, http.ResponseWriter,
+	call, *job) *problem) func(S, http.ResponseWriter, call) *problem {
 	return func(s S, w http.ResponseWriter, c call) *problem {
 		defer s.lock()()
 		j, p := find(s, c)

@@ -83,7 +83,10 @@ func (t *jobTable) add(j *job) {
 
 func (t *jobTable) remove(j *job) {
 	delete(t.byID, j.id)
-	i, _ := slices.BinarySearchFunc(t.of[j.account], j.number, func(k *job, n uint64) int { return cmp.Compare(k.number, n) })
+	i, _ := slices.BinarySearchFunc(t.of[j.account], j.number, func(k *job, n uint64) int {
+		return cmp.Compare(k.number,
+			n)
+	})
 	t.of[j.account] = slices.Delete(t.of[j.account], i, i+1)
 	delete(t.live[j.account], j)
 }
@@ -107,8 +110,8 @@ func (t *jobTable) start(j *job, life Life, now time.Time) {
 	t.live[j.account][j] = true
 }
 
-// page returns the account's jobs that keep accepts, newest first, at most n (0: all), created before number (0: from the
-// newest). more reports whether there are others.
+// page returns the account's jobs that keep accepts, newest first, at most n (0: all), created before number (0: from
+// the newest). more reports whether there are others.
 func (t *jobTable) page(account string, before uint64, n int, keep func(*job) bool) (page []*job, more bool) {
 	for _, j := range slices.Backward(t.of[account]) {
 		if before > 0 && j.number >= before || !keep(j) {

@@ -49,7 +49,8 @@ func (l Life) begin(now time.Time, seed, number uint64) course {
 	r := rand.New(rand.NewPCG(seed, number))
 	factor := 1 + l.Spread*(2*r.Float64()-1)
 	scaled := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
-	c := course{start: now, run: now.Add(scaled(l.Queue)), flicker: now.Add(l.Flicker), fails: r.Float64() < l.Fail, stuck: l.Stuck}
+	c := course{start: now, run: now.Add(scaled(l.Queue)), flicker: now.Add(l.Flicker), fails: r.Float64() < l.Fail,
+		stuck: l.Stuck}
 	c.end = c.run.Add(scaled(l.Run))
 	return c
 }

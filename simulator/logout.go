@@ -39,15 +39,16 @@ func (idp *IdP) Logout(realm, user string) {
 	}
 }
 
-// MintLogout returns a logout token for a user's present session and the broker's client (OpenID Connect Back-Channel Logout 1.0). It
-// panics on impossible TokenFaults, which are a mistake of the test.
+// MintLogout returns a logout token for a user's present session and the broker's client (OpenID Connect Back-Channel
+// Logout 1.0). It panics on impossible TokenFaults, which are a mistake of the test.
 func (idp *IdP) MintLogout(realm, user string, odd TokenFaults) string {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
 	defer idp.mu.Unlock()
 	now := nowFrom(idp.Now)
 	idp.serial++
-	claims := object{"iss": idp.issuer(realm), "aud": "eodispatch-api", "sub": subject(realm, user), "sid": idp.session(realm, user), "typ": "Logout",
+	claims := object{"iss": idp.issuer(realm), "aud": "eodispatch-api", "sub": subject(realm, user),
+		"sid": idp.session(realm, user), "typ": "Logout",
 		"iat": now.Unix(), "exp": now.Add(logoutTokenLife).Unix(), "jti": fmt.Sprintf("logout-%08d", idp.serial),
 		"events": object{"http://schemas.openid.net/event/backchannel-logout": object{}}}
 	if odd.Header == nil {
@@ -56,8 +57,8 @@ func (idp *IdP) MintLogout(realm, user string, odd TokenFaults) string {
 	return idp.realms[realm].mint(claims, odd)
 }
 
-// endSession handles the end session endpoint (OpenID Connect RP-Initiated Logout 1.0). Without a valid id_token_hint the user is asked,
-// and nothing ends.
+// endSession handles the end session endpoint (OpenID Connect RP-Initiated Logout 1.0). Without a valid id_token_hint
+// the user is asked, and nothing ends.
 func (idp *IdP) endSession(w http.ResponseWriter, c call) *problem {
 	r, p := idp.realmOf(c)
 	if p != nil {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// OGC is a server of OGC API - Processes, Part 1 version 1.0, with job list and dismiss. Every path is also served below any
-// namespace, /{namespace}/processes and so on, and each namespace has its own jobs. The zero value needs no token, and jobs
-// finish at once. Like pygeoapi, it serves documents as HTML pages unless the client accepts JSON.
+// OGC is a server of OGC API - Processes, Part 1 version 1.0, with job list and dismiss. Every path is also served
+// below any namespace, /{namespace}/processes and so on, and each namespace has its own jobs. The zero value needs no
+// token, and jobs finish at once. Like pygeoapi, it serves documents as HTML pages unless the client accepts JSON.
 type OGC struct {
 	Now    func() time.Time // nil: time.Now
 	Seed   uint64           // for ids and the random parts of Life
@@ -158,7 +158,8 @@ func refuseOGC(w http.ResponseWriter, p problem) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	w.WriteHeader(p.status)
-	json.NewEncoder(w).Encode(object{"type": exceptions + p.code, "title": p.code, "status": p.status, "detail": p.message})
+	json.NewEncoder(w).Encode(object{"type": exceptions + p.code, "title": p.code, "status": p.status,
+		"detail": p.message})
 }
 
 func (s *OGC) notFound(http.ResponseWriter, call) *problem {
@@ -174,12 +175,16 @@ func (s *OGC) SetLife(l Life) {
 
 func (s *OGC) landing(w http.ResponseWriter, c call) *problem {
 	base := s.base(c)
-	writeJSON(w, 200, object{"title": "OGC API - Processes simulator", "description": "A server for demonstrations and tests.", "links": []object{
-		{"rel": "self", "type": "application/json", "href": base + "/?f=json"},
-		{"rel": "http://www.opengis.net/def/rel/ogc/1.0/conformance", "type": "application/json", "href": base + "/conformance?f=json"},
-		{"rel": "http://www.opengis.net/def/rel/ogc/1.0/processes", "type": "application/json", "href": base + "/processes?f=json"},
-		{"rel": "http://www.opengis.net/def/rel/ogc/1.0/job-list", "type": "application/json", "href": base + "/jobs?f=json"},
-	}})
+	writeJSON(w, 200, object{"title": "OGC API - Processes simulator",
+		"description": "A server for demonstrations and tests.", "links": []object{
+			{"rel": "self", "type": "application/json", "href": base + "/?f=json"},
+			{"rel": "http://www.opengis.net/def/rel/ogc/1.0/conformance", "type": "application/json", "href": base +
+				"/conformance?f=json"},
+			{"rel": "http://www.opengis.net/def/rel/ogc/1.0/processes", "type": "application/json", "href": base +
+				"/processes?f=json"},
+			{"rel": "http://www.opengis.net/def/rel/ogc/1.0/job-list", "type": "application/json", "href": base +
+				"/jobs?f=json"},
+		}})
 	return nil
 }
 
@@ -197,16 +202,19 @@ func (s *OGC) processes(w http.ResponseWriter, c call) *problem {
 	for _, id := range slices.Sorted(maps.Keys(ogcProcesses)) {
 		all = append(all, s.summary(c, ogcProcesses[id]))
 	}
-	writeJSON(w, 200, object{"processes": all, "links": []object{{"rel": "self", "type": "application/json", "href": s.base(c) + "/processes?f=json"}}})
+	writeJSON(w, 200, object{"processes": all, "links": []object{{"rel": "self", "type": "application/json",
+		"href": s.base(c) + "/processes?f=json"}}})
 	return nil
 }
 
 func (s *OGC) summary(c call, p ogcProcess) object {
 	address := s.base(c) + "/processes/" + p.id
-	return object{"id": p.id, "version": "1.0.0", "title": p.title, "jobControlOptions": p.modes, "outputTransmission": p.transmission(),
+	return object{"id": p.id, "version": "1.0.0", "title": p.title, "jobControlOptions": p.modes,
+		"outputTransmission": p.transmission(),
 		"links": []object{
 			{"rel": "self", "type": "application/json", "href": address + "?f=json"},
-			{"rel": "http://www.opengis.net/def/rel/ogc/1.0/execute", "type": "application/json", "href": address + "/execution"},
+			{"rel": "http://www.opengis.net/def/rel/ogc/1.0/execute", "type": "application/json", "href": address +
+				"/execution"},
 		}}
 }
 
@@ -225,7 +233,8 @@ func noSuchProcess(c call) *problem {
 	return &problem{404, "no-such-process", fmt.Sprintf("There is no process %q.", c.PathValue("id"))}
 }
 
-// execute runs a process in the mode that the standard's table gives for the process's modes and the client's preference.
+// execute runs a process in the mode that the standard's table gives for the process's modes and the client's
+// preference.
 func (s *OGC) execute(w http.ResponseWriter, c call) *problem {
 	p, ok := ogcProcesses[c.PathValue("id")]
 	if !ok {
@@ -329,7 +338,8 @@ func (s *OGC) statusInfo(c call, j *job) object {
 	now := nowFrom(s.Now)
 	at := j.seen(now, s.Life)
 	address := s.base(c) + "/jobs/" + j.id
-	doc := object{"jobID": j.id, "type": "process", "processID": j.process, "status": ogcWords[at], "created": stamp(j.created),
+	doc := object{"jobID": j.id, "type": "process", "processID": j.process, "status": ogcWords[at],
+		"created": stamp(j.created),
 		"updated": stamp(j.updated), "progress": int(j.progress(now.Add(-s.Life.Lag))),
 		"links": []object{{"rel": "self", "type": "application/json", "href": address + "?f=json"}}}
 	if at == running || at == finished {
@@ -394,7 +404,10 @@ func (s *OGC) list(w http.ResponseWriter, c call) *problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := nowFrom(s.Now)
-	page, more := s.jobs.page(c.account, before, limit, func(j *job) bool { return j.base == namespace(c) && s.listed(j, query, now) })
+	page, more := s.jobs.page(c.account, before, limit, func(j *job) bool {
+		return j.base == namespace(c) &&
+			s.listed(j, query, now)
+	})
 	jobs := make([]object, len(page))
 	for i, j := range page {
 		jobs[i] = s.statusInfo(c, j)
@@ -403,7 +416,8 @@ func (s *OGC) list(w http.ResponseWriter, c call) *problem {
 	if more {
 		query.Set("before", strconv.FormatUint(page[len(page)-1].number, 10))
 		query.Set("limit", strconv.Itoa(limit))
-		links = append(links, object{"rel": "next", "type": "application/json", "href": s.base(c) + "/jobs?" + query.Encode()})
+		links = append(links, object{"rel": "next", "type": "application/json", "href": s.base(c) + "/jobs?" +
+			query.Encode()})
 	}
 	writeJSON(w, 200, object{"jobs": jobs, "links": links})
 	return nil

@@ -61,18 +61,27 @@ func offer() map[string]ogcProcess {
 	}
 	all := map[string]ogcProcess{}
 	for _, p := range []ogcProcess{
-		{id: "echo", title: "Gives back its inputs of every type", modes: both, outputs: []string{"echo"}, inputs: echoInputs, run: runEcho},
-		{id: "ndvi", title: "NDVI as a STAC Collection", modes: both, inputs: area, outputs: []string{"result"}, run: runNDVI},
+		{id: "echo", title: "Gives back its inputs of every type", modes: both, outputs: []string{"echo"}, inputs: echoInputs,
+			run: runEcho},
+		{id: "ndvi", title: "NDVI as a STAC Collection", modes: both, inputs: area, outputs: []string{"result"},
+			run: runNDVI},
 		{id: "ndvi-item", title: "NDVI as a STAC Item", modes: both, inputs: area, outputs: []string{"result"}, run: runItem},
-		{id: "ndvi-reference", title: "NDVI as a link to a file", modes: both, inputs: area, outputs: []string{"result"}, reference: true, run: runReference},
-		{id: "ndvi-catalogue", title: "NDVI as features that link their collections", modes: both, inputs: area, outputs: []string{"result"}, run: runCatalogue},
-		{id: "statistics", title: "NDVI as numbers and words", modes: both, inputs: area, outputs: []string{"mean", "unit"}, run: runStatistics},
-		{id: "image", title: "NDVI as the bytes of a file", modes: both, inputs: area, outputs: []string{"image"}, run: runImage},
-		{id: "formats", title: "NDVI in a format of choice", modes: both, inputs: area, outputs: []string{"result"}, reference: true, run: runFormats,
+		{id: "ndvi-reference", title: "NDVI as a link to a file", modes: both, inputs: area, outputs: []string{"result"},
+			reference: true, run: runReference},
+		{id: "ndvi-catalogue", title: "NDVI as features that link their collections", modes: both, inputs: area,
+			outputs: []string{"result"}, run: runCatalogue},
+		{id: "statistics", title: "NDVI as numbers and words", modes: both, inputs: area, outputs: []string{"mean", "unit"},
+			run: runStatistics},
+		{id: "image", title: "NDVI as the bytes of a file", modes: both, inputs: area, outputs: []string{"image"},
+			run: runImage},
+		{id: "formats", title: "NDVI in a format of choice", modes: both, inputs: area, outputs: []string{"result"},
+			reference: true, run: runFormats,
 			offers: []string{"image/tiff; application=geotiff", "application/x-netcdf", "application/geo+json"}},
-		{id: "sync-only", title: "NDVI while one waits", modes: syncOnly, inputs: area, outputs: []string{"result"}, run: runNDVI},
+		{id: "sync-only", title: "NDVI while one waits", modes: syncOnly, inputs: area, outputs: []string{"result"},
+			run: runNDVI},
 		{id: "async-only", title: "NDVI as a job", modes: asyncOnly, inputs: area, outputs: []string{"result"}, run: runNDVI},
-		{id: "fail", title: "Fails at run time", modes: both, inputs: area, outputs: []string{"result"}, fails: true, run: runNDVI},
+		{id: "fail", title: "Fails at run time", modes: both, inputs: area, outputs: []string{"result"}, fails: true,
+			run: runNDVI},
 		scenesProcess, smoothProcess,
 	} {
 		all[p.id] = p
@@ -107,8 +116,9 @@ func (p ogcProcess) transmission() []string {
 }
 
 func (p ogcProcess) describeInputs(marker string) object {
-	inputs := object{marker: object{"title": "Label", "description": "A label of your own. The result does not depend on it.",
-		"minOccurs": 0, "schema": json.RawMessage(`{"type":"string"}`)}}
+	inputs := object{marker: object{"title": "Label",
+		"description": "A label of your own. The result does not depend on it.",
+		"minOccurs":   0, "schema": json.RawMessage(`{"type":"string"}`)}}
 	for name, in := range p.inputs {
 		least := 0
 		if in.required {
@@ -156,8 +166,8 @@ func (e execution) text(name string) (s string) {
 	return s
 }
 
-// read validates an execute request by the standard's schema: an object as an input's value must be wrapped in {"value": …}, be
-// a link, or be a bounding box.
+// read validates an execute request by the standard's schema: an object as an input's value must be wrapped in
+// {"value": …}, be a link, or be a bounding box.
 func (p ogcProcess) read(body []byte) (execution, *problem) {
 	var request struct {
 		Inputs   map[string]json.RawMessage `json:"inputs"`
@@ -258,8 +268,8 @@ func jsonKind(value json.RawMessage) string {
 	return "integer"
 }
 
-// respond writes outputs in the requested form: one document, or raw, for which the standard distinguishes one value, several
-// values, and links.
+// respond writes outputs in the requested form: one document, or raw, for which the standard distinguishes one value,
+// several values, and links.
 func (e execution) respond(w http.ResponseWriter, outputs []output) *problem {
 	switch {
 	case e.document:
@@ -345,7 +355,8 @@ func runCatalogue(e execution, files string) []output {
 	feature := describeFile(e.area(), files).item()
 	feature["assets"] = object{}
 	feature["links"] = []object{{"rel": "collection", "type": "application/json", "href": files + "/collection.json"}}
-	return []output{{id: "result", media: "application/geo+json", json: object{"type": "FeatureCollection", "features": []object{feature}}}}
+	return []output{{id: "result", media: "application/geo+json", json: object{"type": "FeatureCollection",
+		"features": []object{feature}}}}
 }
 
 func runStatistics(execution, string) []output {
@@ -363,8 +374,10 @@ func resultCollection(area box, files string) object { return describeFile(area,
 func describeFile(area box, files string) stac {
 	f := produce("GTiff", area)
 	return stac{
-		id: files[strings.LastIndex(files, "/")+1:], title: "NDVI", area: area, start: "2024-06-01T00:00:00Z", end: "2024-06-30T00:00:00Z",
-		links:  []object{{"rel": "self", "href": files + "/collection.json", "type": "application/json"}},
-		assets: object{f.name: object{"href": files + "/" + f.name, "type": f.media, "title": f.name, "roles": []string{"data"}}},
+		id: files[strings.LastIndex(files, "/")+1:], title: "NDVI", area: area, start: "2024-06-01T00:00:00Z",
+		end:   "2024-06-30T00:00:00Z",
+		links: []object{{"rel": "self", "href": files + "/collection.json", "type": "application/json"}},
+		assets: object{f.name: object{"href": files + "/" + f.name, "type": f.media, "title": f.name,
+			"roles": []string{"data"}}},
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestInputs_AreDescribed: inputs of the processes that the demonstration offers have titles and descriptions for people.
+// TestInputs_AreDescribed: inputs of the processes that the demonstration offers have titles and descriptions for
+// people.
 func TestInputs_AreDescribed(t *testing.T) {
 	for _, process := range []string{"ndvi", "statistics", "image"} {
 		for name, described := range ogcProcesses[process].describeInputs("marker") {

@@ -47,13 +47,15 @@ func TestOGC_InTheMannerOfOthers(t *testing.T) {
 	} {
 		c.must(status, "POST /processes/scenes/execution", execution(inputs))
 	}
-	for inputs, status := range map[string]int{`,"seconds":4,"mode":"max"`: 204, `,"seconds":[4],"mode":[]`: 204, `,"seconds":"4"`: 400} {
+	for inputs, status := range map[string]int{`,"seconds":4,"mode":"max"`: 204, `,"seconds":[4],"mode":[]`: 204,
+		`,"seconds":"4"`: 400} {
 		c.must(status, "POST /processes/smooth/execution", execution(bbox+inputs))
 	}
 	if r := c.must(400, "GET /ns/processes/scenes", ""); r.json("detail") != "The resource is not available" {
 		t.Errorf("below a namespace: %s", r.body)
 	}
-	if r := c.must(200, "GET "+submit(c, "scenes", area+`,"images":"aGVsbG8="`), ""); r.json("progress") != nil || r.json("id") != r.json("jobID") {
+	if r := c.must(200, "GET "+submit(c, "scenes", area+`,"images":"aGVsbG8="`), ""); r.json("progress") != nil ||
+		r.json("id") != r.json("jobID") {
 		t.Errorf("an ended job: %s", r.body)
 	}
 }
@@ -76,7 +78,8 @@ func TestOGC_PagesAreHTMLUnlessJSONIsAccepted(t *testing.T) {
 	anything := c
 	anything.header = http.Header{"Accept": {"*/*"}}
 	for _, path := range []string{"/", "/conformance", "/processes", "/processes/echo", "/jobs"} {
-		if r := anything.must(200, "GET "+path, ""); !strings.HasPrefix(string(r.body), "<!doctype html>") || r.header.Get("Content-Type") != "text/html" {
+		if r := anything.must(200, "GET "+path, ""); !strings.HasPrefix(string(r.body), "<!doctype html>") ||
+			r.header.Get("Content-Type") != "text/html" {
 			t.Errorf("%s for */*: %s", path, r.body)
 		}
 		for _, r := range []response{c.must(200, "GET "+path, ""), anything.must(200, "GET "+path+"?f=json", "")} {
@@ -100,7 +103,8 @@ func TestOGC_DescribesProcesses(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	echo := c.must(200, "GET /ns/processes/echo", "")
-	for _, input := range []string{"string", "integer", "number", "boolean", "geometry", "bbox", "interval", "strings", "marker"} {
+	for _, input := range []string{"string", "integer", "number", "boolean", "geometry", "bbox", "interval", "strings",
+		"marker"} {
 		if echo.json("inputs", input, "schema", "type") == nil {
 			t.Errorf("echo has no input %s", input)
 		}
@@ -108,7 +112,8 @@ func TestOGC_DescribesProcesses(t *testing.T) {
 	if !strings.Contains(string(echo.body), `"http://ogc.test/ns/processes/echo/execution"`) {
 		t.Errorf("links leave the namespace: %s", echo.body)
 	}
-	c.refused(404, "type", "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/no-such-process", "GET /processes/nope", "")
+	c.refused(404, "type", "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/no-such-process",
+		"GET /processes/nope", "")
 	if got := c.must(200, "GET /processes/ndvi", "").json("inputs", "bbox", "minOccurs"); got != 1.0 {
 		t.Errorf("bbox may be absent: minOccurs %v", got)
 	}
@@ -163,11 +168,13 @@ func TestOGC_LifeCycle(t *testing.T) {
 		c.refused(404, "title", "result-not-ready", "GET "+job+"/results", "")
 	}
 	now.pass(20 * time.Second)
-	if r := c.must(200, "GET "+job, ""); r.json("status") != "successful" || r.json("processID") != "ndvi" || !strings.Contains(string(r.body), job+"/results?f=json") {
+	if r := c.must(200, "GET "+job, ""); r.json("status") != "successful" || r.json("processID") != "ndvi" ||
+		!strings.Contains(string(r.body), job+"/results?f=json") {
 		t.Errorf("at the end %s", r.body)
 	}
 	results := c.must(200, "GET "+job+"/results", "")
-	if results.json("type") != "Collection" || fmt.Sprint(results.json("extent", "spatial", "bbox")) != "[[4 51 4.2 51.1]]" {
+	if results.json("type") != "Collection" ||
+		fmt.Sprint(results.json("extent", "spatial", "bbox")) != "[[4 51 4.2 51.1]]" {
 		t.Errorf("results %s", results.body)
 	}
 	for _, asset := range results.json("assets").(map[string]any) {
@@ -221,7 +228,8 @@ func TestOGC_InputsAreChecked(t *testing.T) {
 	if err := json.Unmarshal(r.body, &got); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"integer": "12345678901234567890", "number": "1.10", "nothing": "null", "geometry": `{"type":"Point","coordinates":[1.0,2]}`} {
+	for name, want := range map[string]string{"integer": "12345678901234567890", "number": "1.10", "nothing": "null",
+		"geometry": `{"type":"Point","coordinates":[1.0,2]}`} {
 		if string(got[name]) != want {
 			t.Errorf("%s came back as %s, want %s", name, got[name], want)
 		}
@@ -233,10 +241,12 @@ func TestOGC_ResultShapes(t *testing.T) {
 	tiff := []byte("II*\x00")
 	answer := func(status int, process, response string) response {
 		t.Helper()
-		return c.must(status, "POST /processes/"+process+"/execution", fmt.Sprintf(`{"inputs":{%s},"response":%q}`, bbox, response))
+		return c.must(status, "POST /processes/"+process+"/execution", fmt.Sprintf(`{"inputs":{%s},"response":%q}`, bbox,
+			response))
 	}
 	run := func(process, response string) response { t.Helper(); return answer(200, process, response) }
-	if r := run("ndvi-reference", "document"); r.json("result", "href") == nil || r.json("result", "type") != "image/tiff; application=geotiff" {
+	if r := run("ndvi-reference", "document"); r.json("result", "href") == nil ||
+		r.json("result", "type") != "image/tiff; application=geotiff" {
 		t.Errorf("by reference: %s", r.body)
 	}
 	if link := answer(204, "ndvi-reference", "raw").header.Get("Link"); !strings.Contains(link, `rel="result"`) {
@@ -246,15 +256,19 @@ func TestOGC_ResultShapes(t *testing.T) {
 		t.Errorf("no choice of a format: %s", r.body)
 	}
 	chosen := `{"inputs":{` + bbox + `},"response":"document","outputs":{"result":{"format":{"mediaType":"MEDIA"}}}}`
-	if r := c.must(200, "POST /processes/formats/execution", strings.Replace(chosen, "MEDIA", "application/x-netcdf", 1)); r.json("result", "type") != "application/x-netcdf" {
+	if r := c.must(200, "POST /processes/formats/execution", strings.Replace(chosen, "MEDIA", "application/x-netcdf",
+		1)); r.json("result", "type") != "application/x-netcdf" {
 		t.Errorf("a choice of a format: %s", r.body)
 	}
-	c.refused(400, "title", "invalid-input", "POST /processes/formats/execution", strings.Replace(chosen, "MEDIA", "text/csv", 1))
-	if r := run("image", "raw"); !bytes.HasPrefix(r.body, tiff) || r.header.Get("Content-Type") != "image/tiff; application=geotiff" {
+	c.refused(400, "title", "invalid-input", "POST /processes/formats/execution", strings.Replace(chosen, "MEDIA",
+		"text/csv", 1))
+	if r := run("image", "raw"); !bytes.HasPrefix(r.body, tiff) ||
+		r.header.Get("Content-Type") != "image/tiff; application=geotiff" {
 		t.Errorf("bytes: %.20q", r.body)
 	}
 	encoded := run("image", "document")
-	if data, err := base64.StdEncoding.DecodeString(fmt.Sprint(encoded.json("image", "value"))); err != nil || !bytes.HasPrefix(data, tiff) {
+	if data, err := base64.StdEncoding.DecodeString(fmt.Sprint(encoded.json("image", "value"))); err != nil ||
+		!bytes.HasPrefix(data, tiff) {
 		t.Errorf("bytes in a document: %.80s", encoded.body)
 	}
 	if r := run("statistics", "document"); r.json("mean") != 0.42 || r.json("unit") != "one" {
@@ -266,7 +280,8 @@ func TestOGC_ResultShapes(t *testing.T) {
 	if r := run("ndvi", "document"); r.json("result", "value", "type") != "Collection" {
 		t.Errorf("collection in a document: %s", r.body)
 	}
-	if r := run("ndvi-item", "raw"); r.json("type") != "Feature" || r.header.Get("Content-Type") != "application/geo+json" {
+	if r := run("ndvi-item", "raw"); r.json("type") != "Feature" ||
+		r.header.Get("Content-Type") != "application/geo+json" {
 		t.Errorf("item: %s", r.body)
 	}
 	features := run("ndvi-catalogue", "raw").json("features").([]any)
@@ -340,7 +355,8 @@ func TestOGC_ListsTenUnlessAsked(t *testing.T) {
 		return n, pages
 	}
 	for path, want := range map[string][2]int{"/jobs": {24, 3}, "/jobs?limit=12": {24, 2}, "/jobs?limit=1000": {24, 1},
-		"/jobs?processID=fail": {1, 1}, "/jobs?status=successful,running&limit=20": {23, 2}, "/jobs?status=dismissed": {0, 1}} {
+		"/jobs?processID=fail": {1, 1}, "/jobs?status=successful,running&limit=20": {23, 2}, "/jobs?status=dismissed": {0,
+			1}} {
 		if n, pages := count(path); n != want[0] || pages != want[1] {
 			t.Errorf("%s: %d jobs on %d pages, want %v", path, n, pages, want)
 		}

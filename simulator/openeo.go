@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// OpenEO is an openEO 1.2 back-end, served below /openeo/1.2 (and /openeo/1.1, like older back-ends), with version discovery at
-// /.well-known/openeo. The zero value accepts any bearer token, and jobs finish at once.
+// OpenEO is an openEO 1.2 back-end, served below /openeo/1.2 (and /openeo/1.1, like older back-ends), with version
+// discovery at /.well-known/openeo. The zero value accepts any bearer token, and jobs finish at once.
 type OpenEO struct {
 	Now    func() time.Time // nil: time.Now
 	Seed   uint64           // for ids and the random parts of Life
@@ -199,7 +199,8 @@ func (s *OpenEO) api(r *http.Request) string {
 func (s *OpenEO) wellKnown(w http.ResponseWriter, c call) *problem {
 	var versions []object
 	for _, v := range openEOVersions {
-		versions = append(versions, object{"url": origin(c.Request) + "/openeo/" + v + "/", "api_version": v + ".0", "production": true})
+		versions = append(versions, object{"url": origin(c.Request) + "/openeo/" + v + "/", "api_version": v + ".0",
+			"production": true})
 	}
 	writeJSON(w, 200, object{"versions": versions})
 	return nil
@@ -215,7 +216,8 @@ func (s *OpenEO) capabilities(w http.ResponseWriter, c call) *problem {
 		if r.path == "/" || strings.HasPrefix(r.path, "/signed/") {
 			continue
 		}
-		path := strings.Replace(strings.Replace(r.path, "/collections/{id}", "/collections/{collection_id}", 1), "{id}", "{job_id}", 1)
+		path := strings.Replace(strings.Replace(r.path, "/collections/{id}", "/collections/{collection_id}", 1), "{id}",
+			"{job_id}", 1)
 		i := slices.IndexFunc(endpoints, func(e endpoint) bool { return e.Path == path })
 		if i < 0 {
 			endpoints = append(endpoints, endpoint{Path: path})
@@ -225,9 +227,11 @@ func (s *OpenEO) capabilities(w http.ResponseWriter, c call) *problem {
 	}
 	api := s.api(c.Request)
 	writeJSON(w, 200, object{
-		"type": "Catalog", "id": "simulator", "title": "openEO simulator", "description": "A back-end for demonstrations and tests.",
-		"api_version": strings.TrimPrefix(api, origin(c.Request)+"/openeo/") + ".0", "backend_version": "1.0.0", "stac_version": "1.0.0",
-		"production": true, "conformsTo": s.classes(), "endpoints": endpoints, "billing": object{"currency": "credits"},
+		"type": "Catalog", "id": "simulator", "title": "openEO simulator",
+		"description": "A back-end for demonstrations and tests.",
+		"api_version": strings.TrimPrefix(api, origin(c.Request)+"/openeo/") + ".0", "backend_version": "1.0.0",
+		"stac_version": "1.0.0",
+		"production":   true, "conformsTo": s.classes(), "endpoints": endpoints, "billing": object{"currency": "credits"},
 		"links": []object{
 			{"rel": "version-history", "href": origin(c.Request) + "/.well-known/openeo", "type": "application/json"},
 			{"rel": "conformance", "href": api + "/conformance", "type": "application/json"},

@@ -32,7 +32,8 @@ func (s *OpenEO) create(w http.ResponseWriter, c call) *problem {
 	}
 	s.mu.Lock()
 	now := nowFrom(s.Now)
-	j := &job{account: c.account, title: request.Title, tag: s.tagOf(request.Title), process: g.process(), body: body, created: now, updated: now}
+	j := &job{account: c.account, title: request.Title, tag: s.tagOf(request.Title), process: g.process(), body: body,
+		created: now, updated: now}
 	s.jobs.add(j)
 	s.mu.Unlock()
 	s.Oracle.note(j.tag, func(c *Counts) { c.Creates++ })
@@ -63,7 +64,8 @@ func (s *OpenEO) start(w http.ResponseWriter, c call, j *job) *problem {
 	now := nowFrom(s.Now)
 	if at := j.at(now); at == created || at.final() {
 		if s.jobs.full(c.account, s.Life.Slots, now) {
-			return &problem{400, "ConcurrentJobLimit", fmt.Sprintf("Job was not started because concurrent job limit (%d) is reached.", s.Life.Slots)}
+			return &problem{400, "ConcurrentJobLimit",
+				fmt.Sprintf("Job was not started because concurrent job limit (%d) is reached.", s.Life.Slots)}
 		}
 		s.jobs.start(j, s.Life, now)
 		s.Oracle.note(j.tag, func(c *Counts) { c.Runs++ })
@@ -123,7 +125,8 @@ func (s *OpenEO) describe(w http.ResponseWriter, c call, j *job) *problem {
 	doc["process"] = sent.Process
 	if end := j.ended(nowFrom(s.Now)); !end.IsZero() {
 		ran := end.Sub(j.course.run).Seconds()
-		doc["usage"] = object{"duration": object{"value": ran, "unit": "seconds"}, "cpu": object{"value": 4 * ran, "unit": "cpu-seconds"},
+		doc["usage"] = object{"duration": object{"value": ran, "unit": "seconds"}, "cpu": object{"value": 4 * ran,
+			"unit": "cpu-seconds"},
 			"memory": object{"value": 8 * ran, "unit": "gb-seconds"}, "input_pixel": object{"value": 1.5, "unit": "mega-pixel"}}
 	}
 	writeJSON(w, 200, doc)
@@ -185,7 +188,8 @@ func (s *OpenEO) list(w http.ResponseWriter, c call) *problem {
 func (s *OpenEO) results(w http.ResponseWriter, c call, j *job) *problem {
 	at := j.seen(nowFrom(s.Now), s.Life)
 	if s.Stubs && !at.final() {
-		stub := stac{id: j.id, area: box{-180, -90, 180, 90}, start: stamp(j.created), end: stamp(j.updated), assets: object{}, links: []object{},
+		stub := stac{id: j.id, area: box{-180, -90, 180, 90}, start: stamp(j.created), end: stamp(j.updated),
+			assets: object{}, links: []object{},
 			status: openEOWords[running]}
 		writeJSON(w, 200, stub.collection())
 		return nil
@@ -203,7 +207,8 @@ func (s *OpenEO) results(w http.ResponseWriter, c call, j *job) *problem {
 		writeJSON(w, 200, s.resultDocument(c.Request, j, openEOWords[at]))
 		return nil
 	}
-	return &problem{400, "JobNotFinished", "Batch job has not finished computing the results yet. Please try again later or contact our support."}
+	return &problem{400, "JobNotFinished",
+		"Batch job has not finished computing the results yet. Please try again later or contact our support."}
 }
 
 const failureText = "Process 'load_collection' found no data: simulated failure."
@@ -213,7 +218,8 @@ func (s *OpenEO) resultDocument(r *http.Request, j *job, status string) object {
 	expires := nowFrom(s.Now).Add(s.LinkLife).Truncate(time.Second)
 	signed := fmt.Sprintf("%s/signed/%s/%d/%s", s.api(r), j.id, expires.Unix(), s.signature(j.id, expires.Unix()))
 	doc := stac{
-		id: j.id, title: j.title, area: findBox(j.body), status: status, start: stamp(j.created), end: stamp(j.updated), assets: object{},
+		id: j.id, title: j.title, area: findBox(j.body), status: status, start: stamp(j.created), end: stamp(j.updated),
+		assets: object{},
 		links: []object{
 			{"rel": "self", "href": s.api(r) + "/jobs/" + j.id + "/results", "type": "application/json"},
 			{"rel": "canonical", "href": signed, "type": "application/json", "expires": stamp(expires)},
@@ -222,7 +228,8 @@ func (s *OpenEO) resultDocument(r *http.Request, j *job, status string) object {
 	if status == openEOWords[finished] {
 		f := s.fileOf(j)
 		doc.end = stamp(j.course.end)
-		doc.assets[f.name] = object{"href": signed + "/" + f.name, "type": f.media, "title": f.name, "roles": []string{"data"},
+		doc.assets[f.name] = object{"href": signed + "/" + f.name, "type": f.media, "title": f.name,
+			"roles":     []string{"data"},
 			"file:size": f.size, "expires": stamp(expires)}
 	}
 	if s.Items {
@@ -255,7 +262,8 @@ func (s *OpenEO) signedJob(c call) (*job, *problem) {
 	case j == nil || !hmac.Equal([]byte(c.PathValue("signature")), []byte(s.signature(j.id, expires))):
 		return nil, &problem{403, "CredentialsInvalid", "Credentials are not correct."}
 	case !nowFrom(s.Now).Before(time.Unix(expires, 0)):
-		return nil, &problem{410, "ResultLinkExpired", "The link to the batch job result has expired. Please request the results again."}
+		return nil, &problem{410, "ResultLinkExpired",
+			"The link to the batch job result has expired. Please request the results again."}
 	case j.at(nowFrom(s.Now)) != finished:
 		return nil, &problem{404, "NotFound", "There is no such file."}
 	}
@@ -291,7 +299,8 @@ func (s *OpenEO) logs(w http.ResponseWriter, c call, j *job) *problem {
 	entries := []object{}
 	for i, e := range j.log(now) {
 		if i > offset && severity[e.level] <= severity[level] && (limit < 1 || len(entries) < limit) {
-			entries = append(entries, object{"id": strconv.Itoa(i), "level": e.level, "message": e.message, "time": stamp(e.time)})
+			entries = append(entries, object{"id": strconv.Itoa(i), "level": e.level, "message": e.message,
+				"time": stamp(e.time)})
 		}
 	}
 	writeJSON(w, 200, object{"level": level, "logs": entries, "links": []object{}})

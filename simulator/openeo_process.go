@@ -26,8 +26,8 @@ type graph struct {
 	result string // id of its result node
 }
 
-// process returns the name of what the graph runs: its first remote or user-defined process, or else the process of the result
-// node.
+// process returns the name of what the graph runs: its first remote or user-defined process, or else the process of the
+// result node.
 func (g graph) process() string {
 	for _, name := range slices.Sorted(maps.Keys(g.nodes)) {
 		if g.nodes[name].Namespace != nil {
@@ -105,7 +105,9 @@ func (s *OpenEO) checkNode(ctx context.Context, g graph, n node) *problem {
 		return s.checkRemote(ctx, n.Process, *n.Namespace)
 	}
 	if !knownProcess(n) {
-		return &problem{400, "ProcessUnsupported", fmt.Sprintf("Process with identifier '%s' is not available in namespace '%s'.", n.Process, namespaceText(n.Namespace))}
+		return &problem{400, "ProcessUnsupported",
+			fmt.Sprintf("Process with identifier '%s' is not available in namespace '%s'.", n.Process,
+				namespaceText(n.Namespace))}
 	}
 	if n.Process == "save_result" {
 		return checkFormat(n)
@@ -146,11 +148,12 @@ func checkFormat(n node) *problem {
 	return &problem{400, "FormatUnsuitable", fmt.Sprintf("Output format '%s' is not supported.", format)}
 }
 
-// checkRemote implements the Remote Process Definition extension 0.1.0: the URL serves one process, whose id must be the called
-// one, or a list.
+// checkRemote implements the Remote Process Definition extension 0.1.0: the URL serves one process, whose id must be
+// the called one, or a list.
 func (s *OpenEO) checkRemote(ctx context.Context, id, namespace string) *problem {
 	invalid := func(why any) *problem {
-		return &problem{400, "ProcessNamespaceInvalid", fmt.Sprintf("Process '%s' specified with invalid namespace '%s': %v", id, namespace, why)}
+		return &problem{400, "ProcessNamespaceInvalid", fmt.Sprintf("Process '%s' specified with invalid namespace '%s': %v",
+			id, namespace, why)}
 	}
 	u, err := url.Parse(namespace)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -185,7 +188,9 @@ func (s *OpenEO) checkRemote(ctx context.Context, id, namespace string) *problem
 		return invalid("no process graph")
 	}
 	if definition.ID != id {
-		return &problem{400, "ProcessIdMismatch", fmt.Sprintf("Mismatch between expected process '%s' and process '%s' defined at '%s'.", id, definition.ID, namespace)}
+		return &problem{400, "ProcessIdMismatch",
+			fmt.Sprintf("Mismatch between expected process '%s' and process '%s' defined at '%s'.", id, definition.ID,
+				namespace)}
 	}
 	return nil
 }
@@ -222,7 +227,8 @@ func (s *OpenEO) validation(w http.ResponseWriter, c call) *problem {
 		return p
 	}
 	faults := []object{}
-	if _, p := s.readGraph(c.Context(), slices.Concat([]byte(`{"process":`), body, []byte("}"))); p != nil { // the body is the process itself
+	// the body is the process itself
+	if _, p := s.readGraph(c.Context(), slices.Concat([]byte(`{"process":`), body, []byte("}"))); p != nil {
 		faults = append(faults, object{"code": p.code, "message": p.message})
 	}
 	writeJSON(w, 200, object{"errors": faults})
@@ -245,7 +251,8 @@ func (s *OpenEO) storedProcess(w http.ResponseWriter, c call) *problem {
 	if c.PathValue("id") != userProcess {
 		return &problem{404, "ProcessGraphNotFound", "The user has not stored this process."}
 	}
-	writeJSON(w, 200, object{"id": userProcess, "process_graph": object{"a": object{"process_id": "add", "arguments": object{"x": 1, "y": 2}, "result": true}}})
+	writeJSON(w, 200, object{"id": userProcess, "process_graph": object{"a": object{"process_id": "add",
+		"arguments": object{"x": 1, "y": 2}, "result": true}}})
 	return nil
 }
 
@@ -255,7 +262,8 @@ var predefinedProcesses = describeProcesses()
 func describeProcesses() map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for _, id := range strings.Fields(processIDs) {
-		all[id] = json.RawMessage(fmt.Sprintf(`{"id":%q,"description":"The openEO process %s.","parameters":[],"returns":{"schema":{}}}`, id, id))
+		all[id] = json.RawMessage(fmt.Sprintf(
+			`{"id":%q,"description":"The openEO process %s.","parameters":[],"returns":{"schema":{}}}`, id, id))
 	}
 	for id, rest := range map[string]string{
 		"load_collection": `"description":"Loads a collection.","parameters":[

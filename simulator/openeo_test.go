@@ -52,7 +52,8 @@ func TestOpenEO_Discovery(t *testing.T) {
 	if capabilities.json("api_version") != "1.2.0" || capabilities.json("stac_version") != "1.0.0" {
 		t.Errorf("capabilities %s", capabilities.body)
 	}
-	for _, want := range []string{`{"path":"/jobs/{job_id}/results","methods":["GET","POST","DELETE"]}`, "remote-process-definition/0.1.0"} {
+	for _, want := range []string{`{"path":"/jobs/{job_id}/results","methods":["GET","POST","DELETE"]}`,
+		"remote-process-definition/0.1.0"} {
 		if !strings.Contains(string(capabilities.body), want) {
 			t.Errorf("capabilities lack %s", want)
 		}
@@ -123,7 +124,8 @@ func TestOpenEO_LifeCycle(t *testing.T) {
 	c := ann(t, s)
 	id := create(c, graph)
 	job := c.must(200, "GET /jobs/"+id, "")
-	if job.json("status") != "created" || job.json("title") != "NDVI [t-1]" || job.json("process", "process_graph", "save", "result") != true {
+	if job.json("status") != "created" || job.json("title") != "NDVI [t-1]" || job.json("process", "process_graph", "save",
+		"result") != true {
 		t.Errorf("job %s", job.body)
 	}
 	if !bytes.Equal(s.Sent(id), []byte(graph)) {
@@ -173,7 +175,8 @@ func TestOpenEO_PagesReadRangesOfFiles(t *testing.T) {
 	id := create(c, graph)
 	c.must(202, "POST /jobs/"+id+"/results", "")
 	assets := c.must(200, "GET /jobs/"+id+"/results", "").json("assets").(map[string]any)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, assets["openEO.tif"].(map[string]any)["href"].(string), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		assets["openEO.tif"].(map[string]any)["href"].(string), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,13 +187,15 @@ func TestOpenEO_PagesReadRangesOfFiles(t *testing.T) {
 	}
 	defer answer.Body.Close()
 	part, err := io.ReadAll(answer.Body)
-	if answer.StatusCode != http.StatusPartialContent || string(part) != "II*\x00" || err != nil || answer.Header.Get("Access-Control-Allow-Origin") != "*" {
+	if answer.StatusCode != http.StatusPartialContent || string(part) != "II*\x00" || err != nil ||
+		answer.Header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("%d, %q, %v, headers %v", answer.StatusCode, part, err, answer.Header)
 	}
 }
 
 func TestOpenEO_ResultsServeBytesUntilTheyExpire(t *testing.T) {
-	for format, magic := range map[string]string{"GTiff": "II*\x00", "netcdf": "CDF\x01", "GeoJSON": `{"features"`, "JSON": `{"ndvi"`} {
+	for format, magic := range map[string]string{"GTiff": "II*\x00", "netcdf": "CDF\x01", "GeoJSON": `{"features"`,
+		"JSON": `{"ndvi"`} {
 		for _, items := range []bool{false, true} {
 			t.Run(fmt.Sprint(format, items), func(t *testing.T) {
 				now := newClock()
@@ -254,7 +259,8 @@ func TestOpenEO_AnotherAccountSeesNothing(t *testing.T) {
 	id := create(a, graph)
 	b := a
 	b.bearer = "oidc/sim/bob"
-	for _, what := range []string{"GET /jobs/" + id, "POST /jobs/" + id + "/results", "GET /jobs/" + id + "/results", "DELETE /jobs/" + id, "GET /jobs/" + id + "/logs"} {
+	for _, what := range []string{"GET /jobs/" + id, "POST /jobs/" + id + "/results", "GET /jobs/" + id + "/results",
+		"DELETE /jobs/" + id, "GET /jobs/" + id + "/logs"} {
 		b.refused(404, "code", "JobNotFound", what, "")
 	}
 	if jobs := b.must(200, "GET /jobs", "").json("jobs"); len(jobs.([]any)) != 0 {
@@ -303,13 +309,15 @@ func TestOpenEO_GraphIsChecked(t *testing.T) {
 	defer definitions.Close()
 	c := ann(t, &simulator.OpenEO{Namespaces: definitions.Client()})
 	remote := func(id, namespace string) string {
-		return fmt.Sprintf(`{"process":{"process_graph":{"u":{"process_id":%q,"namespace":%q,"arguments":{},"result":true}}}}`, id, namespace)
+		return fmt.Sprintf(
+			`{"process":{"process_graph":{"u":{"process_id":%q,"namespace":%q,"arguments":{},"result":true}}}}`, id, namespace)
 	}
 	for name, row := range map[string]struct{ body, code string }{
-		"not JSON":                   {`{bad`, "Internal"},
-		"no graph":                   {`{"process":{}}`, "ProcessGraphMissing"},
-		"no process id":              {`{"process":{"process_graph":{"a":{"result":true}}}}`, "ProcessGraphInvalid"},
-		"no result":                  {`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{}}}}}`, "ProcessGraphInvalid"},
+		"not JSON":      {`{bad`, "Internal"},
+		"no graph":      {`{"process":{}}`, "ProcessGraphMissing"},
+		"no process id": {`{"process":{"process_graph":{"a":{"result":true}}}}`, "ProcessGraphInvalid"},
+		"no result": {`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{}}}}}`,
+			"ProcessGraphInvalid"},
 		"two results":                {`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{},"result":true},"b":{"process_id":"add","arguments":{},"result":true}}}}`, "ProcessGraphInvalid"},
 		"dangling node":              {`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_node":"z"}},"result":true}}}}`, "ProcessGraphInvalid"},
 		"unknown process":            {`{"process":{"process_graph":{"a":{"process_id":"foo","arguments":{},"result":true}}}}`, "ProcessUnsupported"},
@@ -451,10 +459,12 @@ func TestOpenEO_LifeMisbehaves(t *testing.T) {
 
 func TestOpenEO_Synchronous(t *testing.T) {
 	c := ann(t, &simulator.OpenEO{})
-	if r := c.must(200, "POST /result", graph); r.header.Get("Content-Type") != "image/tiff; application=geotiff" || !bytes.HasPrefix(r.body, []byte("II*\x00")) {
+	if r := c.must(200, "POST /result", graph); r.header.Get("Content-Type") != "image/tiff; application=geotiff" ||
+		!bytes.HasPrefix(r.body, []byte("II*\x00")) {
 		t.Errorf("%s, %.20q", r.header.Get("Content-Type"), r.body)
 	}
-	if r := c.must(200, "POST /result", `{"process":{"process_graph":{"a":{"process_id":"add","arguments":{"x":3,"y":5},"result":true}}}}`); strings.TrimSpace(string(r.body)) != "8" {
+	if r := c.must(200, "POST /result",
+		`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{"x":3,"y":5},"result":true}}}}`); strings.TrimSpace(string(r.body)) != "8" {
 		t.Errorf("3+5 = %s", r.body)
 	}
 	c.refused(400, "code", "ProcessGraphMissing", "POST /result", `{}`)
@@ -514,7 +524,8 @@ func TestOpenEO_TenThousandJobs(t *testing.T) {
 	}
 	now.pass(3 * time.Hour)
 	var list struct{ Jobs []struct{ Status string } }
-	if err := json.Unmarshal(send("GET", "/jobs?"+url.Values{"limit": {fmt.Sprint(n)}}.Encode(), "").Body.Bytes(), &list); err != nil || len(list.Jobs) != n {
+	if err := json.Unmarshal(send("GET", "/jobs?"+url.Values{"limit": {fmt.Sprint(n)}}.Encode(), "").Body.Bytes(),
+		&list); err != nil || len(list.Jobs) != n {
 		t.Fatalf("%d listed, %v", len(list.Jobs), err)
 	}
 	for _, j := range list.Jobs {

@@ -65,7 +65,8 @@ func (o *Oracle) Requests(route string) int {
 func (o *Oracle) Tally() Tally {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Tally{Tags: maps.Clone(o.tally.Tags), Accounts: maps.Clone(o.tally.Accounts), Routes: maps.Clone(o.tally.Routes)}
+	return Tally{Tags: maps.Clone(o.tally.Tags), Accounts: maps.Clone(o.tally.Accounts),
+		Routes: maps.Clone(o.tally.Routes)}
 }
 
 func (o *Oracle) note(tag string, what func(*Counts)) {

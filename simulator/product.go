@@ -18,11 +18,12 @@ type box [4]float64
 var everywhere = box{5, 51, 5.1, 51.1} // if a request names no area
 
 func (b box) polygon() object {
-	return object{"type": "Polygon", "coordinates": [][][2]float64{{{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]}, {b[0], b[1]}}}}
+	return object{"type": "Polygon", "coordinates": [][][2]float64{{{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]},
+		{b[0], b[1]}}}}
 }
 
-// findBox returns the first area in a JSON document: an object with west, south, east, north, a bbox of four numbers, or the bounds
-// of a GeoJSON geometry.
+// findBox returns the first area in a JSON document: an object with west, south, east, north, a bbox of four numbers,
+// or the bounds of a GeoJSON geometry.
 func findBox(doc []byte) box {
 	var v any
 	if json.Unmarshal(doc, &v) == nil {
@@ -71,8 +72,8 @@ func numbers(list ...any) (b box, ok bool) {
 	return b, true
 }
 
-// bounds returns the smallest box around the positions in the coordinates of a GeoJSON geometry. Without positions, west is
-// above east.
+// bounds returns the smallest box around the positions in the coordinates of a GeoJSON geometry. Without positions,
+// west is above east.
 func bounds(coordinates any) box {
 	b := box{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
 	list, _ := coordinates.([]any)
@@ -88,8 +89,8 @@ func bounds(coordinates any) box {
 	return b
 }
 
-// product is a file produced by a job. Its content is made when it is read, because descriptions of results are requested far
-// more often than files.
+// product is a file produced by a job. Its content is made when it is read, because descriptions of results are
+// requested far more often than files.
 type product struct {
 	name, media string
 	size        int

@@ -11,8 +11,8 @@ const (
 	pixelBytes  = rasterSide * rasterSide * rasterBands * 4
 )
 
-// raster is a file of NDVI values over an area, in degrees of WGS 84. A value depends on the place alone, so that the rasters of
-// adjacent tiles form one picture.
+// raster is a file of NDVI values over an area, in degrees of WGS 84. A value depends on the place alone, so that the
+// rasters of adjacent tiles form one picture.
 type raster struct{ area box }
 
 // width returns the degrees from west to east, also across the antimeridian.

@@ -35,8 +35,8 @@ type grant struct {
 	used         bool
 }
 
-// authorize handles the authorization endpoint, also for kc_action=idp_link:platform. The parameter "as" names the user, who
-// refuses with deny=1; without "as" the browser is shown the choices.
+// authorize handles the authorization endpoint, also for kc_action=idp_link:platform. The parameter "as" names the
+// user, who refuses with deny=1; without "as" the browser is shown the choices.
 func (idp *IdP) authorize(w http.ResponseWriter, c call) *problem {
 	r, p := idp.realmOf(c)
 	if p != nil {
@@ -55,7 +55,8 @@ func (idp *IdP) authorize(w http.ResponseWriter, c call) *problem {
 		idp.choices(w, r, c.URL)
 		return nil
 	}
-	back := url.Values{"state": {q.Get("state")}, "session_state": {idp.session(r.name, user)}, "iss": {idp.issuer(r.name)}}
+	back := url.Values{"state": {q.Get("state")}, "session_state": {idp.session(r.name, user)},
+		"iss": {idp.issuer(r.name)}}
 	action, alias, _ := strings.Cut(q.Get("kc_action"), ":")
 	switch {
 	case q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "":
@@ -67,8 +68,9 @@ func (idp *IdP) authorize(w http.ResponseWriter, c call) *problem {
 			back.Set("kc_action", action)
 			back.Set("kc_action_status", idp.linkNow(user, alias, q.Get("deny") != ""))
 		}
-		back.Set("code", idp.code(arrival{user: user, client: q.Get("client_id"), redirect: q.Get("redirect_uri"), challenge: q.Get("code_challenge"),
-			nonce: q.Get("nonce"), offline: slices.Contains(strings.Fields(q.Get("scope")), "offline_access")}))
+		back.Set("code", idp.code(arrival{user: user, client: q.Get("client_id"), redirect: q.Get("redirect_uri"),
+			challenge: q.Get("code_challenge"),
+			nonce:     q.Get("nonce"), offline: slices.Contains(strings.Fields(q.Get("scope")), "offline_access")}))
 	}
 	redirect.RawQuery = back.Encode()
 	http.Redirect(w, c.Request, redirect.String(), http.StatusFound)
@@ -94,7 +96,8 @@ func (idp *IdP) choices(w http.ResponseWriter, r *realm, at *url.URL) {
 		`<p>This simulated identity provider asks for no password.</p>`, r.name)
 	for _, user := range r.users {
 		for _, answer := range []struct{ more, text string }{{"", "Sign in as " + user}, {"&deny=1", "Refuse as " + user}} {
-			fmt.Fprintf(w, `<p><a href="%s&amp;as=%s%s">%s</a>`, html.EscapeString(at.RequestURI()), user, html.EscapeString(answer.more), answer.text)
+			fmt.Fprintf(w, `<p><a href="%s&amp;as=%s%s">%s</a>`, html.EscapeString(at.RequestURI()), user,
+				html.EscapeString(answer.more), answer.text)
 		}
 	}
 }
@@ -164,7 +167,8 @@ func (idp *IdP) sessionGrant(w http.ResponseWriter, c call, r *realm, name strin
 		return &problem{400, "invalid_request", "requested_token_type unsupported"}
 	}
 	idp.serial++
-	idp.issueFor(w, r, grant{user: claims.User, client: name, session: claims.Session, family: idp.serial}, object{"issued_token_type": refreshTokenType})
+	idp.issueFor(w, r, grant{user: claims.User, client: name, session: claims.Session, family: idp.serial},
+		object{"issued_token_type": refreshTokenType})
 	return nil
 }
 

@@ -16,8 +16,8 @@ type Options struct {
 	Open bool
 }
 
-// World is an openEO back-end, an OGC server and an identity provider that listen on the loopback interface. Both platforms
-// accept the tokens of the platform's realm.
+// World is an openEO back-end, an OGC server and an identity provider that listen on the loopback interface. Both
+// platforms accept the tokens of the platform's realm.
 type World struct {
 	OpenEO *OpenEO
 	OGC    *OGC
@@ -102,12 +102,13 @@ type Setting struct {
 	Life   *Life    `json:"life,omitempty"`   // not for the identity provider
 }
 
-// Control returns a handler for tests in another process: GET /_oracle returns {"openeo": Tally, "ogc": Tally, "idp": Tally},
-// and PUT /_faults accepts {"openeo": Setting, "ogc": Setting, "idp": Setting}.
+// Control returns a handler for tests in another process: GET /_oracle returns {"openeo": Tally, "ogc": Tally, "idp":
+// Tally}, and PUT /_faults accepts {"openeo": Setting, "ogc": Setting, "idp": Setting}.
 func (w *World) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_oracle", func(rw http.ResponseWriter, _ *http.Request) {
-		writeJSON(rw, 200, map[string]Tally{"openeo": w.OpenEO.Oracle.Tally(), "ogc": w.OGC.Oracle.Tally(), "idp": w.IdP.Oracle.Tally()})
+		writeJSON(rw, 200, map[string]Tally{"openeo": w.OpenEO.Oracle.Tally(), "ogc": w.OGC.Oracle.Tally(),
+			"idp": w.IdP.Oracle.Tally()})
 	})
 	mux.HandleFunc("PUT /_faults", func(rw http.ResponseWriter, r *http.Request) {
 		var settings struct{ OpenEO, OGC, IdP Setting }

@@ -17,19 +17,25 @@ func TestStart(t *testing.T) {
 	}
 	defer w.Close()
 	have := w.Credentials
-	c := caller{t: t, client: &http.Client{Timeout: 2 * time.Minute}, header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
+	c := caller{t: t, client: &http.Client{Timeout: 2 * time.Minute},
+		header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
 	defer c.client.CloseIdleConnections()
-	user := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token", form("grant_type", "password", "client_id", have.Client, "username", have.User, "password", have.Password))
-	exchanged := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token", form("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange",
-		"client_id", have.BrokerID, "client_secret", have.BrokerSecret, "subject_token", user.json("access_token").(string), "requested_issuer", simulator.PlatformAlias))
-	c.must(200, "POST "+have.Platform+"/protocol/openid-connect/token", form("grant_type", "client_credentials", "client_id", have.ServiceID, "client_secret", have.ServiceSecret))
+	user := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token", form("grant_type", "password", "client_id",
+		have.Client, "username", have.User, "password", have.Password))
+	exchanged := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token",
+		form("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange",
+			"client_id", have.BrokerID, "client_secret", have.BrokerSecret, "subject_token", user.json("access_token").(string),
+			"requested_issuer", simulator.PlatformAlias))
+	c.must(200, "POST "+have.Platform+"/protocol/openid-connect/token", form("grant_type", "client_credentials",
+		"client_id", have.ServiceID, "client_secret", have.ServiceSecret))
 
 	token := exchanged.json("access_token").(string)
 	eo := caller{t: t, client: c.client, base: w.OpenEOURL + "/openeo/1.2", bearer: "oidc/sim/" + token}
 	id := create(eo, graph)
 	eo.must(202, "POST /jobs/"+id+"/results", "")
 	eo.must(200, "GET /jobs/"+id+"/results", "")
-	ogc := caller{t: t, client: c.client, base: w.OGCURL, bearer: token, header: http.Header{"Accept": {"application/json"}}}
+	ogc := caller{t: t, client: c.client, base: w.OGCURL, bearer: token,
+		header: http.Header{"Accept": {"application/json"}}}
 	ogc.must(200, "GET "+submit(ogc, "ndvi", bbox+`,"marker":"m"`)+"/results", "")
 	ogc.bearer = user.json("access_token").(string)
 	ogc.refused(401, "title", "unauthorized", "GET /jobs", "")
@@ -39,10 +45,12 @@ func TestStart(t *testing.T) {
 	if err := json.Unmarshal(control.must(200, "GET /_oracle", "").body, &tally); err != nil {
 		t.Fatal(err)
 	}
-	if tally.OpenEO.Tags["t-1"].Runs != 1 || tally.OGC.Tags["m"].Runs != 1 || tally.OpenEO.Accounts["alice-p"].Requests != 3 || len(tally.IdP.Routes) == 0 {
+	if tally.OpenEO.Tags["t-1"].Runs != 1 || tally.OGC.Tags["m"].Runs != 1 ||
+		tally.OpenEO.Accounts["alice-p"].Requests != 3 || len(tally.IdP.Routes) == 0 {
 		t.Errorf("oracle %+v", tally)
 	}
-	control.must(204, "PUT /_faults", `{"openeo":{"faults":[{"route":"GET /me","status":503}],"life":{"run":3600000000000}},"ogc":{"faults":[{"times":1,"status":500}]}}`)
+	control.must(204, "PUT /_faults",
+		`{"openeo":{"faults":[{"route":"GET /me","status":503}],"life":{"run":3600000000000}},"ogc":{"faults":[{"times":1,"status":500}]}}`)
 	eo.must(503, "GET /me", "")
 	ogc.must(500, "GET /", "")
 	eo.must(202, "POST /jobs/"+id+"/results", "")

@@ -46,8 +46,8 @@ type TokenFaults struct {
 	Torn    bool           // the signature is of other bytes
 }
 
-// Mint returns an access token of a realm for a user and a client, in Keycloak's form: RS256, five minutes, and the claims of
-// the realm's clients. It panics on impossible TokenFaults, which are a mistake of the test.
+// Mint returns an access token of a realm for a user and a client, in Keycloak's form: RS256, five minutes, and the
+// claims of the realm's clients. It panics on impossible TokenFaults, which are a mistake of the test.
 func (idp *IdP) Mint(realm, user, client string, odd TokenFaults) string {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -105,8 +105,8 @@ func edit(doc object, changes map[string]any) {
 	maps.DeleteFunc(doc, func(_ string, v any) bool { return v == nil })
 }
 
-// sign signs header.payload with an algorithm, whatever the header says. HS256 uses the public key in PEM as its secret: the
-// known confusion of algorithms.
+// sign signs header.payload with an algorithm, whatever the header says. HS256 uses the public key in PEM as its
+// secret: the known confusion of algorithms.
 func (r *realm) sign(input, alg string, odd TokenFaults) []byte {
 	private := key(r.key)
 	if odd.Foreign {
@@ -171,8 +171,8 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(a))
 }
 
-// verify checks an access token of a realm: signature by one of its keys, issuer, type, expiry, and that its session is open.
-// idp.mu is held.
+// verify checks an access token of a realm: signature by one of its keys, issuer, type, expiry, and that its session is
+// open. idp.mu is held.
 func (idp *IdP) verify(r *realm, token string) (tokenClaims, error) {
 	claims, err := idp.signed(r, token)
 	if err != nil {
@@ -186,8 +186,8 @@ func (idp *IdP) verify(r *realm, token string) (tokenClaims, error) {
 	return claims, nil
 }
 
-// Check returns a function that verifies access tokens of a realm as a platform does and returns their user. OpenEO.Check and
-// OGC.Check accept it.
+// Check returns a function that verifies access tokens of a realm as a platform does and returns their user.
+// OpenEO.Check and OGC.Check accept it.
 func (idp *IdP) Check(realm string) func(token string) (user string, err error) {
 	return func(token string) (string, error) {
 		idp.once.Do(idp.init)

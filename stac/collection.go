@@ -91,7 +91,8 @@ func extensions(raw json.RawMessage) []string {
 func each(fits func(json.RawMessage) bool) func(json.RawMessage) bool {
 	return func(raw json.RawMessage) bool {
 		var all []json.RawMessage
-		return present(raw) && json.Unmarshal(raw, &all) == nil && !slices.ContainsFunc(all, func(v json.RawMessage) bool { return !fits(v) })
+		return present(raw) && json.Unmarshal(raw, &all) == nil &&
+			!slices.ContainsFunc(all, func(v json.RawMessage) bool { return !fits(v) })
 	}
 }
 
@@ -118,7 +119,10 @@ func isProvider(raw json.RawMessage) bool {
 		Roles       []string `json:"roles"`
 	}
 	return json.Unmarshal(raw, &p) == nil && p.Name != "" && !bytes.Contains(raw, []byte("null")) &&
-		!slices.ContainsFunc(p.Roles, func(r string) bool { return !slices.Contains([]string{"producer", "licensor", "processor", "host"}, r) })
+		!slices.ContainsFunc(p.Roles, func(r string) bool {
+			return !slices.Contains([]string{"producer", "licensor",
+				"processor", "host"}, r)
+		})
 }
 
 // isSummary accepts a set of values, a range, or a non-empty JSON Schema.

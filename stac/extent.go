@@ -10,15 +10,16 @@ import (
 
 // Extent is the spatial and temporal extent of results, as far as it is known. In the zero Extent nothing is known.
 type Extent struct {
-	spans        [][2]float64 // disjoint ranges of longitudes, from west to east; none: not known. One across the antimeridian is two that end there
+	// disjoint ranges of longitudes, from west to east; none: not known. One across the antimeridian is two that end there
+	spans        [][2]float64
 	south, north float64
 	first, last  time.Time
 }
 
 var world = []float64{-180, -90, 180, 90}
 
-// Box returns west, south, east and north in degrees; nil if that is not known. West is greater than east if places on both sides of the
-// antimeridian reach it (RFC 7946, section 5.2): then the box leaves out the widest gap between them.
+// Box returns west, south, east and north in degrees; nil if that is not known. West is greater than east if places on
+// both sides of the antimeridian reach it (RFC 7946, section 5.2): then the box leaves out the widest gap between them.
 func (e Extent) Box() []float64 {
 	if len(e.spans) == 0 {
 		return nil
@@ -120,7 +121,8 @@ func isWholeEarth(b []float64) bool {
 	return b[0] <= -180 && b[1] <= -90 && b[n] >= 180 && b[n+1] >= 90
 }
 
-// positions widens e by the coordinates of a geometry of any type: by the box around each line and each border, and by each other position.
+// positions widens e by the coordinates of a geometry of any type: by the box around each line and each border, and by
+// each other position.
 func (e *Extent) positions(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -208,7 +210,8 @@ func (e *Extent) addSpan(west, east float64) {
 	for ; to < len(e.spans) && e.spans[to][0] <= east; to++ {
 		west, east = min(west, e.spans[to][0]), max(east, e.spans[to][1])
 	}
-	e.spans = slices.Concat(e.spans[:from], [][2]float64{{west, east}}, e.spans[to:]) // a copy: an Extent may have been copied
+	// a copy: an Extent may have been copied
+	e.spans = slices.Concat(e.spans[:from], [][2]float64{{west, east}}, e.spans[to:])
 	if len(e.spans) <= mostSpans {
 		return
 	}
@@ -277,7 +280,8 @@ func spatial(raw, fallback json.RawMessage) json.RawMessage {
 	var s Object
 	var boxes [][]float64
 	numbers := each(each(is[float64]))
-	if json.Unmarshal(raw, &s) != nil || !numbers(s["bbox"]) || json.Unmarshal(s["bbox"], &boxes) != nil || len(boxes) == 0 {
+	if json.Unmarshal(raw, &s) != nil || !numbers(s["bbox"]) || json.Unmarshal(s["bbox"], &boxes) != nil ||
+		len(boxes) == 0 {
 		return fallback
 	}
 	var all Extent

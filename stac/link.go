@@ -91,7 +91,8 @@ func Describe(a Object) {
 	}
 }
 
-// mediaType returns the media type that an address implies: that of a data URI (RFC 2397), or by the ending of the name.
+// mediaType returns the media type that an address implies: that of a data URI (RFC 2397), or by the ending of the
+// name.
 func mediaType(href string) string {
 	if data, ok := strings.CutPrefix(href, "data:"); ok {
 		media, _, _ := strings.Cut(data, ",")

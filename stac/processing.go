@@ -40,8 +40,8 @@ func (p Processing) AddTo(fields map[string]any) {
 	}
 }
 
-// Process adds to a valid Collection, as its last provider, who processed it and how. A Collection that declares any version of the extension
-// says that itself and stays as it is.
+// Process adds to a valid Collection, as its last provider, who processed it and how. A Collection that declares any
+// version of the extension says that itself and stays as it is.
 func Process(c Object, p Processing) {
 	declared := extensions(c["stac_extensions"])
 	for _, e := range declared {

@@ -120,7 +120,8 @@ func TestExtent_GeoJSONBeyondTheAntimeridian(t *testing.T) {
 	}
 }
 
-// TestExtent_OfManyPlaces: the box contains all places, the widest gap is left out, and a copy that was taken before is not changed.
+// TestExtent_OfManyPlaces: the box contains all places, the widest gap is left out, and a copy that was taken before is
+// not changed.
 func TestExtent_OfManyPlaces(t *testing.T) {
 	var e Extent
 	e.AddBox([]float64{100, 0, -100, 1})
@@ -130,7 +131,8 @@ func TestExtent_OfManyPlaces(t *testing.T) {
 		e.AddBox([]float64{-at, 0, -at, 1})
 		e.AddBox([]float64{at - 80, 0, at - 80, 1})
 	}
-	if got := e.Box(); !slices.Equal(got, []float64{20.5, 0, -100, 1}) || len(e.spans) > mostSpans || !slices.Equal(before.Box(), []float64{100, 0, -100, 1}) {
+	if got := e.Box(); !slices.Equal(got, []float64{20.5, 0, -100, 1}) || len(e.spans) > mostSpans ||
+		!slices.Equal(before.Box(), []float64{100, 0, -100, 1}) {
 		t.Errorf("%v of %d, before %v", got, len(e.spans), before.Box())
 	}
 }
@@ -178,9 +180,11 @@ func TestExtent_Collection(t *testing.T) {
 	if e.Box() != nil {
 		t.Error("the whole earth says nothing")
 	}
-	e.Collection(object(t, `{"extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}}}`))
+	e.Collection(object(t,
+		`{"extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}}}`))
 	e.Collection(object(t, `{"extent":7}`))
-	if first, last := e.Times(); !slices.Equal(e.Box(), []float64{4, 51, 5, 52}) || first.Year() != 2026 || !first.Equal(last) {
+	if first, last := e.Times(); !slices.Equal(e.Box(), []float64{4, 51, 5, 52}) || first.Year() != 2026 ||
+		!first.Equal(last) {
 		t.Errorf("%v, %v to %v", e.Box(), first, last)
 	}
 }

@@ -41,7 +41,8 @@ type Durability struct {
 }
 
 // RunCensus takes censuses until ctx is done, whenever no other process does.
-func (t *Telemetry) RunCensus(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend, log *slog.Logger) {
+func (t *Telemetry) RunCensus(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend,
+	log *slog.Logger) {
 	self, pause := rand.Text(), censusEvery
 	for ctx.Err() == nil {
 		pause = t.census.take(ctx, from, backends, self, pause, log)
@@ -60,9 +61,10 @@ func (t *Telemetry) RunCensus(ctx context.Context, from dispatch.Censuses, backe
 	}
 }
 
-// take takes one census and returns how long to wait before the next one. The lease outlasts the pause by enough for the next
-// census to begin, so that other processes leave it to this one, and take over soon after it was killed.
-func (c *census) take(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend, self string, pause time.Duration, log *slog.Logger) time.Duration {
+// take takes one census and returns how long to wait before the next one. The lease outlasts the pause by enough for
+// the next census to begin, so that other processes leave it to this one, and take over soon after it was killed.
+func (c *census) take(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend, self string,
+	pause time.Duration, log *slog.Logger) time.Duration {
 	within, cancel := context.WithTimeout(ctx, censusWithin)
 	defer cancel()
 	begun, lease := time.Now(), pause+2*censusEvery
@@ -79,7 +81,8 @@ func (c *census) take(ctx context.Context, from dispatch.Censuses, backends []*d
 	return min(max(censusEvery, censusShare*took), censusRarely)
 }
 
-func (c *census) keep(found dispatch.Census, backends []*dispatch.Backend, begun time.Time, took time.Duration, until time.Time) {
+func (c *census) keep(found dispatch.Census, backends []*dispatch.Backend, begun time.Time, took time.Duration,
+	until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.found, c.backends, c.taken, c.took, c.until = found, backends, begun, took, until
@@ -92,21 +95,36 @@ func (c *census) drop() {
 }
 
 var (
-	jobsDesc       = description("jobs", "Jobs in the database, by status; waiting: for a slot, ended: all that have ended.", "platform", "status")
-	attentionDesc  = description("jobs_attention", "Jobs at a platform that need attention, by reason.", "platform", "attention")
-	oldestDesc     = description("job_waiting_oldest_seconds", "Time since the acceptance of the job that waits longest.", "platform")
-	slotsDesc      = description("platform_slots", "Slots in use, and limits.jobs for all accounts with unfinished jobs together.", "platform", "kind")
-	upDesc         = description("platform_up", "1 if the platform answered the last request, 0 if it did not.", "platform")
-	holdsDesc      = description("platform_holds", "Accounts that submit nothing for a while, by reason.", "platform", "reason")
-	rateDesc       = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
-	bookedDesc     = description("platform_rate_booked_seconds", "How far ahead the send times of the platform are booked.", "platform")
-	lagDesc        = description("visit_lag_seconds", "For how long the account that waits longest for a visit has been due.", "platform")
-	waitingDesc    = description("hook_deliveries_waiting", "Messages to hooks of users that have not arrived and are not given up.")
-	ageDesc        = description("hook_delivery_oldest_seconds", "For how long the message that waits longest has been to be sent.")
-	hookLagDesc    = description("hook_lag_seconds", "For how long the message that waits longest for a process has been due; those to paused receivers are not.")
-	pausedDesc     = description("hooks_paused", "Hooks to which nothing is sent for a while, because their receiver accepts nothing.")
-	limitedDesc    = description("tasks_limited", "Tasks with unfinished jobs of which none is started for now, by reason; paused: by their owner.", "reason")
-	atRiskDesc     = description("db_commits_at_risk", "1 if commits of the database may be lost by a crash of its server (crash), or when a standby takes over (failover).", "event")
+	jobsDesc = description("jobs",
+		"Jobs in the database, by status; waiting: for a slot, ended: all that have ended.", "platform", "status")
+	attentionDesc = description("jobs_attention", "Jobs at a platform that need attention, by reason.", "platform",
+		"attention")
+	oldestDesc = description("job_waiting_oldest_seconds", "Time since the acceptance of the job that waits longest.",
+		"platform")
+	slotsDesc = description("platform_slots",
+		"Slots in use, and limits.jobs for all accounts with unfinished jobs together.", "platform", "kind")
+	upDesc = description("platform_up", "1 if the platform answered the last request, 0 if it did not.",
+		"platform")
+	holdsDesc = description("platform_holds", "Accounts that submit nothing for a while, by reason.", "platform",
+		"reason")
+	rateDesc   = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
+	bookedDesc = description("platform_rate_booked_seconds",
+		"How far ahead the send times of the platform are booked.", "platform")
+	lagDesc = description("visit_lag_seconds",
+		"For how long the account that waits longest for a visit has been due.", "platform")
+	waitingDesc = description("hook_deliveries_waiting",
+		"Messages to hooks of users that have not arrived and are not given up.")
+	ageDesc = description("hook_delivery_oldest_seconds",
+		"For how long the message that waits longest has been to be sent.")
+	hookLagDesc = description("hook_lag_seconds",
+		"For how long the message that waits longest for a process has been due; those to paused receivers are not.")
+	pausedDesc = description("hooks_paused",
+		"Hooks to which nothing is sent for a while, because their receiver accepts nothing.")
+	limitedDesc = description("tasks_limited",
+		"Tasks with unfinished jobs of which none is started for now, by reason; paused: by their owner.", "reason")
+	atRiskDesc = description("db_commits_at_risk",
+		"1 if commits of the database may be lost by a crash of its server (crash), or when a standby takes over (failover).",
+		"event")
 	standbysDesc   = description("db_standbys", "Standbys that receive the changes of the database.")
 	censusTimeDesc = description("census_timestamp_seconds", "When this process last counted the jobs of all processes.")
 	censusTookDesc = description("census_duration_seconds", "How long that took.")
@@ -114,7 +132,9 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *census) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc, bookedDesc, lagDesc, waitingDesc, ageDesc, hookLagDesc, pausedDesc, limitedDesc, atRiskDesc, standbysDesc, censusTimeDesc, censusTookDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc,
+		bookedDesc, lagDesc, waitingDesc, ageDesc, hookLagDesc, pausedDesc, limitedDesc, atRiskDesc, standbysDesc,
+		censusTimeDesc, censusTookDesc} {
 		to <- d
 	}
 }
@@ -176,9 +196,11 @@ func accountsOf(found []dispatch.PlatformCensus, platform string) int {
 var (
 	heldStatuses   = []dispatch.Status{dispatch.Submitted, dispatch.Queued, dispatch.Running}
 	attentions     = []dispatch.Attention{dispatch.InDoubt, dispatch.SubmissionUnknown, dispatch.Stalled}
-	limitedReasons = []dispatch.Attention{dispatch.Paused, dispatch.BudgetReached, dispatch.BudgetUnusable, dispatch.CostsAwaited,
+	limitedReasons = []dispatch.Attention{dispatch.Paused, dispatch.BudgetReached, dispatch.BudgetUnusable,
+		dispatch.CostsAwaited,
 		dispatch.Trial, dispatch.TrialEnded}
-	holdReasons = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.NeedsOperator, dispatch.Unreachable, dispatch.NotTaken,
+	holdReasons = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.NeedsOperator, dispatch.Unreachable,
+		dispatch.NotTaken,
 		dispatch.Full, dispatch.HeldByOperator}
 )
 

@@ -10,12 +10,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// BenchmarkPerformanceOfAJob measures what the metrics cost of a job's life: its acceptance, a token, a visit, its requests to the platform, its
-// changes, and ten requests of its user.
+// BenchmarkPerformanceOfAJob measures what the metrics cost of a job's life: its acceptance, a token, a visit, its
+// requests to the platform, its changes, and ten requests of its user.
 func BenchmarkPerformanceOfAJob(b *testing.B) {
 	seen := New("1", "")
 	visit := seen.Visits(func(context.Context, dispatch.Lease) error { return nil })
-	steps := []dispatch.Job{{Account: "p/shared", Phase: dispatch.Waiting}, {Account: "p/shared", Phase: dispatch.Creating}, {Account: "p/shared", Phase: dispatch.Started},
+	steps := []dispatch.Job{{Account: "p/shared", Phase: dispatch.Waiting}, {Account: "p/shared",
+		Phase: dispatch.Creating}, {Account: "p/shared", Phase: dispatch.Started},
 		{Account: "p/shared", Phase: dispatch.Ended, Status: dispatch.Finished}}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -32,8 +33,8 @@ func BenchmarkPerformanceOfAJob(b *testing.B) {
 	}
 }
 
-// BenchmarkPerformanceOfAScrape measures a scrape of a process that knows ten platforms and has served ten routes. What a scrape reads does not
-// depend on the number of accounts and jobs, which are counted apart from it.
+// BenchmarkPerformanceOfAScrape measures a scrape of a process that knows ten platforms and has served ten routes. What
+// a scrape reads does not depend on the number of accounts and jobs, which are counted apart from it.
 func BenchmarkPerformanceOfAScrape(b *testing.B) {
 	seen := full()
 	var counted []dispatch.PlatformCensus
@@ -42,7 +43,8 @@ func BenchmarkPerformanceOfAScrape(b *testing.B) {
 		name := fmt.Sprint("platform-", i)
 		seen.RequestEnded(name, "status", time.Second, nil)
 		seen.RequestServed("/"+name, "GET", 200, time.Millisecond)
-		counted = append(counted, dispatch.PlatformCensus{Platform: name, Waiting: 100, Accounts: 100, Held: map[dispatch.Status]int{dispatch.Running: 1, dispatch.Queued: 1},
+		counted = append(counted, dispatch.PlatformCensus{Platform: name, Waiting: 100, Accounts: 100,
+			Held:      map[dispatch.Status]int{dispatch.Running: 1, dispatch.Queued: 1},
 			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1}})
 		backends = append(backends, &dispatch.Backend{Name: name, Limits: dispatch.Limits{Jobs: 4}})
 	}

@@ -30,13 +30,14 @@ func (t *Telemetry) serveOperators(w http.ResponseWriter, r *http.Request) {
 	(*h).ServeHTTP(w, r)
 }
 
-// Handler returns what the private listener serves: /metrics, /ready, /live, profiles below /debug/pprof/, and the interface for operators. It
-// asks for no sign-in.
+// Handler returns what the private listener serves: /metrics, /ready, /live, profiles below /debug/pprof/, and the
+// interface for operators. It asks for no sign-in.
 func (t *Telemetry) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry}))
 	mux.Handle("GET /ready", &t.readiness)
-	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "live") }) // fails if the client is gone
+	// fails if the client is gone
+	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "live") })
 	mux.HandleFunc("/operator/", t.serveOperators)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -65,7 +66,8 @@ func namedPlainly(next http.Handler) http.Handler {
 
 // Server returns a server for [Telemetry.Handler]. A profile may take some minutes, so responses have no time limit.
 func (t *Telemetry) Server() *http.Server {
-	return &http.Server{Handler: t.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	return &http.Server{Handler: t.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10}
 }
 
 // NotReady makes /ready answer no, with the reason.
@@ -121,7 +123,8 @@ func failureOf(err error) string {
 	return "the database does not answer"
 }
 
-var readyDesc = description("ready", "1 if the process has started and is not stopping; whether the database answers is asked at /ready only.")
+var readyDesc = description("ready",
+	"1 if the process has started and is not stopping; whether the database answers is asked at /ready only.")
 
 // Describe implements prometheus.Collector.
 func (r *readiness) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }

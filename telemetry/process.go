@@ -34,13 +34,16 @@ func (t *Telemetry) Observe(p Process) {
 type processState struct{ read atomic.Pointer[Process] }
 
 var (
-	unsavedDesc       = description("unsaved_responses", "Responses of platforms that are kept in memory because the database did not store them.")
+	unsavedDesc = description("unsaved_responses",
+		"Responses of platforms that are kept in memory because the database did not store them.")
 	streamsDesc       = description("websocket_clients", "Open WebSockets.")
-	notificationsDesc = description("notifications_connected", "1 if notifications of other processes arrive; with 0 this process looks every two seconds.")
-	connectionsDesc   = description("db_connections", "Connections to the database, by pool.", "pool", "state")
-	waitsDesc         = description("db_waits_total", "Statements that waited for a connection.", "pool")
-	waitedDesc        = description("db_wait_seconds_total", "How long statements waited for a connection.", "pool")
-	refusalsDesc      = description("budget_refusals_total", "Inputs that were larger than a bound of docs/security.md.", "bound")
+	notificationsDesc = description("notifications_connected",
+		"1 if notifications of other processes arrive; with 0 this process looks every two seconds.")
+	connectionsDesc = description("db_connections", "Connections to the database, by pool.", "pool", "state")
+	waitsDesc       = description("db_waits_total", "Statements that waited for a connection.", "pool")
+	waitedDesc      = description("db_wait_seconds_total", "How long statements waited for a connection.", "pool")
+	refusalsDesc    = description("budget_refusals_total", "Inputs that were larger than a bound of docs/security.md.",
+		"bound")
 )
 
 func description(name, help string, labels ...string) *prometheus.Desc {
@@ -49,7 +52,8 @@ func description(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *processState) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{unsavedDesc, streamsDesc, notificationsDesc, connectionsDesc, waitsDesc, waitedDesc, refusalsDesc} {
+	for _, d := range []*prometheus.Desc{unsavedDesc, streamsDesc, notificationsDesc, connectionsDesc, waitsDesc,
+		waitedDesc, refusalsDesc} {
 		to <- d
 	}
 }

@@ -1,5 +1,6 @@
-// Package telemetry counts what the broker does, in the form of Prometheus, and serves the private listener: metrics, readiness, liveness
-// and profiles. Labels have few values, all from the configuration or the code: no user, job or address is one.
+// Package telemetry counts what the broker does, in the form of Prometheus, and serves the private listener: metrics,
+// readiness, liveness and profiles. Labels have few values, all from the configuration or the code: no user, job or
+// address is one.
 package telemetry
 
 import (
@@ -58,29 +59,44 @@ var (
 func New(version, commit string) *Telemetry {
 	t := &Telemetry{registry: prometheus.NewRegistry()}
 	t.readiness.reason = "starting"
-	t.requests = counters("http_requests_total", "Requests served, by route; route \"\" stands for paths that have none.", "route", "method", "code")
-	t.requestDuration = histograms("http_request_duration_seconds", "Duration of requests, without streams.", requestBuckets, "route")
+	t.requests = counters("http_requests_total", "Requests served, by route; route \"\" stands for paths that have none.",
+		"route", "method", "code")
+	t.requestDuration = histograms("http_request_duration_seconds", "Duration of requests, without streams.",
+		requestBuckets, "route")
 	t.accepted = counters("jobs_accepted_total", "Jobs that users submitted.", "platform")
-	t.ended = counters("jobs_total", "Jobs that have ended, except those that their users canceled before they were submitted.", "platform", "outcome")
-	t.jobDuration = histograms("job_duration_seconds", "Time from the acceptance of a job to its start (wait) and to its end (total).", jobBuckets, "platform", "phase")
-	t.retries = counters("retries_total", "Requests to platforms that failed and are repeated, by what the job shows meanwhile.", "platform", "reason")
-	t.uncertain = counters("submit_uncertain_total", "Submissions whose outcome could not be found out; their owners must decide.", "platform")
-	t.costs = counters("cost_units_total", "Costs that platforms reported of jobs that have ended, each in its own unit.", "platform")
-	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op", "outcome")
-	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.", requestBuckets, "platform", "op")
-	t.tokens = counters("tokens_total", "Tokens for platforms that were requested from identity providers, by outcome.", "platform", "outcome")
-	t.hookTries = counters("hook_tries_total", "Messages that were sent to hooks of users, by whether they arrived.", "outcome")
+	t.ended = counters("jobs_total",
+		"Jobs that have ended, except those that their users canceled before they were submitted.", "platform", "outcome")
+	t.jobDuration = histograms("job_duration_seconds",
+		"Time from the acceptance of a job to its start (wait) and to its end (total).", jobBuckets, "platform", "phase")
+	t.retries = counters("retries_total",
+		"Requests to platforms that failed and are repeated, by what the job shows meanwhile.", "platform", "reason")
+	t.uncertain = counters("submit_uncertain_total",
+		"Submissions whose outcome could not be found out; their owners must decide.", "platform")
+	t.costs = counters("cost_units_total", "Costs that platforms reported of jobs that have ended, each in its own unit.",
+		"platform")
+	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op",
+		"outcome")
+	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.", requestBuckets,
+		"platform", "op")
+	t.tokens = counters("tokens_total", "Tokens for platforms that were requested from identity providers, by outcome.",
+		"platform", "outcome")
+	t.hookTries = counters("hook_tries_total", "Messages that were sent to hooks of users, by whether they arrived.",
+		"outcome")
 	t.visits = counters("visits_total", "Visits of accounts that have ended, by outcome.", "outcome")
-	t.removed = counters("removed_total", "What was deleted from the database because of its age, or after its users had deleted it.", "kind")
+	t.removed = counters("removed_total",
+		"What was deleted from the database because of its age, or after its users had deleted it.", "kind")
 	for _, kind := range []string{"results", "requests", "jobs", "tasks", "keys"} {
 		t.removed.WithLabelValues(kind)
 	}
-	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held", Help: "Accounts that this process visits now."})
+	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held",
+		Help: "Accounts that this process visits now."})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
 		Help: "The program; the value is 1."}, []string{"version", "commit", "goversion"})
 	build.WithLabelValues(version, commit, runtime.Version()).Set(1)
-	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain, t.costs, t.asked, t.askedDuration, t.tokens, t.hookTries,
-		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain,
+		t.costs, t.asked, t.askedDuration, t.tokens, t.hookTries,
+		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return t
 }
 
@@ -117,10 +133,12 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help,
+		Buckets: buckets}, labels)
 }
 
-// RequestServed counts a request of a client. route is a pattern of the API; a status of 101 is a stream, whose duration shows nothing.
+// RequestServed counts a request of a client. route is a pattern of the API; a status of 101 is a stream, whose
+// duration shows nothing.
 func (t *Telemetry) RequestServed(route, method string, status int, took time.Duration) {
 	t.requests.WithLabelValues(route, methodLabel(method), strconv.Itoa(status)).Inc()
 	if status != 101 {
@@ -222,7 +240,8 @@ func outcome(err error) string {
 }
 
 // Visits returns a function that calls visit and counts it.
-func (t *Telemetry) Visits(visit func(context.Context, dispatch.Lease) error) func(context.Context, dispatch.Lease) error {
+func (t *Telemetry) Visits(visit func(context.Context, dispatch.Lease) error) func(context.Context,
+	dispatch.Lease) error {
 	return func(ctx context.Context, l dispatch.Lease) (err error) {
 		t.leases.Inc()
 		ended := "panic"

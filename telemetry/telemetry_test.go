@@ -66,7 +66,8 @@ func full() *Telemetry {
 	runs.Phase, runs.Moved = dispatch.Started, created.Add(20*time.Second)
 	seen.JobSaved(waits, runs)
 	done := runs
-	done.Phase, done.Status, done.Moved, done.Costs = dispatch.Ended, dispatch.Finished, created.Add(10*time.Minute), new(2.5)
+	done.Phase, done.Status, done.Moved, done.Costs = dispatch.Ended, dispatch.Finished, created.Add(10*time.Minute),
+		new(2.5)
 	seen.JobSaved(runs, done)
 	lost := waits
 	lost.Tries, lost.Attention = 1, dispatch.SubmissionUnknown
@@ -75,15 +76,24 @@ func full() *Telemetry {
 	seen.RequestEnded("p", "status", time.Second, &dispatch.Error{Kind: dispatch.Unavailable})
 	seen.TokenRequested("p", nil)
 	seen.HookTried(true)
-	_ = seen.Visits(func(context.Context, dispatch.Lease) error { return &dispatch.Error{Kind: dispatch.Conflict} })(context.Background(), dispatch.Lease{})
-	seen.Observe(Process{Unsaved: func() int { return 7 }, Streams: func() int { return 8 }, Notifications: func() bool { return true },
-		Pools:      func() []Pool { return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}} },
-		Refusals:   func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
-		Durability: func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
-	seen.census.keep(dispatch.Census{Hooks: dispatch.HookCensus{Waiting: 12, Oldest: time.Minute, Lag: 2 * time.Second, Paused: 3}, Limited: map[dispatch.Attention]int{dispatch.Paused: 2, dispatch.BudgetReached: 1}, Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 5, Held: map[dispatch.Status]int{dispatch.Running: 2, dispatch.Queued: 1}, Ended: 9,
-		Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1}, Accounts: 2, Oldest: time.Hour,
-		Lag: time.Second, Booked: 3 * time.Second, Failed: created}}},
-		[]*dispatch.Backend{{Name: "p", Limits: dispatch.Limits{Jobs: 4, Pace: 100 * time.Millisecond}}, {Name: "new"}}, time.Now(), time.Second, time.Now().Add(time.Hour))
+	_ = seen.Visits(func(context.Context,
+		dispatch.Lease) error {
+		return &dispatch.Error{Kind: dispatch.Conflict}
+	})(context.Background(), dispatch.Lease{})
+	seen.Observe(Process{Unsaved: func() int { return 7 }, Streams: func() int { return 8 },
+		Notifications: func() bool { return true },
+		Pools:         func() []Pool { return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}} },
+		Refusals:      func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
+		Durability:    func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
+	seen.census.keep(dispatch.Census{Hooks: dispatch.HookCensus{Waiting: 12, Oldest: time.Minute, Lag: 2 * time.Second,
+		Paused: 3}, Limited: map[dispatch.Attention]int{dispatch.Paused: 2, dispatch.BudgetReached: 1},
+		Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 5, Held: map[dispatch.Status]int{dispatch.Running: 2,
+			dispatch.Queued: 1}, Ended: 9,
+			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1},
+			Accounts: 2, Oldest: time.Hour,
+			Lag: time.Second, Booked: 3 * time.Second, Failed: created}}},
+		[]*dispatch.Backend{{Name: "p", Limits: dispatch.Limits{Jobs: 4, Pace: 100 * time.Millisecond}}, {Name: "new"}},
+		time.Now(), time.Second, time.Now().Add(time.Hour))
 	return seen
 }
 
@@ -138,7 +148,8 @@ func TestMetrics_SayWhatHappened(t *testing.T) {
 	)
 }
 
-// Users, jobs and addresses are no labels: a metric's series must not grow with them, and operators' tools are no place for names.
+// Users, jobs and addresses are no labels: a metric's series must not grow with them, and operators' tools are no place
+// for names.
 func TestMetrics_NameNoUserAndNoJob(t *testing.T) {
 	body := ours(scrape(t, full()))
 	for _, secret := range []string{"ann", "4711", "idp.example"} {
@@ -240,7 +251,8 @@ func (l *lease) EndCensus(_ context.Context, process string) error {
 	return nil
 }
 
-// Of three processes one shows what the database holds. When it stops, freezes or loses the database, another does, or none.
+// Of three processes one shows what the database holds. When it stops, freezes or loses the database, another does, or
+// none.
 func TestCensus_OfOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &lease{}
@@ -305,8 +317,8 @@ func TestCensus_TakesLittleOfTheTime(t *testing.T) {
 	})
 }
 
-// Every metric of the table exists before anything happened, so that rates and alerts see the first increase, or the table
-// says when it is absent.
+// Every metric of the table exists before anything happened, so that rates and alerts see the first increase, or the
+// table says when it is absent.
 func TestMetrics_OfAnIdleProcess(t *testing.T) {
 	document, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
@@ -314,7 +326,8 @@ func TestMetrics_OfAnIdleProcess(t *testing.T) {
 	}
 	idle := New("1", "")
 	idle.Offer([]string{"p", "q"})
-	idle.census.keep(dispatch.Census{}, []*dispatch.Backend{{Name: "p"}, {Name: "q"}}, time.Now(), 0, time.Now().Add(time.Hour))
+	idle.census.keep(dispatch.Census{}, []*dispatch.Backend{{Name: "p"}, {Name: "q"}}, time.Now(), 0,
+		time.Now().Add(time.Hour))
 	idle.Observe(Process{Unsaved: func() int { return 0 }, Streams: func() int { return 0 },
 		Pools:    func() []Pool { return []Pool{{Name: "visit"}} },
 		Refusals: budget.Refusals})

@@ -34,8 +34,9 @@ type Config struct {
 	Transport http.RoundTripper
 }
 
-// Start begins to record and to send. It contacts nobody: a receiver that does not answer costs spans, and delays nothing. Which traces are
-// recorded, and how many spans wait to be sent, is as the variables OTEL_TRACES_SAMPLER and OTEL_BSP_… of OpenTelemetry say.
+// Start begins to record and to send. It contacts nobody: a receiver that does not answer costs spans, and delays
+// nothing. Which traces are recorded, and how many spans wait to be sent, is as the variables OTEL_TRACES_SAMPLER and
+// OTEL_BSP_… of OpenTelemetry say.
 func Start(ctx context.Context, c Config) (*Tracing, error) {
 	if c.Endpoint == "" {
 		return nil, nil
@@ -44,14 +45,16 @@ func Start(ctx context.Context, c Config) (*Tracing, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attribute.String("service.name", "eodispatch"), attribute.String("service.version", c.Version)),
+	of, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attribute.String("service.name",
+		"eodispatch"), attribute.String("service.version", c.Version)),
 		resource.WithFromEnv()) // the last takes precedence
 	if err != nil {
 		return nil, err
 	}
 	otel.SetErrorHandler(&complaints{log: c.Log})
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of))
-	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/eodispatch/eodispatch"), incoming: c.Incoming}, nil
+	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/eodispatch/eodispatch"), incoming: c.Incoming},
+		nil
 }
 
 // Check asks whether the receiver takes traces, by sending it none.
@@ -94,14 +97,16 @@ func (c *complaints) Handle(err error) {
 	c.log.Warn("traces could not be sent", "error", err)
 }
 
-// sender implements [otlptrace.Client] by OTLP over HTTP. That of OpenTelemetry would make the program contain gRPC: see decision 65.
+// sender implements [otlptrace.Client] by OTLP over HTTP. That of OpenTelemetry would make the program contain gRPC:
+// see decision 65.
 type sender struct {
 	endpoint string
 	headers  map[string]dispatch.Secret
 	client   http.Client
 }
 
-// How often spans are sent that a receiver did not take, the pause before the second time, which doubles with each, and how long it may take to answer.
+// How often spans are sent that a receiver did not take, the pause before the second time, which doubles with each, and
+// how long it may take to answer.
 const (
 	sendings     = 4
 	firstPause   = time.Second
@@ -110,7 +115,8 @@ const (
 
 func newSender(c Config) *sender {
 	s := &sender{endpoint: c.Endpoint, headers: c.Headers, client: http.Client{Transport: c.Transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}} // the headers are for this receiver alone
+		// the headers are for this receiver alone
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if c.Transport == nil {
 		s.client.Transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
@@ -126,7 +132,8 @@ func (s *sender) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements [otlptrace.Client]. What it sends, ExportTraceServiceRequest, has the same encoding as TracesData.
+// UploadTraces implements [otlptrace.Client]. What it sends, ExportTraceServiceRequest, has the same encoding as
+// TracesData.
 func (s *sender) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
 	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
 	if err != nil {
@@ -169,5 +176,6 @@ func (s *sender) send(ctx context.Context, body []byte) (again bool, err error) 
 	if response.StatusCode/100 == 2 {
 		return false, nil
 	}
-	return slices.Contains([]int{429, 502, 503, 504}, response.StatusCode), fmt.Errorf("the receiver answers %s", response.Status)
+	return slices.Contains([]int{429, 502, 503, 504}, response.StatusCode), fmt.Errorf("the receiver answers %s",
+		response.Status)
 }

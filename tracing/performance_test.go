@@ -11,10 +11,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// BenchmarkPerformanceOfAJob measures what traces cost of a job's life: the request that accepts it, its visit with four steps of one request
-// each, thirty statements, and ten requests of its user. Off, they cost what a comparison does.
+// BenchmarkPerformanceOfAJob measures what traces cost of a job's life: the request that accepts it, its visit with
+// four steps of one request each, thirty statements, and ten requests of its user. Off, they cost what a comparison
+// does.
 func BenchmarkPerformanceOfAJob(b *testing.B) {
-	on, err := Start(b.Context(), Config{Endpoint: "http://receiver.test/", Transport: &receiver{}, Log: slog.New(slog.DiscardHandler)})
+	on, err := Start(b.Context(), Config{Endpoint: "http://receiver.test/", Transport: &receiver{},
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package tracing records what the broker does as traces of OpenTelemetry, and sends them to a receiver by OTLP over HTTP: a trace for each
-// request of a client, with its statements and its requests to platforms, and one for each visit, which is linked to the requests that
-// accepted its jobs.
+// Package tracing records what the broker does as traces of OpenTelemetry, and sends them to a receiver by OTLP over
+// HTTP: a trace for each request of a client, with its statements and its requests to platforms, and one for each
+// visit, which is linked to the requests that accepted its jobs.
 //
 // A span names no user, no parameter and no token, and of a URL it has no query.
 package tracing
@@ -35,7 +35,8 @@ var header propagation.TraceContext
 func ignore(error) {}
 
 // begin begins a span of what ctx belongs to. If that is not recorded, neither is the span.
-func (t *Tracing) begin(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, func(error)) {
+func (t *Tracing) begin(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context,
+	func(error)) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, ignore
 	}
@@ -53,7 +54,8 @@ func end(span trace.Span, err error) {
 	span.End()
 }
 
-// Request begins the span of a client's request. The function that it returns ends it. A WebSocket has none: it may last for days.
+// Request begins the span of a client's request. The function that it returns ends it. A WebSocket has none: it may
+// last for days.
 func (t *Tracing) Request(r *http.Request) (context.Context, func(route string, status int)) {
 	if t == nil || r.Header.Get("Upgrade") != "" {
 		return r.Context(), func(string, int) {}
@@ -62,7 +64,8 @@ func (t *Tracing) Request(r *http.Request) (context.Context, func(route string, 
 	if t.incoming {
 		ctx = header.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	}
-	ctx, span := t.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("http.request.method", method)))
+	ctx, span := t.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(attribute.String("http.request.method", method)))
 	return ctx, func(route string, status int) {
 		if route != "" {
 			span.SetName(method + " " + route)
@@ -84,7 +87,8 @@ func methodOf(r *http.Request) string {
 	return "HTTP"
 }
 
-// Statements returns what the store is to call with its transactions and statements. system is the kind of the database: sqlite or postgresql.
+// Statements returns what the store is to call with its transactions and statements. system is the kind of the
+// database: sqlite or postgresql.
 func (t *Tracing) Statements(system string) func(context.Context, string) (context.Context, func(error)) {
 	if t == nil {
 		return nil
@@ -120,13 +124,15 @@ func (l *visitLinks) add(visit trace.Span, requests []trace.Link) {
 }
 
 // Visits returns visit with a trace for each call.
-func (t *Tracing) Visits(visit func(context.Context, dispatch.Lease) error) func(context.Context, dispatch.Lease) error {
+func (t *Tracing) Visits(visit func(context.Context, dispatch.Lease) error) func(context.Context,
+	dispatch.Lease) error {
 	if t == nil {
 		return visit
 	}
 	return func(ctx context.Context, l dispatch.Lease) (err error) {
 		ctx = context.WithValue(ctx, visitKey{}, &visitLinks{seen: map[string]bool{}})
-		ctx, span := t.tracer.Start(ctx, "visit "+l.Account.Platform(), trace.WithNewRoot(), trace.WithAttributes(platformIs(l.Account.Platform())))
+		ctx, span := t.tracer.Start(ctx, "visit "+l.Account.Platform(), trace.WithNewRoot(),
+			trace.WithAttributes(platformIs(l.Account.Platform())))
 		ended := false
 		defer func() {
 			if !ended {
@@ -153,7 +159,8 @@ func (t *Tracing) Traceparent(ctx context.Context) string {
 	return to["traceparent"]
 }
 
-// Step implements [dispatch.Tracer]. A step is a part of its visit, and linked with the requests that accepted its jobs, as the visit is.
+// Step implements [dispatch.Tracer]. A step is a part of its visit, and linked with the requests that accepted its
+// jobs, as the visit is.
 func (t *Tracing) Step(ctx context.Context, platform, op string, jobs []dispatch.Job) (context.Context, func(error)) {
 	if t == nil {
 		return ctx, ignore
@@ -185,9 +192,11 @@ func linksOf(jobs []dispatch.Job) (links []trace.Link) {
 	return links
 }
 
-// Outgoing returns what a client is to call with its requests: it records those that belong to what is recorded. Those for which tells returns
-// true are sent with the trace context. Paths may hold secrets, such as those of signed links, so the host alone is recorded.
-func (t *Tracing) Outgoing(tells func(*url.URL) bool) func(context.Context, string, *http.Request) (context.Context, func(*http.Response, error)) {
+// Outgoing returns what a client is to call with its requests: it records those that belong to what is recorded. Those
+// for which tells returns true are sent with the trace context. Paths may hold secrets, such as those of signed links,
+// so the host alone is recorded.
+func (t *Tracing) Outgoing(tells func(*url.URL) bool) func(context.Context, string, *http.Request) (context.Context,
+	func(*http.Response, error)) {
 	if t == nil {
 		return nil
 	}
@@ -196,7 +205,8 @@ func (t *Tracing) Outgoing(tells func(*url.URL) bool) func(context.Context, stri
 			return ctx, func(*http.Response, error) {}
 		}
 		ctx, span := t.tracer.Start(ctx, op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-			attribute.String("http.request.method", r.Method), attribute.String("server.address", r.URL.Hostname()), attribute.String("url.scheme", r.URL.Scheme)))
+			attribute.String("http.request.method", r.Method), attribute.String("server.address", r.URL.Hostname()),
+			attribute.String("url.scheme", r.URL.Scheme)))
 		if tells(r.URL) {
 			header.Inject(ctx, propagation.HeaderCarrier(r.Header))
 		}
@@ -218,7 +228,8 @@ func answered(span trace.Span, response *http.Response, err error) {
 	span.End()
 }
 
-// LogHandler returns h with the trace and the span added to each line that is logged with a context that belongs to one.
+// LogHandler returns h with the trace and the span added to each line that is logged with a context that belongs to
+// one.
 func (t *Tracing) LogHandler(h slog.Handler) slog.Handler {
 	if t == nil {
 		return h

@@ -86,7 +86,8 @@ func (r *receiver) named(t *testing.T, name string) *otlp.Span {
 
 const ofClient = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-// A client's trace is continued where that is configured: otherwise a client could choose what is recorded, and under which id.
+// A client's trace is continued where that is configured: otherwise a client could choose what is recorded, and under
+// which id.
 func TestRequest_ContinuesTracesWhereConfigured(t *testing.T) {
 	for _, incoming := range []bool{false, true} {
 		r := &receiver{}
@@ -122,14 +123,15 @@ func TestRequest_OfAWebSocketIsNotRecorded(t *testing.T) {
 	}
 }
 
-// A visit and its steps are linked with the requests that accepted their jobs, each once, and never with more than a span can hold. Of an error a span has
-// the kind: texts may be those of a platform or of a user.
+// A visit and its steps are linked with the requests that accepted their jobs, each once, and never with more than a
+// span can hold. Of an error a span has the kind: texts may be those of a platform or of a user.
 func TestVisits_AreLinkedWithTheRequestsOfTheirJobs(t *testing.T) {
 	r := &receiver{}
 	traces, _ := recording(t, Config{}, r)
 	jobs := []dispatch.Job{{ID: 1}, {ID: 2, Traceparent: "garbage"}}
 	for i := range 300 {
-		jobs = append(jobs, dispatch.Job{ID: dispatch.JobID(i), Traceparent: fmt.Sprintf("00-%032x-00f067aa0ba902b7-01", i/2+1)})
+		jobs = append(jobs, dispatch.Job{ID: dispatch.JobID(i), Traceparent: fmt.Sprintf("00-%032x-00f067aa0ba902b7-01",
+			i/2+1)})
 	}
 	visit := traces.Visits(func(ctx context.Context, _ dispatch.Lease) error {
 		for range 2 {
@@ -166,7 +168,8 @@ func TestVisits_RecordPanics(t *testing.T) {
 	traces, _ := recording(t, Config{}, r)
 	func() {
 		defer func() { _ = recover() }()
-		_ = traces.Visits(func(context.Context, dispatch.Lease) error { panic("adapter") })(t.Context(), dispatch.Lease{Account: "p/open"})
+		_ = traces.Visits(func(context.Context, dispatch.Lease) error { panic("adapter") })(t.Context(),
+			dispatch.Lease{Account: "p/open"})
 	}()
 	traces.Stop()
 	if s := r.named(t, "visit p"); s.Status.GetMessage() != "panic" {
@@ -174,7 +177,8 @@ func TestVisits_RecordPanics(t *testing.T) {
 	}
 }
 
-// What belongs to nothing that is recorded is not recorded itself: the background work of a broker would fill the receiver.
+// What belongs to nothing that is recorded is not recorded itself: the background work of a broker would fill the
+// receiver.
 func TestParts_OfNothingAreNotRecorded(t *testing.T) {
 	r := &receiver{}
 	traces, _ := recording(t, Config{}, r)
@@ -231,14 +235,16 @@ func TestSend_RepeatsWhatAReceiverMayTakeLater(t *testing.T) {
 			end("/", 200)
 			time.Sleep(time.Minute)
 			traces.Stop()
-			if r.times != row.times || len(r.spans) != row.spans || !strings.Contains(log.String(), row.log) || (row.log == "") != (log.Len() == 0) {
+			if r.times != row.times || len(r.spans) != row.spans || !strings.Contains(log.String(), row.log) ||
+				(row.log == "") != (log.Len() == 0) {
 				t.Errorf("%v: sent %d times, %d spans: %s", row.statuses, r.times, len(r.spans), log)
 			}
 		})
 	}
 }
 
-// A receiver that does not answer delays the end of the process by two seconds at most, fills no memory, and is complained of once in a while.
+// A receiver that does not answer delays the end of the process by two seconds at most, fills no memory, and is
+// complained of once in a while.
 func TestReceiver_ThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{statuses: make([]int, 10_000)}

@@ -217,8 +217,8 @@ func TestConnections_HastyServer(t *testing.T) {
 	})
 }
 
-// TestConnections_OfManyServers checks that what is kept of servers is bounded, since users name them: connections, also
-// while they rest, and which servers closed one early.
+// TestConnections_OfManyServers checks that what is kept of servers is bounded, since users name them: connections,
+// also while they rest, and which servers closed one early.
 func TestConnections_OfManyServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open, most atomic.Int32

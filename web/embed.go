@@ -1,5 +1,5 @@
-// Package web embeds the page that people use the service with. Its sources are in src; Vite builds them into dist, which
-// is not committed.
+// Package web embeds the page that people use the service with. Its sources are in src; Vite builds them into dist,
+// which is not committed.
 package web
 
 import (

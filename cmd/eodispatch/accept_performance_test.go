@@ -17,8 +17,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// BenchmarkPerformanceOfAccepting submits 100,000 jobs of one account to the real program on both databases, and prints the
-// time and memory that this takes and the time to find the next steps.
+// BenchmarkPerformanceOfAccepting submits 100,000 jobs of one account to the real program on both databases, and prints
+// the time and memory that this takes and the time to find the next steps.
 func BenchmarkPerformanceOfAccepting(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: 10 * time.Minute}})
 	if err != nil {
@@ -36,10 +36,12 @@ func BenchmarkPerformanceOfAccepting(b *testing.B) {
 		of   func(*filling) any
 		aim  string
 	}{
-		{"POST of 10,000 values, median of 10", func(f *filling) any { return f.accept.Round(time.Millisecond) }, "<= 1 s, 2 s"},
+		{"POST of 10,000 values, median of 10", func(f *filling) any { return f.accept.Round(time.Millisecond) },
+			"<= 1 s, 2 s"},
 		{"GET of a task of 10,000 jobs", func(f *filling) any { return f.read.Round(time.Millisecond) }, ""},
 		{"GET /jobs_status with 10 such tasks", func(f *filling) any { return f.list.Round(time.Millisecond) }, ""},
-		{"next steps among 100,000 waiting jobs, median of 21", func(f *filling) any { return f.steps.Round(10 * time.Microsecond) }, "<= 20 ms"},
+		{"next steps among 100,000 waiting jobs, median of 21",
+			func(f *filling) any { return f.steps.Round(10 * time.Microsecond) }, "<= 20 ms"},
 		{"memory when idle, after a garbage collection, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.idle) }, ""},
 		{"the same with 100,000 waiting jobs, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full) }, ""},
 		{"growth of memory, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full-f.idle) }, "<= 10"},
@@ -64,11 +66,14 @@ type filling struct {
 func fill(b *testing.B, w *simulator.World, database string) *filling {
 	known := w.Credentials
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 2}},
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open",
+			"limits": map[string]any{"jobs": 2}},
 	})
 	private := executable.FreeAddress(b)
-	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+database,
-		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms), "EODISPATCH_TELEMETRY_LISTEN="+private)
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+
+		database,
+		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms),
+		"EODISPATCH_TELEMETRY_LISTEN="+private)
 	f := &filling{database: database, private: private, program: p, client: fast{signedIn(b, w, p.Address)}}
 	f.client.must(b, http.MethodGet, "/jobs_status", nil, nil)
 	heap, resident := keptMemory(b, p, private)

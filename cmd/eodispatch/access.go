@@ -30,12 +30,14 @@ type access struct {
 	alone   bool // no other process uses the database
 }
 
-func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *store.Store, seen *telemetry.Telemetry, traces *tracing.Tracing, log *slog.Logger) (*access, error) {
+func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *store.Store, seen *telemetry.Telemetry,
+	traces *tracing.Tracing, log *slog.Logger) (*access, error) {
 	ring, err := keyring(settings)
 	if err != nil {
 		return nil, err
 	}
-	a := &access{vault: kept, log: log, ring: ring, session: settings.Session, alone: !allowsSeveral(settings.Database.Reveal())}
+	a := &access{vault: kept, log: log, ring: ring, session: settings.Session,
+		alone: !allowsSeveral(settings.Database.Reveal())}
 	c := tokensOf(settings, backends, traces, log)
 	c.OnToken = seen.TokenRequested
 	c.Locker, c.SessionGrants = kept, settings.Identity.SessionGrants
@@ -63,9 +65,9 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	return a, err
 }
 
-// pageFor returns the address of the page where a user restores their access to a platform: the page to link accounts if the
-// driver uses linked accounts, otherwise the page to give permission. Without public_url, accounts are linked at the identity
-// provider's own page. "" means that there is no page.
+// pageFor returns the address of the page where a user restores their access to a platform: the page to link accounts
+// if the driver uses linked accounts, otherwise the page to give permission. Without public_url, accounts are linked at
+// the identity provider's own page. "" means that there is no page.
 func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 	base := settings.PublicURL
 	switch {
@@ -115,7 +117,8 @@ func (a *access) serve(c *api.Config) error {
 	signIns := a.SignIns(a.comeTo, ring)
 	c.SignIns = signIns
 	if a.ring != nil || a.alone { // processes must open each other's sessions
-		c.Sessions = signIns.Sessions(ring, identity.SessionsConfig{Store: a.vault, Life: a.session.Life, Idle: a.session.Idle,
+		c.Sessions = signIns.Sessions(ring, identity.SessionsConfig{Store: a.vault, Life: a.session.Life,
+			Idle: a.session.Idle,
 			Home: strings.TrimSuffix(a.comeTo, api.SignedInPath) + "/", Locker: a.vault})
 	}
 	return nil
@@ -129,8 +132,8 @@ func (a *access) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 	return a.broker.PauseUntilSignIn(ctx, u)
 }
 
-// refreshRegularly refreshes, once a minute until ctx is done, the grants and links of users with running jobs, so that they do not expire
-// from disuse.
+// refreshRegularly refreshes, once a minute until ctx is done, the grants and links of users with running jobs, so that
+// they do not expire from disuse.
 func (a *access) refreshRegularly(ctx context.Context, guard func(context.Context, string, func() error)) {
 	if len(a.asUser) == 0 {
 		return

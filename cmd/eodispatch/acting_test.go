@@ -14,15 +14,18 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// acting is the environment of a broker that acts as its users, also while they are signed out, and uses one shared account at
-// the OGC server.
+// acting is the environment of a broker that acts as its users, also while they are signed out, and uses one shared
+// account at the OGC server.
 func acting(t *testing.T, w *simulator.World, address, database string, keys ...dispatch.Secret) []string {
 	t.Helper()
 	known := w.Credentials
 	exchange := fmt.Sprintf(`{"driver": "keycloak-broker", "alias": %q}`, simulator.PlatformAlias)
-	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`, known.Platform, known.ServiceID, known.ServiceSecret)
-	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "EODISPATCH_DATABASE=" + database,
-		"EODISPATCH_IDENTITY_ISSUER=" + known.Issuer, "EODISPATCH_IDENTITY_CLIENT_ID=" + known.BrokerID, "EODISPATCH_IDENTITY_CLIENT_SECRET=" + known.BrokerSecret,
+	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`,
+		known.Platform, known.ServiceID, known.ServiceSecret)
+	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" +
+		address, "EODISPATCH_DATABASE=" + database,
+		"EODISPATCH_IDENTITY_ISSUER=" + known.Issuer, "EODISPATCH_IDENTITY_CLIENT_ID=" + known.BrokerID,
+		"EODISPATCH_IDENTITY_CLIENT_SECRET=" + known.BrokerSecret,
 		"EODISPATCH_IDENTITY_SESSION_GRANTS=false", "EODISPATCH_VAULT_KEYS=" + joined(keys), "EODISPATCH_LOG_LEVEL=debug",
 		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q, "exchange": %s},
 			{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 100}}]`,
@@ -78,7 +81,8 @@ func browse(t *testing.T, page, user string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	post, err := http.NewRequestWithContext(t.Context(), http.MethodPost, action.String(), strings.NewReader("token="+form[2]))
+	post, err := http.NewRequestWithContext(t.Context(), http.MethodPost, action.String(), strings.NewReader("token="+
+		form[2]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +95,8 @@ func browse(t *testing.T, page, user string) string {
 }
 
 // pageForm returns the target and the token of a page's form.
-var pageForm = regexp.MustCompile(`<form method="post" action="([^"]+)"><input type="hidden" name="token" value="([^"]+)">`)
+var pageForm = regexp.MustCompile(
+	`<form method="post" action="([^"]+)"><input type="hidden" name="token" value="([^"]+)">`)
 
 func bodyOf(t *testing.T, response *http.Response) string {
 	t.Helper()

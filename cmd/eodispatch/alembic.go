@@ -8,7 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// alembic is the program by which the chart of the APEx Dispatch API migrates its database. The image has a link of this name to this program.
+// alembic is the program by which the chart of the APEx Dispatch API migrates its database. The image has a link of
+// this name to this program.
 const alembic = "alembic"
 
 // arguments returns the arguments of a process from its command line. By the name alembic the process is that command.
@@ -19,10 +20,12 @@ func arguments(line []string) []string {
 	return line[min(1, len(line)):]
 }
 
-// alembicCommandLine answers what the chart of the APEx Dispatch API runs before a new version, in an environment that names the database alone.
+// alembicCommandLine answers what the chart of the APEx Dispatch API runs before a new version, in an environment that
+// names the database alone.
 func alembicCommandLine(c console) *cobra.Command {
 	command := &cobra.Command{Use: alembic, Hidden: true, Args: cobra.ArbitraryArgs, RunE: missingCommand}
-	upgrade := &cobra.Command{Use: "upgrade head", Short: "Bring the database of DATABASE_URL up to date", Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+	upgrade := &cobra.Command{Use: "upgrade head", Short: "Bring the database of DATABASE_URL up to date",
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"head"}, RunE: func(*cobra.Command, []string) error {
 			trustOwnRoots()
 			settings, err := config.LoadDatabase(c.environ)

@@ -9,7 +9,8 @@ import (
 
 // TestAlembic_Migrates: the command of the chart's migration migrates, with the variable that the chart gives it.
 func TestAlembic_Migrates(t *testing.T) {
-	if got := arguments([]string{"/alembic", "upgrade", "head"}); !slices.Equal(got, []string{"alembic", "upgrade", "head"}) {
+	if got := arguments([]string{"/alembic", "upgrade", "head"}); !slices.Equal(got, []string{"alembic", "upgrade",
+		"head"}) {
 		t.Errorf("%q", got)
 	}
 	if got := arguments([]string{"/eodispatch", "serve"}); !slices.Equal(got, []string{"serve"}) {
@@ -21,12 +22,14 @@ func TestAlembic_Migrates(t *testing.T) {
 			t.Errorf("exit %d: %s", code, said)
 		}
 	}
-	for _, args := range [][]string{{"alembic"}, {"alembic", "downgrade", "base"}, {"alembic", "upgrade", "abc"}, {"alembic", "upgrade"}} {
+	for _, args := range [][]string{{"alembic"}, {"alembic", "downgrade", "base"}, {"alembic", "upgrade", "abc"},
+		{"alembic", "upgrade"}} {
 		if code, said := try(t, environ, args...); code != exitUsage {
 			t.Errorf("%q: exit %d: %s", args, code, said)
 		}
 	}
-	if code, said := try(t, nil, "alembic", "upgrade", "head"); code != exitUsage || !strings.Contains(said, "set DATABASE_URL") {
+	if code, said := try(t, nil, "alembic", "upgrade", "head"); code != exitUsage ||
+		!strings.Contains(said, "set DATABASE_URL") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 }

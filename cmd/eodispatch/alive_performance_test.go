@@ -18,9 +18,10 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// BenchmarkPerformanceOfAlive measures what the jobs of a task of 1,000 values cost from their acceptance to their start, and how long
-// requests take that show or limit how many jobs there are, while the account and its user have no, 10,000 and 100,000 other jobs that
-// hold slots. Their statuses are not due, so that only the new jobs cause requests. CPU time is that of the program alone.
+// BenchmarkPerformanceOfAlive measures what the jobs of a task of 1,000 values cost from their acceptance to their
+// start, and how long requests take that show or limit how many jobs there are, while the account and its user have no,
+// 10,000 and 100,000 other jobs that hold slots. Their statuses are not due, so that only the new jobs cause requests.
+// CPU time is that of the program alone.
 func BenchmarkPerformanceOfAlive(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -29,7 +30,9 @@ func BenchmarkPerformanceOfAlive(b *testing.B) {
 	b.Cleanup(func() { w.Close() })
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
-	fmt.Fprintln(table, "other jobs alive\tCPU for a started job, ratio to none, aim 1.1 and 1.2\t/platforms\t/usage\tPOST /unit_jobs\tratios to none, aim 1.5")
+	fmt.Fprintln(table,
+		"other jobs alive\tCPU for a started job, ratio to none, aim 1.1 and 1.2\t/platforms\t/usage\tPOST "+
+			"/unit_jobs\tratios to none, aim 1.5")
 	for _, set := range []struct {
 		name     string
 		database func(*testing.B) string
@@ -43,7 +46,8 @@ func BenchmarkPerformanceOfAlive(b *testing.B) {
 			if jobs == 0 {
 				none = is
 			}
-			fmt.Fprintf(table, "%s, %d\t%v, %.2f\t%v\t%v\t%v\t%.2f, %.2f, %.2f\n", set.name, jobs, is.cpu.Round(time.Microsecond), ratio(is.cpu, none.cpu),
+			fmt.Fprintf(table, "%s, %d\t%v, %.2f\t%v\t%v\t%v\t%.2f, %.2f, %.2f\n", set.name, jobs,
+				is.cpu.Round(time.Microsecond), ratio(is.cpu, none.cpu),
 				is.platforms.Round(10*time.Microsecond), is.usage.Round(10*time.Microsecond), is.post.Round(10*time.Microsecond),
 				ratio(is.platforms, none.platforms), ratio(is.usage, none.usage), ratio(is.post, none.post))
 		}
@@ -59,7 +63,8 @@ func besideAlive(b *testing.B, w *simulator.World, database string, others int) 
 	r, protocol := newRaceAt(b, dispatch.OGCProcess, 8)
 	keepAlive(b, database, ownerOf(b, w), r.url, others)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": 8}},
+		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000,
+			"requests": 8}},
 	})
 	p := startProgram(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), "EODISPATCH_DATABASE="+database,
 		"EODISPATCH_LIMITS_USER_JOBS=1000000")...)
@@ -97,7 +102,8 @@ func (c fast) median(b *testing.B, do func()) time.Duration {
 	return median(times)
 }
 
-// keepAlive stores jobs of one user that have started at another endpoint of the account's platform, and whose status is due in a year.
+// keepAlive stores jobs of one user that have started at another endpoint of the account's platform, and whose status
+// is due in a year.
 func keepAlive(b *testing.B, database string, owner dispatch.UserID, url string, jobs int) {
 	b.Helper()
 	s, err := store.Open(b.Context(), database, wallClock{})
@@ -107,10 +113,12 @@ func keepAlive(b *testing.B, database string, owner dispatch.UserID, url string,
 	defer s.Close()
 	const each = 10_000
 	for range jobs / each {
-		t := &dispatch.Task{Owner: owner, Account: "p/open", Request: dispatch.Request{Parameters: json.RawMessage("{}")}, Dimension: "d"}
+		t := &dispatch.Task{Owner: owner, Account: "p/open", Request: dispatch.Request{Parameters: json.RawMessage("{}")},
+			Dimension: "d"}
 		drafts := make([]dispatch.Draft, each)
 		for i := range drafts {
-			drafts[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Owner: owner, Account: t.Account, Base: url + "/elsewhere", Desired: dispatch.WantRun,
+			drafts[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Owner: owner, Account: t.Account, Base: url +
+				"/elsewhere", Desired: dispatch.WantRun,
 				Number: i + 1, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 		}
 		if _, err := s.Accept(b.Context(), dispatch.Key{}, t, drafts); err != nil {
@@ -119,7 +127,8 @@ func keepAlive(b *testing.B, database string, owner dispatch.UserID, url string,
 		saved := make([]dispatch.Job, each)
 		for i, d := range drafts {
 			saved[i] = d.Job
-			saved[i].Phase, saved[i].Status, saved[i].Ref.ID, saved[i].Due = dispatch.Started, dispatch.Running, fmt.Sprint(d.ID), d.Due.AddDate(1, 0, 0)
+			saved[i].Phase, saved[i].Status, saved[i].Ref.ID, saved[i].Due = dispatch.Started, dispatch.Running,
+				fmt.Sprint(d.ID), d.Due.AddDate(1, 0, 0)
 		}
 		if _, err := s.Save(b.Context(), saved); err != nil {
 			b.Fatal(err)

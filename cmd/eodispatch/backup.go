@@ -13,10 +13,14 @@ type backupCommand struct{ configFlags }
 
 func backupCommandLine(c console) *cobra.Command {
 	b := &backupCommand{}
-	command := &cobra.Command{Use: "backup FILE", Short: "Copy the SQLite database while brokers use it", Args: cobra.ExactArgs(1),
+	command := &cobra.Command{Use: "backup FILE", Short: "Copy the SQLite database while brokers use it",
+		Args: cobra.ExactArgs(1),
 		Long: `Copy the SQLite database to a new file while a broker uses it, and verify the copy. It is the state of one moment. If the copy fails there is no
 file. docs/operations.md says how to restore it, and how PostgreSQL is backed up.`,
-		Example: "  eodispatch backup --config broker.yaml /backup/eodispatch-$(date +%F).db", RunE: func(_ *cobra.Command, args []string) error { return b.Run(c, args[0]) }}
+		Example: "  eodispatch backup --config broker.yaml /backup/eodispatch-$(date +%F).db", RunE: func(_ *cobra.Command,
+			args []string) error {
+			return b.Run(c, args[0])
+		}}
 	b.flags(command)
 	return command
 }
@@ -33,6 +37,7 @@ func (b *backupCommand) Run(c console, file string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s: %d bytes, verified. After a restore run eodispatch restored before the broker starts\n", file, size)
+	_, err = fmt.Fprintf(c.out,
+		"%s: %d bytes, verified. After a restore run eodispatch restored before the broker starts\n", file, size)
 	return err
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/eodispatch/eodispatch/cli"
 )
 
-// trustOwnRoots makes connections trust the certificates that the program contains, if the machine has none, as in an image that holds
-// nothing but the program. Parsing them takes milliseconds, so it is called before the first connection by TLS, and not when the process starts.
-// Those of the machine are read by that connection.
+// trustOwnRoots makes connections trust the certificates that the program contains, if the machine has none, as in an
+// image that holds nothing but the program. Parsing them takes milliseconds, so it is called before the first
+// connection by TLS, and not when the process starts. Those of the machine are read by that connection.
 var trustOwnRoots = sync.OnceFunc(func() { x509.SetFallbackRoots(ownRoots()) })
 
 // trusting sends requests with these certificates.
 type trusting struct{ http.RoundTripper }
 
-// newTrusting returns a transport that differs from the default one in that it keeps as many connections to a server as it downloads files at once.
+// newTrusting returns a transport that differs from the default one in that it keeps as many connections to a server as
+// it downloads files at once.
 func newTrusting() trusting {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = cli.Parallel

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestOwnRoots_AreForMachinesWithoutCertificates runs itself in a process for which the machine has no certificates, and in one for which it has a
-// single one.
+// TestOwnRoots_AreForMachinesWithoutCertificates runs itself in a process for which the machine has no certificates,
+// and in one for which it has a single one.
 func TestOwnRoots_AreForMachinesWithoutCertificates(t *testing.T) {
 	const inProcess = "EODISPATCH_TEST_ROOTS"
 	if os.Getenv(inProcess) != "" {

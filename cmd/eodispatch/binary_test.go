@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startProgram starts the command serve with only the given environment and waits until it serves. It ends tests that run under the race detector,
-// without which the program is compiled.
+// startProgram starts the command serve with only the given environment and waits until it serves. It ends tests that
+// run under the race detector, without which the program is compiled.
 func startProgram(t testing.TB, environ ...string) *executable.Program {
 	t.Helper()
 	detector.Skip(t)
@@ -39,22 +39,24 @@ func startProgram(t testing.TB, environ ...string) *executable.Program {
 	return p
 }
 
-// deployed is the environment of the service that this program replaces, for a simulated world. Its tables are in the file
-// ./apex.db; the identity provider's address contains no realm, as in that service.
+// deployed is the environment of the service that this program replaces, for a simulated world. Its tables are in the
+// file ./apex.db; the identity provider's address contains no realm, as in that service.
 func deployed(w *simulator.World, openEO, ogc string) []string {
 	known := w.Credentials
 	return []string{
-		"APP_NAME=APEx Dispatch API", "APP_DESCRIPTION=Runs services", "APP_ENV=production", "APP_VERSION=0.9.1", "EODISPATCH_DEVELOPMENT=true", "CORS_ALLOWED_ORIGINS=http://localhost:5173",
+		"APP_NAME=APEx Dispatch API", "APP_DESCRIPTION=Runs services", "APP_ENV=production", "APP_VERSION=0.9.1",
+		"EODISPATCH_DEVELOPMENT=true", "CORS_ALLOWED_ORIGINS=http://localhost:5173",
 		"KEYCLOAK_HOST=" + w.IdPURL, "KEYCLOAK_REALM=" + simulator.BrokerRealm,
 		"KEYCLOAK_CLIENT_ID=" + known.BrokerID, "KEYCLOAK_CLIENT_SECRET=" + known.BrokerSecret,
 		"DATABASE_URL=sqlite:///./apex.db", fmt.Sprintf(`BACKENDS={%q: %s, %q: %s}`, w.OpenEOURL, openEO, w.OGCURL, ogc),
 	}
 }
 
-const asUser = `{"auth_method": "USER_CREDENTIALS", "token_provider": "` + simulator.PlatformAlias + `", "token_prefix": "oidc/sim"}`
+const asUser = `{"auth_method": "USER_CREDENTIALS", "token_provider": "` + simulator.PlatformAlias +
+	`", "token_prefix": "oidc/sim"}`
 
-// TestServe_DeployedServicesEnvironmentIsEnough starts the real program with only the variables of the deployed service and
-// runs a job of each label.
+// TestServe_DeployedServicesEnvironmentIsEnough starts the real program with only the variables of the deployed service
+// and runs a job of each label.
 func TestServe_DeployedServicesEnvironmentIsEnough(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, deployed(w, asUser, asUser)...)
@@ -63,7 +65,8 @@ func TestServe_DeployedServicesEnvironmentIsEnough(t *testing.T) {
 	var document struct {
 		Info struct{ Title, Description string }
 	}
-	if err := c.call(t.Context(), http.MethodGet, "/openapi.json", nil, &document); err != nil || document.Info.Title != "APEx Dispatch API" {
+	if err := c.call(t.Context(), http.MethodGet, "/openapi.json", nil, &document); err != nil ||
+		document.Info.Title != "APEx Dispatch API" {
 		t.Errorf("the document is headed %+v, %v", document.Info, err)
 	}
 	if _, err := os.Stat(filepath.Join(p.Dir, "apex.db")); err != nil {
@@ -72,13 +75,15 @@ func TestServe_DeployedServicesEnvironmentIsEnough(t *testing.T) {
 	if code := p.Stop(t); code != exitDone {
 		t.Errorf("exit %d:\n%s", code, p.Log)
 	}
-	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.BrokerSecret, w.Credentials.Password, c.token)
+	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.BrokerSecret, w.Credentials.Password,
+		c.token)
 }
 
 // TestServe_DeployedServicesSharedAccount uses an account whose provider only the platform knows.
 func TestServe_DeployedServicesSharedAccount(t *testing.T) {
 	w := startWorld(t)
-	shared := fmt.Sprintf(`{"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/%s/%s"}`, w.Credentials.ServiceID, w.Credentials.ServiceSecret)
+	shared := fmt.Sprintf(`{"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/%s/%s"}`,
+		w.Credentials.ServiceID, w.Credentials.ServiceSecret)
 	p := startProgram(t, deployed(w, shared, asUser)...)
 	runBoth(t, w, signedIn(t, w, p.Address))
 	p.Stop(t)
@@ -125,7 +130,8 @@ func openEORequest(w *simulator.World) dispatch.Request {
 
 func ogcRequest(w *simulator.World) dispatch.Request {
 	return dispatch.Request{Title: "ndvi", Label: dispatch.OGCProcess, Format: "json",
-		Service: dispatch.Service{Endpoint: w.OGCURL, Application: ogcProcess}, Parameters: json.RawMessage(`{"bbox": ` + demoBox + `}`)}
+		Service: dispatch.Service{Endpoint: w.OGCURL, Application: ogcProcess}, Parameters: json.RawMessage(`{"bbox": ` +
+			demoBox + `}`)}
 }
 
 // TestServe_SecondSignalEndsAtOnce stops the program while a client holds a request open.

@@ -73,9 +73,10 @@ var seams = struct {
 }{store: func(s dispatch.Store) dispatch.Store { return s }, hooks: func(h dispatch.Hooks) dispatch.Hooks { return h },
 	network: func(c upstream.Config) upstream.Config { return c }}
 
-// build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay the
-// start; only the database must answer.
-func build(ctx context.Context, settings *config.Config, kept *store.Store, seen *telemetry.Telemetry, traces *tracing.Tracing, log *slog.Logger) (*broker, error) {
+// build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay
+// the start; only the database must answer.
+func build(ctx context.Context, settings *config.Config, kept *store.Store, seen *telemetry.Telemetry,
+	traces *tracing.Tracing, log *slog.Logger) (*broker, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
 	memory.apply(log)
@@ -100,18 +101,25 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	}
 	jobs := seams.store(kept)
 	past := history.New(seen, kept, wallClock{}, log)
-	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log, Observer: past, Tracer: traces,
-		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing, AreaOf: grid.AreaOf}
-	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter, settings.GiveUpAfter, settings.StalledAfter
+	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log,
+		Observer: past, Tracer: traces,
+		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes),
+		Timing: seams.timing, AreaOf: grid.AreaOf}
+	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter,
+		settings.GiveUpAfter, settings.StalledAfter
 	lost := &losses{database: kept, log: log}
-	process := telemetry.Process{Durability: lost.last, Unsaved: b.Unsaved, Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: budget.Refusals}
-	work := engine.New(engine.Config{Store: jobs, Visit: traces.Visits(seen.Visits(b.Visit)), Log: log, Lease: longestLease(backends),
-		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
+	process := telemetry.Process{Durability: lost.last, Unsaved: b.Unsaved,
+		Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: budget.Refusals}
+	work := engine.New(engine.Config{Store: jobs, Visit: traces.Visits(seen.Visits(b.Visit)), Log: log,
+		Lease:    longestLease(backends),
+		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast,
+		Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	offered := offeredServices(settings, b, kept, log)
 	b.Policies, b.Recorded = policies(settings.ServiceRules, offered), offered.Formats
 	served := apiConfig(settings, b, kept, offered, memory)
-	served.Verifier, served.DocsSignIn, served.OnServed, served.Trace, served.Log = verifierOf(settings, verifiers), docsSignIn(settings, verifiers[settings.Identity.Issuer]), seen.RequestServed, traces.Request, log
+	served.Verifier, served.DocsSignIn, served.OnServed, served.Trace, served.Log = verifierOf(settings, verifiers),
+		docsSignIn(settings, verifiers[settings.Identity.Issuer]), seen.RequestServed, traces.Request, log
 	processes := processServer(settings, b, offered)
 	sender, err := senderOf(settings, access, kept, installation, processes, seen, log)
 	if err != nil {
@@ -126,38 +134,50 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	process.Streams = handler.Streams
 	seen.Observe(process)
 	seen.Offer(namesOf(backends))
-	seen.ServeOperators(operator.Handler(operator.Config{Store: kept, Key: kept.OperatorKey(), End: b.EndJob, Hurry: work.Hurry, Platforms: namesOf(backends), Log: log}))
-	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings), seen: seen, lost: lost, past: past, sender: sender,
+	seen.ServeOperators(operator.Handler(operator.Config{Store: kept, Key: kept.OperatorKey(), End: b.EndJob,
+		Hurry: work.Hurry, Platforms: namesOf(backends), Log: log}))
+	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings),
+		seen: seen, lost: lost, past: past, sender: sender,
 		keepPast: settings.Operator.History, log: log, handler: handler}, nil
 }
 
 // apiConfig is what the HTTP interface is configured with by the settings alone.
-func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, offered *catalogue.Catalogue, memory memoryLimit) api.Config {
+func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, offered *catalogue.Catalogue,
+	memory memoryLimit) api.Config {
 	return api.Config{
 		Services: offered, OpenCatalogue: settings.Catalogue.Open,
 		Broker: b, Health: kept.Ping,
-		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), DocumentVersion: settings.About.Version, Freshness: settings.Freshness, Secret: kept.CursorKey(),
+		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description,
+		Version: ownVersion(), DocumentVersion: settings.About.Version, Freshness: settings.Freshness,
+		Secret:  kept.CursorKey(),
 		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
-		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
-			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn),
+		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values,
+			Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
+			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress),
+			SignInPace:   time.Duration(settings.Limits.RateSignIn),
 			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
-		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, Others: furtherIssuers(settings), ClientID: settings.Identity.CommandLineClient},
-		Proxies:      proxies(settings),
-		Compat:       api.Compat(settings.Compat), Page: pageOf(settings),
+		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, Others: furtherIssuers(settings),
+			ClientID: settings.Identity.CommandLineClient},
+		Proxies: proxies(settings),
+		Compat:  api.Compat(settings.Compat), Page: pageOf(settings),
 	}
 }
 
 // backEnd returns the broker as an openEO back-end.
-func backEnd(settings *config.Config, b *dispatch.Broker, kept *store.Store, offered *catalogue.Catalogue) *facadeopeneo.Facade {
+func backEnd(settings *config.Config, b *dispatch.Broker, kept *store.Store,
+	offered *catalogue.Catalogue) *facadeopeneo.Facade {
 	id := settings.Identity
-	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered, Title: settings.About.Title, Version: ownVersion(), Secret: kept.CursorKey(),
-		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient), Pages: id.OpenEOPages}})
+	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered,
+		Title: settings.About.Title, Version: ownVersion(), Secret: kept.CursorKey(),
+		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient),
+			Pages: id.OpenEOPages}})
 }
 
 // processServer returns the broker as a server of OGC API - Processes.
 func processServer(settings *config.Config, b *dispatch.Broker, offered *catalogue.Catalogue) *facadeogcapi.Facade {
-	c := facadeogcapi.Config{Broker: b, Services: offered, Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(),
+	c := facadeogcapi.Config{Broker: b, Services: offered, Title: settings.About.Title,
+		Description: settings.About.Description, Version: ownVersion(),
 		Open: settings.Catalogue.Open, Freshness: settings.Freshness, MostTiles: settings.Limits.Values}
 	if settings.OGCAPI.Echo {
 		c.Echo = echo.Process
@@ -217,7 +237,8 @@ func notifierOf(settings *config.Config, process *telemetry.Process, log *slog.L
 // poolsOf returns the state of the store's pools for the metrics.
 func poolsOf(kept *store.Store) (all []telemetry.Pool) {
 	for _, p := range kept.Pools() {
-		all = append(all, telemetry.Pool{Name: p.Name, Used: p.Used, Idle: p.Idle, Max: p.Max, Waits: p.Waits, Waited: p.Waited.Seconds()})
+		all = append(all, telemetry.Pool{Name: p.Name, Used: p.Used, Idle: p.Idle, Max: p.Max, Waits: p.Waits,
+			Waited: p.Waited.Seconds()})
 	}
 	return all
 }
@@ -236,7 +257,8 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 	return longest
 }
 
-// runEngine runs the engine and the periodic clean-up until ctx is done. The returned channel is closed when both have ended.
+// runEngine runs the engine and the periodic clean-up until ctx is done. The returned channel is closed when both have
+// ended.
 func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { b.cleanUpRegularly(ctx) })
@@ -252,7 +274,11 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 		b.runGuarded(ctx, "finishing changes", func() error { b.jobs.FinishChanges(ctx); return nil })
 	})
 	all.Go(func() {
-		b.runGuarded(ctx, "counting for the metrics", func() error { b.seen.RunCensus(ctx, b.store, b.jobs.Backends, b.log); return nil })
+		b.runGuarded(ctx, "counting for the metrics", func() error {
+			b.seen.RunCensus(ctx, b.store, b.jobs.Backends,
+				b.log)
+			return nil
+		})
 	})
 	all.Go(func() {
 		b.engine.Run(ctx)
@@ -269,7 +295,8 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 // documentsWithin limits one check of the documents of waiting jobs.
 const documentsWithin = 30 * time.Minute
 
-// cleanUpRegularly periodically deletes what is older than the settings keep, hidden jobs and other expired rows, and checks whether the documents of waiting jobs have changed.
+// cleanUpRegularly periodically deletes what is older than the settings keep, hidden jobs and other expired rows, and
+// checks whether the documents of waiting jobs have changed.
 func (b *broker) cleanUpRegularly(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
@@ -293,7 +320,8 @@ func (b *broker) revalidate(ctx context.Context) error {
 	return b.jobs.Revalidate(within)
 }
 
-// runGuarded runs f and logs its failure unless ctx is done. A panic counts as a failure: background work must not end the process.
+// runGuarded runs f and logs its failure unless ctx is done. A panic counts as a failure: background work must not end
+// the process.
 func (b *broker) runGuarded(ctx context.Context, op string, f func() error) {
 	caught := func() (err error) {
 		defer dispatch.RecoverAsError(ctx, b.log, op, &err)
@@ -315,7 +343,8 @@ func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Bac
 		backends = append(backends, &dispatch.Backend{
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
 			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
-			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets, Quota: quota(p.Users), Entitled: entitlementCheck(p, settings),
+			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets, Quota: quota(p.Users),
+			Entitled:          entitlementCheck(p, settings),
 			Failures:          failureRules(p.Failures),
 			StartSettlesAfter: p.StartSettlesAfter,
 		})
@@ -328,9 +357,11 @@ func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Bac
 
 func adapter(p config.Platform, client *upstream.Client, allowHosts []string) dispatch.Platform {
 	if p.Protocol == config.OGCProcess {
-		return ogcapi.New(ogcapi.Config{Name: p.Name, Endpoint: p.Endpoint, Aliases: p.Aliases, Client: client, AllowHosts: allowHosts, Permits: sharedPermits(p)})
+		return ogcapi.New(ogcapi.Config{Name: p.Name, Endpoint: p.Endpoint, Aliases: p.Aliases, Client: client,
+			AllowHosts: allowHosts, Permits: sharedPermits(p)})
 	}
-	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client, AllowHosts: allowHosts, Permits: sharedPermits(p)})
+	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client,
+		AllowHosts: allowHosts, Permits: sharedPermits(p)})
 }
 
 // sharedPermits returns the slots and rates of a shared account.
@@ -356,8 +387,8 @@ func quota(u *config.Users) dispatch.Quota {
 	return dispatch.Quota{Live: u.Jobs, Daily: u.Daily, Costs: float64(u.Costs)}
 }
 
-// entitlementCheck returns a check whether the token of a request has the configured entitlement, and is of an issuer whose users may use the
-// platform.
+// entitlementCheck returns a check whether the token of a request has the configured entitlement, and is of an issuer
+// whose users may use the platform.
 func entitlementCheck(p config.Platform, settings *config.Config) func(context.Context) bool {
 	u, closed := p.Users, issuersWithout(p.Name, settings)
 	claimed := u != nil && u.Claim != ""
@@ -381,7 +412,8 @@ func issuersWithout(platform string, settings *config.Config) (closed []string) 
 }
 
 func limits(l config.PlatformLimits) dispatch.Limits {
-	return dispatch.Limits{Jobs: l.Jobs, Requests: l.Requests, Pace: time.Duration(l.Rate), Send: l.Send, MinPoll: l.MinPoll, FreeStalled: l.FreeStalled}
+	return dispatch.Limits{Jobs: l.Jobs, Requests: l.Requests, Pace: time.Duration(l.Rate), Send: l.Send,
+		MinPoll: l.MinPoll, FreeStalled: l.FreeStalled}
 }
 
 // trusted lists the hosts that the operator configured; these may have private addresses.
@@ -396,9 +428,11 @@ func trusted(settings *config.Config) []string {
 // verifiersOf returns which tokens are accepted, of the first issuer and then of the others.
 func verifiersOf(settings *config.Config) []identity.Config {
 	id, client := settings.Identity, identityClient(settings, nil)
-	all := []identity.Config{{Issuer: id.Issuer, Audience: id.Audience, Clients: id.Clients, Client: client, Development: settings.Development}}
+	all := []identity.Config{{Issuer: id.Issuer, Audience: id.Audience, Clients: id.Clients, Client: client,
+		Development: settings.Development}}
 	for _, i := range settings.Issuers {
-		all = append(all, identity.Config{Issuer: i.Issuer, Audience: i.Audience, Clients: i.Clients, Client: client, Development: settings.Development})
+		all = append(all, identity.Config{Issuer: i.Issuer, Audience: i.Audience, Clients: i.Clients, Client: client,
+			Development: settings.Development})
 	}
 	return all
 }
@@ -414,12 +448,14 @@ func verifierOf(settings *config.Config, all identity.Verifiers) api.Verifier {
 // identityClient returns the HTTP client for identity providers.
 func identityClient(settings *config.Config, traces *tracing.Tracing) *upstream.Client {
 	return upstream.New(upstream.Config{
-		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trustedProviders(settings), Trace: traces.Outgoing(notTold),
+		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trustedProviders(settings),
+		Trace: traces.Outgoing(notTold),
 	})
 }
 
-// trustedProviders lists the identity providers that the operator configured; these may have private addresses. The issuer of a
-// service account's provider comes from the platform, even where it is pinned, and must have a public address.
+// trustedProviders lists the identity providers that the operator configured; these may have private addresses. The
+// issuer of a service account's provider comes from the platform, even where it is pinned, and must have a public
+// address.
 func trustedProviders(settings *config.Config) []string {
 	urls := []string{settings.Identity.Issuer}
 	for _, i := range settings.Issuers {
@@ -447,9 +483,11 @@ func trustedProviders(settings *config.Config) []string {
 	return urls
 }
 
-func tokensOf(settings *config.Config, backends []*dispatch.Backend, traces *tracing.Tracing, log *slog.Logger) identity.TokensConfig {
+func tokensOf(settings *config.Config, backends []*dispatch.Backend, traces *tracing.Tracing,
+	log *slog.Logger) identity.TokensConfig {
 	c := identity.TokensConfig{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.ClientID,
-		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey, Client: identityClient(settings, traces), Log: log, Development: settings.Development}
+		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey, Client: identityClient(settings,
+			traces), Log: log, Development: settings.Development}
 	for i, p := range settings.Platforms {
 		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}
 		if p.Exchange != nil {
@@ -469,15 +507,17 @@ func tokensOf(settings *config.Config, backends []*dispatch.Backend, traces *tra
 	return c
 }
 
-// exchangesOf returns how the tokens of a further issuer's users are exchanged. Users link their accounts at their own issuer: the pages of
-// the broker sign users of the first issuer in.
+// exchangesOf returns how the tokens of a further issuer's users are exchanged. Users link their accounts at their own
+// issuer: the pages of the broker sign users of the first issuer in.
 func exchangesOf(i config.Issuer) identity.IssuerConfig {
-	c := identity.IssuerConfig{Issuer: i.Issuer, ClientID: i.ClientID, ClientSecret: i.ClientSecret, ClientKey: i.ClientKey}
+	c := identity.IssuerConfig{Issuer: i.Issuer, ClientID: i.ClientID, ClientSecret: i.ClientSecret,
+		ClientKey: i.ClientKey}
 	for _, p := range i.Platforms {
 		if p.Exchange == nil {
 			continue
 		}
-		own := identity.Platform{Name: p.Name, Access: dispatch.AccessUser, Issuer: p.Issuer, Exchange: exchangeOf(*p.Exchange), LinkLife: p.Exchange.LinkLife}
+		own := identity.Platform{Name: p.Name, Access: dispatch.AccessUser, Issuer: p.Issuer,
+			Exchange: exchangeOf(*p.Exchange), LinkLife: p.Exchange.LinkLife}
 		if usesLinks(*p.Exchange) {
 			own.Link = accountPage(i.Issuer)
 		}
@@ -494,7 +534,8 @@ func furtherIssuers(settings *config.Config) (issuers []string) {
 }
 
 func exchangeOf(e config.Exchange) identity.Exchange {
-	return identity.Exchange{Driver: e.Driver, Alias: e.Alias, Audience: e.Audience, ClientID: e.ClientID, ClientSecret: e.ClientSecret, ClientKey: e.ClientKey}
+	return identity.Exchange{Driver: e.Driver, Alias: e.Alias, Audience: e.Audience, ClientID: e.ClientID,
+		ClientSecret: e.ClientSecret, ClientKey: e.ClientKey}
 }
 
 // issuers returns the openEO platform that lists the identity providers of platform i: itself, or its openEO side.
@@ -508,7 +549,8 @@ func issuers(settings *config.Config, i int, backends []*dispatch.Backend) *open
 }
 
 func serviceAccount(a config.ServiceAccount, knows *openeo.Platform) identity.ServiceAccount {
-	account := identity.ServiceAccount{TokenURL: a.TokenURL, Issuer: a.Issuer, ClientID: a.ClientID, ClientSecret: a.ClientSecret, ClientKey: a.ClientKey}
+	account := identity.ServiceAccount{TokenURL: a.TokenURL, Issuer: a.Issuer, ClientID: a.ClientID,
+		ClientSecret: a.ClientSecret, ClientKey: a.ClientKey}
 	if a.Provider != "" && knows != nil {
 		account.Issuer, account.Pinned = "", a.Issuer
 		account.FindIssuer = func(ctx context.Context) (string, error) { return knows.ProviderIssuer(ctx, a.Provider) }

@@ -61,32 +61,38 @@ func readRecords(t *testing.T) (all []published) {
 	return all
 }
 
-// spellings returns the ways in which a client may write the service of a record. Those of OGC give the process's own URL.
+// spellings returns the ways in which a client may write the service of a record. Those of OGC give the process's own
+// URL.
 func (p published) spellings() []dispatch.Service {
 	service, application := p.links["service"], p.links["application"]
 	if p.label == dispatch.OpenEO {
-		return []dispatch.Service{{Endpoint: service, Application: application}, {Endpoint: strings.TrimRight(service, "/"), Application: application},
+		return []dispatch.Service{{Endpoint: service, Application: application}, {Endpoint: strings.TrimRight(service, "/"),
+			Application: application},
 			{Endpoint: service + "/", Application: application}}
 	}
 	id, below := path.Base(service), strings.TrimSuffix(service, "/processes/"+path.Base(service))
 	return []dispatch.Service{{Endpoint: service, Application: id}, {Endpoint: service, Application: service},
-		{Endpoint: below, Application: id}, {Endpoint: below, Application: service}, {Endpoint: below + "/processes", Application: id}}
+		{Endpoint: below, Application: id}, {Endpoint: below, Application: service}, {Endpoint: below + "/processes",
+			Application: id}}
 }
 
-// TestCatalogue_ServicesAreFound finds every service of the catalogue, in all interpretations of its record, at the platform that an
-// operator configured for it.
+// TestCatalogue_ServicesAreFound finds every service of the catalogue, in all interpretations of its record, at the
+// platform that an operator configured for it.
 func TestCatalogue_ServicesAreFound(t *testing.T) {
 	settings := &config.Config{}
 	for name, endpoint := range map[string]string{
 		"cdse-federation": "https://openeofed.dataspace.copernicus.eu", "cdse": "https://openeo.dataspace.copernicus.eu",
 		"terrascope": "https://openeo.terrascope.be", "eodc": "https://openeo.eodc.eu/openeo/1.2.0",
 	} {
-		settings.Platforms = append(settings.Platforms, config.Platform{Name: name, Protocol: config.OpenEO, Endpoint: endpoint})
+		settings.Platforms = append(settings.Platforms, config.Platform{Name: name, Protocol: config.OpenEO,
+			Endpoint: endpoint})
 	}
 	for name, endpoint := range map[string]string{
-		"tao": "https://sen4x.tao.c-s.ro/process", "gep": "https://ades.gep.terradue.com", "geohazards": "https://processing.geohazards-tep.eu",
+		"tao": "https://sen4x.tao.c-s.ro/process", "gep": "https://ades.gep.terradue.com",
+		"geohazards": "https://processing.geohazards-tep.eu",
 	} {
-		settings.Platforms = append(settings.Platforms, config.Platform{Name: name, Protocol: config.OGCProcess, Endpoint: endpoint})
+		settings.Platforms = append(settings.Platforms, config.Platform{Name: name, Protocol: config.OGCProcess,
+			Endpoint: endpoint})
 	}
 	b := &dispatch.Broker{Backends: platforms(settings, nil)}
 	bases := map[string]bool{}

@@ -27,7 +27,8 @@ func TestOperators_AreNotSteered(t *testing.T) {
 	w, database := startWorld(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db")
 	listener := httptest.NewUnstartedServer(nil)
 	defer listener.Close()
-	environ := append(acting(t, w, "127.0.0.1:0", database, named("k")), "EODISPATCH_TELEMETRY_LISTEN="+listener.Listener.Addr().String())
+	environ := append(acting(t, w, "127.0.0.1:0", database, named("k")), "EODISPATCH_TELEMETRY_LISTEN="+
+		listener.Listener.Addr().String())
 	if code, said := try(t, environ, "migrate"); code != exitDone {
 		t.Fatal(said)
 	}
@@ -35,7 +36,8 @@ func TestOperators_AreNotSteered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.Config.Handler = operator.Handler(operator.Config{Store: troubled{}, Key: key, Log: slog.New(slog.DiscardHandler)})
+	listener.Config.Handler = operator.Handler(operator.Config{Store: troubled{}, Key: key,
+		Log: slog.New(slog.DiscardHandler)})
 	listener.Start()
 	var doctor strings.Builder
 	if err := (&doctorCommand{}).print(&doctor, nil, nil, []string{hostile}); err != nil {

@@ -116,7 +116,8 @@ func answer(request *http.Request, into any) error {
 // signIn obtains a user's token by the password grant, which only a demonstration should use.
 func signIn(ctx context.Context, issuer, clientID, user, password string) (string, error) {
 	form := url.Values{"grant_type": {"password"}, "client_id": {clientID}, "username": {user}, "password": {password}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, issuer+"/protocol/openid-connect/token", strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, issuer+"/protocol/openid-connect/token",
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", err
 	}

@@ -21,24 +21,27 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// BenchmarkPerformanceOfCommands measures the commands for users: their start, downloads beside those of curl, and the watching of a task of
-// 10,000 jobs of which none changes.
+// BenchmarkPerformanceOfCommands measures the commands for users: their start, downloads beside those of curl, and the
+// watching of a task of 10,000 jobs of which none changes.
 func BenchmarkPerformanceOfCommands(b *testing.B) {
 	row := newTable(b, "commands for users", "measured", "aim")
 	row("processor time of --help, median of 50", starts(b, 50, "--help").Round(time.Millisecond/10).String(), "< 30 ms")
-	row("from the start of a command to its first request, median of 21", firstRequest(b).Round(time.Millisecond/10).String(), "< 50 ms")
+	row("from the start of a command to its first request, median of 21",
+		firstRequest(b).Round(time.Millisecond/10).String(), "< 50 ms")
 	for _, d := range []download{
 		{what: "8 files of 64 MiB, four at once", files: 8, size: 64 << 20, rounds: 5},
 		{what: "the same from a server that sends 125 MB/s", files: 8, size: 64 << 20, rounds: 3, limit: 125e6},
 		{what: "400 files of 100 kB, four at once", files: 400, size: 100e3, rounds: 5},
 	} {
 		m := d.measure(b)
-		row(d.what+": time, as a ratio to that of curl", fmt.Sprintf("%v, %.2f", m.own.Round(time.Millisecond), ratio(m.own, m.curl)), "< 1.05")
+		row(d.what+": time, as a ratio to that of curl", fmt.Sprintf("%v, %.2f", m.own.Round(time.Millisecond),
+			ratio(m.own, m.curl)), "< 1.05")
 		row(d.what+": memory at most", fmt.Sprintf("%.1f MB", float64(m.memory)*1024/1e6), "< 60 MB")
 	}
 	for _, terminal := range []bool{false, true} {
 		own, broker := watchStill(b, terminal)
-		row(fmt.Sprintf("watch of 10,000 jobs, in a terminal: %v: share of a core; of the broker", terminal), fmt.Sprintf("%.2f %%; %.2f %%", own, broker), "< 1 %")
+		row(fmt.Sprintf("watch of 10,000 jobs, in a terminal: %v: share of a core; of the broker", terminal),
+			fmt.Sprintf("%.2f %%; %.2f %%", own, broker), "< 1 %")
 	}
 }
 
@@ -122,13 +125,15 @@ func (d download) measure(b *testing.B) (m downloaded) {
 		http.ServeFile(w, r, source)
 	}))
 	assets := map[string]any{}
-	curl := []string{"--silent", "--fail", "--parallel", "--parallel-immediate", "--parallel-max", "4", "--remote-name-all"}
+	curl := []string{"--silent", "--fail", "--parallel", "--parallel-immediate", "--parallel-max", "4",
+		"--remote-name-all"}
 	for i := range d.files {
 		href := fmt.Sprintf("%s/%d.tif", server, i)
 		assets[fmt.Sprint(i)] = map[string]any{"href": href, "file:size": d.size}
 		curl = append(curl, href)
 	}
-	results, _ := json.Marshal(map[string]any{"type": "Collection", "assets": assets}) // cannot fail: only strings and numbers
+	// cannot fail: only strings and numbers
+	results, _ := json.Marshal(map[string]any{"type": "Collection", "assets": assets})
 	broker := serveTest(b, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(results) // the program shows what is missing
@@ -153,7 +158,8 @@ func needCurl(b *testing.B) {
 	}
 }
 
-// timed runs a command and returns how long it took, and the most KiB that it occupied. The folder that it writes to is emptied.
+// timed runs a command and returns how long it took, and the most KiB that it occupied. The folder that it writes to is
+// emptied.
 func timed(b *testing.B, c *exec.Cmd) (time.Duration, int) {
 	begin := time.Now()
 	if err := c.Start(); err != nil {
@@ -191,7 +197,8 @@ func (l limited) Write(p []byte) (int, error) {
 	return l.ResponseWriter.Write(p)
 }
 
-// watchStill returns the percentage of a core that the watching of a task of 10,000 jobs takes while none of them changes, and that of the broker.
+// watchStill returns the percentage of a core that the watching of a task of 10,000 jobs takes while none of them
+// changes, and that of the broker.
 func watchStill(b *testing.B, terminal bool) (own, broker float64) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: time.Hour}})
 	if err != nil {
@@ -199,7 +206,8 @@ func watchStill(b *testing.B, terminal bool) (own, broker float64) {
 	}
 	defer w.Close()
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 4}}})
+		{"name": "p", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open",
+			"limits": map[string]any{"jobs": 4}}})
 	p := startProgram(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms))...)
 	defer p.Stop(b)
 	request := ogcRequest(w)
@@ -207,7 +215,8 @@ func watchStill(b *testing.B, terminal bool) (own, broker float64) {
 	task, _ := json.Marshal(struct { // cannot fail: a constant
 		dispatch.Request
 		Dimension dispatch.Dimension `json:"dimension"`
-	}{request, dispatch.Dimension{Name: "bbox", Values: slices.Repeat([]json.RawMessage{json.RawMessage(demoBox)}, 10_000)}})
+	}{request, dispatch.Dimension{Name: "bbox", Values: slices.Repeat([]json.RawMessage{json.RawMessage(demoBox)},
+		10_000)}})
 	fast{signedIn(b, w, p.Address)}.must(b, http.MethodPost, "/upscale_tasks", task, nil)
 	c := command(b, p.Address, "watch", "task-1")
 	c.Env = append(c.Env, "EODISPATCH_TOKEN="+signedIn(b, w, p.Address).token) // the last one counts

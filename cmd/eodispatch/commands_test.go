@@ -53,7 +53,8 @@ func faultOf(args []string) string {
 		name = strings.Trim(name, "\"',.;:$)(")
 		switch {
 		case !strings.HasPrefix(arg, "-") || arg == "--" || arg == "-":
-		case strings.HasPrefix(arg, "--") && command.Flags().Lookup(name) == nil && command.InheritedFlags().Lookup(name) == nil:
+		case strings.HasPrefix(arg, "--") && command.Flags().Lookup(name) == nil &&
+			command.InheritedFlags().Lookup(name) == nil:
 			return "there is no flag --" + name
 		case !strings.HasPrefix(arg, "--") && command.Flags().ShorthandLookup(name) == nil:
 			return "there is no flag -" + name

@@ -10,8 +10,10 @@ import (
 
 // TestServe_BoundsConnections: one connection more than limits.connections is served when another has ended.
 func TestServe_BoundsConnections(t *testing.T) {
-	address := served(t, settingsOf(t, "listen: 127.0.0.1:0\ndatabase: sqlite:"+filepath.Join(t.TempDir(), "eo.db")+"\nlimits: {connections: 1}\n"+
-		"identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: p, protocol: openeo, endpoint: https://b.example.org, access: open}"))
+	address := served(t, settingsOf(t, "listen: 127.0.0.1:0\ndatabase: sqlite:"+filepath.Join(t.TempDir(), "eo.db")+
+		"\nlimits: {connections: 1}\n"+
+		"identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: p, protocol: openeo, endpoint: "+
+		"https://b.example.org, access: open}"))
 	first, second := dialed(t, address), dialed(t, address)
 	if !answers(t, first, time.Minute) {
 		t.Fatal("the first connection is not served")

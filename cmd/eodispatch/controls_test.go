@@ -45,8 +45,9 @@ type controlTest struct {
 	lost    sync.Map                // ids of the jobs whose deletion was requested
 }
 
-// TestControls_AllAtOnce: clients cancel, pause, resume, retry and delete tasks, chosen jobs and single jobs at once. Each request is answered, no job
-// is started twice, nothing of a canceled or deleted task is left to run or submitted afterwards, all jobs end, and the counts agree with them.
+// TestControls_AllAtOnce: clients cancel, pause, resume, retry and delete tasks, chosen jobs and single jobs at once.
+// Each request is answered, no job is started twice, nothing of a canceled or deleted task is left to run or submitted
+// afterwards, all jobs end, and the counts agree with them.
 func TestControls_AllAtOnce(t *testing.T) {
 	for name, replicas := range map[string]int{"SQLite": 1, "PostgreSQL": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -79,10 +80,13 @@ func newControls(t *testing.T, dsn string, replicas int) *controlTest {
 	c := &controlTest{T: t, w: startWorld(t)}
 	c.w.OpenEO.SetLife(simulator.Life{Run: 60 * time.Millisecond, Spread: 0.9, Fail: 0.3})
 	known := c.w.Credentials
-	platform := fmt.Sprintf(`[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared", "limits": {"jobs": 4, "min_poll": "100ms"},
-		"service_account": {"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}}]`, c.w.OpenEOURL, known.Platform, known.ServiceID, known.ServiceSecret)
+	platform := fmt.Sprintf(
+		`[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared", "limits": {"jobs": 4, "min_poll": "100ms"},
+		"service_account": {"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}}]`,
+		c.w.OpenEOURL, known.Platform, known.ServiceID, known.ServiceSecret)
 	for range replicas {
-		p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID,
+		p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer,
+			"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID,
 			"EODISPATCH_DATABASE="+dsn, "EODISPATCH_FRESHNESS=500ms", "EODISPATCH_PLATFORMS="+platform)
 		c.stop = append(c.stop, func() int { return p.Stop(t) })
 		c.clients = append(c.clients, as(c.w, p.Address, "alice", nil))
@@ -115,8 +119,8 @@ func newControls(t *testing.T, dsn string, replicas int) *controlTest {
 	return c
 }
 
-// change sends the requests of one client. Clients 0 to 2 cancel and delete the last three tasks meanwhile, the first of them
-// before all of its jobs are canceled one by one.
+// change sends the requests of one client. Clients 0 to 2 cancel and delete the last three tasks meanwhile, the first
+// of them before all of its jobs are canceled one by one.
 func (c *controlTest) change(r *rand.Rand, at client, client int) {
 	for i := range controlsEach {
 		if i == 2+6*client && client < 3 {
@@ -126,7 +130,8 @@ func (c *controlTest) change(r *rand.Rand, at client, client int) {
 		task := c.tasks[n]
 		one := task.Jobs[r.IntN(jobsUnderFire)].ID
 		path := fmt.Sprintf("/upscale_tasks/%d/", task.ID)
-		some := fmt.Sprintf(`{"jobs": [%d, %d, %d]}`, task.Jobs[r.IntN(jobsUnderFire)].ID, task.Jobs[r.IntN(jobsUnderFire)].ID, one)
+		some := fmt.Sprintf(`{"jobs": [%d, %d, %d]}`, task.Jobs[r.IntN(jobsUnderFire)].ID,
+			task.Jobs[r.IntN(jobsUnderFire)].ID, one)
 		switch kind := r.IntN(20); {
 		case kind < 4:
 			c.send(at, n, http.MethodPost, path+"pause", "")
@@ -196,7 +201,8 @@ func (c *controlTest) send(at client, task int, method, path, body string) {
 	if response.StatusCode == http.StatusConflict && strings.HasSuffix(path, "/pause") {
 		return // all jobs of the task have ended
 	}
-	if err != nil || response.StatusCode >= 300 && !(gone && (response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusUnprocessableEntity)) {
+	if err != nil || response.StatusCode >= 300 && !(gone && (response.StatusCode == http.StatusNotFound ||
+		response.StatusCode == http.StatusUnprocessableEntity)) {
 		c.Errorf("%s %s %s: %s %s, %v", method, path, body, response.Status, text, err)
 	}
 }
@@ -278,7 +284,7 @@ type controlledJob struct {
 	status  dispatch.Status
 	hidden  bool
 	attempt int
-	orphans  string
+	orphans string
 }
 
 // rows returns all jobs by id.

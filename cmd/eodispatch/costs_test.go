@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestCosts_AreBookedAndBounded runs the real program on both databases: what a job cost is shown and booked, also when the job was deleted, and a user
-// whose jobs have cost as much as the quota of the month permits submits no more.
+// TestCosts_AreBookedAndBounded runs the real program on both databases: what a job cost is shown and booked, also when
+// the job was deleted, and a user whose jobs have cost as much as the quota of the month permits submits no more.
 func TestCosts_AreBookedAndBounded(t *testing.T) {
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
@@ -40,12 +40,14 @@ func TestCosts_AreBookedAndBounded(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if is.Costs == nil || *is.Costs != 2 || is.CostUnit != "credits" || is.Usage == nil || is.Usage.CPU == nil || is.Usage.CPU.Unit != "cpu-seconds" {
+				if is.Costs == nil || *is.Costs != 2 || is.CostUnit != "credits" || is.Usage == nil || is.Usage.CPU == nil ||
+					is.Usage.CPU.Unit != "cpu-seconds" {
 					t.Errorf("job %+v", is)
 				}
 			}
 			checkEstimates(t, w, alice, as(w, p.Address, "carol", nil))
-			if _, err := alice.submit(t.Context(), openEORequest(w)); err == nil || !strings.Contains(err.Error(), "429") || !strings.Contains(err.Error(), "may cost 6 credits in a month. Yours have cost 6 since the first of") {
+			if _, err := alice.submit(t.Context(), openEORequest(w)); err == nil || !strings.Contains(err.Error(), "429") ||
+				!strings.Contains(err.Error(), "may cost 6 credits in a month. Yours have cost 6 since the first of") {
 				t.Errorf("beyond the quota: %v", err)
 			}
 			if _, err := as(w, p.Address, "carol", nil).submit(t.Context(), openEORequest(w)); err != nil {
@@ -55,8 +57,10 @@ func TestCosts_AreBookedAndBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			var use []wire.Usage
-			if err := alice.call(t.Context(), http.MethodGet, "/usage", nil, &use); err != nil || len(use) != 1 || use[0].CostsOf == nil || *use[0].CostsOf != 6 ||
-				len(use[0].Charges) != 1 || use[0].Charges[0].Costs != 6 || use[0].Charges[0].Unit != "credits" || use[0].Charges[0].Runs != 3 {
+			if err := alice.call(t.Context(), http.MethodGet, "/usage", nil, &use); err != nil || len(use) != 1 ||
+				use[0].CostsOf == nil || *use[0].CostsOf != 6 ||
+				len(use[0].Charges) != 1 || use[0].Charges[0].Costs != 6 || use[0].Charges[0].Unit != "credits" ||
+				use[0].Charges[0].Runs != 3 {
 				t.Errorf("usage %+v, %v", use, err)
 			}
 			p.Stop(t)
@@ -71,7 +75,8 @@ func checkEstimates(t *testing.T, w *simulator.World, experienced, novice client
 	task := struct {
 		dispatch.Request
 		Dimension dispatch.Dimension `json:"dimension"`
-	}{job, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{[]byte(`["2024-06-01", "2024-06-02"]`), []byte(`["2024-06-02", "2024-06-03"]`)}}}
+	}{job, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{[]byte(`["2024-06-01", "2024-06-02"]`),
+		[]byte(`["2024-06-02", "2024-06-03"]`)}}}
 	task.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
 	for _, c := range []struct {
 		by      client
@@ -87,7 +92,8 @@ func checkEstimates(t *testing.T, w *simulator.World, experienced, novice client
 		if err := c.by.call(t.Context(), http.MethodPost, "/estimate", body, &is); err != nil {
 			t.Error(err)
 		}
-		if known := is.Costs != nil; is.Jobs != c.jobs || known != (c.likely > 0) || known && (is.Costs.Likely != c.likely || is.CostRuns != 3 || is.CostUnit != "credits") {
+		if known := is.Costs != nil; is.Jobs != c.jobs || known != (c.likely > 0) || known && (is.Costs.Likely != c.likely ||
+			is.CostRuns != 3 || is.CostUnit != "credits") {
 			t.Errorf("want %d jobs, likely %v: %+v", c.jobs, c.likely, is)
 		}
 	}

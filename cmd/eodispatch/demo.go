@@ -40,12 +40,17 @@ type demoCommand struct {
 
 func demoCommandLine(c console) *cobra.Command {
 	d := &demoCommand{}
-	command := &cobra.Command{Use: "demo", Args: cobra.NoArgs, Short: "Start a broker with simulated platforms, and run jobs on them",
+	command := &cobra.Command{Use: "demo", Args: cobra.NoArgs,
+		Short:   "Start a broker with simulated platforms, and run jobs on them",
 		Long:    "Start a broker with simulated platforms in one process, run two jobs, and one task over many tiles.",
 		Example: "  eodispatch demo --keep", RunE: func(*cobra.Command, []string) error { return d.Run(c) }}
 	flags := command.Flags()
-	flags.StringVar(&d.Application, "application", "", "run this openEO process instead of the built-in ones: a JSON document with id, parameters and process_graph, as `FILE|URL`")
-	flags.StringVar(&d.Parameters, "parameters", "", "the parameters of that process, a JSON object in a `FILE`. Default: sample values made from the schemas in the document")
+	flags.StringVar(&d.Application, "application", "",
+		"run this openEO process instead of the built-in ones: a JSON document with id, parameters and process_graph, as "+
+			"`FILE|URL`")
+	flags.StringVar(&d.Parameters, "parameters", "",
+		"the parameters of that process, a JSON object in a `FILE`. Default: sample values made from the schemas in the "+
+			"document")
 	flags.BoolVar(&d.Keep, "keep", false, "keep the broker running afterwards and print shell commands to try it")
 	return command
 }
@@ -141,7 +146,8 @@ const (
 	ogcProcess = "ndvi"
 )
 
-// demoJobs returns one job for each protocol: a bundled NDVI composite for openEO, and the NDVI process of the OGC server.
+// demoJobs returns one job for each protocol: a bundled NDVI composite for openEO, and the NDVI process of the OGC
+// server.
 func demoJobs() ([]dispatch.Request, map[string][]byte, error) {
 	text, err := algorithms.ReadFile("algorithms/ndvi_composite.json")
 	if err != nil {
@@ -150,7 +156,8 @@ func demoJobs() ([]dispatch.Request, map[string][]byte, error) {
 	ogc := dispatch.Request{Title: ogcProcess, Label: dispatch.OGCProcess, Format: "json",
 		Service: dispatch.Service{Application: ogcProcess}, Parameters: json.RawMessage(`{"bbox": ` + demoBox + `}`)}
 	return []dispatch.Request{
-		openEOJob("ndvi_composite", json.RawMessage(`{"spatial_extent": `+demoArea+`, "temporal_extent": `+demoSpan+`}`)), ogc,
+		openEOJob("ndvi_composite", json.RawMessage(`{"spatial_extent": `+demoArea+`, "temporal_extent": `+demoSpan+`}`)),
+		ogc,
 	}, map[string][]byte{"ndvi_composite.json": text}, nil
 }
 
@@ -187,7 +194,8 @@ type demoServers struct {
 }
 
 // newDemoServers starts the simulated platforms, a server for documents, and the broker.
-func newDemoServers(ctx context.Context, c console, documents map[string][]byte, life simulator.Life) (s *demoServers, err error) {
+func newDemoServers(ctx context.Context, c console, documents map[string][]byte, life simulator.Life) (s *demoServers,
+	err error) {
 	s = &demoServers{stop: func() {}, stopped: make(chan error, 1)}
 	defer func() {
 		if err != nil {
@@ -200,7 +208,8 @@ func newDemoServers(ctx context.Context, c console, documents map[string][]byte,
 	if s.world, err = simulator.Start(simulator.Options{Seed: uint64(os.Getpid()), Life: life}); err != nil {
 		return s, err
 	}
-	if s.neighbour, err = simulator.Start(simulator.Options{Seed: uint64(os.Getpid()), Life: life, Open: true}); err != nil {
+	if s.neighbour, err = simulator.Start(simulator.Options{Seed: uint64(os.Getpid()), Life: life,
+		Open: true}); err != nil {
 		return s, err
 	}
 	if err = s.serveDocuments(documents); err != nil {
@@ -210,9 +219,11 @@ func newDemoServers(ctx context.Context, c console, documents map[string][]byte,
 		return s, err
 	}
 	for _, line := range [][2]string{
-		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"page", pageAddress(s.broker)}, {"openEO API", s.broker + "/openeo"}, {"OGC API", s.broker + "/ogcapi"},
+		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"page", pageAddress(s.broker)},
+		{"openEO API", s.broker + "/openeo"}, {"OGC API", s.broker + "/ogcapi"},
 		{"openEO back-end", s.world.OpenEOURL},
-		{"OGC server", s.world.OGCURL}, {"another OGC server", s.neighbour.OGCURL}, {"identity provider", s.world.IdPURL}, {"database and log", s.folder},
+		{"OGC server", s.world.OGCURL}, {"another OGC server", s.neighbour.OGCURL}, {"identity provider", s.world.IdPURL},
+		{"database and log", s.folder},
 	} {
 		fmt.Fprintf(c.out, "  %-18s %s\n", line[0], line[1])
 	}
@@ -297,7 +308,8 @@ func (s *demoServers) startBroker(ctx context.Context) error {
 	}
 	file := filepath.Join(s.folder, "eodispatch.yaml")
 	text := fmt.Sprintf(settings, s.folder, known.Issuer, known.BrokerID, known.BrokerSecret,
-		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL, listener.Addr(), identity.NewKey(time.Now()).Reveal(), s.neighbour.OGCURL)
+		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL, listener.Addr(),
+		identity.NewKey(time.Now()).Reveal(), s.neighbour.OGCURL)
 	settings, log, err := s.prepare(file, text)
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -307,7 +319,8 @@ func (s *demoServers) startBroker(ctx context.Context) error {
 	address := make(chan string, 1)
 	go func() {
 		defer log.Close()
-		err := serveOn(ctx, func(string, string) (net.Listener, error) { return listener, nil }, settings, nil, &slog.LevelVar{}, newLog(settings.Log, log), func(a string) { address <- a })
+		err := serveOn(ctx, func(string, string) (net.Listener, error) { return listener, nil }, settings, nil,
+			&slog.LevelVar{}, newLog(settings.Log, log), func(a string) { address <- a })
 		listener.Close() // also if the broker did not come to use it
 		s.stopped <- err
 	}()
@@ -333,9 +346,11 @@ func (s *demoServers) prepare(file, text string) (*config.Config, *os.File, erro
 	return settings, log, err
 }
 
-// writeRecords writes the records of the catalogue, with the addresses of the simulated platforms, to the folder records.
+// writeRecords writes the records of the catalogue, with the addresses of the simulated platforms, to the folder
+// records.
 func (s *demoServers) writeRecords() error {
-	addresses := strings.NewReplacer("{openeo}", s.world.OpenEOURL, "{ogc}", s.world.OGCURL, "{neighbour}", s.neighbour.OGCURL, "{documents}", s.documents)
+	addresses := strings.NewReplacer("{openeo}", s.world.OpenEOURL, "{ogc}", s.world.OGCURL, "{neighbour}",
+		s.neighbour.OGCURL, "{documents}", s.documents)
 	records, err := algorithms.ReadDir("algorithms/records")
 	if err != nil {
 		return err
@@ -392,8 +407,8 @@ func (s *demoServers) withAddresses(r dispatch.Request) dispatch.Request {
 	return r
 }
 
-// upscale runs a request for each tile of a region and shows the progress of the task, whose jobs share the slots of the
-// platform.
+// upscale runs a request for each tile of a region and shows the progress of the task, whose jobs share the slots of
+// the platform.
 func (s *demoServers) upscale(ctx context.Context, c client, r dispatch.Request, out io.Writer) error {
 	s.world.OpenEO.SetLife(simulator.Life{Queue: 300 * time.Millisecond, Run: 700 * time.Millisecond, Spread: 0.5})
 	tiles, err := c.tiles(ctx, demoRegion, "20x20km")
@@ -525,10 +540,14 @@ func (s *demoServers) explain(out io.Writer, first dispatch.Request, own bool) {
 	if web.Page() != nil {
 		fmt.Fprintf(out, "\nOpen %s/ in a browser and sign in as alice.\n", s.broker)
 	}
-	fmt.Fprintf(out, "\nThe broker keeps running until you press Ctrl-C. In another terminal, paste these lines (the line of A again when its token has expired, after five minutes):\n\n"+
-		"B=%s\nOPENEO=%s\nAPPLICATION=%s\n", s.broker, s.world.OpenEOURL, quoted(first.Service.Application))
-	fmt.Fprintf(out, "A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s -d username=%s -d password=%s"+
-		` | sed -E 's/.*"access_token":"([^"]+)".*/\1/')"`+"\n\n", known.Issuer, known.Client, known.User, known.Password)
+	fmt.Fprintf(out,
+		"\nThe broker keeps running until you press Ctrl-C. In another terminal, paste these lines (the line of A again "+
+			"when its token has expired, after five minutes):\n\n"+
+			"B=%s\nOPENEO=%s\nAPPLICATION=%s\n", s.broker, s.world.OpenEOURL, quoted(first.Service.Application))
+	fmt.Fprintf(out,
+		"A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s -d "+
+			"username=%s -d password=%s"+
+			` | sed -E 's/.*"access_token":"([^"]+)".*/\1/')"`+"\n\n", known.Issuer, known.Client, known.User, known.Password)
 	submission := demoSubmission
 	if own {
 		body, _ := json.Marshal(first) // cannot fail: it was encoded before

@@ -24,8 +24,8 @@ const (
 	answered = 50 * time.Millisecond // response time of the platform
 )
 
-// BenchmarkPerformanceOfDispatch measures the time until all jobs of a task of 1,000 values have started at a platform that
-// limits neither jobs nor rate and responds after 50 ms, and compares it with the time of the requests alone.
+// BenchmarkPerformanceOfDispatch measures the time until all jobs of a task of 1,000 values have started at a platform
+// that limits neither jobs nor rate and responds after 50 ms, and compares it with the time of the requests alone.
 func BenchmarkPerformanceOfDispatch(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -34,7 +34,9 @@ func BenchmarkPerformanceOfDispatch(b *testing.B) {
 	b.Cleanup(func() { w.Close() })
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
-	fmt.Fprintln(table, "1,000 values at 50 ms\tbound\tall started\tratio, aim 1.15\tratio without the broker\tsubmissions per job\tother requests\tstatus reads\t/health p50, p99, aim 50 ms")
+	fmt.Fprintln(table,
+		"1,000 values at 50 ms\tbound\tall started\tratio, aim 1.15\tratio without the broker\tsubmissions per job\tother "+
+			"requests\tstatus reads\t/health p50, p99, aim 50 ms")
 	for _, set := range []struct {
 		name     string
 		replicas int
@@ -88,7 +90,8 @@ type race struct {
 func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, replicas int, database string) *race {
 	r, protocol := newRaceAt(b, label, requests)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": requests}},
+		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000,
+			"requests": requests}},
 	})
 	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms))
 	if database != "" {
@@ -120,7 +123,8 @@ func newRaceAt(b *testing.B, label dispatch.Label, requests int) (r *race, proto
 
 // ServeHTTP serves the platform, and records when jobs are submitted and started.
 func (r *race) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	submits := request.Method == http.MethodPost && (strings.HasSuffix(request.URL.Path, "/jobs") || strings.HasSuffix(request.URL.Path, "/execution"))
+	submits := request.Method == http.MethodPost && (strings.HasSuffix(request.URL.Path, "/jobs") ||
+		strings.HasSuffix(request.URL.Path, "/execution"))
 	starts := request.Method == http.MethodPost && !strings.HasSuffix(request.URL.Path, "/jobs")
 	if submits {
 		select {
@@ -182,7 +186,8 @@ func (r *race) run(b *testing.B) string {
 	submits, reads, others := r.routes()
 	// Status reads take up request slots too, so the bound includes them.
 	bound := time.Duration(steps*values+reads) * answered / time.Duration(r.requests)
-	return fmt.Sprintf("%v\t%v\t%.3f\t%.3f\t%.3f\t%s\t%d\t%v, %v", bound, took.Round(time.Millisecond), float64(took)/float64(bound),
+	return fmt.Sprintf("%v\t%v\t%.3f\t%.3f\t%.3f\t%s\t%d\t%v, %v", bound, took.Round(time.Millisecond),
+		float64(took)/float64(bound),
 		bare, float64(submits)/values, others, reads, p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond))
 }
 

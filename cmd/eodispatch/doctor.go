@@ -29,12 +29,16 @@ type doctorCommand struct {
 
 func doctorCommandLine(c console) *cobra.Command {
 	d := &doctorCommand{}
-	command := &cobra.Command{Use: "doctor", Short: "Check the configuration, the database, the identity provider and each platform", Args: cobra.NoArgs,
+	command := &cobra.Command{Use: "doctor",
+		Short: "Check the configuration, the database, the identity provider and each platform", Args: cobra.NoArgs,
 		Example: "  eodispatch doctor --config broker.yaml", RunE: func(*cobra.Command, []string) error { return d.Run(c) }}
 	d.flags(command)
 	command.Flags().DurationVar(&d.Timeout, "timeout", 15*time.Second, "time limit of each check")
-	command.Flags().BoolVar(&d.Repair, "repair", false, "correct the counts of jobs in the database if they differ from the jobs; on PostgreSQL brokers may go on meanwhile")
-	command.Flags().BoolVar(&d.Catalogue, "catalogue", false, "instead of the checks, read the sources of the catalogue and list its services, and the records that are not used with the reasons")
+	command.Flags().BoolVar(&d.Repair, "repair", false,
+		"correct the counts of jobs in the database if they differ from the jobs; on PostgreSQL brokers may go on meanwhile")
+	command.Flags().BoolVar(&d.Catalogue, "catalogue", false,
+		"instead of the checks, read the sources of the catalogue and list its services, and the records that are not used "+
+			"with the reasons")
 	command.Flags().BoolVar(&d.JSON, "json", false, "print one JSON object: checks with their results, and notes")
 	return command
 }
@@ -94,7 +98,8 @@ func (d *doctorCommand) Run(c console) error {
 	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.Timeout)...)
 	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.Timeout))
-	if err := d.print(c.out, settings.Notes, findings, slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings), inNeed(ctx, settings), hooksInNeed(ctx, settings))); err != nil {
+	if err := d.print(c.out, settings.Notes, findings, slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings),
+		inNeed(ctx, settings), hooksInNeed(ctx, settings))); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
@@ -199,12 +204,16 @@ func checksOf(settings *config.Config) ([]check, error) {
 		checks = append(checks, tracesCheck(settings))
 	}
 	if len(settings.ServiceRules) > 0 {
-		checks = append(checks, check{name: "service rules", ask: withoutUnproven(func(ctx context.Context) error { return askRules(ctx, settings) }),
+		checks = append(checks, check{name: "service rules",
+			ask:    withoutUnproven(func(ctx context.Context) error { return askRules(ctx, settings) }),
 			advice: "correct the ids in `service_rules`; `doctor --catalogue` lists the services"})
 	}
 	for _, source := range settings.Catalogue.Sources {
 		checks = append(checks, check{
-			name: "catalogue source " + source, ask: withoutUnproven(func(ctx context.Context) error { return askSource(ctx, settings, source) }),
+			name: "catalogue source " + source, ask: withoutUnproven(func(ctx context.Context) error {
+				return askSource(ctx,
+					settings, source)
+			}),
 			advice: "check that the folder or URL in `catalogue.sources` is right; `doctor --catalogue` lists what it holds",
 		})
 	}
@@ -263,8 +272,8 @@ func furtherExchanges(settings *config.Config, tokens *identity.Tokens) (checks 
 	return checks
 }
 
-// askDatabase opens the database, which also migrates it, and tries the vault's keys. An SQLite file that a broker has open
-// counts as working.
+// askDatabase opens the database, which also migrates it, and tries the vault's keys. An SQLite file that a broker has
+// open counts as working.
 func askDatabase(ctx context.Context, settings *config.Config) (unproven string, err error) {
 	const advice = "check that the server is running and that `database` names a user who may create tables"
 	s, err := openDatabase(ctx, settings)
@@ -289,8 +298,8 @@ func askDatabase(ctx context.Context, settings *config.Config) (unproven string,
 	return "", nil
 }
 
-// askPlatform probes a platform with the token of its shared account. With access "user" no token is available here, so the
-// platform is probed without one.
+// askPlatform probes a platform with the token of its shared account. With access "user" no token is available here, so
+// the platform is probed without one.
 func askPlatform(ctx context.Context, b *dispatch.Backend, tokens dispatch.Tokens) error {
 	var token dispatch.Token
 	if b.Access == dispatch.AccessShared {

@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// counts compares the counts of jobs that the database keeps with its jobs, and corrects them with --repair. It has no time limit
-// then: of 1,000,000 jobs it takes some seconds.
+// counts compares the counts of jobs that the database keeps with its jobs, and corrects them with --repair. It has no
+// time limit then: of 1,000,000 jobs it takes some seconds.
 func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) finding {
 	f := finding{name: "counts of jobs", advice: "run `eodispatch doctor --repair`"}
 	s, err := openDatabase(ctx, settings)

@@ -21,7 +21,8 @@ const sentLate = time.Minute
 // hooksChecks lists the checks of what hooks need: the mail server, and the receivers that may have private addresses.
 func hooksChecks(settings *config.Config) (checks []check) {
 	if sender, err := settings.Hooks.Mail.Sender(); sender != nil || err != nil {
-		checks = append(checks, check{name: "mail server " + settings.Hooks.Mail.Server, advice: "check `hooks.mail`: the address, the encryption, the name and the password",
+		checks = append(checks, check{name: "mail server " + settings.Hooks.Mail.Server,
+			advice: "check `hooks.mail`: the address, the encryption, the name and the password",
 			ask: withoutUnproven(func(ctx context.Context) error {
 				if err != nil {
 					return err
@@ -30,13 +31,15 @@ func hooksChecks(settings *config.Config) (checks []check) {
 			})})
 	}
 	for _, origin := range settings.Hooks.Trusted {
-		checks = append(checks, check{name: "receiver " + origin, advice: "`hooks.trusted` should list only receivers that exist",
-			ask: func(ctx context.Context) (string, error) { return askReceiver(ctx, origin) }})
+		checks = append(checks, check{name: "receiver " + origin,
+			advice: "`hooks.trusted` should list only receivers that exist",
+			ask:    func(ctx context.Context) (string, error) { return askReceiver(ctx, origin) }})
 	}
 	return checks
 }
 
-// askReceiver connects to a receiver. One whose name has no address is a fault; one that does not answer may be down for a while.
+// askReceiver connects to a receiver. One whose name has no address is a fault; one that does not answer may be down
+// for a while.
 func askReceiver(ctx context.Context, origin string) (unproven string, err error) {
 	u, err := url.Parse(origin)
 	if err != nil {
@@ -65,11 +68,15 @@ func hooksInNeed(ctx context.Context, settings *config.Config) (notes []string) 
 		return []string{"whether messages to hooks arrive cannot be read: " + explained(err)}
 	}
 	if found.Failing > 0 {
-		notes = append(notes, fmt.Sprintf("messages to %d hooks of users have not arrived for more than %s, the oldest for %s; they are given up after a day, and their owners see why at the hook",
-			found.Failing, inWords(failsLong), inWords(found.Oldest)))
+		notes = append(notes,
+			fmt.Sprintf("messages to %d hooks of users have not arrived for more than %s, the oldest for %s; they are given "+
+				"up after a day, and their owners see why at the hook",
+				found.Failing, inWords(failsLong), inWords(found.Oldest)))
 	}
 	if found.Lag > sentLate {
-		notes = append(notes, fmt.Sprintf("messages to hooks have been due for %s and no process sends them: look for `due deliveries` and `sending to a hook` in the log of the broker", inWords(found.Lag)))
+		notes = append(notes,
+			fmt.Sprintf("messages to hooks have been due for %s and no process sends them: look for `due deliveries` and "+
+				"`sending to a hook` in the log of the broker", inWords(found.Lag)))
 	}
 	if found.Gone > 0 {
 		notes = append(notes, fmt.Sprintf("%d hooks of users are off, because their receivers answered 410", found.Gone))

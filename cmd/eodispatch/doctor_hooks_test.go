@@ -11,20 +11,24 @@ import (
 	"github.com/eodispatch/eodispatch/test/mailbox"
 )
 
-// TestDoctor_AsksTheMailServer: it signs in and sends nothing; a wrong password, wrong encryption and a server that is not there are faults.
+// TestDoctor_AsksTheMailServer: it signs in and sends nothing; a wrong password, wrong encryption and a server that is
+// not there are faults.
 func TestDoctor_AsksTheMailServer(t *testing.T) {
 	server, w := mailbox.Start(t), startWorld(t)
 	file := configuration(t, w)
 	ask := func(want string, exit int, settings ...string) {
 		t.Helper()
-		code, printed := try(t, append([]string{"EODISPATCH_HOOKS_MAIL_SERVER=" + server.Address, "EODISPATCH_HOOKS_MAIL_FROM=noreply@broker.example.org"}, settings...), "doctor", "--config", file)
+		code, printed := try(t, append([]string{"EODISPATCH_HOOKS_MAIL_SERVER=" + server.Address,
+			"EODISPATCH_HOOKS_MAIL_FROM=noreply@broker.example.org"}, settings...), "doctor", "--config", file)
 		if code != exit || !strings.Contains(printed, want) {
 			t.Errorf("%v: exit %d, want %q in:\n%s", settings, code, want, printed)
 		}
 	}
 	ask("ok      mail server "+server.Address, exitDone, "EODISPATCH_HOOKS_MAIL_ENCRYPTION=none")
-	ask("FAIL    mail server "+server.Address, exitFailed, "EODISPATCH_HOOKS_MAIL_ENCRYPTION=starttls") // its certificate is not trusted
-	ask("check `hooks.mail`", exitFailed, "EODISPATCH_HOOKS_MAIL_ENCRYPTION=none", "EODISPATCH_HOOKS_MAIL_SERVER="+strings.TrimPrefix(deadURL(t), "http://"))
+	// its certificate is not trusted
+	ask("FAIL    mail server "+server.Address, exitFailed, "EODISPATCH_HOOKS_MAIL_ENCRYPTION=starttls")
+	ask("check `hooks.mail`", exitFailed, "EODISPATCH_HOOKS_MAIL_ENCRYPTION=none", "EODISPATCH_HOOKS_MAIL_SERVER="+
+		strings.TrimPrefix(deadURL(t), "http://"))
 	if mails := server.Mails(); len(mails) != 0 {
 		t.Errorf("it sent %+v", mails)
 	}
@@ -54,7 +58,8 @@ func TestDoctor_TellsOfHooks(t *testing.T) {
 			}
 			for i := range 3 {
 				id := fmt.Sprintf("h%d", i)
-				if err := s.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: "ann", Kind: dispatch.Webhook, URL: "https://receiver.example.org/", Statuses: []dispatch.Status{dispatch.Finished}}, 20); err != nil {
+				if err := s.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: "ann", Kind: dispatch.Webhook,
+					URL: "https://receiver.example.org/", Statuses: []dispatch.Status{dispatch.Finished}}, 20); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.TestHook(t.Context(), "ann", id); err != nil {
@@ -77,7 +82,8 @@ func TestDoctor_TellsOfHooks(t *testing.T) {
 			change(t, dsn, fmt.Sprintf("UPDATE hooks SET failures = 9, hold = %d WHERE id = 'h0'", now+hour))
 			change(t, dsn, "UPDATE hooks SET gone = true WHERE id = 'h2'")
 			printed := told()
-			for _, want := range []string{"messages to 1 hooks of users have not arrived for more than 1 h, the oldest for 3 h", "messages to hooks have been due for 2 h and no process sends them",
+			for _, want := range []string{"messages to 1 hooks of users have not arrived for more than 1 h, the oldest for 3 h",
+				"messages to hooks have been due for 2 h and no process sends them",
 				"1 hooks of users are off, because their receivers answered 410"} {
 				if !strings.Contains(printed, want) {
 					t.Errorf("%q is not in:\n%s", want, printed)

@@ -21,7 +21,8 @@ const renewBefore = 7 * 24 * time.Hour
 
 // certificateCheck is the check that the certificate for TLS can be used, and for a while.
 func certificateCheck(settings *config.Config) check {
-	c := check{name: "TLS certificate " + settings.TLS.CertFile, advice: "renew it; a running broker loads the files again when they change"}
+	c := check{name: "TLS certificate " + settings.TLS.CertFile,
+		advice: "renew it; a running broker loads the files again when they change"}
 	if settings.TLS.CertFile == "" {
 		c.name = "TLS certificate: none, requests come by http or through a proxy"
 		c.ask = withoutUnproven(func(context.Context) error { return nil })
@@ -75,7 +76,8 @@ func inNeed(ctx context.Context, settings *config.Config) (notes []string) {
 	defer kept.Close()
 	holds, err := kept.OperatorHolds(ctx)
 	for _, h := range holds {
-		notes = append(notes, fmt.Sprintf("an operator (%s) has held %s since %s: %s", h.By, h.Scope, h.Since.UTC().Format(time.RFC3339), h.Notice))
+		notes = append(notes, fmt.Sprintf("an operator (%s) has held %s since %s: %s", h.By, h.Scope,
+			h.Since.UTC().Format(time.RFC3339), h.Notice))
 	}
 	var jobs []dispatch.Job
 	for _, setAside := range []bool{false, true} {
@@ -92,10 +94,13 @@ func inNeed(ctx context.Context, settings *config.Config) (notes []string) {
 		}
 	}
 	for _, a := range slices.Sorted(maps.Keys(unknown)) {
-		notes = append(notes, fmt.Sprintf("nobody knows whether the platform took %d jobs of %s, which hold slots: check them there; `eodispatch operator end %q REASON` ends them all", unknown[a], a, string(a)))
+		notes = append(notes,
+			fmt.Sprintf("nobody knows whether the platform took %d jobs of %s, which hold slots: check them there; "+
+				"`eodispatch operator end %q REASON` ends them all", unknown[a], a, string(a)))
 	}
 	if err != nil {
-		notes = append(notes, "what operators hold and which jobs need them cannot be read: "+strings.TrimSpace(explained(err)))
+		notes = append(notes, "what operators hold and which jobs need them cannot be read: "+
+			strings.TrimSpace(explained(err)))
 	}
 	return notes
 }

@@ -54,7 +54,9 @@ const agedLate = 3 * time.Hour
 // agedFinding checks that what is older than the settings keep has been deleted, if anything is to be.
 func agedFinding(ctx context.Context, settings *config.Config, within time.Duration) finding {
 	r := retentionOf(settings)
-	f := finding{name: "retention", advice: "see whether a broker runs, and look for `deleting what is older than retention failed` in its log; `eodispatch purge` deletes it now"}
+	f := finding{name: "retention",
+		advice: "see whether a broker runs, and look for `deleting what is older than retention failed` in its log; " +
+			"`eodispatch purge` deletes it now"}
 	if r == (dispatch.Retention{}) {
 		f.name = "retention: everything is kept for ever"
 		return f
@@ -74,7 +76,9 @@ func agedFinding(ctx context.Context, settings *config.Config, within time.Durat
 	}
 	a, err := kept.Aged(ctx, r)
 	if f.err = err; err == nil && a != (dispatch.Aged{}) {
-		f.err = fmt.Errorf("%d results, parameters of %d jobs, %d jobs and %d tasks are older than they are to be kept, and are not deleted", a.Results, a.Requests, a.Jobs, a.Tasks)
+		f.err = fmt.Errorf(
+			"%d results, parameters of %d jobs, %d jobs and %d tasks are older than they are to be kept, and are not deleted",
+			a.Results, a.Requests, a.Jobs, a.Tasks)
 	}
 	return f
 }

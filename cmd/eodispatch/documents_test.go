@@ -51,12 +51,13 @@ func (c client) lasts(t *testing.T, r dispatch.Request) time.Duration {
 	return time.Since(begin)
 }
 
-// notDelayed is how long a job may take that takes some time alone, on a busy machine. It is less than the 15 s for which the broker waits
-// for one document, or for one response of the hostile platform.
+// notDelayed is how long a job may take that takes some time alone, on a busy machine. It is less than the 15 s for
+// which the broker waits for one document, or for one response of the hostile platform.
 func notDelayed(alone time.Duration) time.Duration { return alone + 12*time.Second }
 
-// TestDocuments_BadOnesDelayNobodyElse runs the real program with one account for all. While a user has twelve jobs whose documents hang, and
-// then two hundred with other bad documents, another's job of four seconds is not delayed by their fetches, and the platform is well.
+// TestDocuments_BadOnesDelayNobodyElse runs the real program with one account for all. While a user has twelve jobs
+// whose documents hang, and then two hundred with other bad documents, another's job of four seconds is not delayed by
+// their fetches, and the platform is well.
 func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
@@ -86,7 +87,8 @@ func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 	var stands struct {
 		Platforms []struct{ State string }
 	}
-	if err := bob.call(t.Context(), http.MethodGet, "/platforms", nil, &stands); err != nil || len(stands.Platforms) != 1 || stands.Platforms[0].State != "ok" {
+	if err := bob.call(t.Context(), http.MethodGet, "/platforms", nil, &stands); err != nil ||
+		len(stands.Platforms) != 1 || stands.Platforms[0].State != "ok" {
 		t.Errorf("the platform is said to be %+v, %v", stands, err)
 	}
 	bad.areTheirFault(t)
@@ -116,7 +118,8 @@ func (d badDocuments) submit(t *testing.T, n int, kinds ...string) (end func()) 
 			}
 			begin := time.Now()
 			_, err := d.client.submit(t.Context(), r)
-			if waits := kind == "hangs" || kind == "refused"; waits && err != nil || !waits && err != nil && !strings.Contains(err.Error(), "APPLICATION_INVALID") {
+			if waits := kind == "hangs" || kind == "refused"; waits && err != nil || !waits && err != nil &&
+				!strings.Contains(err.Error(), "APPLICATION_INVALID") {
 				t.Errorf("%s: %v", kind, err)
 			}
 			if took := time.Since(begin); took > 2*time.Minute {
@@ -127,7 +130,8 @@ func (d badDocuments) submit(t *testing.T, n int, kinds ...string) (end func()) 
 	return all.Wait
 }
 
-// areTheirFault checks that each of the user's jobs says that its document cannot be used, and none that the platform fails.
+// areTheirFault checks that each of the user's jobs says that its document cannot be used, and none that the platform
+// fails.
 func (d badDocuments) areTheirFault(t *testing.T) {
 	t.Helper()
 	var list struct {

@@ -61,8 +61,8 @@ const (
 	mostRSS   = 60 << 10 // KiB that the program may occupy
 )
 
-// TestUsers_DownloadAThousandFiles downloads a job's results, 999 small files and a big one, through connections that break off at
-// every tenth piece. The memory of the program does not grow with the files.
+// TestUsers_DownloadAThousandFiles downloads a job's results, 999 small files and a big one, through connections that
+// break off at every tenth piece. The memory of the program does not grow with the files.
 func TestUsers_DownloadAThousandFiles(t *testing.T) {
 	files, assets := map[string]pattern{}, map[string]any{}
 	for i := range 1000 {
@@ -75,7 +75,8 @@ func TestUsers_DownloadAThousandFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		files["/"+name] = p
-		assets[name] = map[string]any{"type": "image/tiff", "file:size": p.size, "file:checksum": "1220" + hex.EncodeToString(sum.Sum(nil))}
+		assets[name] = map[string]any{"type": "image/tiff", "file:size": p.size, "file:checksum": "1220" +
+			hex.EncodeToString(sum.Sum(nil))}
 	}
 	var broken atomic.Int64
 	store := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +87,8 @@ func TestUsers_DownloadAThousandFiles(t *testing.T) {
 	for name := range assets {
 		assets[name].(map[string]any)["href"] = store + "/" + name
 	}
-	results, err := json.Marshal(map[string]any{"type": "Collection", "stac_version": "1.0.0", "id": "j", "assets": assets, "links": []any{}})
+	results, err := json.Marshal(map[string]any{"type": "Collection", "stac_version": "1.0.0", "id": "j", "assets": assets,
+		"links": []any{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +130,8 @@ func TestUsers_DownloadAThousandFiles(t *testing.T) {
 	}
 }
 
-// watchMemory reports the most KiB that a process has occupied when it has ended. It reads the counter of the system, as the usage that the
-// system reports for an ended process contains that of the process which started it.
+// watchMemory reports the most KiB that a process has occupied when it has ended. It reads the counter of the system,
+// as the usage that the system reports for an ended process contains that of the process which started it.
 func watchMemory(pid int, ended <-chan struct{}) <-chan int {
 	peak := make(chan int, 1)
 	go func() {
@@ -152,7 +154,8 @@ func watchMemory(pid int, ended <-chan struct{}) <-chan int {
 	return peak
 }
 
-// TestUsers_GetTheOtherFiles downloads results of which one file is gone: the others are fetched, and the exit code tells.
+// TestUsers_GetTheOtherFiles downloads results of which one file is gone: the others are fetched, and the exit code
+// tells.
 func TestUsers_GetTheOtherFiles(t *testing.T) {
 	store := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/gone.tif" {
@@ -168,8 +171,10 @@ func TestUsers_GetTheOtherFiles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "results")
 	environ := []string{"HOME=" + t.TempDir(), "EODISPATCH_TOKEN=a", "EODISPATCH_BROKER=" + broker}
 	code, printed := try(t, environ, "download", "job-1", "--to", folder)
-	if code != exitFailed || !strings.Contains(printed, "2 files downloaded") || !strings.Contains(printed, "1 files could not be downloaded") ||
-		!strings.Contains(printed, "gone.tif: "+strings.TrimPrefix(store, "http://")+" answers the link to the file with 404 Not Found") {
+	if code != exitFailed || !strings.Contains(printed, "2 files downloaded") ||
+		!strings.Contains(printed, "1 files could not be downloaded") ||
+		!strings.Contains(printed, "gone.tif: "+strings.TrimPrefix(store, "http://")+
+			" answers the link to the file with 404 Not Found") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 }

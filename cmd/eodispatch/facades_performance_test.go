@@ -16,8 +16,9 @@ import (
 
 const batchJobs = 10_000 // of one user
 
-// BenchmarkPerformanceOfTheFacades compares the openEO API with the broker's own interface, and what it costs the platform, on SQLite with the real
-// program. Its rows are ratios, except for the answer from the cache, whose aim is a time.
+// BenchmarkPerformanceOfTheFacades compares the openEO API with the broker's own interface, and what it costs the
+// platform, on SQLite with the real program. Its rows are ratios, except for the answer from the cache, whose aim is a
+// time.
 func BenchmarkPerformanceOfTheFacades(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: time.Hour}})
 	if err != nil {
@@ -25,10 +26,12 @@ func BenchmarkPerformanceOfTheFacades(b *testing.B) {
 	}
 	b.Cleanup(func() { w.Close() })
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "openeo", "protocol": "openeo", "endpoint": w.OpenEOURL, "access": "open", "limits": map[string]any{"jobs": 500}},
+		{"name": "openeo", "protocol": "openeo", "endpoint": w.OpenEOURL, "access": "open",
+			"limits": map[string]any{"jobs": 500}},
 	})
 	known := w.Credentials
-	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE=sqlite:"+filepath.Join(b.TempDir(), "f.db"),
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer,
+		"EODISPATCH_DATABASE=sqlite:"+filepath.Join(b.TempDir(), "f.db"),
 		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms))
 	b.Cleanup(func() { p.Stop(b) })
 	d := door{b, signedIn(b, w, p.Address), "/openeo/openeo/1.2"}
@@ -46,7 +49,8 @@ func BenchmarkPerformanceOfTheFacades(b *testing.B) {
 		}
 	})
 	drafted := d.median(100, func() { d.send("POST", "/jobs/"+d.create(process)+"/results", "", http.StatusAccepted) })
-	row("a batch job that is created and started, to a job of /unit_jobs", fmt.Sprintf("%.2f", ratio(drafted, direct)), "<= 1.1")
+	row("a batch job that is created and started, to a job of /unit_jobs", fmt.Sprintf("%.2f", ratio(drafted, direct)),
+		"<= 1.1")
 
 	ids := d.running(50)
 	took, requests := watched(b, w, func() {
@@ -57,7 +61,8 @@ func BenchmarkPerformanceOfTheFacades(b *testing.B) {
 			<-time.After(time.Second)
 		}
 	})
-	row(fmt.Sprintf("%d running batch jobs that are each read 10 times in %v", len(ids), took.Round(time.Second)), requests, "no single reads")
+	row(fmt.Sprintf("%d running batch jobs that are each read 10 times in %v", len(ids), took.Round(time.Second)),
+		requests, "no single reads")
 
 	path := "/jobs?limit=50"
 	for range 250 { // both pages show batch jobs that are not started, whose list is another
@@ -72,11 +77,13 @@ func BenchmarkPerformanceOfTheFacades(b *testing.B) {
 		path = d.next(d.get(path))
 	}
 	middle := d.median(50, func() { d.get(path) })
-	row(fmt.Sprintf("a page of 50 of %d batch jobs, to one of 250", batchJobs), fmt.Sprintf("%.2f", ratio(first, short)), "1")
+	row(fmt.Sprintf("a page of 50 of %d batch jobs, to one of 250", batchJobs), fmt.Sprintf("%.2f", ratio(first, short)),
+		"1")
 	row("a page in the middle, to the first", fmt.Sprintf("%.2f", ratio(middle, first)), "1")
 }
 
-// BenchmarkPerformanceOfTheOGCFacade compares OGC API - Processes with the broker's own interface, on SQLite with the real program.
+// BenchmarkPerformanceOfTheOGCFacade compares OGC API - Processes with the broker's own interface, on SQLite with the
+// real program.
 func BenchmarkPerformanceOfTheOGCFacade(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -84,11 +91,14 @@ func BenchmarkPerformanceOfTheOGCFacade(b *testing.B) {
 	}
 	b.Cleanup(func() { w.Close() })
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 1_000}},
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open",
+			"limits": map[string]any{"jobs": 1_000}},
 	})
 	known := w.Credentials
-	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE=sqlite:"+filepath.Join(b.TempDir(), "f.db"),
-		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms), "EODISPATCH_SERVICES=[{id: ndvi, title: NDVI, platform: ogc, application: ndvi}]")
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer,
+		"EODISPATCH_DATABASE=sqlite:"+filepath.Join(b.TempDir(), "f.db"),
+		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms),
+		"EODISPATCH_SERVICES=[{id: ndvi, title: NDVI, platform: ogc, application: ndvi}]")
 	b.Cleanup(func() { p.Stop(b) })
 	d := door{b, signedIn(b, w, p.Address), "/ogcapi"}
 	row := newTable(b, "OGC API - Processes", "measured", "aim")

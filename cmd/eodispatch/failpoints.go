@@ -20,14 +20,15 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// EODISPATCH_DIE names the point at which the process kills itself as kill -9 does: "start sent", or for the third time that it
-// gets there "start sent 3".
+// EODISPATCH_DIE names the point at which the process kills itself as kill -9 does: "start sent", or for the third time
+// that it gets there "start sent 3".
 //
-// Points at a platform: create, start, execute, status, list and cancel, each with before, sent (the request is written, no
-// response was read) and after (the response arrived and was not yet processed). Points at the store, each with before and
-// after (committed): accept, want (an owner's cancel), "want task", pause, resume, "intend create", "intend start", "save PHASE", move, release, and range before (each
-// transaction but the first of a change of a task, of which each changes one job). Points of messages to hooks:
-// claim and settle, with before and after, and deliver, with before, sent and after, for receivers at a path /told.
+// Points at a platform: create, start, execute, status, list and cancel, each with before, sent (the request is
+// written, no response was read) and after (the response arrived and was not yet processed). Points at the store, each
+// with before and after (committed): accept, want (an owner's cancel), "want task", pause, resume, "intend create",
+// "intend start", "save PHASE", move, release, and range before (each transaction but the first of a change of a task,
+// of which each changes one job). Points of messages to hooks: claim and settle, with before and after, and deliver,
+// with before, sent and after, for receivers at a path /told.
 func init() {
 	d := &killPoint{at: os.Getenv("EODISPATCH_DIE"), times: 1}
 	if i := strings.LastIndexByte(d.at, ' '); i >= 0 {
@@ -46,10 +47,11 @@ func init() {
 	seams.timing = quick
 }
 
-// quick has the program wait a second where it waits a minute, so that tests see in seconds what comes of a request in doubt. What a request
-// and a lease take stays as it is.
+// quick has the program wait a second where it waits a minute, so that tests see in seconds what comes of a request in
+// doubt. What a request and a lease take stays as it is.
 var quick = dispatch.Timing{
-	Poll: time.Second, Pause: 10 * time.Second, RetryPause: time.Second, Check: time.Second, UnknownCheck: time.Minute, Recheck: 10 * time.Second,
+	Poll: time.Second, Pause: 10 * time.Second, RetryPause: time.Second, Check: time.Second, UnknownCheck: time.Minute,
+	Recheck:    10 * time.Second,
 	SignInHold: time.Minute, OperatorHold: 5 * time.Second, TokenRetry: time.Second,
 	PromptSettle: 2 * time.Second, FirstStatus: 5 * time.Second, LongestLag: 15 * time.Second,
 }
@@ -152,7 +154,8 @@ type failpointHooks struct {
 	*killPoint
 }
 
-func (h failpointHooks) ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) (all []dispatch.Delivery, err error) {
+func (h failpointHooks) ClaimDeliveries(ctx context.Context, hook string, lease time.Duration,
+	n int) (all []dispatch.Delivery, err error) {
 	h.pass("claim", "before")
 	if all, err = h.toldHooks.ClaimDeliveries(ctx, hook, lease, n); len(all) > 0 {
 		h.pass("claim", "after")
@@ -170,12 +173,14 @@ type failpointStore struct {
 	*killPoint
 }
 
-func (s failpointStore) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
+func (s failpointStore) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
+	within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
 	s.around("accept", func() { r, err = s.Store.Accept(ctx, k, t, jobs, within...) })
 	return r, err
 }
 
-func (s failpointStore) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job, err error) {
+func (s failpointStore) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job,
+	err error) {
 	s.around("want", func() { j, err = s.Store.Cancel(ctx, u, id, hide) })
 	return j, err
 }
@@ -185,27 +190,32 @@ func (s failpointStore) Discard(ctx context.Context, u dispatch.UserID, id dispa
 	return j, err
 }
 
-func (s failpointStore) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
+func (s failpointStore) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account,
+	err error) {
 	s.around("want task", func() { a, err = s.Store.DiscardTask(ctx, u, id) })
 	return a, err
 }
 
-func (s failpointStore) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (a dispatch.Account, err error) {
+func (s failpointStore) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	hide bool) (a dispatch.Account, err error) {
 	s.around("want task", func() { a, err = s.Store.CancelTask(ctx, u, id, hide) })
 	return a, err
 }
 
-func (s failpointStore) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
+func (s failpointStore) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account,
+	err error) {
 	s.around("pause", func() { a, err = s.Store.PauseTask(ctx, u, id) })
 	return a, err
 }
 
-func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (a dispatch.Account, err error) {
+func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	budget *dispatch.Budget) (a dispatch.Account, err error) {
 	s.around("resume", func() { a, err = s.Store.ResumeTask(ctx, u, id, budget) })
 	return a, err
 }
 
-func (s failpointStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+func (s failpointStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
+	jobs []dispatch.Job) (kept []dispatch.Job, err error) {
 	point := "intend create"
 	if jobs[0].Phase == dispatch.Created {
 		point = "intend start"
@@ -214,7 +224,8 @@ func (s failpointStore) Intend(ctx context.Context, l dispatch.Lease, limits dis
 	return kept, err
 }
 
-func (s failpointStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
+func (s failpointStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job,
+	err error) {
 	point := "save nothing"
 	if len(jobs) > 0 {
 		point = "save " + string(jobs[0].Phase)
@@ -223,7 +234,8 @@ func (s failpointStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...d
 	return saved, err
 }
 
-func (s failpointStore) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota) (n int, seen int64, err error) {
+func (s failpointStore) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota) (n int, seen int64,
+	err error) {
 	s.around("move", func() { n, seen, err = s.Store.MoveJobs(ctx, m, within...) })
 	return n, seen, err
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// twoUsers is the real program with Alice, who has given permission and has a running job and a running task, and Bob, who has
-// nothing.
+// twoUsers is the real program with Alice, who has given permission and has a running job and a running task, and Bob,
+// who has nothing.
 type twoUsers struct {
 	*testing.T
 	w          *simulator.World
@@ -58,7 +58,8 @@ func (u *twoUsers) work() {
 	u.must(err)
 	tiles := openEORequest(u.w)
 	tiles.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
-	u.task, err = u.alice.upscale(u.Context(), tiles, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{json.RawMessage(demoSpan)}})
+	u.task, err = u.alice.upscale(u.Context(), tiles, dispatch.Dimension{Name: "temporal_extent",
+		Values: []json.RawMessage{json.RawMessage(demoSpan)}})
 	u.must(err)
 	u.task, err = u.alice.task(u.Context(), u.task.ID)
 	u.must(err)
@@ -125,8 +126,8 @@ func filled(path string, job, task int64, grant string) string {
 	})
 }
 
-// TestForeignJobs_LookLikeMissingOnes asks, as Bob, in each way that the interface's own document knows for what is Alice's, and for
-// what nobody has: status, headers and body are the same to the byte, and nothing happens to it.
+// TestForeignJobs_LookLikeMissingOnes asks, as Bob, in each way that the interface's own document knows for what is
+// Alice's, and for what nobody has: status, headers and body are the same to the byte, and nothing happens to it.
 func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 	u := withTwoUsers(t)
 	u.work()
@@ -159,7 +160,8 @@ func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 	var refused []shown
 	for _, id := range []int64{u.task.ID, nobodys} {
 		address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?token=%s", strings.TrimPrefix(u.p.Address, "http"), id, u.bob.token)
-		s, r, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: http.Header{"X-Correlation-Id": {"same"}}})
+		s, r, err := websocket.Dial(t.Context(), address,
+			&websocket.DialOptions{HTTPHeader: http.Header{"X-Correlation-Id": {"same"}}})
 		if err == nil {
 			s.CloseNow()
 			t.Fatalf("a stream of task %d", id)
@@ -181,11 +183,13 @@ func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 	}
 }
 
-// TestForeignJobs_AreInNoList compares Bob's lists before and after Alice has jobs; a cursor of her list is invalid in his.
+// TestForeignJobs_AreInNoList compares Bob's lists before and after Alice has jobs; a cursor of her list is invalid in
+// his.
 func TestForeignJobs_AreInNoList(t *testing.T) {
 	u := withTwoUsers(t)
 	lists := []string{"/usage", "/grants"}
-	for _, query := range []string{"", "?filter=upscaling", "?filter=processing", "?status=running", "?status=submitted&limit=1", "?platform=eo", "?since=2020-01-01T00:00:00Z"} {
+	for _, query := range []string{"", "?filter=upscaling", "?filter=processing", "?status=running",
+		"?status=submitted&limit=1", "?platform=eo", "?since=2020-01-01T00:00:00Z"} {
 		lists = append(lists, "/jobs_status"+query)
 	}
 	tell := func() (all []shown) {
@@ -206,7 +210,8 @@ func TestForeignJobs_AreInNoList(t *testing.T) {
 	if hers := u.ask(u.alice, http.MethodGet, next, ""); hers.Status != http.StatusOK {
 		t.Fatalf("her own next page %q: %+v", next, hers)
 	}
-	stolen, madeUp := u.ask(u.bob, http.MethodGet, next, ""), u.ask(u.bob, http.MethodGet, "/jobs_status?limit=1&cursor=AAAA", "")
+	stolen, madeUp := u.ask(u.bob, http.MethodGet, next, ""), u.ask(u.bob, http.MethodGet,
+		"/jobs_status?limit=1&cursor=AAAA", "")
 	if stolen.Status != http.StatusUnprocessableEntity || !reflect.DeepEqual(stolen, madeUp) {
 		t.Errorf("her cursor:\n%+v\n%+v", stolen, madeUp)
 	}
@@ -231,16 +236,19 @@ func TestForeignJobs_KeysBelongToTheirOwner(t *testing.T) {
 	}
 }
 
-// TestClients_CannotSetInternalFields: clients cannot set a job's owner, its state, or how the broker signs in at the platform.
+// TestClients_CannotSetInternalFields: clients cannot set a job's owner, its state, or how the broker signs in at the
+// platform.
 func TestClients_CannotSetInternalFields(t *testing.T) {
 	u := withTwoUsers(t)
 	body, err := json.Marshal(openEORequest(u.w))
 	u.must(err)
-	saying := strings.TrimSuffix(string(body), "}") + `, "id": 4711, "owner": "bob", "user": "bob", "user_id": "bob", "account": "ogc/shared",
+	saying := strings.TrimSuffix(string(body), "}") +
+		`, "id": 4711, "owner": "bob", "user": "bob", "user_id": "bob", "account": "ogc/shared",
 		"status": "finished", "phase": "ended", "platform": "ogc", "platform_job_id": "made-up", "task_id": 7, "created": "2001-01-01T00:00:00Z",
 		"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/a/b", "token_provider": "other", "token_prefix": "basic/", "access": "shared", "exchange": {"alias": "other"}}`
 	u.must(json.Unmarshal([]byte(saying), new(any)))
-	a := u.ask(u.alice, http.MethodPost, "/unit_jobs?user_id=bob&auth_method=CLIENT_CREDENTIALS&token_provider=other&status=finished", saying,
+	a := u.ask(u.alice, http.MethodPost,
+		"/unit_jobs?user_id=bob&auth_method=CLIENT_CREDENTIALS&token_provider=other&status=finished", saying,
 		"X-User", "bob", "X-Forwarded-User", "bob", "X-Auth-Method", "CLIENT_CREDENTIALS")
 	var made struct {
 		ID            int64
@@ -253,7 +261,8 @@ func TestClients_CannotSetInternalFields(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.Body), &made); err != nil || a.Status != http.StatusCreated {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	if made.ID == 4711 || made.Status != "submitted" || made.Platform != "eo" || made.PlatformJobID == "made-up" || made.TaskID != nil || strings.HasPrefix(made.Created, "2001") {
+	if made.ID == 4711 || made.Status != "submitted" || made.Platform != "eo" || made.PlatformJobID == "made-up" ||
+		made.TaskID != nil || strings.HasPrefix(made.Created, "2001") {
 		t.Errorf("made %+v", made)
 	}
 	if his := u.ask(u.bob, http.MethodGet, "/jobs_status", ""); strings.Contains(his.Body, `"id"`) {
@@ -269,7 +278,8 @@ func TestClients_CannotSetInternalFields(t *testing.T) {
 // atPlatform counts a user's jobs at the openEO back-end.
 func (u *twoUsers) atPlatform(user string) int {
 	u.Helper()
-	platform := client{u.w.OpenEOURL + "/openeo/1.2", "oidc/sim/" + u.w.IdP.Mint(simulator.PlatformRealm, user, "platform-api", simulator.TokenFaults{})}
+	platform := client{u.w.OpenEOURL + "/openeo/1.2", "oidc/sim/" + u.w.IdP.Mint(simulator.PlatformRealm, user,
+		"platform-api", simulator.TokenFaults{})}
 	var listed struct{ Jobs []any }
 	u.must(platform.call(u.Context(), http.MethodGet, "/jobs", nil, &listed))
 	return len(listed.Jobs)
@@ -279,9 +289,12 @@ func (u *twoUsers) atPlatform(user string) int {
 func TestAPI_ServesNothingForOperators(t *testing.T) {
 	u := withTwoUsers(t)
 	nothing := u.ask(client{u.p.Address, ""}, http.MethodGet, "/nothing", "")
-	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/vars", "/debug/requests",
-		"/admin", "/admin/", "/config", "/env", "/actuator", "/actuator/env", "/status", "/stats", "/healthz", "/readyz", "/livez", "/-/reload", "/shutdown", "/vault", "/audit",
-		"/users", "/accounts", "/jobs", "/tokens", "/.git/config", "/.env", "/server-status", "/_oracle", "/_faults", "/swagger"} {
+	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof", "/debug/pprof/", "/debug/pprof/heap",
+		"/debug/pprof/cmdline", "/debug/vars", "/debug/requests",
+		"/admin", "/admin/", "/config", "/env", "/actuator", "/actuator/env", "/status", "/stats", "/healthz", "/readyz",
+		"/livez", "/-/reload", "/shutdown", "/vault", "/audit",
+		"/users", "/accounts", "/jobs", "/tokens", "/.git/config", "/.env", "/server-status", "/_oracle", "/_faults",
+		"/swagger"} {
 		for _, c := range []client{{u.p.Address, ""}, u.alice} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				if a := u.ask(c, method, path, ""); !reflect.DeepEqual(a, nothing) {
@@ -292,7 +305,8 @@ func TestAPI_ServesNothingForOperators(t *testing.T) {
 	}
 	for path := range u.operations() {
 		first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if !slices.Contains([]string{"health", "unit_jobs", "sync_jobs", "upscale_tasks", "jobs_status", "params", "tiles", "grids", "grants", "usage", "platforms", "tickets", "session", "services", "hooks", "estimate"}, first) {
+		if !slices.Contains([]string{"health", "unit_jobs", "sync_jobs", "upscale_tasks", "jobs_status", "params", "tiles",
+			"grids", "grants", "usage", "platforms", "tickets", "session", "services", "hooks", "estimate"}, first) {
 			t.Errorf("%s is new: is it for clients?", path)
 		}
 	}

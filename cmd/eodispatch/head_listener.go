@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	mostQuiet   = 12_000           // connections whose client has not sent the head of a request yet; each costs about 6 KB
+	// connections whose client has not sent the head of a request yet; each costs about 6 KB
+	mostQuiet   = 12_000
 	quietWithin = 10 * time.Second // that a client has for the head
 	firstHead   = 4 << 10          // bytes; a longer head is read by the server
 )
 
-// headListener gives connections only once their client has sent the head of a request, so that many slow clients cost neither the
-// buffers of the server nor a place among limits.connections. When there are too many, the one that has waited longest is closed,
-// see [heads].
+// headListener gives connections only once their client has sent the head of a request, so that many slow clients cost
+// neither the buffers of the server nor a place among limits.connections. When there are too many, the one that has
+// waited longest is closed, see [heads].
 type headListener struct {
 	net.Listener
 	whole  func(begun []byte) bool // reports whether the server can go on with what was read
@@ -54,7 +55,8 @@ func (h *headListener) Close() error {
 	return h.Listener.Close()
 }
 
-// run accepts connections until Close. After an error it waits for the next Accept, whose caller knows how long to wait.
+// run accepts connections until Close. After an error it waits for the next Accept, whose caller knows how long to
+// wait.
 func (h *headListener) run() {
 	for {
 		select {
@@ -130,13 +132,15 @@ func (b *begunConn) Read(p []byte) (int, error) {
 
 const handshake = 22 // the first byte of a record of TLS with which a client begins
 
-// wholeHead reports whether the head of a request in plain text has ended. The server answers clients that speak TLS at once.
+// wholeHead reports whether the head of a request in plain text has ended. The server answers clients that speak TLS at
+// once.
 func wholeHead(begun []byte) bool {
-	return len(begun) > 0 && begun[0] == handshake || bytes.Contains(begun, []byte("\r\n\r\n")) || bytes.Contains(begun, []byte("\n\n"))
+	return len(begun) > 0 && begun[0] == handshake || bytes.Contains(begun, []byte("\r\n\r\n")) ||
+		bytes.Contains(begun, []byte("\n\n"))
 }
 
-// wholeRecord reports whether the first record of TLS is whole: a type, a version, the length of the rest in two bytes, the rest.
-// The server answers clients that speak plain text at once.
+// wholeRecord reports whether the first record of TLS is whole: a type, a version, the length of the rest in two bytes,
+// the rest. The server answers clients that speak plain text at once.
 func wholeRecord(begun []byte) bool {
 	return len(begun) > 0 && begun[0] != handshake || len(begun) >= 5 && len(begun)-5 >= int(begun[3])<<8+int(begun[4])
 }

@@ -27,17 +27,18 @@ func accepting(t *testing.T, whole func([]byte) bool) (pipes, chan net.Conn) {
 	return p, accepted
 }
 
-// TestHeadListener_GivesWholeHeads: a connection is accepted when its client has sent a complete head, with everything sent so
-// far, or so much that the server has to judge it.
+// TestHeadListener_GivesWholeHeads: a connection is accepted when its client has sent a complete head, with everything
+// sent so far, or so much that the server has to judge it.
 func TestHeadListener_GivesWholeHeads(t *testing.T) {
 	record := "\x16\x03\x01\x00\x03abc"
 	for name, row := range map[string]struct {
 		whole func([]byte) bool
 		sent  []string // the last one completes it
 	}{
-		"plain text":                       {wholeHead, []string{"GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n\r\nbody"}},
-		"bare line feeds":                  {wholeHead, []string{"GET / HTTP/1.1\nHost: a\n", "\n"}},
-		"a long head":                      {wholeHead, []string{"GET / HTTP/1.1\r\n", "X: " + strings.Repeat("y", firstHead)}},
+		"plain text":      {wholeHead, []string{"GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n\r\nbody"}},
+		"bare line feeds": {wholeHead, []string{"GET / HTTP/1.1\nHost: a\n", "\n"}},
+		"a long head": {wholeHead, []string{"GET / HTTP/1.1\r\n", "X: " +
+			strings.Repeat("y", firstHead)}},
 		"TLS where plain text is expected": {wholeHead, []string{record}},
 		"plain text where TLS is expected": {wholeRecord, []string{"GET / HTTP/1.1\r\n"}},
 		"TLS":                              {wholeRecord, []string{record[:4], record[4:7], record[7:]}},
@@ -63,8 +64,8 @@ func TestHeadListener_GivesWholeHeads(t *testing.T) {
 	}
 }
 
-// TestHeadListener_ClosesSlowClients: a client has ten seconds, and less when too many wait: then the one that has waited
-// longest is closed.
+// TestHeadListener_ClosesSlowClients: a client has ten seconds, and less when too many wait: then the one that has
+// waited longest is closed.
 func TestHeadListener_ClosesSlowClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, accepted := accepting(t, wholeHead)
@@ -83,7 +84,8 @@ func TestHeadListener_ClosesSlowClients(t *testing.T) {
 		fmt.Fprint(all[3], "y\r\n\r\n")
 		time.Sleep(quietWithin)
 		if len(accepted) != 1 || !open(all[3]) || open(all[2]) {
-			t.Errorf("accepted %d; the one that sent its head is open: %v, the slow one: %v", len(accepted), open(all[3]), open(all[2]))
+			t.Errorf("accepted %d; the one that sent its head is open: %v, the slow one: %v", len(accepted), open(all[3]),
+				open(all[2]))
 		}
 		p.dial(t) // there is room again
 		synctest.Wait()

@@ -15,9 +15,9 @@ const (
 	headWithin = 250 * time.Millisecond // minimum time for a head; an honest client sends it within milliseconds
 )
 
-// heads bounds the connections whose first request head is incomplete; a TLS handshake counts as part of it. Above the bound,
-// the connection that has waited longest is closed, but not before headWithin; until then no more connections are accepted. A
-// connection that has sent one whole head is not counted again.
+// heads bounds the connections whose first request head is incomplete; a TLS handshake counts as part of it. Above the
+// bound, the connection that has waited longest is closed, but not before headWithin; until then no more connections
+// are accepted. A connection that has sent one whole head is not counted again.
 type heads struct {
 	most int
 
@@ -34,8 +34,8 @@ type head struct {
 
 type headKey struct{}
 
-// guard bounds a server to h.most connections that wait for their first request head. Call it before the server is used; it
-// replaces ConnContext and ConnState.
+// guard bounds a server to h.most connections that wait for their first request head. Call it before the server is
+// used; it replaces ConnContext and ConnState.
 func (h *heads) guard(s *http.Server) {
 	handler := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {

@@ -46,7 +46,8 @@ func open(c net.Conn) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestHeads_TheLongestWaitingIsClosed: more connections than the bound have not sent a complete head, in plain text or by TLS.
+// TestHeads_TheLongestWaitingIsClosed: more connections than the bound have not sent a complete head, in plain text or
+// by TLS.
 func TestHeads_TheLongestWaitingIsClosed(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", secure), func(t *testing.T) {

@@ -21,8 +21,10 @@ type healthCommand struct{ configFlags }
 
 func healthCommandLine(c console) *cobra.Command {
 	h := &healthCommand{}
-	command := &cobra.Command{Use: "health", Short: "Ask the broker on this machine whether it is ready", Args: cobra.NoArgs,
-		Long:    "Ask the broker on this machine whether it is ready, at its private listener. The exit code is 0 if it is. For health checks of containers.",
+	command := &cobra.Command{Use: "health", Short: "Ask the broker on this machine whether it is ready",
+		Args: cobra.NoArgs,
+		Long: "Ask the broker on this machine whether it is ready, at its private listener. The exit code is 0 if it " +
+			"is. For health checks of containers.",
 		Example: "  eodispatch health --config broker.yaml", RunE: func(*cobra.Command, []string) error { return h.Run(c) }}
 	h.flags(command)
 	return command
@@ -58,7 +60,8 @@ func askReady(ctx context.Context, listen string) (said string, ready bool, err 
 	if err != nil {
 		return "", false, err
 	}
-	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxy that the environment may name
+	// without the proxy that the environment may name
+	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := direct.Do(request)
 	if err != nil {
 		return "", false, err
@@ -68,7 +71,8 @@ func askReady(ctx context.Context, listen string) (said string, ready bool, err 
 	return strings.TrimSpace(string(text)), response.StatusCode == http.StatusOK, err
 }
 
-// reachable returns an address at which a listener on this machine is reached: one on all interfaces is on the loopback interface, too.
+// reachable returns an address at which a listener on this machine is reached: one on all interfaces is on the loopback
+// interface, too.
 func reachable(listen string) string {
 	host, port, _ := net.SplitHostPort(listen) // was checked with the settings
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {

@@ -22,18 +22,25 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// senderOf returns the sender of notifications to users' servers. Without a vault it has no secrets and signs no messages.
-func senderOf(settings *config.Config, access *access, kept *store.Store, installation string, processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) (*events.Sender, error) {
+// senderOf returns the sender of notifications to users' servers. Without a vault it has no secrets and signs no
+// messages.
+func senderOf(settings *config.Config, access *access, kept *store.Store, installation string,
+	processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) (*events.Sender, error) {
 	post, err := settings.Hooks.Mail.Sender()
-	c := events.Config{Store: seams.hooks(kept), Mail: post, Describe: describer(kept, settings.PublicURL), Advice: api.Advice, Log: log, OnTry: seen.HookTried, Forms: map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message}, Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
-		Client: upstream.New(seams.network(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: settings.Hooks.Trusted}))}
+	c := events.Config{Store: seams.hooks(kept), Mail: post, Describe: describer(kept, settings.PublicURL),
+		Advice: api.Advice, Log: log, OnTry: seen.HookTried,
+		Forms:  map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message},
+		Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
+		Client: upstream.New(seams.network(upstream.Config{UserAgent: "eodispatch/" + ownVersion(),
+			Development: settings.Development, Trust: settings.Hooks.Trusted}))}
 	if access.ring != nil {
 		c.Secrets = identity.NewHookSecrets(access.ring)
 	}
 	return events.New(c), err
 }
 
-// describer returns what says in a mail which job or task an event is about: its title, how many jobs of a task ended how, and a link.
+// describer returns what says in a mail which job or task an event is about: its title, how many jobs of a task ended
+// how, and a link.
 func describer(kept dispatch.Store, public string) func(context.Context, dispatch.UserID, dispatch.Delivery) string {
 	return func(ctx context.Context, u dispatch.UserID, d dispatch.Delivery) string {
 		lines, place := []string{}, ""

@@ -20,8 +20,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/mailbox"
 )
 
-// TestHooks_ToldAfterAKill: the program is killed while a receiver has the message about the end of a job, and has not answered. The next
-// process sends it again, under the same id.
+// TestHooks_ToldAfterAKill: the program is killed while a receiver has the message about the end of a job, and has not
+// answered. The next process sends it again, under the same id.
 func TestHooks_ToldAfterAKill(t *testing.T) {
 	for name, database := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
@@ -40,7 +40,8 @@ func toldAfterAKill(t *testing.T, database string) {
 	p := startProgram(t, environ...)
 	c := signedIn(t, w, p.Address)
 	var hook struct{ ID, Secret string }
-	if err := c.call(t.Context(), http.MethodPost, "/hooks", []byte(`{"url": "`+r.URL+`", "events": ["finished"]}`), &hook); err != nil {
+	if err := c.call(t.Context(), http.MethodPost, "/hooks", []byte(`{"url": "`+r.URL+`", "events": ["finished"]}`),
+		&hook); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(hook.Secret, "whsec_") {
@@ -55,7 +56,8 @@ func toldAfterAKill(t *testing.T, database string) {
 	p.AwaitEnd(t, time.Minute)
 	close(r.hold)
 	p = startProgram(t, environ...)
-	if second := r.await(t); second.ID != first.ID || second.Data.Job != j.ID || second.Type != "org.eodispatch.job.finished.v1" {
+	if second := r.await(t); second.ID != first.ID || second.Data.Job != j.ID ||
+		second.Type != "org.eodispatch.job.finished.v1" {
 		t.Errorf("%+v, then %+v", first, second)
 	}
 	c = signedIn(t, w, p.Address)
@@ -68,13 +70,17 @@ func toldAfterAKill(t *testing.T, database string) {
 	r.awaitLog(t, c, hook.ID, []string{"finished delivered", "test delivered"})
 }
 
-// TestHooks_ByMail: the program mails a user, at the address in their token alone, that a job of theirs has ended, and what one request asks for.
+// TestHooks_ByMail: the program mails a user, at the address in their token alone, that a job of theirs has ended, and
+// what one request asks for.
 func TestHooks_ByMail(t *testing.T) {
 	server, w := mailbox.Start(t), startWorld(t)
-	p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), named("k")),
-		"EODISPATCH_HOOKS_MAIL_SERVER="+server.Address, "EODISPATCH_HOOKS_MAIL_FROM=EO jobs <noreply@broker.example.org>", "EODISPATCH_HOOKS_MAIL_ENCRYPTION=none")...)
+	p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db"),
+		named("k")),
+		"EODISPATCH_HOOKS_MAIL_SERVER="+server.Address, "EODISPATCH_HOOKS_MAIL_FROM=EO jobs <noreply@broker.example.org>",
+		"EODISPATCH_HOOKS_MAIL_ENCRYPTION=none")...)
 	c := signedIn(t, w, p.Address)
-	for _, foreign := range []string{"eve@example.org", "alice@example.org,eve@example.org", "alice@example.org?bcc=eve@example.org"} {
+	for _, foreign := range []string{"eve@example.org", "alice@example.org,eve@example.org",
+		"alice@example.org?bcc=eve@example.org"} {
 		err := c.call(t.Context(), http.MethodPost, "/hooks", []byte(`{"url": "mailto:`+foreign+`"}`), new(any))
 		if err == nil || !strings.Contains(err.Error(), "address of your account") {
 			t.Errorf("%s: %v", foreign, err)
@@ -84,10 +90,12 @@ func TestHooks_ByMail(t *testing.T) {
 		ID, Kind, Secret string
 		Events           []string
 	}
-	if err := c.call(t.Context(), http.MethodPost, "/hooks", []byte(`{"url": "MailTo:alice@example.org"}`), &hook); err != nil {
+	if err := c.call(t.Context(), http.MethodPost, "/hooks", []byte(`{"url": "MailTo:alice@example.org"}`),
+		&hook); err != nil {
 		t.Fatal(err)
 	}
-	if hook.Kind != "mail" || hook.Secret != "" || strings.Join(hook.Events, " ") != "attention finished failed canceled task_ended" {
+	if hook.Kind != "mail" || hook.Secret != "" ||
+		strings.Join(hook.Events, " ") != "attention finished failed canceled task_ended" {
 		t.Errorf("%+v", hook)
 	}
 	j, err := c.submit(t.Context(), ogcRequest(w))
@@ -95,7 +103,8 @@ func TestHooks_ByMail(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := server.Await(t, 1)[0]
-	if m.Header.Get("Subject") != fmt.Sprintf("Job %d has finished", j.ID) || m.To[0] != "alice@example.org" || m.From != "noreply@broker.example.org" || !strings.Contains(m.Text, "/#/jobs/1") {
+	if m.Header.Get("Subject") != fmt.Sprintf("Job %d has finished", j.ID) || m.To[0] != "alice@example.org" ||
+		m.From != "noreply@broker.example.org" || !strings.Contains(m.Text, "/#/jobs/1") {
 		t.Errorf("%+v", m)
 	}
 	asked := ogcRequest(w)
@@ -127,7 +136,8 @@ func newHookReceiver(t *testing.T) *hookReceiver {
 	r := &hookReceiver{hold: make(chan struct{}), got: make(chan hookEvent, 100)}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		var e hookEvent
-		if text, err := io.ReadAll(q.Body); err != nil || json.Unmarshal(text, &e) != nil || q.Header.Get("Webhook-Signature") == "" {
+		if text, err := io.ReadAll(q.Body); err != nil || json.Unmarshal(text, &e) != nil ||
+			q.Header.Get("Webhook-Signature") == "" {
 			t.Errorf("%s %v", text, q.Header)
 		}
 		r.got <- e

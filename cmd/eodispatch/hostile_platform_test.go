@@ -18,8 +18,8 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// hostilePlatform is an openEO back-end that accepts jobs, and answers all other requests about them with one fault after the
-// other.
+// hostilePlatform is an openEO back-end that accepts jobs, and answers all other requests about them with one fault
+// after the other.
 func hostilePlatform(t *testing.T) (address string, played func() bool) {
 	t.Helper()
 	faults := []simulator.Reply{
@@ -54,16 +54,18 @@ func hostilePlatform(t *testing.T) (address string, played func() bool) {
 	return "http://" + l.Addr().String(), func() bool { return odd.Load() >= int64(len(faults)) }
 }
 
-// TestHostilePlatform_DelaysNobodyElse runs the real program with two platforms. While one answers whatever is asked about its jobs with
-// gigabytes, bombs and silence, a job at the other is not delayed, the program's memory is bounded, and the
-// jobs at the hostile one say what is the matter.
+// TestHostilePlatform_DelaysNobodyElse runs the real program with two platforms. While one answers whatever is asked
+// about its jobs with gigabytes, bombs and silence, a job at the other is not delayed, the program's memory is bounded,
+// and the jobs at the hostile one say what is the matter.
 func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
 	known := w.Credentials
 	bad, played := hostilePlatform(t)
-	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`, known.Platform, known.ServiceID, known.ServiceSecret)
-	p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID,
+	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`,
+		known.Platform, known.ServiceID, known.ServiceSecret)
+	p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer,
+		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID,
 		"EODISPATCH_DATABASE=sqlite:d.db", "EODISPATCH_LIMITS_USER_REQUESTS=100", fmt.Sprintf(`EODISPATCH_PLATFORMS=[
 			{"name": "good", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}},
 			{"name": "bad", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}, "limits": {"send": "15s"}}]`,
@@ -113,7 +115,8 @@ func (c client) submitMany(t *testing.T, n int, r dispatch.Request) {
 	all.Wait()
 }
 
-// checkAttention checks that the user's jobs at a hostile platform show why they make no progress, and that none has finished.
+// checkAttention checks that the user's jobs at a hostile platform show why they make no progress, and that none has
+// finished.
 func (c client) checkAttention(t *testing.T, jobs int) {
 	t.Helper()
 	var list struct {

@@ -25,8 +25,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// realm is an identity provider and an openEO back-end behind TLS, with a server of documents, for a program in production
-// mode.
+// realm is an identity provider and an openEO back-end behind TLS, with a server of documents, for a program in
+// production mode.
 type realm struct {
 	idp       *simulator.IdP
 	platform  *httptest.Server
@@ -51,7 +51,9 @@ func newRealm(t *testing.T, documents map[string]string) *realm {
 		w.Header().Set("Content-Type", got.Header().Get("Content-Type"))
 		w.Header().Set("OpenEO-Identifier", got.Header().Get("OpenEO-Identifier"))
 		w.WriteHeader(got.Code)
-		_, _ = w.Write(bytes.ReplaceAll(got.Body.Bytes(), []byte("extensions/remote-process-definition"), []byte("extensions/none"))) // fails when the client has left
+		// fails when the client has left
+		_, _ = w.Write(bytes.ReplaceAll(got.Body.Bytes(), []byte("extensions/remote-process-definition"),
+			[]byte("extensions/none")))
 	}))
 	t.Cleanup(func() { idp.Close(); r.platform.Close() })
 	r.idp.URL = idp.URL
@@ -63,7 +65,8 @@ func newRealm(t *testing.T, documents map[string]string) *realm {
 	r.environ = []string{"SSL_CERT_FILE=" + authority, "EODISPATCH_IDENTITY_ISSUER=" + r.idp.Issuer(simulator.BrokerRealm),
 		"EODISPATCH_IDENTITY_AUDIENCE=eodispatch-api", "EODISPATCH_DATABASE=sqlite:" + filepath.Join(t.TempDir(), "d.db"),
 		"EODISPATCH_APPLICATIONS_ALLOW_HOSTS=" + strings.TrimPrefix(r.platform.URL, "https://"),
-		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`, r.platform.URL)}
+		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`,
+			r.platform.URL)}
 	return r
 }
 
@@ -191,24 +194,28 @@ const (
 	noBound = 1 << 62
 )
 
-// The bounds of CPU time in these tests are about ten times what a quiet machine takes, and less than it took without the limits that they test:
-// 5 s for the exponents, 16 s to 24 s for the comb.
+// The bounds of CPU time in these tests are about ten times what a quiet machine takes, and less than it took without
+// the limits that they test: 5 s for the exponents, 16 s to 24 s for the comb.
 
 // TestHostile_Documents: the cost of documents and requests of a few KB in production mode.
 func TestHostile_Documents(t *testing.T) {
 	schema := strings.Repeat(`{"required":1,"items":`, 41) + "{}" + strings.Repeat("}", 41)
 	document := func(parameter, graph string) string {
-		return `{"id":"own","parameters":[` + parameter + `],"process_graph":{"n":{"process_id":"array_create","result":true,"arguments":{"data":[` + graph + `]}}}}`
+		return `{"id":"own","parameters":[` + parameter +
+			`],"process_graph":{"n":{"process_id":"array_create","result":true,"arguments":{"data":[` + graph + `]}}}}`
 	}
 	r := newRealm(t, map[string]string{
 		"/plain.json":   document(`{"name":"p","schema":{"type":"string"}}`, "1"),
 		"/schema.json":  document(`{"name":"p","schema":`+schema+`}`, "1"),
 		"/numbers.json": document(`{"name":"p","schema":{"type":"array","items":{"type":"number","maximum":5}}}`, "1"),
-		"/amplify.json": document(`{"name":"p","schema":{"type":"string"}}`, strings.TrimSuffix(strings.Repeat(`{"from_parameter":"p"},`, 15_000), ",")),
+		"/amplify.json": document(`{"name":"p","schema":{"type":"string"}}`,
+			strings.TrimSuffix(strings.Repeat(`{"from_parameter":"p"},`, 15_000), ",")),
 	})
 	a := r.start(t)
 	body := func(document, parameters string) string {
-		return fmt.Sprintf(`{"title":"t","label":"openeo","format":"gtiff","service":{"endpoint":%q,"application":%q},"parameters":%s}`, r.platform.URL, r.platform.URL+document, parameters)
+		return fmt.Sprintf(
+			`{"title":"t","label":"openeo","format":"gtiff","service":{"endpoint":%q,"application":%q},"parameters":%s}`,
+			r.platform.URL, r.platform.URL+document, parameters)
 	}
 	code, text := a.ask(t, http.MethodPost, "/params", body("/plain.json", `{}`))
 	wants(t, code, http.StatusOK, text, `"p"`)
@@ -227,7 +234,8 @@ func TestHostile_Documents(t *testing.T) {
 	})
 	t.Run("an amplifying document", func(t *testing.T) {
 		a.costs(t, 10*time.Second, 200*mib, func() {
-			code, text := a.ask(t, http.MethodPost, "/unit_jobs", body("/amplify.json", `{"p":"`+strings.Repeat("x", 100_000)+`"}`))
+			code, text := a.ask(t, http.MethodPost, "/unit_jobs", body("/amplify.json", `{"p":"`+strings.Repeat("x", 100_000)+
+				`"}`))
 			wants(t, code, http.StatusUnprocessableEntity, text, "graph_bytes")
 		})
 	})
@@ -251,7 +259,8 @@ func TestHostile_Tiles(t *testing.T) {
 						body = io.MultiReader(body)
 					}
 					code, text, err := a.send(http.MethodPost, "/tiles", "", body)
-					if err == nil && code != http.StatusRequestEntityTooLarge && code != http.StatusServiceUnavailable { // an error means that the rest was not read
+					// an error means that the rest was not read
+					if err == nil && code != http.StatusRequestEntityTooLarge && code != http.StatusServiceUnavailable {
 						t.Errorf("%d %s", code, text)
 					}
 				})
@@ -343,12 +352,14 @@ func (r *realm) keep(t *testing.T, user string, jobs, bytes int) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	body, err := json.Marshal(dispatch.Request{Title: "large", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", bytes) + `"}`),
-		Service: dispatch.Service{Endpoint: r.platform.URL, Application: "a"}})
+	body, err := json.Marshal(dispatch.Request{Title: "large", Label: dispatch.OpenEO, Format: "json",
+		Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", bytes) + `"}`),
+		Service:    dispatch.Service{Endpoint: r.platform.URL, Application: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := dispatch.Job{Owner: r.owner(t, user), Account: "eo/open", Desired: dispatch.WantRun, Phase: dispatch.Ended, Status: dispatch.Finished}
+	ended := dispatch.Job{Owner: r.owner(t, user), Account: "eo/open", Desired: dispatch.WantRun, Phase: dispatch.Ended,
+		Status: dispatch.Finished}
 	for range jobs {
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: ended, Body: body}}); err != nil {
 			t.Fatal(err)

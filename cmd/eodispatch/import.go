@@ -27,14 +27,20 @@ type importCommand struct {
 
 func importCommandLine(c console) *cobra.Command {
 	i := &importCommand{}
-	command := &cobra.Command{Use: "import", Short: "Take over the jobs and tasks of the APEx Dispatch API's database", Args: cobra.NoArgs,
+	command := &cobra.Command{Use: "import", Short: "Take over the jobs and tasks of the APEx Dispatch API's database",
+		Args: cobra.NoArgs,
 		Long: `Take over the jobs and tasks of the APEx Dispatch API's database, MySQL, MariaDB or PostgreSQL, which is only read. They keep their ids, owners,
 parameters, statuses and the ids of their platforms; the statuses of jobs that run are read from then on. Nothing is submitted. Stop the deployed service, and all
 brokers, before. If the command is interrupted, run it again: it takes over what is missing.`,
 		Example: `  eodispatch import --dry-run --config broker.yaml --from env:OLD_DATABASE_URL
-  eodispatch import --config broker.yaml --from env:OLD_DATABASE_URL`, RunE: func(*cobra.Command, []string) error { return i.Run(c) }}
+  eodispatch import --config broker.yaml --from env:OLD_DATABASE_URL`, RunE: func(*cobra.Command,
+			[]string) error {
+			return i.Run(c)
+		}}
 	i.flags(command)
-	command.Flags().StringVar(&i.From, "from", "", "the address of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH keep a password from other users of this machine")
+	command.Flags().StringVar(&i.From, "from", "",
+		"the address of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH keep "+
+			"a password from other users of this machine")
 	command.Flags().BoolVar(&i.DryRun, "dry-run", false, "only say what would be taken over, and what cannot and why")
 	_ = command.MarkFlagRequired("from") // the flag exists
 	return command
@@ -80,7 +86,8 @@ func (i *importCommand) Run(c console) error {
 }
 
 // count says what would be taken over.
-func (i *importCommand) count(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import, c console) error {
+func (i *importCommand) count(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import,
+	c console) error {
 	work.Keeper = emptyKeeper{}
 	kept, err := openToRead(ctx, settings)
 	switch {
@@ -135,7 +142,8 @@ func printReport(w io.Writer, r apex.Report, did string, whole bool) {
 	for _, s := range slices.Sorted(maps.Keys(r.Jobs)) {
 		jobs += r.Jobs[s]
 	}
-	fmt.Fprintf(w, "%d tasks and %d jobs %s; %d jobs are read from their platforms from then on\n", r.Tasks, jobs, did, r.Reading)
+	fmt.Fprintf(w, "%d tasks and %d jobs %s; %d jobs are read from their platforms from then on\n", r.Tasks, jobs, did,
+		r.Reading)
 	for _, s := range slices.Sorted(maps.Keys(r.Jobs)) {
 		fmt.Fprintf(w, "  %-10s %d\n", s, r.Jobs[s])
 	}

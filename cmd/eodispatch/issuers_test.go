@@ -12,14 +12,17 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// TestIssuers_EachWithItsAudienceAndExchange runs the real program with two issuers: the broker's realm, whose users are linked to accounts at
-// the platform, and the platform's own realm, whose users bring the platform's tokens.
+// TestIssuers_EachWithItsAudienceAndExchange runs the real program with two issuers: the broker's realm, whose users
+// are linked to accounts at the platform, and the platform's own realm, whose users bring the platform's tokens.
 func TestIssuers_EachWithItsAudienceAndExchange(t *testing.T) {
 	w := startWorld(t)
 	known := w.Credentials
-	const platformAPI, platformSecret = "platform-api", "platform-api-secret" // what the tokens of the client apex-broker are for
-	p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_DATABASE=sqlite:d.db", "EODISPATCH_PUBLIC_URL=https://broker.example.org", "EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(),
-		"EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_CLIENT_ID="+known.BrokerID, "EODISPATCH_IDENTITY_CLIENT_SECRET="+known.BrokerSecret,
+	// what the tokens of the client apex-broker are for
+	const platformAPI, platformSecret = "platform-api", "platform-api-secret"
+	p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_DATABASE=sqlite:d.db",
+		"EODISPATCH_PUBLIC_URL=https://broker.example.org", "EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(),
+		"EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_CLIENT_ID="+known.BrokerID,
+		"EODISPATCH_IDENTITY_CLIENT_SECRET="+known.BrokerSecret,
 		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q,
 			"exchange": {"driver": "keycloak-requested-issuer", "alias": %q}}, {"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "open"}]`,
 			w.OpenEOURL, known.Platform, simulator.PlatformAlias, w.OGCURL),
@@ -47,27 +50,35 @@ func TestIssuers_EachWithItsAudienceAndExchange(t *testing.T) {
 	mine, theirs := finish(alice), finish(there)
 
 	var shown any
-	for path, c := range map[string]client{fmt.Sprintf("/unit_jobs/%d", theirs): alice, fmt.Sprintf("/unit_jobs/%d", mine): there} {
-		if err := c.call(t.Context(), http.MethodGet, path, nil, &shown); err == nil || !strings.Contains(err.Error(), "404") {
+	for path, c := range map[string]client{fmt.Sprintf("/unit_jobs/%d", theirs): alice, fmt.Sprintf("/unit_jobs/%d",
+		mine): there} {
+		if err := c.call(t.Context(), http.MethodGet, path, nil, &shown); err == nil ||
+			!strings.Contains(err.Error(), "404") {
 			t.Errorf("another identity of the same person reads %s: %v", path, err)
 		}
 	}
 	for name, c := range map[string]client{
-		"the first issuer's for the second's audience": mint(simulator.BrokerRealm, "alice", known.Client, map[string]any{"aud": platformAPI}),
-		"the second issuer's for the first's audience": mint(simulator.PlatformRealm, "alice-p", "apex-broker", map[string]any{"aud": known.BrokerID}),
-		"the first's signature, the second's name":     mint(simulator.BrokerRealm, "alice", known.Client, map[string]any{"iss": known.Platform, "aud": platformAPI}),
+		"the first issuer's for the second's audience": mint(simulator.BrokerRealm, "alice", known.Client,
+			map[string]any{"aud": platformAPI}),
+		"the second issuer's for the first's audience": mint(simulator.PlatformRealm, "alice-p", "apex-broker",
+			map[string]any{"aud": known.BrokerID}),
+		"the first's signature, the second's name": mint(simulator.BrokerRealm, "alice", known.Client,
+			map[string]any{"iss": known.Platform, "aud": platformAPI}),
 	} {
-		if err := c.call(t.Context(), http.MethodGet, "/jobs_status", nil, &shown); err == nil || !strings.Contains(err.Error(), "401") {
+		if err := c.call(t.Context(), http.MethodGet, "/jobs_status", nil, &shown); err == nil ||
+			!strings.Contains(err.Error(), "401") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := there.submit(t.Context(), ogcRequest(w)); err == nil || !strings.Contains(err.Error(), "403") || !strings.Contains(err.Error(), "ogc") {
+	if _, err := there.submit(t.Context(), ogcRequest(w)); err == nil || !strings.Contains(err.Error(), "403") ||
+		!strings.Contains(err.Error(), "ogc") {
 		t.Errorf("a platform that is not listed for the issuer: %v", err)
 	}
 	if _, err := alice.submit(t.Context(), ogcRequest(w)); err != nil {
 		t.Errorf("the same platform for the first issuer: %v", err)
 	}
-	if err := there.call(t.Context(), http.MethodPost, "/grants", nil, &shown); err == nil || !strings.Contains(err.Error(), "501") {
+	if err := there.call(t.Context(), http.MethodPost, "/grants", nil, &shown); err == nil ||
+		!strings.Contains(err.Error(), "501") {
 		t.Errorf("a permission, for which the page would sign in another identity: %v", err)
 	}
 	if err := alice.call(t.Context(), http.MethodPost, "/grants", nil, &shown); err != nil {
@@ -76,7 +87,8 @@ func TestIssuers_EachWithItsAudienceAndExchange(t *testing.T) {
 	var told struct {
 		Servers []string `json:"authorization_servers"`
 	}
-	if err := alice.call(t.Context(), http.MethodGet, "/.well-known/oauth-protected-resource", nil, &told); err != nil || strings.Join(told.Servers, " ") != known.Issuer+" "+known.Platform {
+	if err := alice.call(t.Context(), http.MethodGet, "/.well-known/oauth-protected-resource", nil, &told); err != nil ||
+		strings.Join(told.Servers, " ") != known.Issuer+" "+known.Platform {
 		t.Errorf("%v, %v", told, err)
 	}
 	p.Stop(t)

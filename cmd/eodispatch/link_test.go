@@ -9,7 +9,8 @@ import (
 // Without public_url, users link their accounts at the identity provider.
 func TestPageFor_LinkedAccounts(t *testing.T) {
 	for driver, want := range map[string][2]string{
-		config.KeycloakBroker: {"https://idp.example/realms/apex/account", "https://broker.example/link/cdse"}, config.TokenExchange: {},
+		config.KeycloakBroker: {"https://idp.example/realms/apex/account", "https://broker.example/link/cdse"},
+		config.TokenExchange:  {},
 	} {
 		for i, address := range []string{"", "https://broker.example"} {
 			settings := &config.Config{PublicURL: address, Identity: config.Identity{Issuer: "https://idp.example/realms/apex"}}

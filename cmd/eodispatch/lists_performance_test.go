@@ -24,8 +24,8 @@ import (
 
 const kept = 100_000 // jobs of one user
 
-// BenchmarkPerformanceOfLists reads the list of a user with 100,000 jobs, and a task of 10,000 jobs, as a whole and in pages,
-// from the real program on both databases.
+// BenchmarkPerformanceOfLists reads the list of a user with 100,000 jobs, and a task of 10,000 jobs, as a whole and in
+// pages, from the real program on both databases.
 func BenchmarkPerformanceOfLists(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: time.Hour}})
 	if err != nil {
@@ -37,7 +37,8 @@ func BenchmarkPerformanceOfLists(b *testing.B) {
 	fmt.Fprintf(table, "%d records of one user\tSQLite\tPostgreSQL\tratio\n", kept)
 	lite, post := listing(b, w, "sqlite:"+filepath.Join(b.TempDir(), "d.db")), listing(b, w, postgres.Database(b))
 	for i, row := range lite {
-		fmt.Fprintf(table, "%s\t%v\t%v\t%.1f\n", row.what, row.took.Round(10*time.Microsecond), post[i].took.Round(10*time.Microsecond),
+		fmt.Fprintf(table, "%s\t%v\t%v\t%.1f\n", row.what, row.took.Round(10*time.Microsecond),
+			post[i].took.Round(10*time.Microsecond),
 			float64(post[i].took)/float64(row.took))
 	}
 }
@@ -51,10 +52,12 @@ type reading struct {
 func listing(b *testing.B, w *simulator.World, database string) (all []reading) {
 	keepMany(b, w, database)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 2}},
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open",
+			"limits": map[string]any{"jobs": 2}},
 	})
 	known := w.Credentials
-	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+database,
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+
+		database,
 		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms))
 	defer p.Stop(b)
 	c := fast{signedIn(b, w, p.Address)}
@@ -98,13 +101,15 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 		_, next = c.part(b, next)
 	}
 	often("a page of 1000 of that task, in the middle", next)
-	all = append(all, reading{"the state of that task in a new stream, whole, longest of 7 later ones, aim 100 ms", laterState(b, c, stream)})
+	all = append(all, reading{"the state of that task in a new stream, whole, longest of 7 later ones, aim 100 ms",
+		laterState(b, c, stream)})
 	often("all platforms", "/platforms")
 	return all
 }
 
-// laterState returns the longest of seven times from the opening of a stream until the whole state of its topic has arrived. The pause before each lets
-// the broker's cache of finished states expire, but not the texts of jobs that it keeps to make the next state of them.
+// laterState returns the longest of seven times from the opening of a stream until the whole state of its topic has
+// arrived. The pause before each lets the broker's cache of finished states expire, but not the texts of jobs that it
+// keeps to make the next state of them.
 func laterState(b *testing.B, c fast, path string) time.Duration {
 	var times []time.Duration
 	for range 7 {
@@ -139,8 +144,8 @@ func (s *stream) state() error {
 	return nil
 }
 
-// unmodified returns the median time of a request that is answered with 304. The pause before each request lets the broker's
-// caches expire.
+// unmodified returns the median time of a request that is answered with 304. The pause before each request lets the
+// broker's caches expire.
 func (c fast) unmodified(b *testing.B, path string) time.Duration {
 	var times []time.Duration
 	for tag := ""; len(times) < 7; {
@@ -178,8 +183,9 @@ func keepMany(b *testing.B, w *simulator.World, database string) {
 	for range kept / 10_000 {
 		drafts := make([]dispatch.Draft, 10_000)
 		for i := range drafts {
-			drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Owner: owner, Account: "ogc/open", Desired: dispatch.WantRun,
-				Phase: dispatch.Ended, Status: dispatch.Finished}}
+			drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Owner: owner, Account: "ogc/open",
+				Desired: dispatch.WantRun,
+				Phase:   dispatch.Ended, Status: dispatch.Finished}}
 			if i%100 == 0 {
 				drafts[i].Status = dispatch.Failed
 			}

@@ -23,8 +23,8 @@ const (
 	readers = 100
 )
 
-// BenchmarkPerformanceOfLiveStatus measures the time to list many jobs at a platform that responds after 50 ms and lists 1,000
-// jobs per page.
+// BenchmarkPerformanceOfLiveStatus measures the time to list many jobs at a platform that responds after 50 ms and
+// lists 1,000 jobs per page.
 func BenchmarkPerformanceOfLiveStatus(b *testing.B) {
 	table := newTable(b, "live status of 1,000 active jobs", "SQLite", "PostgreSQL", "aim")
 	sqlite := lookAtMany(b, "sqlite:"+filepath.Join(b.TempDir(), "live.db"))
@@ -47,7 +47,8 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 		{"name": "openeo", "protocol": "openeo", "endpoint": w.OpenEOURL, "access": "open",
 			"limits": map[string]any{"jobs": 1_000_000, "requests": 64}},
 	})
-	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), fmt.Sprint("EODISPATCH_FRESHNESS=", shortFreshness),
+	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), fmt.Sprint("EODISPATCH_FRESHNESS=",
+		shortFreshness),
 		"EODISPATCH_DATABASE="+database)
 	p := startProgram(b, environ...)
 	c := fast{signedIn(b, w, p.Address)}
@@ -60,7 +61,8 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 	spread := func(times []time.Duration) string {
 		return fmt.Sprintf("%v, %v", median(times).Round(time.Millisecond), slices.Max(times).Round(time.Millisecond))
 	}
-	note("stale, one listing; median and longest of 9", spread(stale(b, w, 9, func() {}, list)), "< 200 ms and a round trip of 50")
+	note("stale, one listing; median and longest of 9", spread(stale(b, w, 9, func() {}, list)),
+		"< 200 ms and a round trip of 50")
 	var warm []time.Duration
 	for range 101 {
 		begin := time.Now()
@@ -71,22 +73,24 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 	everybody := func() { inParallel(readers, readers, func(int) { list() }) }
 	took, _ := watched(b, w, everybody)
 	note(fmt.Sprintf("%d readers at once, fresh", readers), took.Round(time.Millisecond).String(), "")
-	note(fmt.Sprintf("%d readers at once, stale, one listing; median and longest of 3", readers), spread(stale(b, w, 3, func() {}, everybody)), "")
+	note(fmt.Sprintf("%d readers at once, stale, one listing; median and longest of 3", readers),
+		spread(stale(b, w, 3, func() {}, everybody)), "")
 	again := func() {
 		p.Stop(b)
 		p = startProgram(b, environ...)
 		c = fast{signedIn(b, w, p.Address)}
 		c.must(b, http.MethodGet, "/unit_jobs/1", nil, nil)
 	}
-	note("the first list after a restart and one read; median and longest of 3", spread(stale(b, w, 3, again, list)), "pages + 1 round trips of 50 ms, + 100 ms")
+	note("the first list after a restart and one read; median and longest of 3", spread(stale(b, w, 3, again, list)),
+		"pages + 1 round trips of 50 ms, + 100 ms")
 	p.Stop(b)
 	return all
 }
 
 const shortFreshness = 2 * time.Second // at least limits.min_poll
 
-// stale measures a read n times when the known statuses have just expired. It counts only reads for which the platform receives
-// exactly one listing request.
+// stale measures a read n times when the known statuses have just expired. It counts only reads for which the platform
+// receives exactly one listing request.
 func stale(b *testing.B, w *simulator.World, n int, prepare, read func()) (times []time.Duration) {
 	for range 10 * n {
 		prepare()

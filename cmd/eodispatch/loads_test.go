@@ -23,15 +23,17 @@ import (
 )
 
 const (
-	loadMemory = 150 * mib       // maximum memory of a load
-	loadFactor = 5               // factor by which it may slow others
-	loadFloor  = 2 * time.Second // median below which it never counts as slow, because the machine and the clients also take time
-	loadPeak   = 4 * time.Second // likewise, of the 99th percentile: without limits it was 6 s
+	loadMemory = 150 * mib // maximum memory of a load
+	loadFactor = 5         // factor by which it may slow others
+	// median below which it never counts as slow, because the machine and the clients also take time
+	loadFloor = 2 * time.Second
+	loadPeak  = 4 * time.Second // likewise, of the 99th percentile: without limits it was 6 s
 )
 
-// TestServe_LoadsDelayNobodyElse: clients that open connections and send little, send a thousand requests at once, or do not read, must cost others
-// little time and the program little memory. With -full there are ten times as many slow connections. The clients run in a process
-// of the lowest priority, so that what is measured is the program and not the rest of the machine.
+// TestServe_LoadsDelayNobodyElse: clients that open connections and send little, send a thousand requests at once, or
+// do not read, must cost others little time and the program little memory. With -full there are ten times as many slow
+// connections. The clients run in a process of the lowest priority, so that what is measured is the program and not the
+// rest of the machine.
 func TestServe_LoadsDelayNobodyElse(t *testing.T) {
 	r := newRealm(t, nil)
 	r.keep(t, "mallory", 8, mib)
@@ -62,7 +64,8 @@ func TestServe_LoadsDelayNobodyElse(t *testing.T) {
 
 // loads start clients that go on until ctx ends, and return when all have begun.
 var loads = map[string]func(ctx context.Context, l load) error{
-	"connections that send little": slowConnections, "a thousand requests at once": manyRequests, "streams that are not read": idleStreams,
+	"connections that send little": slowConnections, "a thousand requests at once": manyRequests,
+	"streams that are not read": idleStreams,
 }
 
 // load is what the process of a load gets as JSON in the variable loadVariable.

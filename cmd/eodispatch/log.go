@@ -11,8 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// newLog writes to w as the settings say; the format auto is text on a terminal and JSON elsewhere. Durations are written as
-// text with units, such as 1.5s.
+// newLog writes to w as the settings say; the format auto is text on a terminal and JSON elsewhere. Durations are
+// written as text with units, such as 1.5s.
 func newLog(settings config.Log, w io.Writer) *slog.Logger {
 	return newLogAt(settings.Level, settings, w)
 }
@@ -26,8 +26,8 @@ func newLogAt(level slog.Leveler, settings config.Log, w io.Writer) *slog.Logger
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
-// durationAsText replaces a duration, which JSON would show as a number of nanoseconds, by text, to the microsecond below a
-// second and to the millisecond above.
+// durationAsText replaces a duration, which JSON would show as a number of nanoseconds, by text, to the microsecond
+// below a second and to the millisecond above.
 func durationAsText(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() != slog.KindDuration {
 		return a

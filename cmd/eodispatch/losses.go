@@ -12,16 +12,20 @@ import (
 	"github.com/eodispatch/eodispatch/telemetry"
 )
 
-// lossesEvery is the interval at which the server is asked what its commits outlive: a cluster manager changes that as standbys come and go.
+// lossesEvery is the interval at which the server is asked what its commits outlive: a cluster manager changes that as
+// standbys come and go.
 const lossesEvery = time.Minute
 
 // What the database may lose, for operators.
 const (
-	lostByFailover = "the database's standbys do not confirm commits: when one takes over, accepted jobs may be lost and started jobs may be started again; " +
+	lostByFailover = "the database's standbys do not confirm commits: when one takes over, accepted jobs may be lost " +
+		"and started jobs may be started again; " +
 		"set synchronous_standby_names, with Patroni synchronous_mode"
-	lostByCrash = "the database confirms commits before they are on its disk: when its machine crashes, accepted jobs may be lost and started jobs may be " +
+	lostByCrash = "the database confirms commits before they are on its disk: when its machine crashes, accepted jobs " +
+		"may be lost and started jobs may be " +
 		"started again; set synchronous_commit and fsync to on"
-	poolerWithoutDirect = "the database is behind a pooler: migrations and notifications of other processes need the server itself; set database_direct to its address"
+	poolerWithoutDirect = "the database is behind a pooler: migrations and notifications of other processes need the " +
+		"server itself; set database_direct to its address"
 )
 
 // losses watches what the database may lose, and says so when it changes.
@@ -82,7 +86,8 @@ func (l *losses) last() *telemetry.Durability {
 	return &telemetry.Durability{Crash: found.Crash, Failover: found.Failover, Standbys: found.Standbys}
 }
 
-// lossesOf returns notes on what the database may lose. It returns nothing for a database that cannot be opened, which another check reports.
+// lossesOf returns notes on what the database may lose. It returns nothing for a database that cannot be opened, which
+// another check reports.
 func lossesOf(ctx context.Context, settings *config.Config) (notes []string) {
 	kept, err := openToRead(ctx, settings)
 	if err != nil {

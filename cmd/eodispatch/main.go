@@ -1,5 +1,5 @@
-// Command eodispatch runs the broker, checks a configuration, demonstrates the broker with simulated platforms, and is the command line
-// for the users of a broker.
+// Command eodispatch runs the broker, checks a configuration, demonstrates the broker with simulated platforms, and is
+// the command line for the users of a broker.
 package main
 
 import (
@@ -88,8 +88,10 @@ The same program is the broker, and the command line for its users.`,
 	root.AddGroup(&cobra.Group{ID: "broker", Title: "Run a broker:"})
 	root.AddCommand(cli.Commands(cli.Console{In: os.Stdin, Out: c.out, Err: c.err, Environ: c.environ, Signals: c.signals,
 		Transport: newTrusting(), Outlines: outlines}, ownVersion())...)
-	for _, command := range []*cobra.Command{serveCommandLine(c), doctorCommandLine(c), demoCommandLine(c), vaultCommandLine(c), restoredCommandLine(c), healthCommandLine(c),
-		migrateCommandLine(c), backupCommandLine(c), purgeCommandLine(c), exportCommandLine(c), forgetCommandLine(c), importCommandLine(c), operatorCommandLine(c)} {
+	for _, command := range []*cobra.Command{serveCommandLine(c), doctorCommandLine(c), demoCommandLine(c),
+		vaultCommandLine(c), restoredCommandLine(c), healthCommandLine(c),
+		migrateCommandLine(c), backupCommandLine(c), purgeCommandLine(c), exportCommandLine(c), forgetCommandLine(c),
+		importCommandLine(c), operatorCommandLine(c)} {
 		command.GroupID = "broker"
 		root.AddCommand(command)
 	}
@@ -143,7 +145,8 @@ func exitCode(err error, to io.Writer) int {
 func errorOf(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
 
 func versionCommandLine(c console) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version, and whether the page is part of the program", Args: cobra.NoArgs, Example: "  eodispatch version",
+	return &cobra.Command{Use: "version", Short: "Print the version, and whether the page is part of the program",
+		Args: cobra.NoArgs, Example: "  eodispatch version",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(c.out, versionLine())
 			return err

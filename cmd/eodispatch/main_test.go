@@ -71,7 +71,10 @@ func (s *screen) await(t testing.TB, text string) {
 
 // testConsole returns a console that is signaled to stop when ctx ends.
 func testConsole(ctx context.Context, out io.Writer, environ ...string) console {
-	return console{out, out, environ, func(context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }}
+	return console{out, out, environ, func(context.Context) (context.Context,
+		context.CancelFunc) {
+		return context.WithCancel(ctx)
+	}}
 }
 
 // try runs the program and returns its exit code and its output.
@@ -106,7 +109,8 @@ func TestRun_Arguments(t *testing.T) {
 
 func TestConfiguration_AllFaultsAreListed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
-	text := "listn: a\nidentity: {issuer: x, client_id: a}\nplatforms:\n- {name: a/b, endpoint: https://a.example.org, access: open}\n"
+	text := "listn: a\nidentity: {issuer: x, client_id: a}\nplatforms:\n- {name: a/b, endpoint: https://a.example.org, " +
+		"access: open}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +125,11 @@ func TestDemo_RunsEachLabel(t *testing.T) {
 	if code != exitDone {
 		t.Fatalf("exit %d:\n%s", code, printed)
 	}
-	for _, want := range []string{"openeo           ndvi_composite       job ", "ogc_api_process  ndvi                 job ",
+	for _, want := range []string{"openeo           ndvi_composite       job ",
+		"ogc_api_process  ndvi                 job ",
 		"openeo: results of ndvi_composite", "ogc_api_process: results of ndvi", "image/tiff",
-		"tiles of 20 km, four at a time", "openeo           ndvi by tile         task 1  running: ", "task 1  finished: 14 finished\n", "results of the first of 14 tiles"} {
+		"tiles of 20 km, four at a time", "openeo           ndvi by tile         task 1  running: ",
+		"task 1  finished: 14 finished\n", "results of the first of 14 tiles"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in:\n%s", want, printed)
 		}
@@ -205,7 +211,8 @@ platforms:
   endpoint: %s
   access: shared
   service_account: {issuer: %s, client_id: %[5]s, client_secret: %[6]s}
-`, filepath.Dir(file), known.Issuer, known.BrokerID, w.OpenEOURL, known.ServiceID, known.ServiceSecret, w.OGCURL, known.Platform)
+`, filepath.Dir(file), known.Issuer, known.BrokerID, w.OpenEOURL, known.ServiceID, known.ServiceSecret, w.OGCURL,
+		known.Platform)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +275,8 @@ platforms:
 		t.Fatal(err)
 	}
 	code, printed := try(t, nil, "doctor", "--config", file)
-	if code != exitDone || !strings.Contains(printed, "ok      exchange for platform new (keycloak-broker)") || strings.Contains(printed, "FAIL") {
+	if code != exitDone || !strings.Contains(printed, "ok      exchange for platform new (keycloak-broker)") ||
+		strings.Contains(printed, "FAIL") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 	for variable, want := range map[string]string{
@@ -277,7 +285,8 @@ platforms:
 		"EODISPATCH_PLATFORMS_1_EXCHANGE_ALIAS=elsewhere": "FAIL    exchange for platform old (keycloak-requested-issuer)",
 	} {
 		code, printed := try(t, []string{variable}, "doctor", "--config", file)
-		if line := between(printed, want, "\n"); code != exitFailed || !strings.Contains(line, "docs/identity.md") || strings.Contains(line, "ink your") {
+		if line := between(printed, want, "\n"); code != exitFailed || !strings.Contains(line, "docs/identity.md") ||
+			strings.Contains(line, "ink your") {
 			t.Errorf("%s: exit %d:\n%s", variable, code, printed)
 		}
 	}
@@ -308,8 +317,12 @@ func TestDoctor_TakesOneProtocolOfTwo(t *testing.T) {
 
 // TestDoctor_SaysWhatItCannotCheck, in place of a plain "ok".
 func TestDoctor_SaysWhatItCannotCheck(t *testing.T) {
-	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string, error) { return "whether it may", nil }}}
-	if row := diagnose(t.Context(), checks, time.Second)[0].row(); row != [3]string{"ok", "exchange", "not checked: whether it may; see the docs"} {
+	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string,
+		error) {
+		return "whether it may", nil
+	}}}
+	if row := diagnose(t.Context(), checks, time.Second)[0].row(); row != [3]string{"ok", "exchange",
+		"not checked: whether it may; see the docs"} {
 		t.Error(row)
 	}
 }
@@ -360,7 +373,8 @@ func TestBuild_NeedsNoForeignServer(t *testing.T) {
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("health: %s", response.Status)
 	}
-	if second, printed := try(t, nil, "serve", "--config", file); second != exitFailed || !strings.Contains(printed, "in use by another process") {
+	if second, printed := try(t, nil, "serve", "--config", file); second != exitFailed ||
+		!strings.Contains(printed, "in use by another process") {
 		t.Errorf("a second process on the same file: exit %d:\n%s", second, printed)
 	}
 	if _, printed := try(t, nil, "doctor", "--config", file); !strings.Contains(printed, "ok      database ") {

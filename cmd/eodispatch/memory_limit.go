@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	heapShare   = 0.9 // share of the limit that the garbage collector works towards; the rest is for memory that it does not manage, such as SQLite's caches
-	renderShare = 8   // large requests together may use 1/8 of the limit
+	// share of the limit that the garbage collector works towards; the rest is for memory that it does not manage, such as
+	// SQLite's caches
+	heapShare   = 0.9
+	renderShare = 8 // large requests together may use 1/8 of the limit
 	mostRender  = 512 << 20
 )
 
@@ -46,7 +48,8 @@ func known(limit int64) int64 {
 	return limit
 }
 
-// apply makes the garbage collector work towards the limit, and logs the limit. For GOMEMLIMIT the runtime does so by itself.
+// apply makes the garbage collector work towards the limit, and logs the limit. For GOMEMLIMIT the runtime does so by
+// itself.
 func (m memoryLimit) apply(log *slog.Logger) {
 	if m.bytes > 0 && m.source != "GOMEMLIMIT" {
 		debug.SetMemoryLimit(int64(heapShare * float64(m.bytes)))

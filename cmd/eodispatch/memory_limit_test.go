@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// TestMemoryLimit_FollowsItsSources: GOMEMLIMIT takes precedence over limits.memory, and that over the container's limit; the garbage collector
-// is set to the result.
+// TestMemoryLimit_FollowsItsSources: GOMEMLIMIT takes precedence over limits.memory, and that over the container's
+// limit; the garbage collector is set to the result.
 func TestMemoryLimit_FollowsItsSources(t *testing.T) {
 	const mib = 1 << 20
 	container := func() (uint64, error) { return 800 * mib, nil }
@@ -27,13 +27,17 @@ func TestMemoryLimit_FollowsItsSources(t *testing.T) {
 		towards    int64
 		rendering  int64
 	}{
-		"GOMEMLIMIT": {"300MiB", 300 * mib, 1000 * mib, container, memoryLimit{300 * mib, "GOMEMLIMIT"}, 300 * mib, 300 * mib / 8},
-		"off":        {"off", math.MaxInt64, 1000 * mib, container, memoryLimit{0, "GOMEMLIMIT"}, math.MaxInt64, 0},
-		"configured": {"", math.MaxInt64, 1000 * mib, container, memoryLimit{1000 * mib, "limits.memory"}, 900 * mib, 125 * mib},
-		"container":  {"", math.MaxInt64, 0, container, memoryLimit{800 * mib, "container"}, 720 * mib, 100 * mib},
-		"unlimited":  {"", math.MaxInt64, 0, func() (uint64, error) { return math.MaxUint64, nil }, memoryLimit{0, "container"}, math.MaxInt64, 0},
-		"none":       {"", math.MaxInt64, 0, none, memoryLimit{0, "none"}, math.MaxInt64, 0},
-		"large":      {"", math.MaxInt64, 64 << 30, none, memoryLimit{64 << 30, "limits.memory"}, 64 << 30 / 10 * 9, 512 * mib},
+		"GOMEMLIMIT": {"300MiB", 300 * mib, 1000 * mib, container, memoryLimit{300 * mib, "GOMEMLIMIT"}, 300 * mib,
+			300 * mib / 8},
+		"off": {"off", math.MaxInt64, 1000 * mib, container, memoryLimit{0, "GOMEMLIMIT"}, math.MaxInt64, 0},
+		"configured": {"", math.MaxInt64, 1000 * mib, container, memoryLimit{1000 * mib, "limits.memory"}, 900 * mib,
+			125 * mib},
+		"container": {"", math.MaxInt64, 0, container, memoryLimit{800 * mib, "container"}, 720 * mib, 100 * mib},
+		"unlimited": {"", math.MaxInt64, 0, func() (uint64, error) { return math.MaxUint64, nil },
+			memoryLimit{0, "container"}, math.MaxInt64, 0},
+		"none": {"", math.MaxInt64, 0, none, memoryLimit{0, "none"}, math.MaxInt64, 0},
+		"large": {"", math.MaxInt64, 64 << 30, none, memoryLimit{64 << 30, "limits.memory"}, 64 << 30 / 10 * 9,
+			512 * mib},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("GOMEMLIMIT", c.environ)
@@ -55,7 +59,8 @@ func TestMemoryLimit_FollowsItsSources(t *testing.T) {
 func TestMemoryLimit_IsLogged(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, append(deployed(w, asUser, asUser), "EODISPATCH_LIMITS_MEMORY=1GiB")...)
-	if said := p.Log.String(); !strings.Contains(said, `"msg":"memory limit","source":"limits.memory","bytes":1073741824`) {
+	if said := p.Log.String(); !strings.Contains(said,
+		`"msg":"memory limit","source":"limits.memory","bytes":1073741824`) {
 		t.Errorf("the limit is not in:\n%s", said)
 	}
 	p.Stop(t)

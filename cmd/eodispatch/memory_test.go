@@ -37,8 +37,8 @@ const (
 	largeJob  = 1 << 20 // bytes of parameters
 )
 
-// withLargeJobs serves so many jobs with large parameters, and a task of as many jobs that share such parameters, and returns
-// the address.
+// withLargeJobs serves so many jobs with large parameters, and a task of as many jobs that share such parameters, and
+// returns the address.
 func withLargeJobs(t *testing.T) string {
 	t.Helper()
 	kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), wallClock{})
@@ -46,13 +46,15 @@ func withLargeJobs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kept.Close() })
-	request := dispatch.Request{Title: "large", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", largeJob) + `"}`),
-		Service: dispatch.Service{Endpoint: "https://p.example", Application: "a"}}
+	request := dispatch.Request{Title: "large", Label: dispatch.OpenEO, Format: "json",
+		Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", largeJob) + `"}`),
+		Service:    dispatch.Service{Endpoint: "https://p.example", Application: "a"}}
 	body, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := dispatch.Job{Owner: upscaler, Account: "p/open", Desired: dispatch.WantRun, Phase: dispatch.Ended, Status: dispatch.Finished}
+	ended := dispatch.Job{Owner: upscaler, Account: "p/open", Desired: dispatch.WantRun, Phase: dispatch.Ended,
+		Status: dispatch.Finished}
 	var values []dispatch.Draft
 	for i := range largeJobs {
 		if _, err := kept.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: ended, Body: body}}); err != nil {
@@ -101,8 +103,8 @@ func peak(f func()) (most int64) {
 	return most
 }
 
-// TestLists_TakeLittleMemory reads lists of 24 MiB in every way, each with four concurrent clients: complete in memory they
-// would take more than 100 MiB.
+// TestLists_TakeLittleMemory reads lists of 24 MiB in every way, each with four concurrent clients: complete in memory
+// they would take more than 100 MiB.
 func TestLists_TakeLittleMemory(t *testing.T) {
 	detector.Skip(t) // it slows the encoding of 1 GiB
 	address := withLargeJobs(t)

@@ -50,7 +50,8 @@ func startOGCWith(t *testing.T, life simulator.Life, services string) (ogcServer
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	p := startProgram(t, "EODISPATCH_CONFIG="+configuration(t, w), "EODISPATCH_OGCAPI_ECHO=true", "EODISPATCH_FRESHNESS=500ms",
+	p := startProgram(t, "EODISPATCH_CONFIG="+configuration(t, w), "EODISPATCH_OGCAPI_ECHO=true",
+		"EODISPATCH_FRESHNESS=500ms",
 		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(), "EODISPATCH_SERVICES="+services)
 	return ogcServer{t, p.Address + "/ogcapi", signedIn(t, w, p.Address).token, w}, p
 }
@@ -59,7 +60,8 @@ func startOGCWith(t *testing.T, life simulator.Life, services string) (ogcServer
 // links, on an area and on tiles. One that only runs synchronously is refused with the way to run it, which is no
 // failure of the server.
 func TestOGCAPI_ProcessesInTheMannerOfOthers(t *testing.T) {
-	s, p := startOGCWith(t, simulator.Life{}, `[{id: scenes, title: Scenes, platform: ogc, application: scenes}, {id: quick, title: Quick, platform: ogc, application: sync-only}]`)
+	s, p := startOGCWith(t, simulator.Life{},
+		`[{id: scenes, title: Scenes, platform: ogc, application: scenes}, {id: quick, title: Quick, platform: ogc, application: sync-only}]`)
 	const inputs = `"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"}],
 		"area":{"bbox":[4.1,51,4.3,51.2],"crs":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}`
 	for _, more := range []string{"", `,"eodispatch:tiles":"20x20km"`} {
@@ -157,7 +159,8 @@ func (s ogcServer) execute(process, body string, headers ...string) (location st
 	a := s.do("POST", "/processes/"+process+"/execution", body, headers...)
 	s.decode(a, http.StatusCreated, &j)
 	location = a.header.Get("Location")
-	if location != s.base+"/jobs/"+j.JobID || j.Type != "process" || j.ProcessID != process || (a.header.Get("Preference-Applied") == "respond-async") != slices.Contains(headers, "respond-async") {
+	if location != s.base+"/jobs/"+j.JobID || j.Type != "process" || j.ProcessID != process ||
+		(a.header.Get("Preference-Applied") == "respond-async") != slices.Contains(headers, "respond-async") {
 		s.Fatalf("Location %q, job %+v", location, j)
 	}
 	return location, j
@@ -170,7 +173,8 @@ func (s ogcServer) await(location string) (j ogcJob) {
 	defer again.Stop()
 	for deadline := time.After(3 * time.Minute); ; {
 		s.get(location, &j)
-		if _, err := j.Progress.Int64(); err != nil || j.JobID == "" || j.Type != "process" || linkTo(j.Links, "monitor", "status") == "" {
+		if _, err := j.Progress.Int64(); err != nil || j.JobID == "" || j.Type != "process" ||
+			linkTo(j.Links, "monitor", "status") == "" {
 			s.Fatalf("status %+v", j)
 		}
 		results := linkTo(j.Links, "http://www.opengis.net/def/rel/ogc/1.0/results")
@@ -188,8 +192,8 @@ func (s ogcServer) await(location string) (j ogcJob) {
 	}
 }
 
-// TestOGCAPI_Conformance restates the assertions of the suite ets-ogcapi-processes10 (core, process description, job list), which needs an
-// open instance and other servers.
+// TestOGCAPI_Conformance restates the assertions of the suite ets-ogcapi-processes10 (core, process description, job
+// list), which needs an open instance and other servers.
 func TestOGCAPI_Conformance(t *testing.T) {
 	s := startOGC(t, simulator.Life{})
 	t.Run("landing page", func(t *testing.T) { s.with(t).landingPage() })
@@ -203,7 +207,8 @@ func TestOGCAPI_Conformance(t *testing.T) {
 	t.Run("job list", func(t *testing.T) { s.with(t).jobList() })
 }
 
-// joinedURLs: what clients make of URLs is served where it was sent. After a redirect some would send a write again without its body.
+// joinedURLs: what clients make of URLs is served where it was sent. After a redirect some would send a write again
+// without its body.
 func (s ogcServer) joinedURLs() {
 	for _, c := range []struct {
 		method, path, body string
@@ -230,11 +235,12 @@ func (s ogcServer) joinedURLs() {
 	}
 }
 
-// idsOfOpenEO: a batch job that was not started is not there for clients of the OGC interface, and a job of theirs is none of another platform's for
-// clients of openEO.
+// idsOfOpenEO: a batch job that was not started is not there for clients of the OGC interface, and a job of theirs is
+// none of another platform's for clients of openEO.
 func (s ogcServer) idsOfOpenEO() {
 	openEO := strings.TrimSuffix(s.base, "/ogcapi") + "/openeo/openeo/1.2/jobs"
-	a := s.do("POST", openEO, `{"process": {"process_graph": {"a": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`)
+	a := s.do("POST", openEO,
+		`{"process": {"process_graph": {"a": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`)
 	id := a.header.Get("OpenEO-Identifier")
 	if a.status != http.StatusCreated || id == "" {
 		s.Fatalf("%d %s", a.status, a.text)
@@ -248,7 +254,8 @@ func (s ogcServer) idsOfOpenEO() {
 	}
 	_, j := s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}}`)
 	for _, method := range []string{"GET", "DELETE"} {
-		if a := s.do(method, openEO+"/"+j.JobID, ""); a.status != http.StatusNotFound || !strings.Contains(string(a.text), "JobNotFound") {
+		if a := s.do(method, openEO+"/"+j.JobID, ""); a.status != http.StatusNotFound ||
+			!strings.Contains(string(a.text), "JobNotFound") {
 			s.Errorf("%s: %d %s", method, a.status, a.text)
 		}
 	}
@@ -260,7 +267,8 @@ func (s ogcServer) landingPage() {
 	var page struct{ Links []ogcLink }
 	s.get("", &page)
 	s.get("/", &page)
-	for _, rels := range [][]string{{"service-desc", "service-doc"}, {"http://www.opengis.net/def/rel/ogc/1.0/conformance"}, {"http://www.opengis.net/def/rel/ogc/1.0/processes"}} {
+	for _, rels := range [][]string{{"service-desc", "service-doc"},
+		{"http://www.opengis.net/def/rel/ogc/1.0/conformance"}, {"http://www.opengis.net/def/rel/ogc/1.0/processes"}} {
 		if linkTo(page.Links, rels...) == "" {
 			s.Errorf("no link %v in %+v", rels, page)
 		}
@@ -278,7 +286,8 @@ func (s ogcServer) landingPage() {
 		Servers []struct{ URL string }
 		Paths   map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(a.text, &api); err != nil || api.OpenAPI != "3.0.3" || len(api.Servers) != 1 || api.Servers[0].URL != s.base || len(api.Paths) < 8 ||
+	if err := json.Unmarshal(a.text, &api); err != nil || api.OpenAPI != "3.0.3" || len(api.Servers) != 1 ||
+		api.Servers[0].URL != s.base || len(api.Paths) < 8 ||
 		a.header.Get("Content-Type") != "application/vnd.oai.openapi+json;version=3.0" {
 		s.Errorf("%v: %s %.200s", err, a.header.Get("Content-Type"), a.text)
 	}
@@ -321,7 +330,8 @@ func (s ogcServer) processes() {
 		if p.ID == "echo" {
 			want = []string{"sync-execute", "async-execute", "dismiss"}
 		}
-		if d.ID != p.ID || d.Version == "" || !slices.Equal(d.JobControlOptions, want) || len(d.OutputTransmission) == 0 || len(d.Inputs) == 0 || len(d.Outputs) == 0 ||
+		if d.ID != p.ID || d.Version == "" || !slices.Equal(d.JobControlOptions, want) || len(d.OutputTransmission) == 0 ||
+			len(d.Inputs) == 0 || len(d.Outputs) == 0 ||
 			linkTo(d.Links, "http://www.opengis.net/def/rel/ogc/1.0/execute") != s.base+"/processes/"+p.ID+"/execution" {
 			s.Errorf("%+v", d)
 		}
@@ -370,7 +380,8 @@ func (s ogcServer) unknown() {
 	}
 	s.refused(s.do("GET", "/nothing", ""), 404, "")
 	s.refused(s.do("PUT", "/jobs", "{}"), 405, "")
-	if a := s.do("GET", "/jobs/nothing", "", "Accept", "application/problem+json"); a.status != 404 || a.header.Get("Content-Type") != "application/problem+json" {
+	if a := s.do("GET", "/jobs/nothing", "", "Accept", "application/problem+json"); a.status != 404 ||
+		a.header.Get("Content-Type") != "application/problem+json" {
 		s.Errorf("%d %v", a.status, a.header)
 	}
 	s.token = ""
@@ -383,7 +394,8 @@ func (s ogcServer) unknown() {
 	}
 	var page map[string]any
 	s.get("", &page)
-	if a := s.do("OPTIONS", "/jobs", "", "Origin", "https://editor.example.org"); a.status != 204 || a.header.Get("Access-Control-Allow-Origin") != "*" ||
+	if a := s.do("OPTIONS", "/jobs", "", "Origin", "https://editor.example.org"); a.status != 204 ||
+		a.header.Get("Access-Control-Allow-Origin") != "*" ||
 		!strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "Authorization") {
 		s.Errorf("preflight: %d %v", a.status, a.header)
 	}
@@ -393,7 +405,8 @@ const echoPath = "/processes/echo/execution"
 
 // echoSync: the first string input comes back in the output of the same id. A sync response has no header Link.
 func (s ogcServer) echoSync() {
-	for _, body := range []string{`{"inputs": {"message": "teststring"}}`, `{"inputs": {"message": "teststring"}, "response": "raw", "outputs": {"message": {"transmissionMode": "value"}}}`,
+	for _, body := range []string{`{"inputs": {"message": "teststring"}}`,
+		`{"inputs": {"message": "teststring"}, "response": "raw", "outputs": {"message": {"transmissionMode": "value"}}}`,
 		`{"inputs": {"message": {"value": "teststring"}, "pause": 0}}`} {
 		a := s.do("POST", echoPath, body)
 		var text string
@@ -409,17 +422,25 @@ func (s ogcServer) echoSync() {
 }
 
 func (s ogcServer) wrongInputs() {
-	for _, body := range []string{``, `[]`, `{}`, `{"inputs": {}}`, `{"inputs": []}`, `{"inputs": {"message": 1}}`, `{"inputs": {"message": "a", "pause": "long"}}`,
-		`{"inputs": {"message": "a", "pause": -1}}`, `{"inputs": {"message": "a", "other": 1}}`, `{"inputs": {"message": "a"}, "response": "other"}`,
+	for _, body := range []string{``, `[]`, `{}`, `{"inputs": {}}`, `{"inputs": []}`, `{"inputs": {"message": 1}}`,
+		`{"inputs": {"message": "a", "pause": "long"}}`,
+		`{"inputs": {"message": "a", "pause": -1}}`, `{"inputs": {"message": "a", "other": 1}}`,
+		`{"inputs": {"message": "a"}, "response": "other"}`,
 		`{"inputs": {"message": "a"}, "outputs": {"message": {"transmissionMode": "reference"}}}`, `{"inputs"`} {
 		s.refused(s.do("POST", echoPath, body), 400, "")
 		s.refused(s.do("POST", echoPath, body, "Prefer", "respond-async"), 400, "")
 	}
-	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org"}}`), 400, "") // without a job
-	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "outputs": {"other": {}}}`), 400, ogcExceptions+"no-such-output")
+	// without a job
+	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org"}}`),
+		400, "")
+	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "outputs": {"other": {}}}`), 400, ogcExceptions+
+		"no-such-output")
 	s.refused(s.do("POST", "/processes/ndvi/execution", `{"inputs": {}}`), 400, "")
-	s.refused(s.do("POST", "/processes/composite/execution", `{"inputs": {"spatial_extent": {"bbox": [5, 51, 6, 52], "crs": "http://www.opengis.net/def/crs/EPSG/0/31370"}}}`), 400, "")
-	for box, why := range map[string]string{`{"bbox": [500, 51, 501, 52]}`: "Longitudes lie", `{"bbox": [5, 51, 6, 52], "crs": "EPSG:99"}`: "no reference system EPSG:99"} {
+	s.refused(s.do("POST", "/processes/composite/execution",
+		`{"inputs": {"spatial_extent": {"bbox": [5, 51, 6, 52], "crs": "http://www.opengis.net/def/crs/EPSG/0/31370"}}}`),
+		400, "")
+	for box, why := range map[string]string{`{"bbox": [500, 51, 501, 52]}`: "Longitudes lie",
+		`{"bbox": [5, 51, 6, 52], "crs": "EPSG:99"}`: "no reference system EPSG:99"} {
 		a := s.do("POST", "/processes/ndvi/execution", `{"inputs": {"bbox": `+box+`}}`)
 		if s.refused(a, 400, ""); !strings.Contains(string(a.text), why) {
 			s.Errorf("%s: %s", box, a.text)
@@ -439,7 +460,8 @@ func (s ogcServer) echoAsync() {
 	if s.get(linkTo(j.Links, "http://www.opengis.net/def/rel/ogc/1.0/results"), &text); text != "teststring" {
 		s.Errorf("raw result %q", text)
 	}
-	location, _ = s.execute("echo", `{"inputs": {"message": "teststring"}, "response": "document"}`, "Prefer", "respond-async")
+	location, _ = s.execute("echo", `{"inputs": {"message": "teststring"}, "response": "document"}`, "Prefer",
+		"respond-async")
 	s.await(location)
 	var document map[string]string
 	if s.get(location+"/results", &document); document["message"] != "teststring" {
@@ -449,7 +471,8 @@ func (s ogcServer) echoAsync() {
 		s.Errorf("output %q", text)
 	}
 	s.refused(s.do("GET", location+"/results/other", ""), 404, ogcExceptions+"no-such-output")
-	s.decode(s.do("POST", echoPath, `{"inputs": {"message": "teststring", "pause": 1}}`, "Prefer", "respond-async, wait=60"), 200, &text)
+	s.decode(s.do("POST", echoPath, `{"inputs": {"message": "teststring", "pause": 1}}`, "Prefer",
+		"respond-async, wait=60"), 200, &text)
 	if text != "teststring" {
 		s.Errorf("result after a wait %q", text)
 	}
@@ -461,7 +484,8 @@ func (s ogcServer) jobList() {
 		Jobs  []ogcJob
 		Links []ogcLink
 	}
-	_, task := s.execute("composite", `{"inputs": {"spatial_extent": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "temporal_extent": ["2024-06-01", "2024-07-01"], "eodispatch:tiles": "20x20km"}}`)
+	_, task := s.execute("composite",
+		`{"inputs": {"spatial_extent": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "temporal_extent": ["2024-06-01", "2024-07-01"], "eodispatch:tiles": "20x20km"}}`)
 	_, last := s.execute("echo", `{"inputs": {"message": "last", "pause": 600}}`, "Prefer", "respond-async")
 	var ids []string
 	for next := s.base + "/jobs?limit=2"; next != ""; next = linkTo(first.Links, "next") {
@@ -474,11 +498,14 @@ func (s ogcServer) jobList() {
 			ids = append(ids, j.JobID)
 		}
 	}
-	if len(ids) < 4 || ids[0] != last.JobID || ids[1] != task.JobID || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
+	if len(ids) < 4 || ids[0] != last.JobID || ids[1] != task.JobID ||
+		len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
 		s.Errorf("listed %v", ids)
 	}
-	for query, want := range map[string]int{"processID=composite": 1, "processID=nothing": 0, "type=process&limit=1": 1, "type=openeo": 0, "datetime=2000-01-01T00:00:00Z/2001-01-01T00:00:00Z": 0,
-		"datetime=2000-01-01T00:00:00Z/..&limit=1000": len(ids), "minDuration=100000": 0, "maxDuration=100000&limit=1000": len(ids), "limit=99999": len(ids), "limit=99999999999999999999": len(ids)} {
+	for query, want := range map[string]int{"processID=composite": 1, "processID=nothing": 0, "type=process&limit=1": 1,
+		"type=openeo": 0, "datetime=2000-01-01T00:00:00Z/2001-01-01T00:00:00Z": 0,
+		"datetime=2000-01-01T00:00:00Z/..&limit=1000": len(ids), "minDuration=100000": 0,
+		"maxDuration=100000&limit=1000": len(ids), "limit=99999": len(ids), "limit=99999999999999999999": len(ids)} {
 		if s.get("/jobs?"+query, &first); len(first.Jobs) != want {
 			s.Errorf("%s: %d jobs, want %d", query, len(first.Jobs), want)
 		}
@@ -489,7 +516,8 @@ func (s ogcServer) jobList() {
 			s.Errorf("%+v", j)
 		}
 	}
-	for _, query := range []string{"limit=0", "limit=-1", "limit=x", "limit=1e9", "limit=-99999999999999999999", "status=gone", "datetime=now", "minDuration=-1", "cursor=x"} {
+	for _, query := range []string{"limit=0", "limit=-1", "limit=x", "limit=1e9", "limit=-99999999999999999999",
+		"status=gone", "datetime=now", "minDuration=-1", "cursor=x"} {
 		s.refused(s.do("GET", "/jobs?"+query, ""), 400, ogcExceptions+"invalid-query-parameter-value")
 	}
 	s.decode(s.do("DELETE", "/jobs/"+last.JobID, ""), 200, &last)
@@ -535,14 +563,17 @@ func (s ogcServer) service(process, inputs string) {
 	s.collection(document.STAC.Value)
 	s.collection(s.do("GET", location+"/results/stac", "").text)
 
-	location, _ = s.execute(process, `{"inputs": {`+inputs+`}, "response": "document", "outputs": {"stac": {"transmissionMode": "reference"}}}`)
+	location, _ = s.execute(process, `{"inputs": {`+inputs+
+		`}, "response": "document", "outputs": {"stac": {"transmissionMode": "reference"}}}`)
 	s.await(location)
 	s.get(location+"/results", &document)
 	s.collection(s.do("GET", document.STAC.Href, "").text)
 
-	location, _ = s.execute(process, `{"inputs": {`+inputs+`}, "response": "raw", "outputs": {"stac": {"transmissionMode": "reference"}}}`)
+	location, _ = s.execute(process, `{"inputs": {`+inputs+
+		`}, "response": "raw", "outputs": {"stac": {"transmissionMode": "reference"}}}`)
 	s.await(location)
-	if a := s.do("GET", location+"/results", ""); a.status != 204 || a.header.Get("Link") != "<"+location+`/results/stac>; rel="stac"; type="application/json"` {
+	if a := s.do("GET", location+"/results", ""); a.status != 204 || a.header.Get("Link") != "<"+location+
+		`/results/stac>; rel="stac"; type="application/json"` {
 		s.Errorf("%d %v", a.status, a.header)
 	}
 
@@ -566,7 +597,8 @@ func (s ogcServer) service(process, inputs string) {
 func (s ogcServer) dismissed(id string) {
 	s.Helper()
 	var j ogcJob
-	if s.decode(s.do("DELETE", "/jobs/"+id, ""), 200, &j); j.Status != "dismissed" || j.JobID != id || linkTo(j.Links, "http://www.opengis.net/def/rel/ogc/1.0/results") != "" {
+	if s.decode(s.do("DELETE", "/jobs/"+id, ""), 200, &j); j.Status != "dismissed" || j.JobID != id ||
+		linkTo(j.Links, "http://www.opengis.net/def/rel/ogc/1.0/results") != "" {
 		s.Errorf("%+v", j)
 	}
 	s.refused(s.do("DELETE", "/jobs/"+id, ""), 410, "")
@@ -580,7 +612,8 @@ func (s ogcServer) collection(text []byte) {
 		Version  string `json:"stac_version"`
 		Assets   map[string]struct{ Href string }
 	}
-	if err := json.Unmarshal(text, &c); err != nil || c.Type != "Collection" || c.Version == "" || c.ID == "" || len(c.Assets) == 0 {
+	if err := json.Unmarshal(text, &c); err != nil || c.Type != "Collection" || c.Version == "" || c.ID == "" ||
+		len(c.Assets) == 0 {
 		s.Errorf("%v: %s", err, text)
 	}
 }
@@ -594,10 +627,13 @@ func TestOGCAPI_Tiles(t *testing.T) {
 	} {
 		t.Run(process, func(t *testing.T) { s.with(t).tiled(process, inputs) })
 	}
-	s.refused(s.do("POST", "/processes/ndvi/execution", `{"inputs": {"bbox": {"bbox": [5, 51, 6, 52]}, "eodispatch:tiles": "of gold"}}`), 400, "")
+	s.refused(s.do("POST", "/processes/ndvi/execution",
+		`{"inputs": {"bbox": {"bbox": [5, 51, 6, 52]}, "eodispatch:tiles": "of gold"}}`), 400, "")
 	s.refused(s.do("POST", "/processes/ndvi/execution", `{"inputs": {"eodispatch:tiles": "20x20km"}}`), 400, "")
-	s.refused(s.do("POST", "/processes/ndvi/execution", `{"inputs": {"bbox": {"bbox": [-180, -80, 180, 80]}, "eodispatch:tiles": "20x20km"}}`), 400, "")
-	s.refused(s.do("POST", "/processes/ndvi/execution", `{"inputs": {"bbox": "everywhere", "eodispatch:tiles": "20x20km"}}`), 400, "")
+	s.refused(s.do("POST", "/processes/ndvi/execution",
+		`{"inputs": {"bbox": {"bbox": [-180, -80, 180, 80]}, "eodispatch:tiles": "20x20km"}}`), 400, "")
+	s.refused(s.do("POST", "/processes/ndvi/execution",
+		`{"inputs": {"bbox": "everywhere", "eodispatch:tiles": "20x20km"}}`), 400, "")
 }
 
 func (s ogcServer) tiled(process, inputs string) {
@@ -616,7 +652,8 @@ func (s ogcServer) tiled(process, inputs string) {
 	}
 	s.get(document.STAC.Href, &c)
 	var items struct{ NumberMatched int }
-	if err := json.Unmarshal(s.do("GET", linkTo(c.Links, "items"), "").text, &items); err != nil || items.NumberMatched != 14 {
+	if err := json.Unmarshal(s.do("GET", linkTo(c.Links, "items"), "").text, &items); err != nil ||
+		items.NumberMatched != 14 {
 		s.Errorf("%v: %+v, %+v", err, c, items)
 	}
 	s.removed(location)
@@ -626,14 +663,16 @@ func (s ogcServer) tiled(process, inputs string) {
 func (s ogcServer) removed(location string) {
 	s.Helper()
 	var gone ogcJob
-	if s.decode(s.do("DELETE", location, ""), 200, &gone); gone.Status != "dismissed" || gone.Progress != "" || gone.Message == "" || len(gone.Links) != 1 || linkTo(gone.Links, "up") != s.base+"/jobs" {
+	if s.decode(s.do("DELETE", location, ""), 200, &gone); gone.Status != "dismissed" || gone.Progress != "" ||
+		gone.Message == "" || len(gone.Links) != 1 || linkTo(gone.Links, "up") != s.base+"/jobs" {
 		s.Errorf("%+v", gone)
 	}
 	s.refused(s.do("GET", location, ""), 404, ogcExceptions+"no-such-job")
 	s.refused(s.do("GET", location+"/results", ""), 404, ogcExceptions+"no-such-job")
 }
 
-// TestOGCAPI_Dismiss: a job that runs is canceled, stays listed as dismissed, and has no results. A job that failed says why.
+// TestOGCAPI_Dismiss: a job that runs is canceled, stays listed as dismissed, and has no results. A job that failed
+// says why.
 func TestOGCAPI_Dismiss(t *testing.T) {
 	s := startOGC(t, simulator.Life{Stuck: true, Run: time.Hour})
 	for process, inputs := range map[string]string{
@@ -658,7 +697,8 @@ func TestOGCAPI_Dismiss(t *testing.T) {
 	s.dismissed(j.JobID)
 	var list struct{ Jobs []ogcJob }
 	s.get("/jobs", &list)
-	if at := slices.IndexFunc(list.Jobs, func(o ogcJob) bool { return o.JobID == j.JobID }); at < 0 || list.Jobs[at].Status != "dismissed" {
+	if at := slices.IndexFunc(list.Jobs, func(o ogcJob) bool { return o.JobID == j.JobID }); at < 0 ||
+		list.Jobs[at].Status != "dismissed" {
 		t.Errorf("the list says %+v", list.Jobs)
 	}
 }
@@ -677,7 +717,8 @@ func TestOGCAPI_Fails(t *testing.T) {
 	}
 }
 
-// TestOGCAPI_InputsOfTheBroker: the format as the process offers it, the pin and labels are inputs that the description has and services do not get.
+// TestOGCAPI_InputsOfTheBroker: the format as the process offers it, the pin and labels are inputs that the description
+// has and services do not get.
 func TestOGCAPI_InputsOfTheBroker(t *testing.T) {
 	s := startOGC(t, simulator.Life{})
 	unitJobs := strings.TrimSuffix(s.base, "/ogcapi")
@@ -696,12 +737,15 @@ func TestOGCAPI_InputsOfTheBroker(t *testing.T) {
 		}
 		s.get("/processes/"+process, &described)
 		formats := described.Inputs["eodispatch:format"].Schema.Enum
-		if process == "composite" && len(formats) == 0 || described.Inputs["eodispatch:pin"].Schema.Type != "boolean" || described.Inputs["eodispatch:labels"].Schema.Type != "object" {
+		if process == "composite" && len(formats) == 0 || described.Inputs["eodispatch:pin"].Schema.Type != "boolean" ||
+			described.Inputs["eodispatch:labels"].Schema.Type != "object" {
 			t.Errorf("%s is described with the inputs %+v", process, described.Inputs)
 			continue
 		}
-		last := append([]string{"png"}, formats...)[len(formats)] // the process ndvi names no formats, so that it may offer any
-		location, j := s.execute(process, `{"inputs": {`+inputs+`, "eodispatch:format": "`+last+`", "eodispatch:labels": {"season": "June"}}}`)
+		// the process ndvi names no formats, so that it may offer any
+		last := append([]string{"png"}, formats...)[len(formats)]
+		location, j := s.execute(process, `{"inputs": {`+inputs+`, "eodispatch:format": "`+last+
+			`", "eodispatch:labels": {"season": "June"}}}`)
 		if s.await(location).Status != "successful" {
 			t.Errorf("%s in the format %s: %+v", process, last, s.await(location))
 		}
@@ -710,23 +754,29 @@ func TestOGCAPI_InputsOfTheBroker(t *testing.T) {
 			Labels     map[string]string
 			Parameters map[string]any
 		}
-		if err := json.Unmarshal(s.do("GET", unitJobs+"/unit_jobs/"+j.JobID, "").text, &stored); err != nil || stored.Format != last || stored.Labels["season"] != "June" || stored.Parameters["eodispatch:format"] != nil {
+		if err := json.Unmarshal(s.do("GET", unitJobs+"/unit_jobs/"+j.JobID, "").text, &stored); err != nil ||
+			stored.Format != last || stored.Labels["season"] != "June" || stored.Parameters["eodispatch:format"] != nil {
 			t.Errorf("%s is stored as %+v, %v", process, stored, err)
 		}
-		for _, refused := range []string{`"eodispatch:format": 1`, `"eodispatch:pin": "yes"`, `"eodispatch:labels": {"a": 1}`, `"eodispatch:labels": {"-": "x"}`, `"eodispatch:tile": "20x20km"`} {
+		for _, refused := range []string{`"eodispatch:format": 1`, `"eodispatch:pin": "yes"`, `"eodispatch:labels": {"a": 1}`,
+			`"eodispatch:labels": {"-": "x"}`, `"eodispatch:tile": "20x20km"`} {
 			a := s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+`, `+refused+`}}`)
 			if s.refused(a, 400, ""); !bytes.Contains(a.text, []byte("eodispatch:")) {
 				t.Errorf("%s: %s", refused, a.text)
 			}
 		}
-		s.refused(s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+`, "eodispatch:format": "gtiff"}, "outputs": {"stac": {"format": {"mediaType": "image/tiff"}}}}`), 400, "")
+		s.refused(s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+
+			`, "eodispatch:format": "gtiff"}, "outputs": {"stac": {"format": {"mediaType": "image/tiff"}}}}`), 400, "")
 	}
-	location, _ := s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}, "outputs": {"stac": {"format": {"mediaType": "image/tiff; application=geotiff"}}}}`)
+	location, _ := s.execute("ndvi",
+		`{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}, "outputs": {"stac": {"format": {"mediaType": "image/tiff; application=geotiff"}}}}`)
 	if j := s.await(location); j.Status != "successful" {
 		t.Errorf("%+v", j)
 	}
 	const composite = `{"inputs": {"spatial_extent": {"bbox": [5.05, 51.2, 5.15, 51.25]}, "temporal_extent": ["2024-06-01", "2024-07-01"]`
-	s.refused(s.do("POST", "/processes/composite/execution", composite+`}, "outputs": {"stac": {"format": {"mediaType": "application/x-gold"}}}}`), 400, "")
+	s.refused(s.do("POST", "/processes/composite/execution", composite+
+		`}, "outputs": {"stac": {"format": {"mediaType": "application/x-gold"}}}}`), 400, "")
 	s.refused(s.do("POST", "/processes/composite/execution", composite+`, "eodispatch:format": "gold"}}`), 400, "")
-	s.refused(s.do("POST", "/processes/composite/execution", composite+`, "eodispatch:pin": true}}`), 400, "") // its platform keeps it
+	// its platform keeps it
+	s.refused(s.do("POST", "/processes/composite/execution", composite+`, "eodispatch:pin": true}}`), 400, "")
 }

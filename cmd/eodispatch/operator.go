@@ -34,7 +34,8 @@ type operatorCommand struct {
 }
 
 func operatorCommandLine(c console) *cobra.Command {
-	root := &cobra.Command{Use: "operator", Short: "See what is stuck, hold platforms, read a job's history, end jobs", Args: cobra.ArbitraryArgs, RunE: missingCommand,
+	root := &cobra.Command{Use: "operator", Short: "See what is stuck, hold platforms, read a job's history, end jobs",
+		Args: cobra.ArbitraryArgs, RunE: missingCommand,
 		Long: `Commands for operators. They ask the broker on this machine, at its private listener (telemetry.listen), so in a container they run inside of it.
 Everything that they change is in the broker's log, in a line with the message "audit".
 
@@ -50,22 +51,32 @@ show the attention held_by_operator with your reason; what was submitted goes on
 		args                      cobra.PositionalArgs
 		run                       func(*operatorCommand, []string) error
 	}{
-		{"jobs", "List jobs that are in doubt, unknown, stalled, set aside, or need another attention", "", "  eodispatch operator jobs --config broker.yaml",
+		{"jobs", "List jobs that are in doubt, unknown, stalled, set aside, or need another attention", "",
+			"  eodispatch operator jobs --config broker.yaml",
 			cobra.NoArgs, (*operatorCommand).jobs},
-		{"holds", "List what operators hold", "", "  eodispatch operator holds --config broker.yaml", cobra.NoArgs, (*operatorCommand).holds},
-		{"hold PLATFORM|ACCOUNT REASON", "Submit nothing to a platform, or for an account, until it is released; users see the reason",
-			"Submit nothing to a platform, or for one of its accounts, until it is released. An account is written PLATFORM/shared, PLATFORM/open or \"PLATFORM/ISSUER SUBJECT\", as in the log.",
-			"  eodispatch operator hold cdse \"CDSE is being updated until noon\" --config broker.yaml", cobra.ExactArgs(2), (*operatorCommand).hold},
-		{"release PLATFORM|ACCOUNT", "End a hold", "", "  eodispatch operator release cdse --config broker.yaml", cobra.ExactArgs(1), (*operatorCommand).release},
+		{"holds", "List what operators hold", "", "  eodispatch operator holds --config broker.yaml", cobra.NoArgs,
+			(*operatorCommand).holds},
+		{"hold PLATFORM|ACCOUNT REASON",
+			"Submit nothing to a platform, or for an account, until it is released; users see the reason",
+			"Submit nothing to a platform, or for one of its accounts, until it is released. An account is written " +
+				"PLATFORM/shared, PLATFORM/open or \"PLATFORM/ISSUER SUBJECT\", as in the log.",
+			"  eodispatch operator hold cdse \"CDSE is being updated until noon\" --config broker.yaml", cobra.ExactArgs(2),
+			(*operatorCommand).hold},
+		{"release PLATFORM|ACCOUNT", "End a hold", "", "  eodispatch operator release cdse --config broker.yaml",
+			cobra.ExactArgs(1), (*operatorCommand).release},
 		{"history JOB", "Show what happened to a job: its changes, the requests about it, and the kinds of the answers",
-			"Show what happened to a job: its changes, the requests about it, and the kinds of the answers, with the texts that its owner may see. It is kept for the time of operator.history (default a week). Statuses that were read without a change are not listed.",
+			"Show what happened to a job: its changes, the requests about it, and the kinds of the answers, with the texts " +
+				"that its owner may see. It is kept for the time of operator.history (default a week). Statuses that were read " +
+				"without a change are not listed.",
 			"  eodispatch operator history 4711 --config broker.yaml", cobra.ExactArgs(1), (*operatorCommand).history},
-		{"end JOB|PLATFORM|ACCOUNT REASON", "End a job that does not end by itself, or all jobs of a platform or account whose submission is unknown, as failed",
+		{"end JOB|PLATFORM|ACCOUNT REASON",
+			"End a job that does not end by itself, or all jobs of a platform or account whose submission is unknown, as failed",
 			`End a job that does not end by itself, as failed; its owner sees the reason, and may retry it. What the broker knows of it at the platform is canceled there
 if the platform can. Use it when the platform has lost the job, or is gone.
 
 With the name of a platform or an account, written as for "operator hold", it ends all jobs there that show the attention submission_unknown.`,
-			"  eodispatch operator end 4711 \"the platform has lost the job\" --config broker.yaml\n  eodispatch operator end geo/shared \"the server was restarted\" --config broker.yaml",
+			"  eodispatch operator end 4711 \"the platform has lost the job\" --config broker.yaml\n  eodispatch operator end " +
+				"geo/shared \"the server was restarted\" --config broker.yaml",
 			cobra.ExactArgs(2), (*operatorCommand).end},
 	} {
 		o := &operatorCommand{c: c}
@@ -83,7 +94,8 @@ func (o *operatorCommand) jobs([]string) error {
 	return o.show(http.MethodGet, "/operator/jobs", nil, &all, func(w io.Writer) {
 		fmt.Fprintln(w, "JOB\tATTENTION\tSTATUS\tSINCE\tACCOUNT\tAT PLATFORM\tTEXT")
 		for _, j := range all {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", j.ID, j.Attention, j.Status, stamp(j.Moved), j.Account, cmp.Or(j.Ref, "-"), j.Text)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", j.ID, j.Attention, j.Status, stamp(j.Moved), j.Account,
+				cmp.Or(j.Ref, "-"), j.Text)
 		}
 	})
 }
@@ -100,9 +112,10 @@ func (o *operatorCommand) holds([]string) error {
 
 func (o *operatorCommand) hold(args []string) error {
 	var h operator.Hold
-	return o.show(http.MethodPost, "/operator/holds", operator.Hold{Scope: args[0], Notice: args[1]}, &h, func(w io.Writer) {
-		fmt.Fprintf(w, "nothing is submitted for %s until: eodispatch operator release %q\n", h.Scope, h.Scope)
-	})
+	return o.show(http.MethodPost, "/operator/holds", operator.Hold{Scope: args[0], Notice: args[1]}, &h,
+		func(w io.Writer) {
+			fmt.Fprintf(w, "nothing is submitted for %s until: eodispatch operator release %q\n", h.Scope, h.Scope)
+		})
 }
 
 func (o *operatorCommand) release(args []string) error {
@@ -121,7 +134,8 @@ func (o *operatorCommand) history(args []string) error {
 			if e.Took > 0 {
 				took = strconv.FormatFloat(e.Took, 'f', 3, 64) + " s"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", stamp(e.At), e.What, cmp.Or(e.Outcome, "-"), took, e.Phase, e.Status, cmp.Or(e.Attention, "-"), e.Attempt, e.Detail)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", stamp(e.At), e.What, cmp.Or(e.Outcome, "-"), took, e.Phase,
+				e.Status, cmp.Or(e.Attention, "-"), e.Attempt, e.Detail)
 		}
 	})
 }
@@ -139,12 +153,13 @@ func (o *operatorCommand) end(args []string) error {
 
 func (o *operatorCommand) endUnknown(args []string) error {
 	var n operator.Ended
-	return o.show(http.MethodPost, "/operator/ends", operator.Ends{Scope: args[0], Reason: args[1]}, &n, func(w io.Writer) {
-		fmt.Fprintf(w, "%d jobs of %s have ended\n", n.Ended, args[0])
-		if n.Left > 0 {
-			fmt.Fprintf(w, "%d have changed meanwhile: see eodispatch operator jobs, and repeat the command\n", n.Left)
-		}
-	})
+	return o.show(http.MethodPost, "/operator/ends", operator.Ends{Scope: args[0], Reason: args[1]}, &n,
+		func(w io.Writer) {
+			fmt.Fprintf(w, "%d jobs of %s have ended\n", n.Ended, args[0])
+			if n.Left > 0 {
+				fmt.Fprintf(w, "%d have changed meanwhile: see eodispatch operator jobs, and repeat the command\n", n.Left)
+			}
+		})
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
@@ -182,7 +197,8 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), operatorWithin)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+reachable(settings.Telemetry.Listen)+path, bytes.NewReader(sent))
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+reachable(settings.Telemetry.Listen)+path,
+		bytes.NewReader(sent))
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +208,8 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	}
 	request.Header.Set(operator.Header, self())
 	operator.Sign(request, sent, key, time.Now())
-	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without the proxy that the environment may name
+	// without the proxy that the environment may name
+	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := direct.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("no broker answers at telemetry.listen on this machine: %w", err)

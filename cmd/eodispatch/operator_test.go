@@ -25,7 +25,8 @@ func operators(t *testing.T, environ []string, args ...string) string {
 	return said
 }
 
-// TestOperator_TellsTheBrokerFromOthers: what listens in place of the broker learns no key, and is not believed, whatever it answers.
+// TestOperator_TellsTheBrokerFromOthers: what listens in place of the broker learns no key, and is not believed,
+// whatever it answers.
 func TestOperator_TellsTheBrokerFromOthers(t *testing.T) {
 	w := startWorld(t)
 	var status atomic.Int32
@@ -47,7 +48,8 @@ func TestOperator_TellsTheBrokerFromOthers(t *testing.T) {
 	for _, answer := range []int{http.StatusOK, http.StatusForbidden} {
 		status.Store(int32(answer))
 		code, said := try(t, environ, "operator", "holds")
-		if code != exitFailed || !strings.Contains(said, "is not the broker of this database, or has another version") || strings.Contains(said, "\x1b") {
+		if code != exitFailed || !strings.Contains(said, "is not the broker of this database, or has another version") ||
+			strings.Contains(said, "\x1b") {
 			t.Errorf("%d: exit %d: %q", answer, code, said)
 		}
 		if got := <-heard; strings.Contains(got, key.Reveal()) || !strings.Contains(got, "HMAC") {
@@ -56,7 +58,8 @@ func TestOperator_TellsTheBrokerFromOthers(t *testing.T) {
 	}
 }
 
-// TestOperator_HoldsReleasesAndEnds is an operator's day: a platform is held and released, a job's history read, and a job ended.
+// TestOperator_HoldsReleasesAndEnds is an operator's day: a platform is held and released, a job's history read, and a
+// job ended.
 func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 	w := startWorld(t)
 	environ := append(acting(t, w, executable.FreeAddress(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), named("k")),
@@ -68,10 +71,12 @@ func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 	if said := operators(t, environ, "holds"); !strings.Contains(said, "ogc") || !strings.Contains(said, "being updated") {
 		t.Errorf("held: %s", said)
 	}
-	if _, said := try(t, environ, "doctor"); !strings.Contains(said, "has held ogc since") || !strings.Contains(said, "ok      broker at ") {
+	if _, said := try(t, environ, "doctor"); !strings.Contains(said, "has held ogc since") ||
+		!strings.Contains(said, "ok      broker at ") {
 		t.Errorf("doctor: %s", said)
 	}
-	if code, said := try(t, environ, "operator", "hold", "ogc/shard", "A typing error."); code != exitFailed || !strings.Contains(said, "No job was ever submitted") {
+	if code, said := try(t, environ, "operator", "hold", "ogc/shard", "A typing error."); code != exitFailed ||
+		!strings.Contains(said, "No job was ever submitted") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	held, err := c.submit(t.Context(), ogcRequest(w))
@@ -83,13 +88,15 @@ func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []int64{held.ID, gone.ID} {
-		if j := c.attended(t, id); j.Attention == nil || !strings.Contains(j.Attention.Message, "The operator says: The platform is being updated.") {
+		if j := c.attended(t, id); j.Attention == nil ||
+			!strings.Contains(j.Attention.Message, "The operator says: The platform is being updated.") {
 			t.Errorf("the owner is told %+v", j.Attention)
 		}
 	}
 	operators(t, environ, "end", strconv.FormatInt(gone.ID, 10), "not needed")
 	operators(t, environ, "release", "ogc")
-	if code, said := try(t, environ, "operator", "release", "ogc"); code != exitFailed || !strings.Contains(said, "No operator holds ogc.") {
+	if code, said := try(t, environ, "operator", "release", "ogc"); code != exitFailed ||
+		!strings.Contains(said, "No operator holds ogc.") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	for j, end := range map[*job]string{&held: "finished", &gone: "failed"} {

@@ -19,7 +19,8 @@ import (
 
 const forgotten, remembered = "f:9e1d3a:jürgen", "subject-to-keep"
 
-// fillForUsers fills a database with jobs, tasks, keys, grants, sessions and processes of two users. The jobs have ended, except waiting ones of both.
+// fillForUsers fills a database with jobs, tasks, keys, grants, sessions and processes of two users. The jobs have
+// ended, except waiting ones of both.
 func fillForUsers(t *testing.T, w *simulator.World, dsn string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), dsn, wallClock{})
@@ -30,16 +31,20 @@ func fillForUsers(t *testing.T, w *simulator.World, dsn string) {
 	for _, subject := range []string{forgotten, remembered} {
 		user := dispatch.UserID(w.Credentials.Issuer + " " + subject)
 		draft := func(account string, phase dispatch.Phase, body string) dispatch.Draft {
-			return dispatch.Draft{Body: []byte(body), Job: dispatch.Job{Owner: user, Account: dispatch.Account(account), Desired: dispatch.WantRun, Phase: phase, Status: dispatch.Accepted},
+			return dispatch.Draft{Body: []byte(body), Job: dispatch.Job{Owner: user, Account: dispatch.Account(account),
+				Desired: dispatch.WantRun, Phase: phase, Status: dispatch.Accepted},
 				Document: &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte(`{"by": "` + subject + `"}`)}}
 		}
 		own := "p/" + string(user)
-		task := &dispatch.Task{Owner: user, Account: dispatch.Account(own), Dimension: "d", Request: dispatch.Request{Title: subject, Parameters: []byte(`{}`)}}
+		task := &dispatch.Task{Owner: user, Account: dispatch.Account(own), Dimension: "d",
+			Request: dispatch.Request{Title: subject, Parameters: []byte(`{}`)}}
 		each(t, func() error {
-			_, err := s.Accept(t.Context(), dispatch.Key{Text: "key", Fingerprint: "print"}, nil, []dispatch.Draft{draft(own, dispatch.Waiting, `{"title": "`+subject+`", "parameters": {}}`)})
+			_, err := s.Accept(t.Context(), dispatch.Key{Text: "key", Fingerprint: "print"}, nil,
+				[]dispatch.Draft{draft(own, dispatch.Waiting, `{"title": "`+subject+`", "parameters": {}}`)})
 			return err
 		}, func() error {
-			_, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{draft("p/shared", dispatch.Waiting, `{"title": "`+subject+`", "parameters": {"area": [1, 2]}}`)})
+			_, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{draft("p/shared", dispatch.Waiting,
+				`{"title": "`+subject+`", "parameters": {"area": [1, 2]}}`)})
 			return err
 		}, func() error {
 			value := draft(own, dispatch.Waiting, `"`+subject+`"`)
@@ -68,7 +73,9 @@ func each(t *testing.T, all ...func() error) {
 // mentions counts the texts of a database that contain a text, by table.
 func mentions(t *testing.T, dsn, text string) map[string]int {
 	t.Helper()
-	driver, name, list := "pgx", dsn, "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)"
+	driver, name, list := "pgx", dsn,
+		"SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid "+
+			"= 'jobs'::regclass)"
 	if file, lite := strings.CutPrefix(dsn, "sqlite:"); lite {
 		driver, name, list = "sqlite", file, "SELECT name FROM sqlite_master WHERE type = 'table'"
 	}
@@ -148,12 +155,14 @@ func TestForget_LeavesNothing(t *testing.T) {
 				}
 			}
 			code, printed = try(t, environ, "forget", "--config", file, "--user", forgotten, "--cancel")
-			if code != exitDone || !strings.Contains(printed, "3 jobs, ") || !strings.Contains(printed, `"action":"forget"`) || !strings.Contains(printed, "1 permissions") ||
+			if code != exitDone || !strings.Contains(printed, "3 jobs, ") || !strings.Contains(printed, `"action":"forget"`) ||
+				!strings.Contains(printed, "1 permissions") ||
 				strings.Contains(printed, forgotten) {
 				t.Errorf("exit %d:\n%s", code, printed)
 			}
 			// docs/operations.md finds the line of the audit so: printf '%s' 'ISSUER SUB' | sha256sum
-			if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(w.Credentials.Issuer+" "+forgotten))); !strings.Contains(printed, sum) {
+			if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(w.Credentials.Issuer+" "+forgotten))); !strings.Contains(printed,
+				sum) {
 				t.Errorf("%s is not in the audit:\n%s", sum, printed)
 			}
 			if left := mentions(t, dsn, "credits"); left["task_costs"] != 1 {
@@ -169,17 +178,20 @@ func TestForget_LeavesNothing(t *testing.T) {
 			if after := mentions(t, dsn, remembered); fmt.Sprint(after) != fmt.Sprint(before) {
 				t.Errorf("the other user had %v, and has %v", before, after)
 			}
-			if code, printed := try(t, environ, "doctor", "--config", file); !strings.Contains(printed, "ok      counts of jobs ") {
+			if code, printed := try(t, environ, "doctor", "--config", file); !strings.Contains(printed,
+				"ok      counts of jobs ") {
 				t.Errorf("exit %d:\n%s", code, printed)
 			}
-			if code, printed := try(t, environ, "export", "--config", file, "--user", "nobody"); code != exitFailed || !strings.Contains(printed, "holds nothing") {
+			if code, printed := try(t, environ, "export", "--config", file, "--user", "nobody"); code != exitFailed ||
+				!strings.Contains(printed, "holds nothing") {
 				t.Errorf("exit %d:\n%s", code, printed)
 			}
 		})
 	}
 }
 
-// TestForget_RefusesLiveJobs: a user of whom a job is at a platform is refused, with what to do; with --cancel the job is to be canceled.
+// TestForget_RefusesLiveJobs: a user of whom a job is at a platform is refused, with what to do; with --cancel the job
+// is to be canceled.
 func TestForget_RefusesLiveJobs(t *testing.T) {
 	w := startWorld(t)
 	file := configuration(t, w)
@@ -192,7 +204,8 @@ func TestForget_RefusesLiveJobs(t *testing.T) {
 		{"--wait=1s", "jobs of the user have not ended. Wait until they have, or cancel them with --cancel"},
 		{"--cancel", "1 jobs of the user are at platforms. They are canceled there when the broker runs"},
 	} {
-		if code, printed := try(t, environ, "forget", "--config", file, "--user", forgotten, row.flag); code != exitFailed || !strings.Contains(printed, row.want) {
+		if code, printed := try(t, environ, "forget", "--config", file, "--user", forgotten, row.flag); code != exitFailed ||
+			!strings.Contains(printed, row.want) {
 			t.Errorf("%s: exit %d:\n%s", row.flag, code, printed)
 		}
 	}
@@ -207,15 +220,18 @@ func TestPurge_DryRunAndReal(t *testing.T) {
 	file := configuration(t, w)
 	dsn := databases["SQLite"](t)
 	fillForUsers(t, w, dsn)
-	change(t, dsn, fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = 'failed', moved = %d WHERE id <> 1", time.Now().Add(-90*24*time.Hour).UnixMicro()))
+	change(t, dsn, fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = 'failed', moved = %d WHERE id <> 1",
+		time.Now().Add(-90*24*time.Hour).UnixMicro()))
 	change(t, dsn, "UPDATE tasks SET created = 1")
-	environ := []string{"EODISPATCH_DATABASE=" + dsn, "EODISPATCH_RETENTION_REQUESTS=720h", "EODISPATCH_RETENTION_JOBS=1440h"}
+	environ := []string{"EODISPATCH_DATABASE=" + dsn, "EODISPATCH_RETENTION_REQUESTS=720h",
+		"EODISPATCH_RETENTION_JOBS=1440h"}
 	using, err := store.Open(t.Context(), dsn, wallClock{}) // as a broker does
 	if err != nil {
 		t.Fatal(err)
 	}
 	code, printed := try(t, environ, "purge", "--dry-run", "--config", file)
-	if code != exitDone || !strings.Contains(printed, "results  are kept for ever") || !strings.Contains(printed, "requests 5 would") || !strings.Contains(printed, "jobs     5 would") ||
+	if code != exitDone || !strings.Contains(printed, "results  are kept for ever") ||
+		!strings.Contains(printed, "requests 5 would") || !strings.Contains(printed, "jobs     5 would") ||
 		!strings.Contains(printed, "tasks    2 would") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
@@ -223,12 +239,14 @@ func TestPurge_DryRunAndReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, printed = try(t, environ, "purge", "--config", file)
-	if code != exitDone || !strings.Contains(printed, "requests 5 deleted") || !strings.Contains(printed, "jobs     5 deleted") || !strings.Contains(printed, "tasks    2 deleted") {
+	if code != exitDone || !strings.Contains(printed, "requests 5 deleted") ||
+		!strings.Contains(printed, "jobs     5 deleted") || !strings.Contains(printed, "tasks    2 deleted") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 }
 
-// TestMigrate_TwoAtOnce: of several processes that migrate an empty database at once each succeeds, and one reports what it did.
+// TestMigrate_TwoAtOnce: of several processes that migrate an empty database at once each succeeds, and one reports
+// what it did.
 func TestMigrate_TwoAtOnce(t *testing.T) {
 	file := configuration(t, startWorld(t))
 	dsn := databases["PostgreSQL"](t)
@@ -243,7 +261,8 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if code, said := try(t, []string{"EODISPATCH_DATABASE=" + dsn}, "migrate", "--config", file); code != exitDone || !strings.Contains(said, "is up to date") {
+	if code, said := try(t, []string{"EODISPATCH_DATABASE=" + dsn}, "migrate", "--config", file); code != exitDone ||
+		!strings.Contains(said, "is up to date") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	if !strings.Contains(strings.Join(printed, ""), "had schema 0 and has schema") {
@@ -258,10 +277,12 @@ func TestDoctor_JSON(t *testing.T) {
 	dsn := databases["SQLite"](t)
 	fillForUsers(t, w, dsn)
 	change(t, dsn, "DELETE FROM grants") // which doctor reports, because no key is configured
-	change(t, dsn, fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = 'failed', moved = %d WHERE task = 0", time.Now().Add(-90*24*time.Hour).UnixMicro()))
+	change(t, dsn, fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = 'failed', moved = %d WHERE task = 0",
+		time.Now().Add(-90*24*time.Hour).UnixMicro()))
 	try(t, []string{"EODISPATCH_DATABASE=" + dsn}, "doctor", "--repair", "--config", file) // counts the jobs as changed
 	for retention, want := range map[string]string{"": "ok", "720h": "failed"} {
-		_, printed := try(t, []string{"EODISPATCH_DATABASE=" + dsn, "EODISPATCH_RETENTION_JOBS=" + retention}, "doctor", "--json", "--config", file)
+		_, printed := try(t, []string{"EODISPATCH_DATABASE=" + dsn, "EODISPATCH_RETENTION_JOBS=" + retention}, "doctor",
+			"--json", "--config", file)
 		var all struct {
 			Checks []reportedFinding
 			Notes  []string
@@ -277,7 +298,8 @@ func TestDoctor_JSON(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}
-		if found["retention"] != want || found["configuration"] != "ok" || found["database"] != "ok" || found["counts of jobs"] != "ok" {
+		if found["retention"] != want || found["configuration"] != "ok" || found["database"] != "ok" ||
+			found["counts of jobs"] != "ok" {
 			t.Errorf("retention.jobs %q: %v", retention, found)
 		}
 	}

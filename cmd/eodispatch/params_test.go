@@ -20,8 +20,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// shapes lists the forms of parameter schemas in the field, and what a form builder receives for each: type, options, default,
-// bounds, and whether null is a value. Only openEO has arrays of schemas.
+// shapes lists the forms of parameter schemas in the field, and what a form builder receives for each: type, options,
+// default, bounds, and whether null is a value. Only openEO has arrays of schemas.
 var shapes = []struct{ name, schema, want string }{
 	{"number", `{"type":"number"}`, `double [] null`},
 	{"bounded", `{"type":"number","minimum":0.10,"maximum":100,"default":80.50}`, `double [] 80.50 0.10..100`},
@@ -31,16 +31,19 @@ var shapes = []struct{ name, schema, want string }{
 	{"plain_interval", `{"type":"array","subtype":"temporal-interval"}`, `date-interval [] null`},
 	{"integer", `{"type":"integer","default":12345678901234567890}`, `integer [] 12345678901234567890`},
 	{"choice", `{"type":"string","enum":["VV","VH"],"default":"VV"}`, `string ["VV" "VH"] "VV"`},
-	{"box_cube_null", `[{"type":"object","subtype":"bounding-box"},{"type":"object","subtype":"datacube","dimensions":[{"type":"geometry"}]},{"type":"null"}]`, `bounding-box [] null nullable`},
+	{"box_cube_null",
+		`[{"type":"object","subtype":"bounding-box"},{"type":"object","subtype":"datacube","dimensions":[{"type":"geometry"}]},{"type":"null"}]`, `bounding-box [] null nullable`},
 	{"geojson", `{"type":"object","subtype":"geojson"}`, `polygon [] null`},
 	{"text", `{"type":"string"}`, `string [] null`},
 	{"flag", `{"type":"boolean","default":false}`, `boolean [] false`},
 	{"date", `{"type":"string","subtype":"date","format":"date"}`, `datetime [] null`},
 	{"date_by_format", `{"type":"string","format":"date"}`, `datetime [] null`},
 	{"moment", `{"type":"string","format":"date-time"}`, `datetime [] null`},
-	{"bands", `{"type":"array","items":{"type":"string","enum":["B02","B03"]},"default":["B02"]}`, `array-string ["B02" "B03"] ["B02"]`},
+	{"bands", `{"type":"array","items":{"type":"string","enum":["B02","B03"]},"default":["B02"]}`,
+		`array-string ["B02" "B03"] ["B02"]`},
 	{"box_null", `[{"type":"object","subtype":"bounding-box"},{"type":"null"}]`, `bounding-box [] null nullable`},
-	{"names_null", `[{"type":"array","items":{"type":"string","subtype":"band-name"}},{"type":"null"}]`, `array-string [] null nullable`},
+	{"names_null", `[{"type":"array","items":{"type":"string","subtype":"band-name"}},{"type":"null"}]`,
+		`array-string [] null nullable`},
 	{"names", `{"type":"array","items":{"type":"string"}}`, `array-string [] null`},
 	{"pairs", `{"type":"array","items":{"type":"array","items":{"type":"string"}}}`, `array [] null`},
 	{"windows", `{"type":"object"}`, `object [] null`},
@@ -51,10 +54,14 @@ var shapes = []struct{ name, schema, want string }{
 	{"one_of", `{"oneOf":[{"type":"integer","minimum":1},{"type":"null"}],"default":7}`, `integer [] 7 1.. nullable`},
 	{"nullable", `{"type":"number","nullable":true,"default":1.50}`, `double [] 1.50 nullable`},
 	{"ogc_box", `{"allOf":[{"format":"ogc-bbox"},{"$ref":"../../openapi/schemas/bbox.yaml"}]}`, `bounding-box [] null`},
-	{"ogc_box_by_members", `{"type":"object","required":["bbox"],"properties":{"bbox":{"type":"array"},"crs":{"type":"string"}}}`, `bounding-box [] null`},
+	{"ogc_box_by_members",
+		`{"type":"object","required":["bbox"],"properties":{"bbox":{"type":"array"},"crs":{"type":"string"}}}`,
+		`bounding-box [] null`},
 	{"feature", `{"oneOf":[{"type":"string","contentMediaType":"application/gml+xml"},{"allOf":[{"format":"geojson-geometry"},{"$ref":"../../openapi/schemas/geometryGeoJSON.yaml"}]}]}`, `polygon [] null`},
-	{"file", `{"type":"string","contentEncoding":"binary","contentMediaType":"image/tiff; application=geotiff"}`, `string [] null`},
-	{"by_reference", `{"$ref":"#/definitions/d","definitions":{"d":{"type":"boolean","default":true}}}`, `boolean [] true`},
+	{"file", `{"type":"string","contentEncoding":"binary","contentMediaType":"image/tiff; application=geotiff"}`,
+		`string [] null`},
+	{"by_reference", `{"$ref":"#/definitions/d","definitions":{"d":{"type":"boolean","default":true}}}`,
+		`boolean [] true`},
 	{"anything", `{}`, `object [] null`},
 	{"no_schema", `null`, `object [] null`},
 }
@@ -63,7 +70,8 @@ var shapes = []struct{ name, schema, want string }{
 func services(t *testing.T) *httptest.Server {
 	var parameters, inputs []string
 	for _, s := range shapes {
-		parameters = append(parameters, fmt.Sprintf(`{"name":%q,"description":"d","optional":true,"schema":%s}`, s.name, s.schema))
+		parameters = append(parameters, fmt.Sprintf(`{"name":%q,"description":"d","optional":true,"schema":%s}`, s.name,
+			s.schema))
 		if s.schema[0] != '[' {
 			inputs = append(inputs, fmt.Sprintf(`%q:{"description":"d","minOccurs":0,"schema":%s}`, s.name, s.schema))
 		}
@@ -77,8 +85,12 @@ func services(t *testing.T) *httptest.Server {
 			fmt.Fprint(w, body)
 		})
 	}
-	answer("GET /shapes.json", 200, `{"id":"shapes","process_graph":{"a":{"process_id":"x","arguments":{},"result":true}},"parameters":[`+strings.Join(parameters, ",")+`]}`)
-	answer("GET /ogc/processes/shapes", 200, `{"id":"shapes","version":"1","jobControlOptions":["async-execute"],"inputs":{`+strings.Join(inputs, ",")+`},"outputs":{}}`)
+	answer("GET /shapes.json", 200,
+		`{"id":"shapes","process_graph":{"a":{"process_id":"x","arguments":{},"result":true}},"parameters":[`+
+			strings.Join(parameters, ",")+`]}`)
+	answer("GET /ogc/processes/shapes", 200,
+		`{"id":"shapes","version":"1","jobControlOptions":["async-execute"],"inputs":{`+strings.Join(inputs, ",")+
+			`},"outputs":{}}`)
 	answer("POST /ogc/processes/shapes/execution", 201, `{"jobID":"1","status":"accepted","type":"process"}`)
 	answer("GET /ogc/jobs/1", 200, `{"jobID":"1","status":"running","type":"process"}`)
 	answer("/", 503, `{}`)
@@ -132,8 +144,10 @@ func post(t *testing.T, h http.Handler, path, body string, status int, into any)
 // protocols lists the labels, with the service that has the shapes.
 func protocols(s *httptest.Server) map[dispatch.Label]string {
 	return map[dispatch.Label]string{
-		dispatch.OpenEO:     `"label":"openeo","service":{"endpoint":"` + s.URL + `","namespace":null,"application":"` + s.URL + `/shapes.json"}`,
-		dispatch.OGCProcess: `"label":"ogc_api_process","service":{"endpoint":"` + s.URL + `/ogc/processes/shapes","application":"shapes"}`,
+		dispatch.OpenEO: `"label":"openeo","service":{"endpoint":"` + s.URL + `","namespace":null,"application":"` +
+			s.URL + `/shapes.json"}`,
+		dispatch.OGCProcess: `"label":"ogc_api_process","service":{"endpoint":"` + s.URL +
+			`/ogc/processes/shapes","application":"shapes"}`,
 	}
 }
 
@@ -181,7 +195,8 @@ func TestParams_EverySchemaFormIsDescribed(t *testing.T) {
 			}
 			d := got[i]
 			i++
-			if d.Name != want.name || d.String() != want.want || !d.Optional || d.Description != "d" || !bytes.Equal(d.Schema, []byte(want.schema)) {
+			if d.Name != want.name || d.String() != want.want || !d.Optional || d.Description != "d" ||
+				!bytes.Equal(d.Schema, []byte(want.schema)) {
 				t.Errorf("%s: %s is %q (%+v), want %q", label, want.name, d, d, want.want)
 			}
 		}
@@ -191,12 +206,14 @@ func TestParams_EverySchemaFormIsDescribed(t *testing.T) {
 	}
 }
 
-// TestParams_WrongValuesAreRefused: jobs and tasks are refused with all their faults, unless the client disabled the check.
+// TestParams_WrongValuesAreRefused: jobs and tasks are refused with all their faults, unless the client disabled the
+// check.
 func TestParams_WrongValuesAreRefused(t *testing.T) {
 	s := services(t)
 	h := brokerOf(t, s)
 	const parameters = `"parameters":{"number":"x","bounded":100.5,"choice":"HH","flag":null,"nothing":1,"geojson":{"west":1,"south":2,"east":3,"north":4}}`
-	want := []string{"[body parameters bounded]", "[body parameters choice]", "[body parameters flag]", "[body parameters nothing]", "[body parameters number]"}
+	want := []string{"[body parameters bounded]", "[body parameters choice]", "[body parameters flag]",
+		"[body parameters nothing]", "[body parameters number]"}
 	for label, service := range protocols(s) {
 		for path, dimension := range map[string]string{"/unit_jobs": "", "/sync_jobs": "",
 			"/upscale_tasks": `,"dimension":{"name":"box","values":[{"west":1,"south":2,"east":3,"north":4},7,{"type":"Point","coordinates":[1,2]},"x"]}`} {

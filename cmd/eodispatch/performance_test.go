@@ -25,8 +25,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// BenchmarkPerformance measures the real program with a simulated platform in the test process, and prints a table. Both share
-// the cores of the machine, so the program alone is faster.
+// BenchmarkPerformance measures the real program with a simulated platform in the test process, and prints a table.
+// Both share the cores of the machine, so the program alone is faster.
 func BenchmarkPerformance(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -41,7 +41,8 @@ func BenchmarkPerformance(b *testing.B) {
 	row("start to first /health, median of 9", startTime(b, w).Round(time.Millisecond/10).String(), "< 200 ms")
 	p := startProgram(b, benchmarked(w)...)
 	c := fast{signedIn(b, w, p.Address)}
-	row("memory after the start; of it, pages of the program's file", memory(b, p, "VmRSS:")+"; "+memory(b, p, "RssFile:"), "< 40 MB")
+	row("memory after the start; of it, pages of the program's file", memory(b, p, "VmRSS:")+"; "+memory(b, p, "RssFile:"),
+		"< 40 MB")
 	path, err := executable.Released()
 	if err != nil {
 		b.Fatal(err)
@@ -63,7 +64,8 @@ func BenchmarkPerformance(b *testing.B) {
 	row("overhead; ratio", fmt.Sprintf("%v; %.2f", broker-bare, float64(broker)/float64(bare)), "< 2.5 ms")
 	row("two commits alone: 4 kB written to the disk, twice, median", commits(b).String(), "")
 	for _, clients := range []int{1, 16, 64} {
-		row(fmt.Sprintf("GET /unit_jobs/{id} of an ended job, %d clients; a bare server; ratio", clients), c.besideBare(b, clients, ended), "> 15000/s at 16")
+		row(fmt.Sprintf("GET /unit_jobs/{id} of an ended job, %d clients; a bare server; ratio", clients),
+			c.besideBare(b, clients, ended), "> 15000/s at 16")
 	}
 	const hundred = "/jobs_status?filter=processing&status=finished&limit=100"
 	for c.finished(b, hundred) < 100 {
@@ -109,8 +111,10 @@ func checking(b *testing.B) time.Duration {
 	d := dispatch.Dimension{Name: "extent"}
 	for i := range 10_000 {
 		west, south := float64(i%100), float64(i/100-50)
-		d.Values = append(d.Values, fmt.Appendf(nil, `{"type":"Polygon","coordinates":[[[%[1]v,%[2]v],[%[3]v,%[2]v],[%[3]v,%[4]v],[%[1]v,%[4]v],[%[1]v,%[2]v]]]}`,
-			west, south, west+0.25, south+0.18))
+		d.Values = append(d.Values,
+			fmt.Appendf(nil,
+				`{"type":"Polygon","coordinates":[[[%[1]v,%[2]v],[%[3]v,%[2]v],[%[3]v,%[4]v],[%[1]v,%[4]v],[%[1]v,%[2]v]]]}`,
+				west, south, west+0.25, south+0.18))
 	}
 	reader := parameters.NewReader(b.Context())
 	set := reader.NewSet([]dispatch.Parameter{reader.Describe(dispatch.Parameter{Name: d.Name,
@@ -129,7 +133,8 @@ func benchmarked(w *simulator.World) []string {
 		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open",
 			"limits": map[string]any{"jobs": 1_000_000, "requests": 64}},
 	})
-	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + known.Issuer, "EODISPATCH_LOG_LEVEL=info",
+	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + known.Issuer,
+		"EODISPATCH_LOG_LEVEL=info",
 		"EODISPATCH_IDENTITY_AUDIENCE=" + known.BrokerID, "EODISPATCH_PLATFORMS=" + string(platforms)}
 }
 
@@ -229,8 +234,8 @@ func rate(b *testing.B, clients int, call func()) float64 {
 	return float64(calls.Load()) / time.Since(begin).Seconds()
 }
 
-// besideBare returns how often in a second clients read a path, how often they read the same bytes from a server that does nothing else, and
-// the ratio of the two. That server is in the process of the clients.
+// besideBare returns how often in a second clients read a path, how often they read the same bytes from a server that
+// does nothing else, and the ratio of the two. That server is in the process of the clients.
 func (c fast) besideBare(b *testing.B, clients int, path string) string {
 	request, err := http.NewRequest(http.MethodGet, c.broker+path, nil)
 	if err != nil {
@@ -280,8 +285,8 @@ func commits(b *testing.B) time.Duration {
 	return median(times).Round(time.Microsecond)
 }
 
-// overhead returns the median time to post a job to the broker, and that to execute it at the platform directly, when the
-// platform takes 20 ms to respond. It sends one request at a time.
+// overhead returns the median time to post a job to the broker, and that to execute it at the platform directly, when
+// the platform takes 20 ms to respond. It sends one request at a time.
 func overhead(b *testing.B, w *simulator.World, c fast) (broker, bare time.Duration) {
 	w.OGC.Faults.Set(simulator.Fault{Route: "POST /processes/{id}/execution", Latency: 20 * time.Millisecond})
 	defer w.OGC.Faults.Set()

@@ -13,14 +13,17 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// permitting is the environment of a broker that shares one account at an openEO and an OGC server, with what the operator allows.
+// permitting is the environment of a broker that shares one account at an openEO and an OGC server, with what the
+// operator allows.
 func permitting(w *simulator.World, allow string) []string {
 	known := w.Credentials
-	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q, "allow": %s}`,
+	account := fmt.Sprintf(
+		`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q, "allow": %s}`,
 		known.Platform, known.ServiceID, known.ServiceSecret, allow)
 	return append(sharing(w, `{}`), fmt.Sprintf(`EODISPATCH_PLATFORMS=[
 		{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s},
-		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "shared", "service_account": %s}]`, w.OpenEOURL, account, w.OGCURL, account))
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "shared", "service_account": %s}]`,
+		w.OpenEOURL, account, w.OGCURL, account))
 }
 
 // TestPermits_SharedAccount runs the real program: options that cost money or call others, and processes that reach
@@ -41,8 +44,10 @@ func TestPermits_SharedAccount(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a run that is not refused goes on for a day
 		_, job := alice.submit(t.Context(), r)
-		_, task := alice.upscale(t.Context(), r, dispatch.Dimension{Name: "n", Values: []json.RawMessage{[]byte("1"), []byte("2")}})
-		for what, err := range map[string]error{"job": job, "task": task, "run": alice.call(ctx, http.MethodPost, "/sync_jobs", body, new(any))} {
+		_, task := alice.upscale(t.Context(), r, dispatch.Dimension{Name: "n", Values: []json.RawMessage{[]byte("1"),
+			[]byte("2")}})
+		for what, err := range map[string]error{"job": job, "task": task, "run": alice.call(ctx, http.MethodPost,
+			"/sync_jobs", body, new(any))} {
 			if err == nil || !strings.Contains(err.Error(), "422") || !strings.Contains(err.Error(), name+" is not permitted") ||
 				!strings.Contains(err.Error(), "service_account.allow") {
 				t.Errorf("%s of a %s: %v", name, what, err)
@@ -54,7 +59,8 @@ func TestPermits_SharedAccount(t *testing.T) {
 		Tasks []any `json:"upscaling_tasks"`
 		Jobs  []any `json:"processing_jobs"`
 	}
-	if err := alice.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil || len(list.Tasks)+len(list.Jobs) != 0 {
+	if err := alice.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil ||
+		len(list.Tasks)+len(list.Jobs) != 0 {
 		t.Errorf("kept %+v, %v", list, err)
 	}
 	for name, r := range map[string]dispatch.Request{"openEO": openEORequest(w), "OGC": ogcRequest(w)} {

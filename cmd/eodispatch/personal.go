@@ -24,7 +24,8 @@ type userFlags struct {
 
 func (u *userFlags) flags(command *cobra.Command) {
 	u.configFlags.flags(command)
-	command.Flags().StringVar(&u.User, "user", "", "the user: the claim sub of the user's tokens, or 'ISSUER SUB' for one of another issuer than identity.issuer")
+	command.Flags().StringVar(&u.User, "user", "",
+		"the user: the claim sub of the user's tokens, or 'ISSUER SUB' for one of another issuer than identity.issuer")
 	_ = command.MarkFlagRequired("user") // the flag exists
 }
 
@@ -40,7 +41,8 @@ type exportCommand struct{ userFlags }
 
 func exportCommandLine(c console) *cobra.Command {
 	e := &exportCommand{}
-	command := &cobra.Command{Use: "export", Short: "Print everything that the database holds of a user", Args: cobra.NoArgs,
+	command := &cobra.Command{Use: "export", Short: "Print everything that the database holds of a user",
+		Args: cobra.NoArgs,
 		Long: `Print everything that the database holds of a user, one row as JSON on each line, without secrets. Brokers may use the database meanwhile. The
 logs, which also name users, are not part of it.`,
 		Example: "  eodispatch export --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 > user.jsonl",
@@ -72,7 +74,8 @@ func (e *exportCommand) Run(c console) error {
 }
 
 func nobody(u dispatch.UserID) error {
-	return &dispatch.Error{Kind: dispatch.NotFound, Op: "export", Text: fmt.Sprintf("The database holds nothing of the user %s.", u)}
+	return &dispatch.Error{Kind: dispatch.NotFound, Op: "export",
+		Text: fmt.Sprintf("The database holds nothing of the user %s.", u)}
 }
 
 type forgetCommand struct {
@@ -83,14 +86,16 @@ type forgetCommand struct {
 
 func forgetCommandLine(c console) *cobra.Command {
 	f := &forgetCommand{}
-	command := &cobra.Command{Use: "forget", Short: "Delete everything that the database holds of a user", Args: cobra.NoArgs,
+	command := &cobra.Command{Use: "forget", Short: "Delete everything that the database holds of a user",
+		Args: cobra.NoArgs,
 		Long: `Delete everything that the database holds of a user. A user of whom jobs have not ended is refused; --cancel cancels them first. On PostgreSQL
 brokers may go on meanwhile. On SQLite no broker may use the file; jobs that are at platforms are canceled when the broker runs again, and then this command
 is to be repeated. Logs, backups, and what platforms and the identity provider hold are not changed.`,
 		Example: "  eodispatch forget --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 --cancel",
 		RunE:    func(*cobra.Command, []string) error { return f.Run(c) }}
 	f.flags(command)
-	command.Flags().BoolVar(&f.Cancel, "cancel", false, "cancel the user's jobs that have not ended, and wait until they have")
+	command.Flags().BoolVar(&f.Cancel, "cancel", false,
+		"cancel the user's jobs that have not ended, and wait until they have")
 	command.Flags().DurationVar(&f.Wait, "wait", 10*time.Minute, "how long to wait for that")
 	return command
 }
@@ -101,7 +106,10 @@ func (f *forgetCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error { return f.forget(ctx, c, settings, kept) })
+	return withDatabase(c, settings, openDatabase, func(ctx context.Context,
+		kept *store.Store) error {
+		return f.forget(ctx, c, settings, kept)
+	})
 }
 
 func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.Config, kept *store.Store) error {
@@ -126,7 +134,9 @@ func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.
 		"rows", rows)
 	fmt.Fprintf(c.out, "%d jobs, %d rows in all\n", deleted["jobs"], rows)
 	if revocations > 0 {
-		fmt.Fprintf(c.out, "%d permissions to act for the user are revoked at the identity provider, and then deleted, when a broker runs\n", revocations)
+		fmt.Fprintf(c.out,
+			"%d permissions to act for the user are revoked at the identity provider, and then deleted, when a broker runs\n",
+			revocations)
 	}
 	return nil
 }
@@ -142,7 +152,8 @@ func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user disp
 	}
 	if !running {
 		return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(
-			"%d jobs of the user are at platforms. They are canceled there when the broker runs: start it, stop it once they have ended, and run this command again.", n)}
+			"%d jobs of the user are at platforms. They are canceled there when the broker runs: start it, stop it once they "+
+				"have ended, and run this command again.", n)}
 	}
 	within, cancel := context.WithTimeout(ctx, f.Wait)
 	defer cancel()
@@ -150,7 +161,8 @@ func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user disp
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(
-		"Jobs of the user have been canceled and had not all ended after %v: see that a broker runs, and run this command again.", f.Wait)}
+		"Jobs of the user have been canceled and had not all ended after %v: see that a broker runs, and run this "+
+			"command again.", f.Wait)}
 }
 
 // advised returns a domain error with a sentence that says what to do.

@@ -18,8 +18,8 @@ import (
 // privateListener serves metrics, readiness and profiles.
 type privateListener struct{ server *http.Server } // nil: it is off
 
-// listenPrivately opens the private listener before anything else, so that /ready answers while the broker starts. If the default address is
-// taken, as by another replica on the machine, the broker serves without it.
+// listenPrivately opens the private listener before anything else, so that /ready answers while the broker starts. If
+// the default address is taken, as by another replica on the machine, the broker serves without it.
 func listenPrivately(settings config.Telemetry, seen *telemetry.Telemetry, log *slog.Logger) (privateListener, error) {
 	if settings.Listen == config.TelemetryOff {
 		return privateListener{}, nil
@@ -27,7 +27,8 @@ func listenPrivately(settings config.Telemetry, seen *telemetry.Telemetry, log *
 	listener, err := net.Listen("tcp", settings.Listen)
 	switch {
 	case err != nil && settings.Listen == config.TelemetryDefault:
-		log.Warn("metrics and readiness are not served: the default address is taken; set telemetry.listen to another, or to off", "error", err)
+		log.Warn("metrics and readiness are not served: the default address is taken; set telemetry.listen to another, "+
+			"or to off", "error", err)
 		return privateListener{}, nil
 	case err != nil:
 		return privateListener{}, fmt.Errorf("cannot listen on telemetry.listen %s: %w", settings.Listen, err)
@@ -52,9 +53,10 @@ func (p privateListener) close() {
 // longestStart is the longest pause between two attempts to open the database.
 const longestStart = 15 * time.Second
 
-// openStore opens and migrates the database. It waits for a PostgreSQL server that does not answer; a file that cannot be opened is a
-// mistake that waiting does not mend.
-func openStore(ctx context.Context, settings *config.Config, seen *telemetry.Telemetry, log *slog.Logger) (*store.Store, error) {
+// openStore opens and migrates the database. It waits for a PostgreSQL server that does not answer; a file that cannot
+// be opened is a mistake that waiting does not mend.
+func openStore(ctx context.Context, settings *config.Config, seen *telemetry.Telemetry, log *slog.Logger) (*store.Store,
+	error) {
 	begun := time.Now()
 	for pause := time.Second; ; pause = min(2*pause, longestStart) {
 		seen.NotReady("the database is being opened and brought up to date")
@@ -63,7 +65,8 @@ func openStore(ctx context.Context, settings *config.Config, seen *telemetry.Tel
 			return kept, err
 		}
 		seen.NotReady("the database does not answer")
-		log.Warn("the database does not answer; the start waits for it", "error", err, "waited", time.Since(begun).Round(time.Second), "again", pause)
+		log.Warn("the database does not answer; the start waits for it", "error", err, "waited",
+			time.Since(begun).Round(time.Second), "again", pause)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -84,7 +87,8 @@ func openToRead(ctx context.Context, settings *config.Config) (*store.Store, err
 	return store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})
 }
 
-// withDatabase calls work with the configured database and a context that a signal cancels, as commands do that end when their work has.
+// withDatabase calls work with the configured database and a context that a signal cancels, as commands do that end
+// when their work has.
 func withDatabase(c console, settings *config.Config, open func(context.Context, *config.Config) (*store.Store, error),
 	work func(context.Context, *store.Store) error) error {
 	ctx, stop := c.signals(context.Background())

@@ -59,8 +59,8 @@ func awaitPrivate(t *testing.T, address, path, want string) {
 	}
 }
 
-// TestStart_WaitsForTheDatabase: the process waits for a server that does not answer, says so at /ready, and serves once it does. While the
-// server is gone later it is not ready.
+// TestStart_WaitsForTheDatabase: the process waits for a server that does not answer, says so at /ready, and serves
+// once it does. While the server is gone later it is not ready.
 func TestStart_WaitsForTheDatabase(t *testing.T) {
 	server, w, private := postgres.NewServer(t), startWorld(t), executable.FreeAddress(t)
 	server.Stop(t)
@@ -87,20 +87,22 @@ func TestStart_WaitsForTheDatabase(t *testing.T) {
 	}
 }
 
-// A signal ends the wait for the database, and the process ends well. A database that refuses the program is a mistake, for which it does
-// not wait.
+// A signal ends the wait for the database, and the process ends well. A database that refuses the program is a mistake,
+// for which it does not wait.
 func TestStart_EndsWhileItWaits(t *testing.T) {
 	server, w := postgres.NewServer(t), startWorld(t)
 	var out screen
 	refused := strings.Replace(server.URL, "/postgres?", "/absent?", 1)
-	if got := run([]string{"serve"}, testConsole(t.Context(), &out, append(acting(t, w, "127.0.0.1:0", refused, named("k")), "EODISPATCH_TELEMETRY_LISTEN=off")...)); got != exitFailed {
+	if got := run([]string{"serve"}, testConsole(t.Context(), &out, append(acting(t, w, "127.0.0.1:0", refused,
+		named("k")), "EODISPATCH_TELEMETRY_LISTEN=off")...)); got != exitFailed {
 		t.Errorf("exit %d:\n%s", got, &out)
 	}
 	server.Stop(t)
 	ctx, stop := context.WithCancel(t.Context())
 	code := make(chan int, 1)
 	go func() {
-		code <- run([]string{"serve"}, testConsole(ctx, &out, append(acting(t, w, "127.0.0.1:0", server.URL, named("k")), "EODISPATCH_TELEMETRY_LISTEN=off")...))
+		code <- run([]string{"serve"}, testConsole(ctx, &out, append(acting(t, w, "127.0.0.1:0", server.URL, named("k")),
+			"EODISPATCH_TELEMETRY_LISTEN=off")...))
 	}()
 	out.await(t, "the start waits for it")
 	stop()
@@ -112,7 +114,8 @@ func TestStart_EndsWhileItWaits(t *testing.T) {
 // TestStop_IsAnnouncedFirst: from SIGTERM on the process is not ready, and serves for shutdown_delay.
 func TestStop_IsAnnouncedFirst(t *testing.T) {
 	w, private := startWorld(t), executable.FreeAddress(t)
-	p := startProgram(t, append(deployed(w, asUser, asUser), "EODISPATCH_TELEMETRY_LISTEN="+private, "EODISPATCH_SHUTDOWN_DELAY=1h")...)
+	p := startProgram(t, append(deployed(w, asUser, asUser), "EODISPATCH_TELEMETRY_LISTEN="+private,
+		"EODISPATCH_SHUTDOWN_DELAY=1h")...)
 	awaitPrivate(t, private, "/ready", "ready\n")
 	p.Send(t, syscall.SIGTERM)
 	awaitPrivate(t, private, "/ready", "not ready: stopping")
@@ -178,14 +181,16 @@ func value(body, metric, labels string) (sum float64) {
 	return sum
 }
 
-// TestMetrics_OfThreeReplicas: what each replica counts adds up to what happened, and what the database holds is shown by one of them.
+// TestMetrics_OfThreeReplicas: what each replica counts adds up to what happened, and what the database holds is shown
+// by one of them.
 func TestMetrics_OfThreeReplicas(t *testing.T) {
 	w, tables, key := startWorld(t), postgres.Database(t), named("k")
 	var private []string
 	const each = 1
 	for range 3 {
 		private = append(private, executable.FreeAddress(t))
-		p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key), "EODISPATCH_TELEMETRY_LISTEN="+private[len(private)-1])...)
+		p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key), "EODISPATCH_TELEMETRY_LISTEN="+
+			private[len(private)-1])...)
 		t.Cleanup(func() { p.Stop(t) })
 		c := client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.TokenFaults{})}
 		for range each {
@@ -230,7 +235,8 @@ func checkMetrics(t *testing.T, together string, bodies []string, jobs float64) 
 		if strings.Contains(body, "\neodispatch_census_timestamp_seconds ") {
 			counting++
 		}
-		for _, want := range []string{"eodispatch_notifications_connected 1", `eodispatch_db_connections{pool="visit",state="max"} 8`, "eodispatch_ready 1",
+		for _, want := range []string{"eodispatch_notifications_connected 1",
+			`eodispatch_db_connections{pool="visit",state="max"} 8`, "eodispatch_ready 1",
 			`eodispatch_build_info{commit="`, "go_goroutines ",
 			`eodispatch_http_requests_total{code="201",method="POST",route="/unit_jobs"} 2`} {
 			if !strings.Contains(body, "\n"+want) {

@@ -43,7 +43,8 @@ type counts map[string]int
 // String lists the counts in the order in which a job passes through the statuses.
 func (c counts) String() string {
 	var all []string
-	for _, s := range []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Unknown,
+	for _, s := range []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running,
+		dispatch.Unknown,
 		dispatch.Finished, dispatch.Failed, dispatch.Canceled} {
 		if n := c[string(s)]; n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", n, s))

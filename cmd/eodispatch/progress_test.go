@@ -14,7 +14,8 @@ func TestProgress_PrintsEachChangeOnce(t *testing.T) {
 	l := &lines{out: &out, last: map[int64]string{}}
 	half := 50.0
 	r := dispatch.Request{Title: "ndvi", Label: dispatch.OpenEO}
-	for _, j := range []job{{ID: 1, Status: "running"}, {ID: 1, Status: "running"}, {ID: 1, Status: "running", Progress: &half},
+	for _, j := range []job{{ID: 1, Status: "running"}, {ID: 1, Status: "running"}, {ID: 1, Status: "running",
+		Progress: &half},
 		{ID: 2, Status: "queued"}, {ID: 1, Status: "finished", Progress: &half}} {
 		l.show(r, j)
 	}
@@ -35,7 +36,8 @@ func TestProgress_BarsEndAsTheirJobs(t *testing.T) {
 	b := newBars(t.Context(), mpb.WithOutput(&out), mpb.WithAutoRefresh(), mpb.WithWidth(120))
 	half := 50.0
 	r := dispatch.Request{Title: "ndvi", Label: dispatch.OpenEO}
-	for _, j := range []job{{ID: 1, Status: "running", Progress: &half}, {ID: 2, Status: "queued"}, {ID: 3, Status: "queued"},
+	for _, j := range []job{{ID: 1, Status: "running", Progress: &half}, {ID: 2, Status: "queued"},
+		{ID: 3, Status: "queued"},
 		{ID: 1, Status: "finished"}, {ID: 2, Status: "failed"}} {
 		b.show(r, j)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// TestTrustedProviders_NotThoseAPlatformNames: no connection is made to a private address that a platform names as the issuer
-// of the shared account, while what the operator configured may be private.
+// TestTrustedProviders_NotThoseAPlatformNames: no connection is made to a private address that a platform names as the
+// issuer of the shared account, while what the operator configured may be private.
 func TestTrustedProviders_NotThoseAPlatformNames(t *testing.T) {
 	address, connections := counting(t)
 	for _, row := range []struct {
@@ -29,8 +29,10 @@ func TestTrustedProviders_NotThoseAPlatformNames(t *testing.T) {
 		{"issuer: " + address, true, true},
 		{"token_url: " + address + "/token", true, true},
 	} {
-		settings := settingsOf(t, "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: p, protocol: openeo, "+
-			"endpoint: https://b.example.org, access: shared, service_account: {"+row.account+", client_id: a, client_secret: env:S}}", "S=s")
+		settings := settingsOf(t,
+			"identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: p, protocol: openeo, "+
+				"endpoint: https://b.example.org, access: shared, service_account: {"+row.account+
+				", client_id: a, client_secret: env:S}}", "S=s")
 		if !row.pinned {
 			settings.Platforms[0].ServiceAccount.Issuer = ""
 		}

@@ -20,10 +20,14 @@ type purgeCommand struct {
 
 func purgeCommandLine(c console) *cobra.Command {
 	p := &purgeCommand{}
-	command := &cobra.Command{Use: "purge", Short: "Delete what is older than the settings of retention keep", Args: cobra.NoArgs,
+	command := &cobra.Command{Use: "purge", Short: "Delete what is older than the settings of retention keep",
+		Args: cobra.NoArgs,
 		Long: `Delete what is older than the settings of retention keep, as a running broker does every hour. Jobs that have not ended, or that are in
 doubt, are never deleted. On SQLite no broker may use the file, except with --dry-run.`,
-		Example: "  eodispatch purge --dry-run --config broker.yaml", RunE: func(*cobra.Command, []string) error { return p.Run(c) }}
+		Example: "  eodispatch purge --dry-run --config broker.yaml", RunE: func(*cobra.Command,
+			[]string) error {
+			return p.Run(c)
+		}}
 	p.flags(command)
 	command.Flags().BoolVar(&p.DryRun, "dry-run", false, "only count what would be deleted")
 	return command
@@ -40,7 +44,10 @@ func (p *purgeCommand) Run(c console) error {
 			return countAged(ctx, kept, retentionOf(settings), c.out)
 		})
 	}
-	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error { return deleteAged(ctx, kept, settings, c.out) })
+	return withDatabase(c, settings, openDatabase, func(ctx context.Context,
+		kept *store.Store) error {
+		return deleteAged(ctx, kept, settings, c.out)
+	})
 }
 
 func deleteAged(ctx context.Context, kept *store.Store, settings *config.Config, out io.Writer) error {
@@ -68,7 +75,8 @@ func countAged(ctx context.Context, kept *store.Store, r dispatch.Retention, out
 		kind string
 		n    int64
 		keep time.Duration
-	}{{"results", a.Results, r.Results}, {"requests", a.Requests, r.Requests}, {"jobs", a.Jobs, r.Jobs}, {"tasks", a.Tasks, r.Jobs}} {
+	}{{"results", a.Results, r.Results}, {"requests", a.Requests, r.Requests}, {"jobs", a.Jobs, r.Jobs},
+		{"tasks", a.Tasks, r.Jobs}} {
 		if row.keep == 0 {
 			fmt.Fprintf(out, "%-8s are kept for ever\n", row.kind)
 			continue

@@ -74,11 +74,13 @@ func newAudience(b *testing.B, life simulator.Life, jobs, platforms int) *audien
 	for i := range platforms {
 		p := newPlatform(b, life)
 		a.platforms = append(a.platforms, p)
-		configured = append(configured, map[string]any{"name": fmt.Sprint("p", i), "protocol": "openeo", "endpoint": p.url, "access": "open",
+		configured = append(configured, map[string]any{"name": fmt.Sprint("p", i), "protocol": "openeo", "endpoint": p.url,
+			"access": "open",
 			"limits": map[string]any{"jobs": jobs, "requests": 64, "min_poll": "100ms"}})
 	}
 	setting, _ := json.Marshal(configured) // cannot fail: only strings and numbers
-	a.program = startProgram(b, append(benchmarked(w), "EODISPATCH_FRESHNESS=1s", fmt.Sprint("EODISPATCH_LIMITS_CONNECTIONS=", sockets+1000), "EODISPATCH_PLATFORMS="+string(setting))...)
+	a.program = startProgram(b, append(benchmarked(w), "EODISPATCH_FRESHNESS=1s",
+		fmt.Sprint("EODISPATCH_LIMITS_CONNECTIONS=", sockets+1000), "EODISPATCH_PLATFORMS="+string(setting))...)
 	return a
 }
 
@@ -90,10 +92,12 @@ func (a *audience) request(p *platform) dispatch.Request {
 }
 
 func (a *audience) client(user string) fast {
-	return fast{client{a.program.Address, a.IdP.Mint(simulator.BrokerRealm, user, a.Credentials.Client, simulator.TokenFaults{})}}
+	return fast{client{a.program.Address, a.IdP.Mint(simulator.BrokerRealm, user, a.Credentials.Client,
+		simulator.TokenFaults{})}}
 }
 
-// stream is a minimal WebSocket client. It reads frames with little overhead, because a benchmark opens thousands of them.
+// stream is a minimal WebSocket client. It reads frames with little overhead, because a benchmark opens thousands of
+// them.
 type stream struct {
 	net.Conn
 	from *bufio.Reader
@@ -106,8 +110,9 @@ func openStream(b *testing.B, c fast, path string) *stream {
 		b.Error(err)
 		return nil
 	}
-	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", path, host, c.token)
+	fmt.Fprintf(conn,
+		"GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", path, host, c.token)
 	s := &stream{conn, bufio.NewReaderSize(conn, 1024)}
 	answer, err := http.ReadResponse(s.from, nil)
 	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
@@ -167,8 +172,8 @@ func (s *stream) until(b *testing.B, status string) time.Time {
 	}
 }
 
-// BenchmarkPerformanceOfPush measures how soon 10,000 users, each with a WebSocket and a job, learn that their job has ended. All
-// jobs end within a second, on one platform after the other.
+// BenchmarkPerformanceOfPush measures how soon 10,000 users, each with a WebSocket and a job, learn that their job has
+// ended. All jobs end within a second, on one platform after the other.
 func BenchmarkPerformanceOfPush(b *testing.B) {
 	table := newTable(b, fmt.Sprintf("%d WebSockets of as many users", sockets), "measured", "aim")
 	const waves = 10
@@ -201,13 +206,15 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 	begin := time.Now()
 	inParallel(sockets, 64, func(i int) { users[i].mustPost(b, bodies[i%waves], nil) })
 	started.Wait()
-	table("each user submits a job and sees it run", fmt.Sprintf("%v, %.0f/s", time.Since(begin).Round(time.Second), sockets/time.Since(begin).Seconds()), "")
+	table("each user submits a job and sees it run", fmt.Sprintf("%v, %.0f/s", time.Since(begin).Round(time.Second),
+		sockets/time.Since(begin).Seconds()), "")
 
 	for i, p := range a.platforms {
 		listening.Go(func() {
 			<-time.After(2*time.Second + time.Duration(i)*time.Second/waves)
 			p.time.ahead.Store(int64(2 * time.Hour))
-			inParallel(8, 8, func(n int) { users[i+n*waves].must(b, http.MethodGet, "/jobs_status", nil, nil) }) // enough users that the broker lists the jobs instead of reading each
+			// enough users that the broker lists the jobs instead of reading each
+			inParallel(8, 8, func(n int) { users[i+n*waves].must(b, http.MethodGet, "/jobs_status", nil, nil) })
 		})
 	}
 	listening.Wait()
@@ -220,19 +227,22 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 	slices.SortFunc(ended, time.Time.Compare)
 	table("all jobs end within a second; from the platform's response to the message, p50, p99, max",
 		fmt.Sprint(took[sockets/2], took[sockets*99/100], took[sockets-1]), "p99 < 1 s")
-	table("from the first message of an end to the last", ended[sockets-1].Sub(ended[0]).Round(time.Millisecond).String(), "")
+	table("from the first message of an end to the last", ended[sockets-1].Sub(ended[0]).Round(time.Millisecond).String(),
+		"")
 }
 
-// BenchmarkPerformanceOfChanges compares the number and size of the messages of three kinds of streams, while all 3,000 jobs of
-// a task run to their end.
+// BenchmarkPerformanceOfChanges compares the number and size of the messages of three kinds of streams, while all 3,000
+// jobs of a task run to their end.
 func BenchmarkPerformanceOfChanges(b *testing.B) {
-	table := newTable(b, fmt.Sprintf("a task of %d jobs, run to its end", tiles), "messages", "sent", "relative to the first row")
+	table := newTable(b, fmt.Sprintf("a task of %d jobs, run to its end", tiles), "messages", "sent",
+		"relative to the first row")
 	a := newAudience(b, simulator.Life{Run: 2 * time.Second}, 100, 1)
 	c := a.client("user")
 	request := a.request(a.platforms[0])
 	request.Parameters = json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`)
 	body, _ := json.Marshal(request) // cannot fail: only strings and numbers
-	dimension, _ := json.Marshal(map[string]any{"name": "spatial_extent", "values": slices.Repeat([]json.RawMessage{json.RawMessage(demoArea)}, tiles)})
+	dimension, _ := json.Marshal(map[string]any{"name": "spatial_extent",
+		"values": slices.Repeat([]json.RawMessage{json.RawMessage(demoArea)}, tiles)})
 	body = append(append(bytes.TrimSuffix(body, []byte("}")), `,"dimension":`...), append(dimension, '}')...)
 	var task job
 	c.must(b, http.MethodPost, "/upscale_tasks", body, &task)
@@ -256,7 +266,8 @@ func BenchmarkPerformanceOfChanges(b *testing.B) {
 		}
 	})
 	for i, way := range ways {
-		table(fmt.Sprintf("%s, %v", way, time.Since(begin).Round(time.Second)), fmt.Sprint(messages[i]), fmt.Sprintf("%.1f MB", float64(bytes[i])/1e6),
+		table(fmt.Sprintf("%s, %v", way, time.Since(begin).Round(time.Second)), fmt.Sprint(messages[i]),
+			fmt.Sprintf("%.1f MB", float64(bytes[i])/1e6),
 			fmt.Sprintf("%.3f", float64(bytes[i])/float64(bytes[0])))
 	}
 }

@@ -36,17 +36,22 @@ const (
 	watchFor  = time.Minute // after the statuses of every account were read once
 )
 
-// BenchmarkPerformanceOfTheRate measures the age of the statuses that many clients watch when the platform's rate limit is too
-// low to keep all of them fresh, and whether the broker respects the limit. The platform responds after 50 ms.
+// BenchmarkPerformanceOfTheRate measures the age of the statuses that many clients watch when the platform's rate limit
+// is too low to keep all of them fresh, and whether the broker respects the limit. The platform responds after 50 ms.
 func BenchmarkPerformanceOfTheRate(b *testing.B) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
-	fmt.Fprintln(table, "20 jobs and one client per account\trequests per round\trequests per second: mean, max\tbound\tage of sent statuses: p99, max\tratio, aim 1.2"+
-		"\ttime between two reads: p99, max\tratio\tconcurrent call: median, max")
+	fmt.Fprintln(table,
+		"20 jobs and one client per account\trequests per round\trequests per second: mean, max\tbound\tage of sent "+
+			"statuses: p99, max\tratio, aim 1.2"+
+			"\ttime between two reads: p99, max\tratio\tconcurrent call: median, max")
 	for _, c := range []crowd{
-		{name: "openEO, 1,000 accounts, 50/s, SQLite", protocol: config.OpenEO, accounts: 1000, rate: 50, aged: time.Hour, databases: sqlite},
-		{name: "openEO, 1,000 accounts, 50/s, PostgreSQL, 2 replicas", protocol: config.OpenEO, accounts: 1000, rate: 50, databases: replicas},
-		{name: "OGC without listing, 100 accounts, 100/s, SQLite", protocol: config.OGCProcess, accounts: 100, rate: 100, aged: time.Hour, databases: sqlite},
+		{name: "openEO, 1,000 accounts, 50/s, SQLite", protocol: config.OpenEO, accounts: 1000, rate: 50, aged: time.Hour,
+			databases: sqlite},
+		{name: "openEO, 1,000 accounts, 50/s, PostgreSQL, 2 replicas", protocol: config.OpenEO, accounts: 1000, rate: 50,
+			databases: replicas},
+		{name: "OGC without listing, 100 accounts, 100/s, SQLite", protocol: config.OGCProcess, accounts: 100, rate: 100,
+			aged: time.Hour, databases: sqlite},
 	} {
 		b.Run(c.name, func(b *testing.B) { fmt.Fprintf(table, "%s\t%s\n", c.name, c.run(b)) })
 	}
@@ -85,7 +90,8 @@ func opened(b *testing.B, dsn string, c dispatch.Clock) *store.Store {
 	return s
 }
 
-// measured is a simulated platform that records the times of requests for jobs, and of the last one by each user and path.
+// measured is a simulated platform that records the times of requests for jobs, and of the last one by each user and
+// path.
 type measured struct {
 	http.Handler
 	listing bool
@@ -161,7 +167,8 @@ type replica struct {
 }
 
 func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.Duration) replica {
-	access := config.Platform{Name: "p", Protocol: c.protocol, Endpoint: endpoint, Access: dispatch.AccessUser, TokenPrefix: "oidc/sim"}
+	access := config.Platform{Name: "p", Protocol: c.protocol, Endpoint: endpoint, Access: dispatch.AccessUser,
+		TokenPrefix: "oidc/sim"}
 	access.Limits = config.PlatformLimits{Requests: 8, Send: 30 * time.Second, Rate: config.Pace(pace), Jobs: 1000}
 	backends := platforms(&config.Config{Development: true, Platforms: []config.Platform{access}}, nil)
 	name, err := s.Installation(b.Context())
@@ -170,7 +177,8 @@ func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.
 	}
 	log := slog.New(slog.DiscardHandler)
 	r := replica{Broker: &dispatch.Broker{Store: s, Tokens: bearers{}, Backends: backends, Installation: name, Log: log}}
-	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, OnWake: r.HandleWake, OnBroadcast: r.HandleBroadcast})
+	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, OnWake: r.HandleWake,
+		OnBroadcast: r.HandleBroadcast})
 	r.Engine = r.work
 	return r
 }
@@ -221,8 +229,10 @@ func (c crowd) run(b *testing.B) string {
 	}
 	age99, oldest := last(ages)
 	gap99, longest := last(m.gaps)
-	return fmt.Sprintf("%d\t%.1f, %d\t%v\t%v, %v\t%.2f\t%v, %v\t%.2f\t%v, %v", c.requests(), mean, most, bound, age99, oldest, ratio(oldest),
-		gap99, longest, ratio(longest), calls[len(calls)/2].Round(time.Millisecond), calls[len(calls)-1].Round(time.Millisecond))
+	return fmt.Sprintf("%d\t%.1f, %d\t%v\t%v, %v\t%.2f\t%v, %v\t%.2f\t%v, %v", c.requests(), mean, most, bound, age99,
+		oldest, ratio(oldest),
+		gap99, longest, ratio(longest), calls[len(calls)/2].Round(time.Millisecond),
+		calls[len(calls)-1].Round(time.Millisecond))
 }
 
 // requests returns the number of requests that read every status once.
@@ -254,7 +264,8 @@ func (c crowd) submit(b *testing.B, r replica) []dispatch.JobID {
 	if c.protocol == config.OGCProcess {
 		service.Application, parameters = ogcProcess, json.RawMessage(`{"bbox": `+demoBox+`}`)
 	}
-	body, err := json.Marshal(dispatch.Request{Title: "watched", Label: backend.Label, Format: "json", Service: service, Parameters: parameters})
+	body, err := json.Marshal(dispatch.Request{Title: "watched", Label: backend.Label, Format: "json", Service: service,
+		Parameters: parameters})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -267,7 +278,8 @@ func (c crowd) submit(b *testing.B, r replica) []dispatch.JobID {
 	for part := range 16 {
 		all.Go(func() {
 			for i := part; i < c.accounts; i += 16 {
-				job := dispatch.Job{Owner: user(i), Account: backend.Account(user(i)), Base: base, Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}
+				job := dispatch.Job{Owner: user(i), Account: backend.Account(user(i)), Base: base, Desired: dispatch.WantRun,
+					Phase: dispatch.Waiting, Status: dispatch.Accepted}
 				drafts := slices.Repeat([]dispatch.Draft{{Job: job, Body: body}}, jobsEach)
 				if err := start(b.Context(), r, drafts); err != nil {
 					b.Error(err)
@@ -314,9 +326,11 @@ func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
 	return err
 }
 
-// watch opens a stream for each user. It returns the age of the oldest status in each message, and the durations of the calls
-// that read a job's logs once a second meanwhile. It begins to measure after one and a half rounds, when all statuses were read.
-func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *shifted, m *measured, round time.Duration) (ages, calls []time.Duration) {
+// watch opens a stream for each user. It returns the age of the oldest status in each message, and the durations of the
+// calls that read a job's logs once a second meanwhile. It begins to measure after one and a half rounds, when all
+// statuses were read.
+func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *shifted, m *measured,
+	round time.Duration) (ages, calls []time.Duration) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -324,7 +338,8 @@ func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *
 	var mu sync.Mutex
 	counts := false
 	for part, r := range all {
-		a := api.New(api.Config{Broker: r.Broker, Verifier: bearers{}, Log: slog.New(slog.DiscardHandler), Freshness: freshness})
+		a := api.New(api.Config{Broker: r.Broker, Verifier: bearers{}, Log: slog.New(slog.DiscardHandler),
+			Freshness: freshness})
 		server := httptest.NewServer(a)
 		defer server.Close()
 		defer a.Close()
@@ -348,7 +363,8 @@ func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *
 	mu.Unlock()
 	for n := 0; time.Since(begin) < max(watchFor, 2*round); n++ {
 		called := time.Now()
-		if _, err := all[0].Logs(ctx, user(n%c.accounts), jobs[n%c.accounts]); err != nil && !dispatch.Is(err, dispatch.Unsupported) {
+		if _, err := all[0].Logs(ctx, user(n%c.accounts), jobs[n%c.accounts]); err != nil &&
+			!dispatch.Is(err, dispatch.Unsupported) {
 			b.Error(err)
 		}
 		calls = append(calls, time.Since(called))

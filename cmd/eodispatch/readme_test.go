@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/documents"
 )
 
-// keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, and the lines after
-// them.
+// keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, and the lines
+// after them.
 func keepDemo(t *testing.T, args ...string) (assignments, lines string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -69,13 +69,16 @@ func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 		t.Errorf("demo --keep prints\n%s\nREADME shows\n%s", printed, shown)
 	}
 	renewal := assignments[strings.Index(assignments, "\nA=")+1:]
-	answers := pasteInto(t, assignments+shown+renewal+"curl -s $B/platforms -H \"$A\"\ncurl -s $B/openapi.json\ncurl -s $B/")
+	answers := pasteInto(t, assignments+shown+renewal+
+		"curl -s $B/platforms -H \"$A\"\ncurl -s $B/openapi.json\ncurl -s $B/")
 	endpoint := between(assignments, "OPENEO=", "\n")
 	for what, want := range map[string]string{
 		"the submission": `"title":"NDVI, June"`, "its end": `"status":"finished"`, "its results": `"type":"Collection"`,
-		"the parameters": `"name":"spatial_extent","type":"bounding-box"`, "all jobs": `{"upscaling_tasks":[`, "the tiles": `{"type":"GeometryCollection"`,
-		"the platforms, with a renewed token": `"name":"simulated-ogc"`, "the document's examples": `"service":{"application":"https://apps.example.org/ndvi_composite.json","endpoint":"` + endpoint,
-		"the root": `"documentation":"/docs"`,
+		"the parameters": `"name":"spatial_extent","type":"bounding-box"`, "all jobs": `{"upscaling_tasks":[`,
+		"the tiles":                           `{"type":"GeometryCollection"`,
+		"the platforms, with a renewed token": `"name":"simulated-ogc"`,
+		"the document's examples":             `"service":{"application":"https://apps.example.org/ndvi_composite.json","endpoint":"` + endpoint,
+		"the root":                            `"documentation":"/docs"`,
 	} {
 		if !strings.Contains(answers, want) {
 			t.Errorf("%s: %s is not in:\n%s", what, want, answers)
@@ -86,8 +89,8 @@ func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 	}
 }
 
-// The commands for scientists work as they stand in README, with a browser in which alice agrees, and so do the lines of
-// docs/notebook.md.
+// The commands for scientists work as they stand in README, with a browser in which alice agrees, and so do the lines
+// of docs/notebook.md.
 func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	assignments, _ := keepDemo(t)
 	if documents.Block(t, "README.md", "## Next steps", "sh") != demoCommands {
@@ -100,7 +103,8 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	}
 	lines.WriteString("cd '" + u.folder + "'\n" + assignments + documents.Block(t, "README.md", "## Next steps", "sh"))
 	shown := pasteInto(t, lines.String())
-	u.holds(shown, "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished", "1 files downloaded", "14 files downloaded", "collection.json")
+	u.holds(shown, "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished", "1 files downloaded",
+		"14 files downloaded", "collection.json")
 	u.hasFiles("june", "openEO.tif")
 	u.hasFiles("tiles", "openEO.tif")
 	t.Run("from Python", func(t *testing.T) { runNotebook(t, assignments) })
@@ -115,7 +119,8 @@ func runNotebook(t *testing.T, assignments string) {
 	if shown != "finished openEO.tif\n" {
 		t.Errorf("it shows:\n%s", shown)
 	}
-	if file, err := os.ReadFile(filepath.Join(folder, "openEO.tif")); err != nil || !strings.HasPrefix(string(file), "II*\x00") {
+	if file, err := os.ReadFile(filepath.Join(folder, "openEO.tif")); err != nil ||
+		!strings.HasPrefix(string(file), "II*\x00") {
 		t.Errorf("openEO.tif is no TIFF: %.20q, %v", file, err)
 	}
 }
@@ -129,7 +134,8 @@ func TestDemo_PrintsLinesForAnotherApplication(t *testing.T) {
 		t.Fatal(err)
 	}
 	assignments, lines := keepDemo(t, "--application", file)
-	if answers := pasteInto(t, assignments+lines); !strings.Contains(answers, `"title":"it's"`) || !strings.Contains(answers, `"status":"finished"`) {
+	if answers := pasteInto(t, assignments+lines); !strings.Contains(answers, `"title":"it's"`) ||
+		!strings.Contains(answers, `"status":"finished"`) {
 		t.Errorf("it shows:\n%s", answers)
 	}
 }

@@ -13,9 +13,10 @@ import (
 // referenceCommandLine generates what describes the command line: manual pages, and docs/cli.md.
 func referenceCommandLine(c console) *cobra.Command {
 	to := ""
-	command := &cobra.Command{Use: "reference man|markdown", Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"man", "markdown"},
-		Short:   "Write the manual pages, or one page in Markdown, of all commands",
-		Example: "  eodispatch reference man --to /usr/local/share/man/man1\n  eodispatch reference markdown > cli.md",
+	command := &cobra.Command{Use: "reference man|markdown", Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"man", "markdown"},
+		Short:     "Write the manual pages, or one page in Markdown, of all commands",
+		Example:   "  eodispatch reference man --to /usr/local/share/man/man1\n  eodispatch reference markdown > cli.md",
 		RunE: func(command *cobra.Command, args []string) error {
 			root := command.Root()
 			root.DisableAutoGenTag = true

@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// readOnHangup reads the settings again whenever the process gets SIGHUP, until ctx is done, and sends them to the returned channel.
+// readOnHangup reads the settings again whenever the process gets SIGHUP, until ctx is done, and sends them to the
+// returned channel.
 func (s *serveCommand) readOnHangup(ctx context.Context, c console, log *slog.Logger) <-chan *config.Config {
 	hangups, read := make(chan os.Signal, 1), make(chan *config.Config)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -37,7 +38,8 @@ func (s *serveCommand) readOnHangup(ctx context.Context, c console, log *slog.Lo
 	return read
 }
 
-// fixedSettings returns new settings in which those that need a restart are the running ones, and the keys of those that differ.
+// fixedSettings returns new settings in which those that need a restart are the running ones, and the keys of those
+// that differ.
 func fixedSettings(running, again config.Config) (settings config.Config, fixed []string) {
 	fixed = []string{}
 	for _, one := range []struct {

@@ -37,7 +37,8 @@ func (t *reloadTest) hangUp(text, said string) {
 	}
 }
 
-// serveThroughout asks the program for its health until the returned function is called, which reports whether every request was answered.
+// serveThroughout asks the program for its health until the returned function is called, which reports whether every
+// request was answered.
 func (t *reloadTest) serveThroughout() (end func()) {
 	stop, asked := make(chan struct{}), 0
 	var asking sync.WaitGroup
@@ -64,8 +65,9 @@ func (t *reloadTest) serveThroughout() (end func()) {
 	return func() { close(stop); asking.Wait() }
 }
 
-// TestReload_ByHangup: settings take effect while the port stays open; those that need a restart are named; a file with faults changes nothing.
-// Neither does one that lacks a platform whose jobs have not ended, and these go on with the new settings.
+// TestReload_ByHangup: settings take effect while the port stays open; those that need a restart are named; a file with
+// faults changes nothing. Neither does one that lacks a platform whose jobs have not ended, and these go on with the
+// new settings.
 func TestReload_ByHangup(t *testing.T) {
 	w := startWorld(t)
 	r := &reloadTest{T: t, file: configuration(t, w)}
@@ -89,8 +91,10 @@ func TestReload_ByHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	without := good[:strings.Index(good, "- name: ogc")]
-	r.hangUp(without, `these platforms have jobs that have not ended, and are missing or lead elsewhere","platforms":["ogc"]`)
-	r.hangUp(good+"  limits: {jobs: 1}\n  aliases: [https://former.example.org]\n", `"changed":["platforms"],"need a restart":[]`)
+	r.hangUp(without,
+		`these platforms have jobs that have not ended, and are missing or lead elsewhere","platforms":["ogc"]`)
+	r.hangUp(good+"  limits: {jobs: 1}\n  aliases: [https://former.example.org]\n",
+		`"changed":["platforms"],"need a restart":[]`)
 	operators(t, environ, "release", "ogc")
 	for err == nil && !held.ended() {
 		err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=5", held.ID), nil, &held)

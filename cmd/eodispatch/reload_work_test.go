@@ -24,8 +24,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestReload_AwaitsRequestsOfBefore: a request that runs for longer than shutdown_grace does not hold up a reload, and the end of the process
-// waits for it as for any other.
+// TestReload_AwaitsRequestsOfBefore: a request that runs for longer than shutdown_grace does not hold up a reload, and
+// the end of the process waits for it as for any other.
 func TestReload_AwaitsRequestsOfBefore(t *testing.T) {
 	w := startWorld(t)
 	const execution = "POST /processes/{id}/execution"
@@ -51,7 +51,8 @@ func TestReload_AwaitsRequestsOfBefore(t *testing.T) {
 	}()
 	arrived(t, w, execution)
 	r.hangUp(good+"freshness: 3s\n", `"msg":"requests of before the reload are still running"`)
-	if code := r.p.Stop(t); code == exitDone || !strings.Contains(r.p.Log.String(), "some requests to platforms were still running after 2s") {
+	if code := r.p.Stop(t); code == exitDone ||
+		!strings.Contains(r.p.Log.String(), "some requests to platforms were still running after 2s") {
 		t.Errorf("exit %d", code)
 	}
 	if err := <-answered; err == nil {
@@ -59,8 +60,8 @@ func TestReload_AwaitsRequestsOfBefore(t *testing.T) {
 	}
 }
 
-// TestReload_OfReplicasAtWork: two replicas on PostgreSQL are reloaded one after the other while they run a task. Streams end as at a stop of
-// the process, clients can connect again, and each job runs once.
+// TestReload_OfReplicasAtWork: two replicas on PostgreSQL are reloaded one after the other while they run a task.
+// Streams end as at a stop of the process, clients can connect again, and each job runs once.
 func TestReload_OfReplicasAtWork(t *testing.T) {
 	w := startWorld(t)
 	w.OGC.Life = simulator.Life{Run: 300 * time.Millisecond}
@@ -118,7 +119,8 @@ func (t *reloadTest) reloadWatched(c client, task int64, more string) {
 		_, _, err = socket.Read(t.Context())
 	}
 	// One that was sending a message may be cut in the middle of it, without a code.
-	if e, closed := errors.AsType[websocket.CloseError](err); t.Context().Err() != nil || closed && e.Code != websocket.StatusGoingAway {
+	if e, closed := errors.AsType[websocket.CloseError](err); t.Context().Err() != nil || closed &&
+		e.Code != websocket.StatusGoingAway {
 		t.Errorf("the stream ended with %v", err)
 	}
 	if _, _, err := open().Read(t.Context()); err != nil {
@@ -126,8 +128,8 @@ func (t *reloadTest) reloadWatched(c client, task int64, more string) {
 	}
 }
 
-// TestReload_KeepsPlatformOfLateJob: a request that began before a reload takes the only platform away from which the job that it submits could be
-// run. The platform stays, and runs the job.
+// TestReload_KeepsPlatformOfLateJob: a request that began before a reload takes the only platform away from which the
+// job that it submits could be run. The platform stays, and runs the job.
 func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
 	w := startWorld(t)
 	r := &reloadTest{T: t, file: configuration(t, w)}
@@ -154,7 +156,8 @@ func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
 	}
 }
 
-// TestReload_KeepsPlatformOfJobAfterTheGrace: so it does if the request outlasts shutdown_grace, and the broker of the new settings works meanwhile.
+// TestReload_KeepsPlatformOfJobAfterTheGrace: so it does if the request outlasts shutdown_grace, and the broker of the
+// new settings works meanwhile.
 func TestReload_KeepsPlatformOfJobAfterTheGrace(t *testing.T) {
 	w := startWorld(t)
 	r := &reloadTest{T: t, file: configuration(t, w)}
@@ -186,8 +189,8 @@ func TestReload_KeepsPlatformOfJobAfterTheGrace(t *testing.T) {
 	r.p.Stop(t)
 }
 
-// TestReload_StoppedMeanwhile: the process is stopped while a reload waits for a request that submits a job. The request is answered, and the job runs
-// after the next start.
+// TestReload_StoppedMeanwhile: the process is stopped while a reload waits for a request that submits a job. The
+// request is answered, and the job runs after the next start.
 func TestReload_StoppedMeanwhile(t *testing.T) {
 	w := startWorld(t)
 	r := &reloadTest{T: t, file: configuration(t, w)}
@@ -238,7 +241,8 @@ func (t *reloadTest) runs(c client, task job) {
 // beginReload writes the file and waits until the interface of the new broker answers.
 func (t *reloadTest) beginReload(c client, text string) {
 	t.Helper()
-	socket, _, err := websocket.Dial(t.Context(), fmt.Sprintf("ws%s/job_status?token=%s", strings.TrimPrefix(c.broker, "http"), c.token), nil)
+	socket, _, err := websocket.Dial(t.Context(), fmt.Sprintf("ws%s/job_status?token=%s", strings.TrimPrefix(c.broker,
+		"http"), c.token), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,11 +261,14 @@ func (t *reloadTest) beginReload(c client, text string) {
 	}
 }
 
-// heldTask sends the head of a request for a task of one job and waits until the broker asks for its body, which the returned function sends.
+// heldTask sends the head of a request for a task of one job and waits until the broker asks for its body, which the
+// returned function sends.
 func heldTask(t *testing.T, c client, request dispatch.Request) (submit func() job) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"title": request.Title, "label": request.Label, "format": request.Format, "service": request.Service,
-		"parameters": map[string]any{}, "dimension": map[string]any{"name": "bbox", "values": []json.RawMessage{json.RawMessage(demoBox)}}})
+	body, err := json.Marshal(map[string]any{"title": request.Title, "label": request.Label, "format": request.Format,
+		"service":    request.Service,
+		"parameters": map[string]any{}, "dimension": map[string]any{"name": "bbox",
+			"values": []json.RawMessage{json.RawMessage(demoBox)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +278,8 @@ func heldTask(t *testing.T, c client, request dispatch.Request) (submit func() j
 	if err != nil {
 		t.Fatal(err)
 	}
-	post.Header = http.Header{"Authorization": {"Bearer " + c.token}, "Content-Type": {"application/json"}, "Expect": {"100-continue"}}
+	post.Header = http.Header{"Authorization": {"Bearer " + c.token}, "Content-Type": {"application/json"},
+		"Expect": {"100-continue"}}
 	answered, accepted := make(chan error, 1), job{}
 	go func() {
 		response, err := (&http.Transport{ExpectContinueTimeout: time.Hour, DisableKeepAlives: true}).RoundTrip(post)

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// TestDelete_AtThePlatformToo runs the real program on both protocols: a job that its user deletes at the platform too is removed there when the platform answers again, and
-// one that is only deleted stays.
+// TestDelete_AtThePlatformToo runs the real program on both protocols: a job that its user deletes at the platform too
+// is removed there when the platform answers again, and one that is only deleted stays.
 func TestDelete_AtThePlatformToo(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, deployed(w, asUser, asUser)...)

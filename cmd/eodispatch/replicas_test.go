@@ -16,16 +16,18 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// TestReplicas_ExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the real
-// program at once, which share only PostgreSQL and have no token yet. There is one exchange.
+// TestReplicas_ExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the
+// real program at once, which share only PostgreSQL and have no token yet. There is one exchange.
 func TestReplicas_ExchangeOnce(t *testing.T) {
 	w := startWorld(t)
 	tables, key := postgres.Database(t), named("k")
 	var clients []client
 	for range 2 {
-		p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key), "EODISPATCH_LIMITS_USER_REQUESTS=100")...)
+		p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key),
+			"EODISPATCH_LIMITS_USER_REQUESTS=100")...)
 		t.Cleanup(func() { p.Stop(t) })
-		clients = append(clients, client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.TokenFaults{})})
+		clients = append(clients, client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client,
+			simulator.TokenFaults{})})
 	}
 	w.IdP.SetLinkBehavior(simulator.LinkBehavior{Rotates: true, Slow: 500 * time.Millisecond})
 	body, err := json.Marshal(openEORequest(w))
@@ -58,8 +60,8 @@ func TestReplicas_ExchangeOnce(t *testing.T) {
 	}
 }
 
-// TestReplicas_ReplaceARefusedTokenOnce: if a platform refuses an unexpired token, the program obtains another once. If that is
-// a different token, it is tried once; then the job waits and shows why. A refusal with 403 is not retried.
+// TestReplicas_ReplaceARefusedTokenOnce: if a platform refuses an unexpired token, the program obtains another once. If
+// that is a different token, it is tried once; then the job waits and shows why. A refusal with 403 is not retried.
 func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 	const (
 		exchange = "POST /realms/{realm}/broker/{alias}/token"
@@ -73,17 +75,21 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 		asks, tokens int    // of the platform, and of the provider
 		attention    string // "": refused permanently
 	}{
-		"the provider has the same only": {false, 401, 1, 2, "The platform refuses the token that the identity provider issues for you."},
-		"the provider has another":       {true, 401, 2, 2, "The platform rejected the broker's service-account token. The operator must check its configuration."},
-		"forbidden":                      {false, 403, 1, 1, ""},
-		"forbidden to all":               {true, 403, 1, 1, ""},
+		"the provider has the same only": {false, 401, 1, 2,
+			"The platform refuses the token that the identity provider issues for you."},
+		"the provider has another": {true, 401, 2, 2,
+			"The platform rejected the broker's service-account token. The operator must check its configuration."},
+		"forbidden":        {false, 403, 1, 1, ""},
+		"forbidden to all": {true, 403, 1, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWorld(t)
 			p := startProgram(t, acting(t, w, executable.FreeAddress(t), databases["SQLite"](t), named("k"))...)
 			defer p.Stop(t)
 			request, at, route, from := openEORequest(w), &w.OpenEO.Oracle, create, exchange
-			w.OpenEO.Faults.Add(simulator.Fault{Route: create, Status: row.status, Code: map[int]string{401: "AuthenticationRequired", 403: "PermissionsInsufficient"}[row.status], Message: "Not you."})
+			w.OpenEO.Faults.Add(simulator.Fault{Route: create, Status: row.status,
+				Code:    map[int]string{401: "AuthenticationRequired", 403: "PermissionsInsufficient"}[row.status],
+				Message: "Not you."})
 			if row.ogc {
 				request, at, route, from = ogcRequest(w), &w.OGC.Oracle, execute, tokens
 				w.OGC.Faults.Add(simulator.Fault{Route: execute, Status: row.status, Message: "Not you."})
@@ -96,7 +102,8 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 			switch {
 			case row.attention == "" && (err == nil || !strings.Contains(err.Error(), "FORBIDDEN")):
 				t.Errorf("%+v, %v", made, err)
-			case row.attention != "" && (err != nil || made.ended() || made.Attention == nil || !strings.Contains(made.Attention.Message, row.attention)):
+			case row.attention != "" && (err != nil || made.ended() || made.Attention == nil ||
+				!strings.Contains(made.Attention.Message, row.attention)):
 				t.Errorf("%+v %+v, %v", made, made.Attention, err)
 			}
 			if asked, got := at.Requests(route), w.IdP.Oracle.Requests(from); asked != row.asks || got != row.tokens {
@@ -174,16 +181,19 @@ func openReplicas(t *testing.T, w *simulator.World, more ...string) (clients []c
 	t.Helper()
 	tables := postgres.Database(t)
 	for range 2 {
-		p := startProgram(t, append(more, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+w.Credentials.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID,
-			"EODISPATCH_DATABASE="+tables, fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`, w.OpenEOURL))...)
+		p := startProgram(t, append(more, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+w.Credentials.Issuer,
+			"EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID,
+			"EODISPATCH_DATABASE="+tables,
+			fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`,
+				w.OpenEOURL))...)
 		t.Cleanup(func() { p.Stop(t) })
 		clients = append(clients, as(w, p.Address, "alice", nil))
 	}
 	return clients
 }
 
-// TestReplicas_AcceptEachOthersTickets, each once, however many requests bring it to both at once. With tokens in URLs disabled
-// only a ticket opens a stream.
+// TestReplicas_AcceptEachOthersTickets, each once, however many requests bring it to both at once. With tokens in URLs
+// disabled only a ticket opens a stream.
 func TestReplicas_AcceptEachOthersTickets(t *testing.T) {
 	w := startWorld(t)
 	clients := openReplicas(t, w, "EODISPATCH_STREAMS_QUERY_TOKEN=false")
@@ -249,7 +259,8 @@ func TestReplicas_AcceptEachOthersCursors(t *testing.T) {
 	if !found {
 		t.Fatalf("%s: %v", response.Status, response.Header)
 	}
-	if err := clients[1].call(t.Context(), http.MethodGet, "/jobs_status?limit=2&cursor="+cursor, nil, new(any)); err != nil {
+	if err := clients[1].call(t.Context(), http.MethodGet, "/jobs_status?limit=2&cursor="+cursor, nil,
+		new(any)); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,17 +18,20 @@ type restoredCommand struct {
 
 func restoredCommandLine(c console) *cobra.Command {
 	r := &restoredCommand{}
-	command := &cobra.Command{Use: "restored", Short: "Mark a database that was restored from a backup", Args: cobra.NoArgs,
+	command := &cobra.Command{Use: "restored", Short: "Mark a database that was restored from a backup",
+		Args: cobra.NoArgs,
 		Long: `Mark a database that was restored from a backup: ids skip ahead, and no account submits jobs before its jobs were compared with the
 platform's list.`,
 		Example: "  eodispatch restored --config broker.yaml", RunE: func(*cobra.Command, []string) error { return r.Run(c) }}
 	r.flags(command)
 	command.Flags().BoolVar(&r.WithoutListing, "without-listing", false,
-		"also submit to platforms that cannot list their jobs; jobs that waited when the backup was made may then run twice there")
+		"also submit to platforms that cannot list their jobs; jobs that waited when the backup was made may then run "+
+			"twice there")
 	return command
 }
 
-// Run marks the database as restored. No broker may run meanwhile: it would go on to use the ids and jobs that it has in memory.
+// Run marks the database as restored. No broker may run meanwhile: it would go on to use the ids and jobs that it has
+// in memory.
 func (r *restoredCommand) Run(c console) error {
 	settings, err := r.load(c)
 	if err != nil {
@@ -48,13 +51,15 @@ func (r *restoredCommand) Run(c console) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.out, "ids skip ahead by %d; %d accounts submit no jobs until their platform's list was compared\n", dispatch.SkippedIDs, n)
+		_, err = fmt.Fprintf(c.out,
+			"ids skip ahead by %d; %d accounts submit no jobs until their platform's list was compared\n", dispatch.SkippedIDs,
+			n)
 		return err
 	})
 }
 
-// unrecognized lists platform jobs that a restored database does not know, one line each. It returns nothing for a database
-// that cannot be opened, which the database check reports. A broker may be using the database.
+// unrecognized lists platform jobs that a restored database does not know, one line each. It returns nothing for a
+// database that cannot be opened, which the database check reports. A broker may be using the database.
 func unrecognized(ctx context.Context, settings *config.Config) (lines []string) {
 	kept, err := openToRead(ctx, settings)
 	if err != nil {
@@ -66,8 +71,9 @@ func unrecognized(ctx context.Context, settings *config.Config) (lines []string)
 		return []string{"jobs that a restored database does not know cannot be read: " + explained(err)}
 	}
 	for _, u := range found {
-		lines = append(lines, fmt.Sprintf("job %s at account %s (%s, tag %s, seen %s) is not in the restored database: check it at the platform",
-			u.Ref.ID, u.Account, u.Status, u.Tag, u.Found.Format("2006-01-02 15:04:05Z07:00")))
+		lines = append(lines,
+			fmt.Sprintf("job %s at account %s (%s, tag %s, seen %s) is not in the restored database: check it at the platform",
+				u.Ref.ID, u.Account, u.Status, u.Tag, u.Found.Format("2006-01-02 15:04:05Z07:00")))
 	}
 	return lines
 }

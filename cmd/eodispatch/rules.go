@@ -14,7 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// policies returns the rules for services of a configuration that was checked. The ids of services are those of the catalogue when a request arrives.
+// policies returns the rules for services of a configuration that was checked. The ids of services are those of the
+// catalogue when a request arrives.
 func policies(rules []config.ServiceRule, offered *catalogue.Catalogue) (all []dispatch.Policy) {
 	for _, rule := range rules {
 		p := dispatch.Policy{Applies: ruleMatch(rule, offered), MaxDuration: rule.MaxDuration, Format: rule.Format,
@@ -32,13 +33,15 @@ func policies(rules []config.ServiceRule, offered *catalogue.Catalogue) (all []d
 func ruleMatch(rule config.ServiceRule, offered *catalogue.Catalogue) func(string, dispatch.Service) bool {
 	application := anyText(rule.Application)
 	return func(platform string, s dispatch.Service) bool {
-		if rule.Platform != "" && rule.Platform != platform || rule.Application != "" && !application.MatchString(s.Application) {
+		if rule.Platform != "" && rule.Platform != platform || rule.Application != "" &&
+			!application.MatchString(s.Application) {
 			return false
 		}
 		return len(rule.Services) == 0 || slices.ContainsFunc(rule.Services, func(id string) bool {
 			listed, _ := offered.Find(id)
 			return slices.ContainsFunc(listed.Homes(), func(h catalogue.Home) bool {
-				return h.Platform == platform && h.Service.Application == s.Application && h.Service.NamespaceAt(h.Label) == s.NamespaceAt(h.Label)
+				return h.Platform == platform && h.Service.Application == s.Application &&
+					h.Service.NamespaceAt(h.Label) == s.NamespaceAt(h.Label)
 			})
 		})
 	}

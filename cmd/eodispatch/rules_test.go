@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestServiceRules_OfTheRealProgram runs the real program with rules for a service of its catalogue: they are shown, give a request its options and format, limit it, and say who
-// may run it.
+// TestServiceRules_OfTheRealProgram runs the real program with rules for a service of its catalogue: they are shown,
+// give a request its options and format, limit it, and say who may run it.
 func TestServiceRules_OfTheRealProgram(t *testing.T) {
 	w := startWorld(t)
 	job := openEORequest(w)
@@ -33,12 +33,15 @@ func TestServiceRules_OfTheRealProgram(t *testing.T) {
 				Options     map[string]any
 			}
 		}
-		if err := c.call(t.Context(), http.MethodGet, "/services/ndvi", nil, &shown); err != nil || shown.Rules.Permitted != who || shown.Rules.Format != "gtiff" || shown.Rules.MaxDuration != 3600 || shown.Rules.Options["retries"] != 2. {
+		if err := c.call(t.Context(), http.MethodGet, "/services/ndvi", nil, &shown); err != nil ||
+			shown.Rules.Permitted != who || shown.Rules.Format != "gtiff" || shown.Rules.MaxDuration != 3600 ||
+			shown.Rules.Options["retries"] != 2. {
 			t.Errorf("shown %+v, %v", shown.Rules, err)
 		}
 	}
 	ask := func(c client, options string) error {
-		body := fmt.Sprintf(`{"title": "t", "service": {"id": "ndvi"}, "parameters": %s, "options": %s}`, job.Parameters, options)
+		body := fmt.Sprintf(`{"title": "t", "service": {"id": "ndvi"}, "parameters": %s, "options": %s}`, job.Parameters,
+			options)
 		var made struct {
 			ID         dispatch.JobID
 			Parameters struct{}
@@ -50,7 +53,8 @@ func TestServiceRules_OfTheRealProgram(t *testing.T) {
 			Format  string
 			Retries struct{ Limit int }
 		}
-		if err := c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d", made.ID), nil, &kept); err != nil || kept.Format != "gtiff" {
+		if err := c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d", made.ID), nil, &kept); err != nil ||
+			kept.Format != "gtiff" {
 			t.Errorf("kept %+v, %v", kept, err)
 		}
 		return nil
@@ -58,7 +62,8 @@ func TestServiceRules_OfTheRealProgram(t *testing.T) {
 	if err := ask(alice, `{}`); err != nil {
 		t.Error(err)
 	}
-	if err := ask(alice, `{"max_duration": 7200}`); err == nil || !strings.Contains(err.Error(), "may run for 3600 seconds") {
+	if err := ask(alice, `{"max_duration": 7200}`); err == nil ||
+		!strings.Contains(err.Error(), "may run for 3600 seconds") {
 		t.Errorf("%v", err)
 	}
 	if err := ask(bob, `{}`); err == nil || !strings.Contains(err.Error(), "403") {

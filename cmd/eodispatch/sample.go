@@ -116,8 +116,9 @@ func firstSample(alternatives []json.RawMessage) (any, error) {
 var subtypes = map[string]any{
 	"bounding-box": map[string]any{"west": 5.07, "south": 51.21, "east": 5.08, "north": 51.22},
 	"geojson": map[string]any{"type": "FeatureCollection", "features": []any{map[string]any{
-		"type": "Feature", "properties": map[string]any{}, "geometry": map[string]any{"type": "Polygon", "coordinates": [][][]float64{
-			{{5.07, 51.21}, {5.08, 51.21}, {5.08, 51.22}, {5.07, 51.22}, {5.07, 51.21}}}}}}},
+		"type": "Feature", "properties": map[string]any{}, "geometry": map[string]any{"type": "Polygon",
+			"coordinates": [][][]float64{
+				{{5.07, 51.21}, {5.08, 51.21}, {5.08, 51.22}, {5.07, 51.22}, {5.07, 51.21}}}}}}},
 	"temporal-interval":  []any{"2024-06-01", "2024-07-01"},
 	"temporal-intervals": []any{[]any{"2024-06-01", "2024-07-01"}},
 	"date":               "2024-06-01",

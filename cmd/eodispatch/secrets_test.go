@@ -28,9 +28,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// TestSecrets_StayInside runs the real program on each database, at its most talkative, through all that has to do with secrets,
-// and looks for them in every answer, message and page, in what it said, in what doctor and failing starts say, and in what
-// is kept. It also finds a line for each thing that an operator may be asked about.
+// TestSecrets_StayInside runs the real program on each database, at its most talkative, through all that has to do with
+// secrets, and looks for them in every answer, message and page, in what it said, in what doctor and failing starts
+// say, and in what is kept. It also finds a line for each thing that an operator may be asked about.
 func TestSecrets_StayInside(t *testing.T) {
 	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -39,13 +39,15 @@ func TestSecrets_StayInside(t *testing.T) {
 			tables, password := withPassword(t, database(t))
 			key := named("canary")
 			environ := acting(t, w, executable.FreeAddress(t), tables, key)
-			secrets := []string{w.Credentials.BrokerSecret, w.Credentials.ServiceSecret, w.Credentials.Password, key.Reveal()[len("canary:"):], password}
+			secrets := []string{w.Credentials.BrokerSecret, w.Credentials.ServiceSecret, w.Credentials.Password,
+				key.Reveal()[len("canary:"):], password}
 			p := startProgram(t, environ...)
 			heard := listenTo(t, p.Address)
 			live(t, w, p, heard)
 			p.Stop(t)
 			told := heard.all()
-			for where, text := range map[string]string{"a page": "is linked", "a stream": `"type":"status"`, "the answer to POST /sync_jobs": "200 OK",
+			for where, text := range map[string]string{"a page": "is linked", "a stream": `"type":"status"`,
+				"the answer to POST /sync_jobs":  "200 OK",
 				"the answer to GET /jobs_status": "401 Unauthorized", "the answer to GET /nothing": "404 Not Found"} {
 				if !strings.Contains(told[where], text) {
 					t.Errorf("%s was not heard: %q", where, told[where])
@@ -55,7 +57,8 @@ func TestSecrets_StayInside(t *testing.T) {
 				withoutSecrets(t, where, text, secrets...)
 			}
 			keepsSecrets(t, p, tables, secrets...)
-			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`, `"session"`, `"sign_out"`} {
+			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`, `"session"`,
+				`"sign_out"`} {
 				if !strings.Contains(p.Log.String(), `"msg":"audit","action":`+line) {
 					t.Errorf("no audit line of %s", line)
 				}
@@ -65,8 +68,10 @@ func TestSecrets_StayInside(t *testing.T) {
 					t.Errorf("no audit line of an exchange with ok %s", outcome)
 				}
 			}
-			for what, change := range map[string]string{"all is well": "X=", "a wrong secret": "EODISPATCH_IDENTITY_CLIENT_SECRET=canary-wrong",
-				"no database": "EODISPATCH_DATABASE=postgres://eo:canary-wrong@127.0.0.1:1/none", "a wrong key": "EODISPATCH_VAULT_KEYS=canary-wrong",
+			for what, change := range map[string]string{"all is well": "X=",
+				"a wrong secret":           "EODISPATCH_IDENTITY_CLIENT_SECRET=canary-wrong",
+				"no database":              "EODISPATCH_DATABASE=postgres://eo:canary-wrong@127.0.0.1:1/none",
+				"a wrong key":              "EODISPATCH_VAULT_KEYS=canary-wrong",
 				"an address that is taken": "EODISPATCH_LISTEN=" + strings.TrimPrefix(w.IdPURL, "http://")} {
 				for _, command := range []string{"doctor", "serve"} {
 					if command == "serve" && what == "all is well" || command == "serve" && what == "a wrong secret" {
@@ -100,8 +105,8 @@ func tryUntilItWaits(t *testing.T, environ []string, command string) string {
 	return out.String()
 }
 
-// TestSecrets_DatabaseErrorsShowNoDetails: clients learn that there is a failure, and its id in the log; not the name or
-// address of the database, nor the query.
+// TestSecrets_DatabaseErrorsShowNoDetails: clients learn that there is a failure, and its id in the log; not the name
+// or address of the database, nor the query.
 func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
 	w := startWorld(t)
 	tables := databases["PostgreSQL"](t)
@@ -119,7 +124,8 @@ func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ask := range []struct{ method, path, body string }{{"GET", "/health", ""}, {"GET", "/jobs_status", ""}, {"GET", "/unit_jobs/1", ""}, {"GET", "/usage", ""},
+	for _, ask := range []struct{ method, path, body string }{{"GET", "/health", ""}, {"GET", "/jobs_status", ""},
+		{"GET", "/unit_jobs/1", ""}, {"GET", "/usage", ""},
 		{"GET", "/grants", ""}, {"POST", "/unit_jobs", string(body)}, {"DELETE", "/unit_jobs/1", ""}} {
 		var none any
 		err := c.call(t.Context(), ask.method, ask.path, []byte(ask.body), &none)
@@ -130,7 +136,8 @@ func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
 		if !strings.Contains(said, `"request_id":"`) {
 			t.Errorf("%s %s: %v", ask.method, ask.path, err)
 		}
-		for _, detail := range []string{name, cmp.Or(u.Host, u.Query().Get("host")), "SQLSTATE", "3D000", "pgx", "SELECT", "INSERT", "relation", "goroutine", ".go:", "dial"} {
+		for _, detail := range []string{name, cmp.Or(u.Host, u.Query().Get("host")), "SQLSTATE", "3D000", "pgx", "SELECT",
+			"INSERT", "relation", "goroutine", ".go:", "dial"} {
 			if strings.Contains(said, detail) {
 				t.Errorf("%s %s tells of %s: %s", ask.method, ask.path, detail, said)
 			}
@@ -160,7 +167,8 @@ func withPassword(t *testing.T, database string) (address, password string) {
 // live makes users do everything that users can do.
 func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witness) {
 	t.Helper()
-	alice, carol := signedIn(t, w, heard.address()), client{heard.address(), w.IdP.Mint(simulator.BrokerRealm, "carol", w.Credentials.Client, simulator.TokenFaults{})}
+	alice, carol := signedIn(t, w, heard.address()), client{heard.address(), w.IdP.Mint(simulator.BrokerRealm, "carol",
+		w.Credentials.Client, simulator.TokenFaults{})}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -196,7 +204,8 @@ func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witnes
 	w.OpenEO.SetLife(simulator.Life{Fail: 1})
 	tiles := openEORequest(w)
 	tiles.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
-	task, err := alice.upscale(t.Context(), tiles, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{json.RawMessage(demoSpan)}})
+	task, err := alice.upscale(t.Context(), tiles, dispatch.Dimension{Name: "temporal_extent",
+		Values: []json.RawMessage{json.RawMessage(demoSpan)}})
 	for must(err); task.Status != "failed"; {
 		task, err = alice.task(t.Context(), task.ID)
 		must(err)
@@ -204,13 +213,15 @@ func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witnes
 	must(alice.call(t.Context(), http.MethodPost, fmt.Sprintf("/upscale_tasks/%d/retry", task.ID), nil, new(any)))
 	var grants []struct{ ID string }
 	must(alice.call(t.Context(), http.MethodGet, "/grants", nil, &grants))
-	for _, get := range []string{path, path + "/results", path + "/logs", path + "/document", path + "/provenance", "/jobs_status", "/usage", "/openapi.json", "/health", "/nothing"} {
+	for _, get := range []string{path, path + "/results", path + "/logs", path + "/document", path + "/provenance",
+		"/jobs_status", "/usage", "/openapi.json", "/health", "/nothing"} {
 		_ = alice.call(t.Context(), http.MethodGet, get, nil, new(any)) // the response is recorded, whatever its status
 	}
 	must(alice.call(t.Context(), http.MethodPost, path+"/cancel", nil, new(any)))
 	must(alice.call(t.Context(), http.MethodDelete, path, nil, new(any)))
 	must(alice.call(t.Context(), http.MethodDelete, "/grants/"+grants[0].ID, nil, new(any)))
-	for _, bad := range []client{{heard.address(), alice.token[:len(alice.token)-9] + "AAAAAAAAA"}, {heard.address(), alice.token + "\"<b>"}} {
+	for _, bad := range []client{{heard.address(), alice.token[:len(alice.token)-9] + "AAAAAAAAA"},
+		{heard.address(), alice.token + "\"<b>"}} {
 		if err := bad.call(t.Context(), http.MethodGet, "/jobs_status?token="+alice.token, nil, new(any)); err == nil {
 			t.Error("a bad token is taken")
 		}
@@ -259,7 +270,8 @@ func (h *witness) all() map[string]string {
 // stream records what a stream sends until the test ends.
 func (h *witness) stream(t *testing.T, p *executable.Program, c client) {
 	t.Helper()
-	s, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.Address, "http")+"/job_status?interval=1&token="+c.token, nil)
+	s, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.Address, "http")+"/job_status?interval=1&token="+
+		c.token, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,8 +293,8 @@ func (h *witness) stream(t *testing.T, p *executable.Program, c client) {
 // anybodys matches what only its owner may have: signed tokens, and the simulator's refresh tokens and codes.
 var anybodys = regexp.MustCompile(`eyJ[\w-]+\.eyJ[\w-]*|refresh-\d{8}|code-\d{8}`)
 
-// keepsSecrets searches for secrets, and for anybody's tokens, in what a program that has ended logged and left: its log, its
-// folder, and its database.
+// keepsSecrets searches for secrets, and for anybody's tokens, in what a program that has ended logged and left: its
+// log, its folder, and its database.
 func keepsSecrets(t *testing.T, p *executable.Program, database string, secrets ...string) {
 	t.Helper()
 	left := dump(t, database)
@@ -333,7 +345,8 @@ func dump(t *testing.T, database string) map[string]string {
 		t.Fatal(err)
 	}
 	defer c.Close(t.Context())
-	for _, table := range column(t, c, `SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = 'public'`) {
+	for _, table := range column(t, c,
+		`SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = 'public'`) {
 		all["table "+table] = strings.Join(column(t, c, "SELECT CAST(r AS TEXT) FROM "+table+" r"), "\n")
 	}
 	return all

@@ -26,8 +26,9 @@ type serveCommand struct{ configFlags }
 
 func serveCommandLine(c console) *cobra.Command {
 	s := &serveCommand{}
-	command := &cobra.Command{Use: "serve", Short: "Run the broker", Args: cobra.NoArgs, Example: "  eodispatch serve --config broker.yaml",
-		RunE: func(*cobra.Command, []string) error { return s.Run(c) }}
+	command := &cobra.Command{Use: "serve", Short: "Run the broker", Args: cobra.NoArgs,
+		Example: "  eodispatch serve --config broker.yaml",
+		RunE:    func(*cobra.Command, []string) error { return s.Run(c) }}
 	s.flags(command)
 	return command
 }
@@ -61,15 +62,16 @@ func (s *serveCommand) Run(c console) error {
 	return err
 }
 
-// serve runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with the
-// address once it accepts requests.
+// serve runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with
+// the address once it accepts requests.
 func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
 	return serveOn(ctx, net.Listen, settings, nil, &slog.LevelVar{}, log, ready)
 }
 
-// serveOn is serve with a function that opens the port, and with settings that replace the present ones when they come, and the
-// level of the log, which they change.
-func serveOn(ctx context.Context, open opener, settings *config.Config, again <-chan *config.Config, level *slog.LevelVar, log *slog.Logger, ready func(address string)) (err error) {
+// serveOn is serve with a function that opens the port, and with settings that replace the present ones when they come,
+// and the level of the log, which they change.
+func serveOn(ctx context.Context, open opener, settings *config.Config, again <-chan *config.Config,
+	level *slog.LevelVar, log *slog.Logger, ready func(address string)) (err error) {
 	seen := telemetry.New(ownVersion(), ownCommit())
 	private, err := listenPrivately(settings.Telemetry, seen, log)
 	if err != nil {
@@ -120,9 +122,10 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	return shutDown(server, s.stop, all(s.done, s.broker.handler.Close), settings.ShutdownGrace)
 }
 
-// serving waits until the server has failed, and then returns true, or until ctx is done. Until then it takes new settings. From then on the process
-// is not ready, and serves for the delay, in which load balancers take notice.
-func (s *service) serving(ctx context.Context, failed <-chan error, again <-chan *config.Config, delay time.Duration) (err error, ended bool) {
+// serving waits until the server has failed, and then returns true, or until ctx is done. Until then it takes new
+// settings. From then on the process is not ready, and serves for the delay, in which load balancers take notice.
+func (s *service) serving(ctx context.Context, failed <-chan error, again <-chan *config.Config,
+	delay time.Duration) (err error, ended bool) {
 	for ctx.Err() == nil {
 		select {
 		case err := <-failed:
@@ -152,7 +155,8 @@ func (s *service) serving(ctx context.Context, failed <-chan error, again <-chan
 // opener opens a port, as [net.Listen] does.
 type opener func(network, address string) (net.Listener, error)
 
-// listen opens the configured port, with the configured limit of connections, and with TLS if a certificate is configured.
+// listen opens the configured port, with the configured limit of connections, and with TLS if a certificate is
+// configured.
 func listen(open opener, settings *config.Config, log *slog.Logger) (net.Listener, error) {
 	var own *certificate
 	if settings.TLS.CertFile != "" {
@@ -177,14 +181,16 @@ func listen(open opener, settings *config.Config, log *slog.Logger) (net.Listene
 	return listener, nil
 }
 
-// otherFiles is the number of files that the process needs besides its clients' connections: databases, platforms, identity providers.
+// otherFiles is the number of files that the process needs besides its clients' connections: databases, platforms,
+// identity providers.
 const otherFiles = 1000
 
-// warnOfOpenFiles logs that the system lets the process have fewer open files (0: unknown) than its clients' connections may need.
-// Connections to platforms fail, too, when none is left.
+// warnOfOpenFiles logs that the system lets the process have fewer open files (0: unknown) than its clients'
+// connections may need. Connections to platforms fail, too, when none is left.
 func warnOfOpenFiles(limit, connections int, log *slog.Logger) {
 	if needed := connections + mostQuiet + otherFiles; 0 < limit && limit < needed {
-		log.Warn("the limit of open files is below what client connections may need; raise it (ulimit -Hn, LimitNOFILE of systemd) or lower limits.connections",
+		log.Warn("the limit of open files is below what client connections may need; raise it (ulimit -Hn, LimitNOFILE of "+
+			"systemd) or lower limits.connections",
 			"limit", limit, "needed", needed)
 	}
 }
@@ -200,12 +206,12 @@ func all(work <-chan struct{}, end func()) <-chan struct{} {
 	return both
 }
 
-// lastAnswers is how long clients may take to read their responses after all work has ended. A POST waits up to 10 s for the
-// platform.
+// lastAnswers is how long clients may take to read their responses after all work has ended. A POST waits up to 10 s
+// for the platform.
 const lastAnswers = 12 * time.Second
 
-// shutDown lets running requests and visits finish. Clients that do not read their responses in time are disconnected, which is not
-// an error.
+// shutDown lets running requests and visits finish. Clients that do not read their responses in time are disconnected,
+// which is not an error.
 func shutDown(server *http.Server, stopWork func(), done <-chan struct{}, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -215,7 +221,8 @@ func shutDown(server *http.Server, stopWork func(), done <-chan struct{}, grace 
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return fmt.Errorf("some requests to platforms were still running after %v; the next start finds out their outcome", grace)
+		return fmt.Errorf("some requests to platforms were still running after %v; the next start finds out their outcome",
+			grace)
 	}
 	late := time.NewTimer(lastAnswers)
 	defer late.Stop()
@@ -230,7 +237,8 @@ func shutDown(server *http.Server, stopWork func(), done <-chan struct{}, grace 
 	}
 }
 
-// onSignal returns a context that is canceled by the first SIGINT or SIGTERM. After that, a second signal ends the process.
+// onSignal returns a context that is canceled by the first SIGINT or SIGTERM. After that, a second signal ends the
+// process.
 func onSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	first := make(chan os.Signal, 1)

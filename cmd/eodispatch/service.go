@@ -16,7 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/tracing"
 )
 
-// service is what one process serves. The database, the ports, the metrics and the traces stay; new settings replace the broker between them.
+// service is what one process serves. The database, the ports, the metrics and the traces stay; new settings replace
+// the broker between them.
 type service struct {
 	store  *store.Store
 	seen   *telemetry.Telemetry
@@ -27,9 +28,10 @@ type service struct {
 	present  atomic.Pointer[front]
 	settings *config.Config
 	broker   *broker
-	stop     context.CancelFunc  // ends the work of the broker
-	done     <-chan struct{}     // closed when it has ended, and those before it
-	drained  chan *config.Config // former settings, when the last of the requests has ended that may have submitted jobs under them
+	stop     context.CancelFunc // ends the work of the broker
+	done     <-chan struct{}    // closed when it has ended, and those before it
+	// former settings, when the last of the requests has ended that may have submitted jobs under them
+	drained chan *config.Config
 }
 
 // front is the interface of one broker.
@@ -46,7 +48,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	by := s.present.Load()
-	for by.changing.RLock(); by != s.present.Load(); by.changing.RLock() { // a reload between the two does not know of this request
+	// a reload between the two does not know of this request
+	for by.changing.RLock(); by != s.present.Load(); by.changing.RLock() {
 		by.changing.RUnlock()
 		by = s.present.Load()
 	}
@@ -77,15 +80,17 @@ func (s *service) run(ctx context.Context) {
 	s.stop, s.done = stop, s.broker.runEngine(working)
 }
 
-// reload replaces the broker by one with other settings, as a restart would, without closing the port. Requests under way end with the former
-// broker, and its requests to platforms, too, before the new one begins to work. What cannot change stays, and if a platform with jobs would be lost
-// all stays.
+// reload replaces the broker by one with other settings, as a restart would, without closing the port. Requests under
+// way end with the former broker, and its requests to platforms, too, before the new one begins to work. What cannot
+// change stays, and if a platform with jobs would be lost all stays.
 func (s *service) reload(ctx context.Context, read *config.Config) {
 	settings, fixed := fixedSettings(*s.settings, *read)
 	changed := changedKeys(*s.settings, settings)
 	lost, err := s.lostPlatforms(ctx, s.settings, &settings)
 	if len(lost) > 0 {
-		s.log.ErrorContext(ctx, "the settings were not reloaded: these platforms have jobs that have not ended, and are missing or lead elsewhere", "platforms", lost)
+		s.log.ErrorContext(ctx,
+			"the settings were not reloaded: these platforms have jobs that have not ended, and are missing or lead elsewhere",
+			"platforms", lost)
 		return
 	}
 	if err == nil && len(changed) > 0 {
@@ -99,7 +104,8 @@ func (s *service) reload(ctx context.Context, read *config.Config) {
 	for _, note := range settings.Notes {
 		s.log.WarnContext(ctx, note)
 	}
-	s.log.InfoContext(ctx, "settings reloaded", "log.level", settings.Log.Level, "changed", changed, "need a restart", fixed)
+	s.log.InfoContext(ctx, "settings reloaded", "log.level", settings.Log.Level, "changed", changed, "need a restart",
+		fixed)
 }
 
 // replace hands over from the present broker to one with other settings.
@@ -134,8 +140,10 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 }
 
 const (
-	textPerhapsMissing = "platforms for which jobs were accepted during the reload are perhaps missing: reload the settings before once more"
-	textPlatformsStay  = "these platforms stay as they were: jobs were accepted for them during the reload. Reload the settings again when these have ended"
+	textPerhapsMissing = "platforms for which jobs were accepted during the reload are perhaps missing: reload the " +
+		"settings before once more"
+	textPlatformsStay = "these platforms stay as they were: jobs were accepted for them during the reload. Reload the " +
+		"settings again when these have ended"
 )
 
 // tellDrained waits for the requests of a former interface, and has the platforms of its settings looked at once more.
@@ -147,8 +155,8 @@ func (s *service) tellDrained(ctx context.Context, former *front, was *config.Co
 	}
 }
 
-// keepLost takes platforms of former settings back for which jobs were accepted after the present settings had been checked. The broker of the
-// present settings does not work yet.
+// keepLost takes platforms of former settings back for which jobs were accepted after the present settings had been
+// checked. The broker of the present settings does not work yet.
 func (s *service) keepLost(ctx context.Context, was *config.Config) error {
 	settings, lost, err := s.withLost(ctx, was)
 	if err != nil || len(lost) == 0 {
@@ -177,14 +185,16 @@ func (s *service) takeBack(ctx context.Context, was *config.Config) {
 	}
 }
 
-// withLost returns the present settings with the platforms of former ones that have jobs, and the names of these platforms.
+// withLost returns the present settings with the platforms of former ones that have jobs, and the names of these
+// platforms.
 func (s *service) withLost(ctx context.Context, was *config.Config) (*config.Config, []string, error) {
 	lost, err := s.lostPlatforms(ctx, was, s.settings)
 	if err != nil || len(lost) == 0 {
 		return nil, nil, err
 	}
 	settings := *s.settings
-	settings.Platforms = slices.DeleteFunc(slices.Clone(settings.Platforms), func(p config.Platform) bool { return slices.Contains(lost, p.Name) })
+	settings.Platforms = slices.DeleteFunc(slices.Clone(settings.Platforms),
+		func(p config.Platform) bool { return slices.Contains(lost, p.Name) })
 	for _, p := range was.Platforms {
 		if slices.Contains(lost, p.Name) {
 			settings.Platforms = append(settings.Platforms, p)
@@ -203,11 +213,13 @@ func (s *service) lostPlatforms(ctx context.Context, was, is *config.Config) ([]
 	return slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(live, name) }), err
 }
 
-// missingPlatforms returns the platforms which other settings do not have, or have under another protocol, access or address.
+// missingPlatforms returns the platforms which other settings do not have, or have under another protocol, access or
+// address.
 func missingPlatforms(was, is *config.Config) (missing []string) {
 	for _, p := range was.Platforms {
 		kept := func(other config.Platform) bool {
-			return other.Name == p.Name && other.Protocol == p.Protocol && other.Access == p.Access && (other.Endpoint == p.Endpoint || slices.Contains(other.Aliases, p.Endpoint))
+			return other.Name == p.Name && other.Protocol == p.Protocol && other.Access == p.Access &&
+				(other.Endpoint == p.Endpoint || slices.Contains(other.Aliases, p.Endpoint))
 		}
 		if !slices.ContainsFunc(is.Platforms, kept) {
 			missing = append(missing, p.Name)

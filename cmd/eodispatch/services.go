@@ -17,15 +17,20 @@ import (
 )
 
 // offeredServices returns the catalogue of services. It reads no source.
-func offeredServices(settings *config.Config, platforms catalogue.Platforms, kept dispatch.Sources, log *slog.Logger) *catalogue.Catalogue {
-	servers := slices.DeleteFunc(slices.Clone(settings.Catalogue.Sources), func(source string) bool { return !isURL(source) })
-	c := catalogue.Config{Sources: settings.Catalogue.Sources, Platforms: platforms, Store: kept, Every: settings.Catalogue.Refresh, Log: log,
-		Client: upstream.New(seams.network(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: servers}))}
+func offeredServices(settings *config.Config, platforms catalogue.Platforms, kept dispatch.Sources,
+	log *slog.Logger) *catalogue.Catalogue {
+	servers := slices.DeleteFunc(slices.Clone(settings.Catalogue.Sources),
+		func(source string) bool { return !isURL(source) })
+	c := catalogue.Config{Sources: settings.Catalogue.Sources, Platforms: platforms, Store: kept,
+		Every: settings.Catalogue.Refresh, Log: log,
+		Client: upstream.New(seams.network(upstream.Config{UserAgent: "eodispatch/" + ownVersion(),
+			Development: settings.Development, Trust: servers}))}
 	for _, s := range settings.Services {
 		c.Services = append(c.Services, configuredService(s, settings.Platforms))
 	}
 	if settings.OGCAPI.Echo {
-		c.Services = append(c.Services, catalogue.Service{ID: echo.Process, Title: "Echo", Label: dispatch.OGCProcess, Service: echo.Service(),
+		c.Services = append(c.Services, catalogue.Service{ID: echo.Process, Title: "Echo", Label: dispatch.OGCProcess,
+			Service:     echo.Service(),
 			Description: "Returns its input after a pause. It is for tests of conformance with OGC API - Processes."})
 	}
 	return catalogue.New(c)
@@ -33,8 +38,10 @@ func offeredServices(settings *config.Config, platforms catalogue.Platforms, kep
 
 // configuredService returns a service of the configuration, whose platform is one of the given.
 func configuredService(s config.Service, platforms []config.Platform) catalogue.Service {
-	first := configuredHome(config.ServiceHome{Platform: s.Platform, Application: s.Application, Namespace: s.Namespace}, platforms)
-	c := catalogue.Service{ID: s.ID, Title: s.Title, Description: s.Description, Keywords: s.Keywords, Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example,
+	first := configuredHome(config.ServiceHome{Platform: s.Platform, Application: s.Application, Namespace: s.Namespace},
+		platforms)
+	c := catalogue.Service{ID: s.ID, Title: s.Title, Description: s.Description, Keywords: s.Keywords,
+		Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example,
 		Label: first.Label, Service: first.Service}
 	for _, h := range s.Also {
 		c.Also = append(c.Also, configuredHome(h, platforms))
@@ -44,12 +51,14 @@ func configuredService(s config.Service, platforms []config.Platform) catalogue.
 
 func configuredHome(h config.ServiceHome, platforms []config.Platform) catalogue.Home {
 	at := platforms[slices.IndexFunc(platforms, func(p config.Platform) bool { return p.Name == h.Platform })]
-	return catalogue.Home{Label: at.Protocol.Label(), Service: dispatch.Service{Endpoint: at.Endpoint, Namespace: h.Namespace, Application: h.Application}}
+	return catalogue.Home{Label: at.Protocol.Label(), Service: dispatch.Service{Endpoint: at.Endpoint,
+		Namespace: h.Namespace, Application: h.Application}}
 }
 
 // readServices returns the catalogue as its sources are now, without the database.
 func readServices(ctx context.Context, settings *config.Config) *catalogue.Catalogue {
-	offered := offeredServices(settings, &dispatch.Broker{Backends: platforms(settings, nil)}, nil, slog.New(slog.DiscardHandler))
+	offered := offeredServices(settings, &dispatch.Broker{Backends: platforms(settings, nil)}, nil,
+		slog.New(slog.DiscardHandler))
 	offered.Read(ctx)
 	return offered
 }
@@ -73,7 +82,8 @@ func platformsOf(s catalogue.Service) string {
 	return strings.Join(names, ", ")
 }
 
-// listCatalogue prints all services of the catalogue, and what is not used with the reasons. It fails if a source cannot be read.
+// listCatalogue prints all services of the catalogue, and what is not used with the reasons. It fails if a source
+// cannot be read.
 func listCatalogue(ctx context.Context, settings *config.Config, out io.Writer) error {
 	offered := readServices(ctx, settings)
 	all, _ := offered.Search(catalogue.Query{}) // without After it succeeds
@@ -90,7 +100,8 @@ func listCatalogue(ctx context.Context, settings *config.Config, out io.Writer) 
 			fmt.Fprintf(out, "FAIL      source %s: %s\n", source, failure)
 		}
 	}
-	fmt.Fprintf(out, "services: %d, records not used: %d, sources that cannot be read: %d\n", all.Total, len(refused), len(failures))
+	fmt.Fprintf(out, "services: %d, records not used: %d, sources that cannot be read: %d\n", all.Total, len(refused),
+		len(failures))
 	if len(failures) > 0 {
 		return errSaid
 	}

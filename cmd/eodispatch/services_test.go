@@ -37,7 +37,8 @@ func awaitServices(t *testing.T, c client, n int) (list api.ServiceList) {
 	}
 }
 
-// TestCatalogue_OfTheDemoRuns submits each service of the demonstration by its id with its example, and awaits its results.
+// TestCatalogue_OfTheDemoRuns submits each service of the demonstration by its id with its example, and awaits its
+// results.
 func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 	var out screen
 	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), nil, simulator.Life{})
@@ -63,13 +64,15 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 		if err := c.call(t.Context(), http.MethodGet, "/services/"+url.PathEscape(summary.ID), nil, &service); err != nil {
 			t.Fatal(err)
 		}
-		if string(service.Error) != "null" || len(service.Parameters) == 0 || service.Example == nil || len(service.Formats) == 0 || service.Summary == "" {
+		if string(service.Error) != "null" || len(service.Parameters) == 0 || service.Example == nil ||
+			len(service.Formats) == 0 || service.Summary == "" {
 			t.Errorf("%+v, %s", service, service.Error)
 			continue
 		}
 		seen[service.Protocol] = true
 		var j job
-		body := fmt.Appendf(nil, `{"title": "a", "label": %q, "service": {"id": %q}, "parameters": %s}`, labels[service.Protocol], service.ID, service.Example)
+		body := fmt.Appendf(nil, `{"title": "a", "label": %q, "service": {"id": %q}, "parameters": %s}`,
+			labels[service.Protocol], service.ID, service.Example)
 		err := c.call(t.Context(), http.MethodPost, "/unit_jobs", body, &j)
 		for err == nil && !j.ended() {
 			err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=30", j.ID), nil, &j)
@@ -85,12 +88,14 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 		Tasks []api.UpscalingTaskSummary `json:"upscaling_tasks"`
 	}
 	execution := []byte(`{"inputs": {"bbox": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "eodispatch:tiles": "mgrs-100km"}}`)
-	err = errors.Join(c.call(t.Context(), http.MethodPost, "/ogcapi/processes/ndvi_anywhere/execution", execution, new(json.RawMessage)), c.call(t.Context(), http.MethodGet, "/jobs_status", nil, &lists))
+	err = errors.Join(c.call(t.Context(), http.MethodPost, "/ogcapi/processes/ndvi_anywhere/execution", execution,
+		new(json.RawMessage)), c.call(t.Context(), http.MethodGet, "/jobs_status", nil, &lists))
 	if err != nil || len(lists.Tasks) != 1 || len(lists.Tasks[0].Homes) != 2 {
 		t.Fatalf("a task of OGC API - Processes with a service at two platforms: %+v, %v", lists.Tasks, err)
 	}
 	var task api.UpscalingTask
-	if err := c.call(t.Context(), http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", lists.Tasks[0].ID), nil, &task); err != nil || len(task.Jobs) != 2 || task.Jobs[0].Name != "31UFS" {
+	if err := c.call(t.Context(), http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", lists.Tasks[0].ID), nil,
+		&task); err != nil || len(task.Jobs) != 2 || task.Jobs[0].Name != "31UFS" {
 		t.Errorf("its jobs are %+v, %v", task.Jobs, err)
 	}
 }
@@ -104,8 +109,9 @@ func TestDoctor_ListsTheCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"good.json":  strings.ReplaceAll(string(record), "{openeo}", w.OpenEOURL),
-		"other.json": strings.NewReplacer("{openeo}", "https://elsewhere.example.org", "ndvi_composite\"", "other\"").Replace(string(record)),
+		"good.json": strings.ReplaceAll(string(record), "{openeo}", w.OpenEOURL),
+		"other.json": strings.NewReplacer("{openeo}", "https://elsewhere.example.org", "ndvi_composite\"",
+			"other\"").Replace(string(record)),
 	} {
 		text = strings.ReplaceAll(text, "{documents}", "https://apps.example.org")
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
@@ -115,7 +121,8 @@ func TestDoctor_ListsTheCatalogue(t *testing.T) {
 	file := configuration(t, w)
 	code, printed := try(t, []string{"EODISPATCH_CATALOGUE_SOURCES=" + folder}, "doctor", "--catalogue", "--config", file)
 	for _, want := range []string{"service   ndvi_composite: Greenest NDVI of a season (platform openeo)\n",
-		"not used  other.json other: endpoint https://elsewhere.example.org: This endpoint is not one of the platforms that are configured for openeo: " + w.OpenEOURL + "\n",
+		"not used  other.json other: endpoint https://elsewhere.example.org: This endpoint is not one of the platforms " +
+			"that are configured for openeo: " + w.OpenEOURL + "\n",
 		"services: 1, records not used: 1, sources that cannot be read: 0\n"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in:\n%s", want, printed)
@@ -133,7 +140,8 @@ func TestDoctor_ListsTheCatalogue(t *testing.T) {
 	}
 }
 
-// TestServices_OfTheConfiguration: a service of the configuration is shown, and without a token if the catalogue is open.
+// TestServices_OfTheConfiguration: a service of the configuration is shown, and without a token if the catalogue is
+// open.
 func TestServices_OfTheConfiguration(t *testing.T) {
 	w := startWorld(t)
 	file := configuration(t, w)
@@ -154,7 +162,8 @@ func TestServices_OfTheConfiguration(t *testing.T) {
 	if err := json.NewDecoder(response.Body).Decode(&service); err != nil || response.StatusCode != 200 {
 		t.Fatalf("%s %v", response.Status, err)
 	}
-	if service.Platform != "ogc" || strings.Contains(service.DescriptionHTML, "<script") || string(service.Example.RawMessage) != `{"bbox":{"bbox":[5,51,6,52]}}` || len(service.Parameters) == 0 {
+	if service.Platform != "ogc" || strings.Contains(service.DescriptionHTML, "<script") ||
+		string(service.Example.RawMessage) != `{"bbox":{"bbox":[5,51,6,52]}}` || len(service.Parameters) == 0 {
 		t.Errorf("%+v", service)
 	}
 }

@@ -75,19 +75,21 @@ func (b *browser) asks(method, address string, body []byte, v any) int {
 // signsIn signs in, at the broker's own address, and checks who is signed in.
 func (b *browser) signsIn(name string) {
 	b.Helper()
-	if at, status := b.visits(b.home + "/session/sign-in?return=/%23/tasks"); status != http.StatusOK || at.String() != b.home+"/#/tasks" {
+	if at, status := b.visits(b.home + "/session/sign-in?return=/%23/tasks"); status != http.StatusOK ||
+		at.String() != b.home+"/#/tasks" {
 		b.Fatalf("signed in at %s: %d", at, status)
 	}
 	var got struct {
 		User struct{ Name, Email string }
 	}
-	if status := b.asks(http.MethodGet, b.home+"/session", nil, &got); status != http.StatusOK || got.User.Name != name || got.User.Email != name+"@example.org" {
+	if status := b.asks(http.MethodGet, b.home+"/session", nil, &got); status != http.StatusOK || got.User.Name != name ||
+		got.User.Email != name+"@example.org" {
 		b.Fatalf("%d %+v", status, got)
 	}
 }
 
-// Every replica serves the sessions that another began, acts for their users at platforms, and refuses them once another has
-// ended them, for the user or for the provider.
+// Every replica serves the sessions that another began, acts for their users at platforms, and refuses them once
+// another has ended them, for the user or for the provider.
 func TestReplicas_ServeEachOthersSessions(t *testing.T) {
 	w := startWorld(t)
 	tables, key := postgres.Database(t), named("k")
@@ -110,7 +112,8 @@ func TestReplicas_ServeEachOthersSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var made job
-	if status := alice.asks(http.MethodPost, addresses[1]+"/unit_jobs", body, &made); status != http.StatusCreated || made.ID == 0 {
+	if status := alice.asks(http.MethodPost, addresses[1]+"/unit_jobs", body, &made); status != http.StatusCreated ||
+		made.ID == 0 {
 		t.Fatalf("%d %+v", status, made)
 	}
 	if status := alice.asks(http.MethodGet, addresses[0]+"/unit_jobs/1", nil, nil); status != http.StatusOK {
@@ -135,7 +138,8 @@ func TestReplicas_ServeEachOthersSessions(t *testing.T) {
 			t.Errorf("a stolen cookie after the sign-out, at %s: %d", at, status)
 		}
 	}
-	if at, status := alice.visits(addresses[0] + left.Location); status != http.StatusOK || at.String() != addresses[0]+"/" {
+	if at, status := alice.visits(addresses[0] + left.Location); status != http.StatusOK || at.String() != addresses[0]+
+		"/" {
 		t.Errorf("after the sign-out at %s: %d", at, status)
 	}
 	if n := w.IdP.Oracle.Requests("GET /realms/{realm}/protocol/openid-connect/logout"); n != 1 {
@@ -151,7 +155,8 @@ func TestReplicas_ServeEachOthersSessions(t *testing.T) {
 	}
 }
 
-// The demonstration's broker keeps browsers signed in, also without a key in its configuration, and is told of sign-outs at its provider.
+// The demonstration's broker keeps browsers signed in, also without a key in its configuration, and is told of
+// sign-outs at its provider.
 func TestDemo_KeepsBrowsersSignedIn(t *testing.T) {
 	var out screen
 	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), nil, simulator.Life{})

@@ -18,7 +18,8 @@ type configFlags struct {
 
 func (s *configFlags) flags(command *cobra.Command) {
 	command.Flags().StringVarP(&s.Config, "config", "c", "",
-		"the configuration, a YAML `FILE`. Every key can also be given as a variable EODISPATCH_…; default: $EODISPATCH_CONFIG or no file, only variables")
+		"the configuration, a YAML `FILE`. Every key can also be given as a variable EODISPATCH_…; default: "+
+			"$EODISPATCH_CONFIG or no file, only variables")
 }
 
 // minimalConfiguration is the shortest file that the command serve accepts.
@@ -32,7 +33,8 @@ platforms:
     access: open                               # or user, shared: see docs/configuration.md
 `
 
-// load reads the settings, of which some name servers that are reached by TLS. If nothing is set at all, the error also shows a minimal file.
+// load reads the settings, of which some name servers that are reached by TLS. If nothing is set at all, the error also
+// shows a minimal file.
 func (s configFlags) load(c console) (*config.Config, error) {
 	trustOwnRoots()
 	for _, variable := range c.environ {
@@ -43,7 +45,9 @@ func (s configFlags) load(c console) (*config.Config, error) {
 	settings, err := config.Load(s.Config, c.environ)
 	faults, _ := errors.AsType[config.Faults](err)
 	if s.Config == "" && lacksKey(faults, "identity.issuer") && lacksKey(faults, "platforms") {
-		return nil, fmt.Errorf("%w\n\nThere is no configuration. Name a file by --config FILE or by the variable EODISPATCH_CONFIG. A minimal file:\n\n%s",
+		return nil, fmt.Errorf(
+			"%w\n\nThere is no configuration. Name a file by --config FILE or by the variable EODISPATCH_CONFIG. A minimal "+
+				"file:\n\n%s",
 			faults, strings.TrimSpace(minimalConfiguration))
 	}
 	return settings, err

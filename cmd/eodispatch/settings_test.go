@@ -32,8 +32,8 @@ func TestFixedSettings_StayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestReload_WithoutDatabase: settings that could not be compared with the jobs in the database change nothing, not even the level of the log, and the
-// log gives the reason.
+// TestReload_WithoutDatabase: settings that could not be compared with the jobs in the database change nothing, not
+// even the level of the log, and the log gives the reason.
 func TestReload_WithoutDatabase(t *testing.T) {
 	kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), wallClock{})
 	if err != nil {
@@ -43,7 +43,8 @@ func TestReload_WithoutDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	s := &service{store: kept, level: &slog.LevelVar{}, log: slog.New(slog.NewTextHandler(&said, nil)), settings: &config.Config{}}
+	s := &service{store: kept, level: &slog.LevelVar{}, log: slog.New(slog.NewTextHandler(&said, nil)),
+		settings: &config.Config{}}
 	s.reload(t.Context(), &config.Config{Freshness: time.Second, Log: config.Log{Level: slog.LevelDebug}})
 	if s.level.Level() != slog.LevelInfo || s.settings.Freshness != 0 {
 		t.Errorf("level %v, settings %+v", s.level, s.settings)

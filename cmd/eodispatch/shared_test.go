@@ -14,23 +14,28 @@ import (
 // sharing is the environment of a broker whose platforms have one shared account with quotas for each user.
 func sharing(w *simulator.World, users string) []string {
 	known := w.Credentials
-	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`, known.Platform, known.ServiceID, known.ServiceSecret)
-	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + known.Issuer, "EODISPATCH_IDENTITY_AUDIENCE=" + known.BrokerID,
-		"EODISPATCH_DATABASE=sqlite:d.db", fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared",
+	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`,
+		known.Platform, known.ServiceID, known.ServiceSecret)
+	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + known.Issuer,
+		"EODISPATCH_IDENTITY_AUDIENCE=" + known.BrokerID,
+		"EODISPATCH_DATABASE=sqlite:d.db",
+		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared",
 			"service_account": %s, "users": %s}]`, w.OpenEOURL, account, users)}
 }
 
 // as returns a client for a user with additional claims in the token.
 func as(w *simulator.World, broker, user string, more map[string]any) client {
-	return client{broker, w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.TokenFaults{Claims: more})}
+	return client{broker, w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client,
+		simulator.TokenFaults{Claims: more})}
 }
 
-// TestSharedAccount_OnlyForEntitledUsers runs the real program: a user without the role is refused with 403, a user with it has
-// a quota of their own, beyond which the answer is 429, and a request cannot change either.
+// TestSharedAccount_OnlyForEntitledUsers runs the real program: a user without the role is refused with 403, a user
+// with it has a quota of their own, beyond which the answer is 429, and a request cannot change either.
 func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
-	p := startProgram(t, sharing(w, `{"jobs": 2, "jobs_per_day": 3, "claim": "realm_access.roles", "any_of": ["eo-users"]}`)...)
+	p := startProgram(t,
+		sharing(w, `{"jobs": 2, "jobs_per_day": 3, "claim": "realm_access.roles", "any_of": ["eo-users"]}`)...)
 	role := map[string]any{"realm_access": map[string]any{"roles": []string{"eo-users"}}}
 	alice, carol, bob := as(w, p.Address, "alice", role), as(w, p.Address, "carol", role), as(w, p.Address, "bob", nil)
 	refused := func(err error, texts ...string) {
@@ -51,7 +56,8 @@ func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
 	refused(err, "429", `"RATE_LIMITED"`, "A user may have 2 jobs at eo that have not ended. You have 2, and ask for 1.")
 	tiles := job
 	tiles.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
-	_, err = carol.upscale(t.Context(), tiles, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{[]byte(demoSpan), []byte(demoSpan), []byte(demoSpan)}})
+	_, err = carol.upscale(t.Context(), tiles, dispatch.Dimension{Name: "temporal_extent",
+		Values: []json.RawMessage{[]byte(demoSpan), []byte(demoSpan), []byte(demoSpan)}})
 	refused(err, "429", "You have 0, and ask for 3.")
 	if _, err := carol.submit(t.Context(), job); err != nil {
 		t.Errorf("another's quota: %v", err)
@@ -73,7 +79,8 @@ func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
 		Day      int `json:"last_day"`
 		DayLimit int `json:"last_day_limit"`
 	}
-	if err := alice.call(t.Context(), http.MethodGet, "/usage", nil, &use); err != nil || len(use) != 1 || use[0].Platform != "eo" ||
+	if err := alice.call(t.Context(), http.MethodGet, "/usage", nil, &use); err != nil || len(use) != 1 ||
+		use[0].Platform != "eo" ||
 		use[0].Live != 2 || use[0].Limit != 2 || use[0].Day != 2 || use[0].DayLimit != 3 {
 		t.Errorf("usage %+v, %v", use, err)
 	}

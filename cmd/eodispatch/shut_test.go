@@ -22,8 +22,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A client that does not read its response delays the end by some seconds, which is not an error. Work that does not end within
-// the grace period is an error.
+// A client that does not read its response delays the end by some seconds, which is not an error. Work that does not
+// end within the grace period is an error.
 func TestShut_DoesNotWaitForSlowClients(t *testing.T) {
 	for _, works := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,8 @@ func TestShut_DoesNotWaitForSlowClients(t *testing.T) {
 			began := time.Now()
 			err := shutDown(server, func() { stopped = true }, done, 40*time.Second)
 			took := time.Since(began)
-			if want := map[bool]time.Duration{false: lastAnswers, true: 40 * time.Second}[works]; !stopped || (err != nil) != works || took != want {
+			if want := map[bool]time.Duration{false: lastAnswers, true: 40 * time.Second}[works]; !stopped ||
+				(err != nil) != works || took != want {
 				t.Errorf("work goes on: %v: %v after %v", works, err, took)
 			}
 			here.Close()

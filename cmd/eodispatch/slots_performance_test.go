@@ -24,9 +24,9 @@ const (
 	slotLatency = 20 * time.Millisecond
 )
 
-// BenchmarkPerformanceOfSlots measures how long 100 jobs of 2 s each take at a platform that has ten slots and responds after 20 ms, until the last
-// job has ended there, and how many requests the platform gets until then. The bound is ten rounds of one job, with three
-// requests each.
+// BenchmarkPerformanceOfSlots measures how long 100 jobs of 2 s each take at a platform that has ten slots and responds
+// after 20 ms, until the last job has ended there, and how many requests the platform gets until then. The bound is ten
+// rounds of one job, with three requests each.
 func BenchmarkPerformanceOfSlots(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -46,7 +46,8 @@ func BenchmarkPerformanceOfSlots(b *testing.B) {
 		{"SQLite, min_poll: 250ms", "250ms", false, func() string { return "" }},
 		{"PostgreSQL", "2s", false, func() string { return "EODISPATCH_DATABASE=" + postgres.Database(b) }},
 	} {
-		s := &slotPlatform{OpenEO: &simulator.OpenEO{Open: true, Life: simulator.Life{Run: slotRun}}, all: make(chan time.Time, 1)}
+		s := &slotPlatform{OpenEO: &simulator.OpenEO{Open: true, Life: simulator.Life{Run: slotRun}},
+			all: make(chan time.Time, 1)}
 		fmt.Fprintf(table, "%s\t%s\n", set.name, s.run(b, w, set.minPoll, set.watched, set.database()))
 	}
 }
@@ -78,7 +79,8 @@ func (s *slotPlatform) run(b *testing.B, w *simulator.World, minPoll string, wat
 	server := httptest.NewServer(s)
 	defer server.Close()
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": "openeo", "endpoint": server.URL, "access": "open", "limits": map[string]any{"jobs": slots, "min_poll": minPoll}},
+		{"name": "p", "protocol": "openeo", "endpoint": server.URL, "access": "open", "limits": map[string]any{"jobs": slots,
+			"min_poll": minPoll}},
 	})
 	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms))
 	if database != "" {
@@ -106,7 +108,8 @@ func (s *slotPlatform) run(b *testing.B, w *simulator.World, minPoll string, wat
 			took := last.Add(slotRun).Sub(begin)
 			bound := slotJobs / slots * (slotRun + 3*slotLatency)
 			n, routes := s.requests()
-			return fmt.Sprintf("%v\t%v\t%.2f\t%d\t%s", bound, took.Round(10*time.Millisecond), float64(took)/float64(bound), n, routes)
+			return fmt.Sprintf("%v\t%v\t%.2f\t%d\t%s", bound, took.Round(10*time.Millisecond), float64(took)/float64(bound), n,
+				routes)
 		case <-read.C:
 			if watched {
 				c.must(b, http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", stored.ID), nil, nil)

@@ -17,24 +17,28 @@ import (
 
 const startsAtOnce = 8 // requests
 
-// BenchmarkPerformanceOfStarts measures how many jobs a second are started at an openEO platform that answers eight requests at once: those of a task
-// when each answer takes 5 ms, and those that 16 clients of one account post one by one when it takes 20 ms. The bound is two
-// requests for each job; the first row sends these without the broker, since the platform takes processor time too.
+// BenchmarkPerformanceOfStarts measures how many jobs a second are started at an openEO platform that answers eight
+// requests at once: those of a task when each answer takes 5 ms, and those that 16 clients of one account post one by
+// one when it takes 20 ms. The bound is two requests for each job; the first row sends these without the broker, since
+// the platform takes processor time too.
 func BenchmarkPerformanceOfStarts(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { w.Close() })
-	table := newTable(b, "jobs started a second, 8 requests at once", "a task, 5 ms", "of the bound, aim 0.8", "of the first row",
+	table := newTable(b, "jobs started a second, 8 requests at once", "a task, 5 ms", "of the bound, aim 0.8",
+		"of the first row",
 		"POST by 16 clients, 20 ms", "of the bound, aim 0.95", "of the first row")
-	task, posts := startsTable{bound: startsBound(5 * time.Millisecond)}, startsTable{bound: startsBound(20 * time.Millisecond)}
+	task, posts := startsTable{bound: startsBound(5 * time.Millisecond)},
+		startsTable{bound: startsBound(20 * time.Millisecond)}
 	row := func(what string, ofTask, ofPosts float64) {
 		table(append(append([]string{what}, task.row(ofTask)...), posts.row(ofPosts)...)...)
 	}
 	row("without the broker", startBare(b, 5*time.Millisecond), startBare(b, 20*time.Millisecond))
 	row("SQLite", startTask(b, w, ""), startPosted(b, w, ""))
-	row("PostgreSQL", startTask(b, w, "EODISPATCH_DATABASE="+postgres.Database(b)), startPosted(b, w, "EODISPATCH_DATABASE="+postgres.Database(b)))
+	row("PostgreSQL", startTask(b, w, "EODISPATCH_DATABASE="+postgres.Database(b)),
+		startPosted(b, w, "EODISPATCH_DATABASE="+postgres.Database(b)))
 }
 
 // startsBound returns how many jobs a second can start, with two requests for each.

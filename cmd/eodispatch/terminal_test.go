@@ -84,7 +84,8 @@ func (t *ptyCommand) plainText() string {
 	return strings.ReplaceAll(controls.ReplaceAllString(t.screen.String(), ""), "\r", "")
 }
 
-// TestUsers_SeeABarInATerminal follows a task with a bar, in a terminal that is resized, leaves it by Ctrl-C, and comes back.
+// TestUsers_SeeABarInATerminal follows a task with a bar, in a terminal that is resized, leaves it by Ctrl-C, and comes
+// back.
 func TestUsers_SeeABarInATerminal(t *testing.T) {
 	s := startDemo(t)
 	token, err := s.signIn(t.Context())
@@ -93,7 +94,8 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 	}
 	u := newPerson(t, "EODISPATCH_BROKER="+s.broker, "EODISPATCH_TOKEN="+token, "NO_COLOR=1")
 	s.world.OGC.SetLife(simulator.Life{Run: time.Hour})
-	first := u.inTerminal("run", "ndvi", "--platform", "simulated-ogc", "--area", "5.05,51.05,5.75,51.45", "--grid", "20x20km", "--wait")
+	first := u.inTerminal("run", "ndvi", "--platform", "simulated-ogc", "--area", "5.05,51.05,5.75,51.45", "--grid",
+		"20x20km", "--wait")
 	first.await(t, "running")
 	if err := pty.Setsize(first.keyboard, &pty.Winsize{Rows: 30, Cols: 60}); err != nil {
 		t.Fatal(err)
@@ -189,7 +191,8 @@ try eodispatch tiles 1,1,2,2 --grid 20
 	if err != nil {
 		t.Fatalf("%v: %s", err, printed)
 	}
-	for _, want := range []string{"downl -> download", "simulated-og -> simulated-ogc", "show job -> job-1", "--grid 20 -> 20x20km"} {
+	for _, want := range []string{"downl -> download", "simulated-og -> simulated-ogc", "show job -> job-1",
+		"--grid 20 -> 20x20km"} {
 		if !strings.Contains(string(printed), want) {
 			t.Errorf("%q is not in:\n%s", want, printed)
 		}

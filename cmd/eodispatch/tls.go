@@ -42,7 +42,8 @@ func (c *certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: c.current}
 }
 
-// current returns the newest usable certificate. If the files have become unusable, the last usable certificate stays in use.
+// current returns the newest usable certificate. If the files have become unusable, the last usable certificate stays
+// in use.
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,14 +21,16 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// TestServe_TLS: the program serves TLS with the certificate in its files, loads a new one, and keeps the current one if the
-// new one cannot be used.
+// TestServe_TLS: the program serves TLS with the certificate in its files, loads a new one, and keeps the current one
+// if the new one cannot be used.
 func TestServe_TLS(t *testing.T) {
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	writeCertificate(t, cert, key, 1)
-	settings := settingsOf(t, "listen: 127.0.0.1:0\ndatabase: sqlite:"+filepath.Join(folder, "eo.db")+"\ntls: {cert: "+cert+", key: "+key+"}\n"+
-		"identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: p, protocol: openeo, endpoint: https://b.example.org, access: open}")
+	settings := settingsOf(t, "listen: 127.0.0.1:0\ndatabase: sqlite:"+filepath.Join(folder, "eo.db")+"\ntls: {cert: "+
+		cert+", key: "+key+"}\n"+
+		"identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: p, protocol: openeo, endpoint: "+
+		"https://b.example.org, access: open}")
 	address := served(t, settings)
 	if got := serial(t, address); got != 1 {
 		t.Fatalf("certificate %d, want 1", got)
@@ -56,7 +58,8 @@ func TestServe_TLS(t *testing.T) {
 
 // TestServe_RefusesTLSWithoutItsFiles before it accepts a request.
 func TestServe_RefusesTLSWithoutItsFiles(t *testing.T) {
-	if _, err := newCertificate(config.TLS{CertFile: filepath.Join(t.TempDir(), "none"), KeyFile: "none"}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := newCertificate(config.TLS{CertFile: filepath.Join(t.TempDir(), "none"), KeyFile: "none"},
+		slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("no error")
 	}
 }
@@ -103,7 +106,8 @@ func writeCertificate(t *testing.T, cert, key string, number int64) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: "localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0,
+			1)}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +116,8 @@ func writeCertificate(t *testing.T, cert, key string, number int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY",
+		Bytes: secret}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,8 @@ func startTraces(ctx context.Context, settings *config.Config, log *slog.Logger)
 	if err != nil {
 		return nil, err
 	}
-	traces, err := tracing.Start(ctx, tracing.Config{Endpoint: settings.Traces.Endpoint, Headers: fields, Incoming: settings.Traces.Incoming, Version: ownVersion(), Log: log})
+	traces, err := tracing.Start(ctx, tracing.Config{Endpoint: settings.Traces.Endpoint, Headers: fields,
+		Incoming: settings.Traces.Incoming, Version: ownVersion(), Log: log})
 	if err == nil && traces != nil {
 		log.InfoContext(ctx, "traces are sent", "to", settings.Traces.Endpoint)
 	}
@@ -34,7 +35,8 @@ func tracesCheck(settings *config.Config) check {
 		return tracing.Check(ctx, tracing.Config{Endpoint: settings.Traces.Endpoint, Headers: fields})
 	}
 	return check{name: "receiver of traces " + settings.Traces.Endpoint, ask: withoutUnproven(ask),
-		advice: "check `traces.endpoint`, which is that of OTLP over HTTP (port 4318 by default), and `traces.headers`; jobs run without it"}
+		advice: "check `traces.endpoint`, which is that of OTLP over HTTP (port 4318 by default), and `traces.headers`; " +
+			"jobs run without it"}
 }
 
 // databaseSystem is the kind of the configured database, in the words of OpenTelemetry.

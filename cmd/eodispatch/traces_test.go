@@ -119,18 +119,21 @@ func newRecorder(t *testing.T, server string) *recorder {
 	return r
 }
 
-// TestTraces_OfAJob: from one POST, the receiver gets the request with its statements, and the visit that submitted the job, linked with
-// that request, with its request to the platform. Only a platform for which that is configured is told of the trace.
+// TestTraces_OfAJob: from one POST, the receiver gets the request with its statements, and the visit that submitted the
+// job, linked with that request, with its request to the platform. Only a platform for which that is configured is told
+// of the trace.
 func TestTraces_OfAJob(t *testing.T) {
 	w, to := startWorld(t), newReceiver(t)
 	openEO, ogc := newRecorder(t, w.OpenEOURL), newRecorder(t, w.OGCURL)
 	seen := *w
 	seen.OpenEOURL, seen.OGCURL = openEO.URL, ogc.URL
-	told, untold, variable := openEO, ogc, "EODISPATCH_PLATFORMS_0_TRACEPARENT=true" // platforms are in the order of their addresses
+	// platforms are in the order of their addresses
+	told, untold, variable := openEO, ogc, "EODISPATCH_PLATFORMS_0_TRACEPARENT=true"
 	if ogc.URL < openEO.URL {
 		told, untold = ogc, openEO
 	}
-	p := startProgram(t, append(deployed(&seen, asUser, asUser), "OTEL_EXPORTER_OTLP_ENDPOINT="+to.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-api-key=a%20key", variable)...)
+	p := startProgram(t, append(deployed(&seen, asUser, asUser), "OTEL_EXPORTER_OTLP_ENDPOINT="+to.URL,
+		"OTEL_EXPORTER_OTLP_HEADERS=x-api-key=a%20key", variable)...)
 	c := signedIn(t, w, p.Address)
 	runBoth(t, &seen, c)
 	if code := p.Stop(t); code != exitDone {
@@ -229,7 +232,8 @@ func checkTold(t *testing.T, to *receiver, told, untold *recorder) {
 // checkNoSecrets checks that spans name no token, no secret, no user and no parameter.
 func checkNoSecrets(t *testing.T, w *simulator.World, c client, spans string) {
 	t.Helper()
-	for _, secret := range []string{c.token, w.Credentials.BrokerSecret, w.Credentials.ServiceSecret, w.Credentials.Password, "Bearer", w.Credentials.User, "realms", "5.05", "?"} {
+	for _, secret := range []string{c.token, w.Credentials.BrokerSecret, w.Credentials.ServiceSecret,
+		w.Credentials.Password, "Bearer", w.Credentials.User, "realms", "5.05", "?"} {
 		if strings.Contains(spans, secret) {
 			t.Errorf("%q is in the spans", secret)
 		}
@@ -239,7 +243,8 @@ func checkNoSecrets(t *testing.T, w *simulator.World, c client, spans string) {
 // TestDoctor_AsksTheReceiverOfTraces: whether it takes traces, by the same request as with some.
 func TestDoctor_AsksTheReceiverOfTraces(t *testing.T) {
 	w, to := startWorld(t), newReceiver(t)
-	for endpoint, want := range map[string]string{to.URL: "ok      receiver of traces " + to.URL + "/v1/traces", to.URL + "/elsewhere": "FAIL    receiver of traces " + to.URL + "/elsewhere"} {
+	for endpoint, want := range map[string]string{to.URL: "ok      receiver of traces " + to.URL + "/v1/traces", to.URL +
+		"/elsewhere": "FAIL    receiver of traces " + to.URL + "/elsewhere"} {
 		_, printed := try(t, []string{"EODISPATCH_TRACES_ENDPOINT=" + endpoint}, "doctor", "--config", configuration(t, w))
 		if !strings.Contains(printed, want) {
 			t.Errorf("%s is not in:\n%s", want, printed)

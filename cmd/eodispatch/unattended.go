@@ -14,14 +14,16 @@ const unservedFor = 65 * time.Second
 
 var errServed = errors.New("a broker is using this database: stop all brokers, and run this command again")
 
-// checkUnattended returns nil once no broker can be using a database, and errServed if one gives a sign of life meanwhile. last returns when the
-// last was given, and how long ago that is.
-func checkUnattended(ctx context.Context, out io.Writer, last func(context.Context) (at time.Time, ago time.Duration, err error)) error {
+// checkUnattended returns nil once no broker can be using a database, and errServed if one gives a sign of life
+// meanwhile. last returns when the last was given, and how long ago that is.
+func checkUnattended(ctx context.Context, out io.Writer, last func(context.Context) (at time.Time, ago time.Duration,
+	err error)) error {
 	first, ago, err := last(ctx)
 	if err != nil || first.IsZero() || ago >= unservedFor {
 		return err
 	}
-	fmt.Fprintf(out, "a broker used this database %v ago; waiting to see that none does any more\n", ago.Round(time.Second))
+	fmt.Fprintf(out, "a broker used this database %v ago; waiting to see that none does any more\n",
+		ago.Round(time.Second))
 	for end := time.Now().Add(unservedFor - max(0, ago)); time.Now().Before(end); {
 		select {
 		case <-time.After(time.Second):

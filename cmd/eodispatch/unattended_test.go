@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// A database is marked as restored only if no broker uses it: one that gave its last sign of life before is waited out, one that gives
-// another is told of.
+// A database is marked as restored only if no broker uses it: one that gave its last sign of life before is waited out,
+// one that gives another is told of.
 func TestRestored_WaitsUntilNoBrokerServes(t *testing.T) {
 	for name, c := range map[string]struct {
-		ended time.Duration // how long ago the last broker gave its last sign of life; 0: it goes on; negative: the clock was set back
+		// how long ago the last broker gave its last sign of life; 0: it goes on; negative: the clock was set back
+		ended time.Duration
 		never bool
 		waits time.Duration // at most
 		want  error

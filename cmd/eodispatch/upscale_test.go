@@ -34,7 +34,8 @@ func newTaskBroker(t *testing.T, p config.Protocol, life simulator.Life, limits 
 	if p == config.OGCProcess {
 		endpoint = w.OGCURL
 	}
-	settings := &config.Config{Development: true, Platforms: []config.Platform{{Name: "p", Protocol: p, Endpoint: endpoint, Access: dispatch.AccessOpen,
+	settings := &config.Config{Development: true, Platforms: []config.Platform{{Name: "p", Protocol: p, Endpoint: endpoint,
+		Access: dispatch.AccessOpen,
 		Limits: config.PlatformLimits{Requests: 8, MinPoll: 50 * time.Millisecond, Send: time.Minute}}}}
 	if limits != "" {
 		if _, err := fmt.Sscanf(limits, "jobs: %d", &settings.Platforms[0].Limits.Jobs); err != nil {
@@ -61,8 +62,9 @@ func (noTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 // accept submits a task of n jobs.
 func (w taskBroker) accept(t *testing.T, p config.Protocol, n int) dispatch.TaskID {
 	t.Helper()
-	r := dispatch.Request{Title: "tiles", Label: p.Label(), Format: "json", Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
-		Service: dispatch.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"}}
+	r := dispatch.Request{Title: "tiles", Label: p.Label(), Format: "json",
+		Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
+		Service:    dispatch.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"}}
 	d := dispatch.Dimension{Name: "spatial_extent"}
 	if p == config.OGCProcess {
 		r.Service = dispatch.Service{Endpoint: w.OGCURL, Application: ogcProcess}
@@ -125,7 +127,8 @@ func (w taskBroker) drained(t *testing.T, id dispatch.TaskID, within time.Durati
 // configured for that, and no job fails.
 func TestLimits_AreLearned(t *testing.T) {
 	t.Parallel()
-	for p, route := range map[config.Protocol]string{config.OpenEO: "POST /jobs/{id}/results", config.OGCProcess: "POST /processes/{id}/execution"} {
+	for p, route := range map[config.Protocol]string{config.OpenEO: "POST /jobs/{id}/results",
+		config.OGCProcess: "POST /processes/{id}/execution"} {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
 			const values = 50
@@ -184,7 +187,8 @@ func TestStatus_FailureIsReadTwice(t *testing.T) {
 	t.Parallel()
 	w := newTaskBroker(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond}, "jobs: 4")
 	const status = "GET /jobs/{id}"
-	w.OpenEO.Faults.Set(simulator.Fault{Route: status, Times: 1, Body: `{"id":"j","status":"error","created":"2026-05-01T00:00:00Z"}`})
+	w.OpenEO.Faults.Set(simulator.Fault{Route: status, Times: 1,
+		Body: `{"id":"j","status":"error","created":"2026-05-01T00:00:00Z"}`})
 	for _, j := range w.drained(t, w.accept(t, config.OpenEO, 1), drainedWithin) {
 		if j.Status != dispatch.Finished {
 			t.Errorf("job %d is %s: %s", j.Number, j.Status, j.Failure)
@@ -195,8 +199,8 @@ func TestStatus_FailureIsReadTwice(t *testing.T) {
 	}
 }
 
-// A failed job runs again under its id, and its former platform job is remembered. TestStatus_ShowsNoTags reads what platforms
-// say about jobs that they know by a title with a tag.
+// A failed job runs again under its id, and its former platform job is remembered. TestStatus_ShowsNoTags reads what
+// platforms say about jobs that they know by a title with a tag.
 func TestStatus_ShowsNoTags(t *testing.T) {
 	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
 		w := newTaskBroker(t, p, simulator.Life{Run: 100 * time.Millisecond}, "")
@@ -231,7 +235,8 @@ func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 		if j, err = w.Read(t.Context(), upscaler, j.ID, dispatch.AsKnown); err != nil { // lists leave out past runs
 			t.Fatal(err)
 		}
-		if j.Status != dispatch.Finished || j.ID != failed[i].ID || j.Ref == failed[i].Ref || len(j.Past) != 1 || j.Past[0] != failed[i].Ref {
+		if j.Status != dispatch.Finished || j.ID != failed[i].ID || j.Ref == failed[i].Ref || len(j.Past) != 1 ||
+			j.Past[0] != failed[i].Ref {
 			t.Errorf("job %d: %s, ref %v, past %v, it was %v", j.ID, j.Status, j.Ref, j.Past, failed[i].Ref)
 		}
 	}
@@ -244,8 +249,9 @@ func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 func TestAcceptTask_ChecksTheDimension(t *testing.T) {
 	t.Parallel()
 	w := newTaskBroker(t, config.OpenEO, simulator.Life{}, "jobs: 4")
-	r := dispatch.Request{Title: "t", Label: dispatch.OpenEO, Format: "gtiff", Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
-		Service: dispatch.Service{Endpoint: w.OpenEOURL, Application: documented(t)}}
+	r := dispatch.Request{Title: "t", Label: dispatch.OpenEO, Format: "gtiff",
+		Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
+		Service:    dispatch.Service{Endpoint: w.OpenEOURL, Application: documented(t)}}
 	good := json.RawMessage(demoArea)
 	for _, c := range []struct {
 		name string
@@ -253,7 +259,8 @@ func TestAcceptTask_ChecksTheDimension(t *testing.T) {
 		loc  string
 	}{
 		{"no such parameter", dispatch.Dimension{Name: "tile", Values: []json.RawMessage{good}}, "[body dimension name]"},
-		{"a value of another kind", dispatch.Dimension{Name: "spatial_extent", Values: []json.RawMessage{good, json.RawMessage(`7`)}}, "[body dimension values 1]"},
+		{"a value of another kind", dispatch.Dimension{Name: "spatial_extent", Values: []json.RawMessage{good,
+			json.RawMessage(`7`)}}, "[body dimension values 1]"},
 	} {
 		_, err := w.AcceptTask(t.Context(), upscaler, r, c.d, dispatch.Key{})
 		e, _ := errorOf(err)

@@ -16,7 +16,8 @@ type usageError struct {
 
 // Error states the mistake in one line and the command for help in a second.
 func (e usageError) Error() string {
-	return fmt.Sprintf("eodispatch: %s\nRun \"%s --help\" for the valid arguments.", strings.Join(strings.Fields(e.err.Error()), " "), e.command)
+	return fmt.Sprintf("eodispatch: %s\nRun \"%s --help\" for the valid arguments.",
+		strings.Join(strings.Fields(e.err.Error()), " "), e.command)
 }
 
 func (e usageError) Unwrap() error { return e.err }

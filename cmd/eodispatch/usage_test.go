@@ -31,18 +31,21 @@ func runProgram(t *testing.T, environ []string, args ...string) (code int, out, 
 func TestProgram_PrintsItsVersion(t *testing.T) {
 	_, want, _ := runProgram(t, nil, "version")
 	code, out, stderr := runProgram(t, nil, "--version")
-	if code != exitDone || out != want || !strings.HasPrefix(out, "eodispatch ") || strings.Count(out, "\n") != 1 || stderr != "" {
+	if code != exitDone || out != want || !strings.HasPrefix(out, "eodispatch ") || strings.Count(out, "\n") != 1 ||
+		stderr != "" {
 		t.Errorf("exit %d: %q, %q; version prints %q", code, out, stderr, want)
 	}
 }
 
 func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
-	for command, want := range map[string]string{"": "doctor", "serve": "--config FILE", "vault rotate": "Encrypt everything in the vault"} {
+	for command, want := range map[string]string{"": "doctor", "serve": "--config FILE",
+		"vault rotate": "Encrypt everything in the vault"} {
 		words := strings.Fields(command)
 		_, flag, _ := runProgram(t, nil, append(words, "--help")...)
 		code, out, stderr := runProgram(t, nil, append([]string{"help"}, words...)...)
 		if code != exitDone || out != flag || !strings.Contains(out, want) || stderr != "" {
-			t.Errorf("help %s: exit %d, %q is not in what it prints, or it differs from --help:\n%s%s\n--help:\n%s", command, code, want, out, stderr, flag)
+			t.Errorf("help %s: exit %d, %q is not in what it prints, or it differs from --help:\n%s%s\n--help:\n%s", command,
+				code, want, out, stderr, flag)
 		}
 	}
 }
@@ -50,14 +53,17 @@ func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
 // A usage error has two lines: the mistake, and what to do.
 func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 	for args, want := range map[string]string{
-		"":               "eodispatch: a command is missing\nRun \"eodispatch --help\" for the valid arguments.\n",
-		"juggle":         "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
-		"serv":           "eodispatch: unknown command \"serv\", did you mean \"serve\"?\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"":       "eodispatch: a command is missing\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"juggle": "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"serv": "eodispatch: unknown command \"serv\", did you mean \"serve\"?\nRun \"eodispatch --help\" for " +
+			"the valid arguments.\n",
 		"serve --loudly": "eodispatch: unknown flag: --loudly\nRun \"eodispatch serve --help\" for the valid arguments.\n",
 		"vault dance":    "eodispatch: unknown command \"dance\"\nRun \"eodispatch vault --help\" for the valid arguments.\n",
 		"help juggle":    "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
-		"show":           "eodispatch: accepts 1 arg(s), received 0\nRun \"eodispatch show --help\" for the valid arguments.\n",
-		"doctor --timeout soon": "eodispatch: invalid argument \"soon\" for \"--timeout\" flag: time: invalid duration \"soon\"\n" +
+		"show": "eodispatch: accepts 1 arg(s), received 0\nRun \"eodispatch show --help\" for the valid " +
+			"arguments.\n",
+		"doctor --timeout soon": "eodispatch: invalid argument \"soon\" for \"--timeout\" flag: time: invalid duration " +
+			"\"soon\"\n" +
 			"Run \"eodispatch doctor --help\" for the valid arguments.\n",
 	} {
 		code, out, stderr := runProgram(t, nil, strings.Fields(args)...)
@@ -73,7 +79,8 @@ func TestServe_WithoutSettingsPrintsAMinimalFile(t *testing.T) {
 	if code != exitUsage || out != "" {
 		t.Errorf("exit %d, %q", code, out)
 	}
-	for _, want := range []string{"identity.issuer: is missing", "platforms: no platform is configured", "--config FILE", "EODISPATCH_CONFIG"} {
+	for _, want := range []string{"identity.issuer: is missing", "platforms: no platform is configured", "--config FILE",
+		"EODISPATCH_CONFIG"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("%q is not in:\n%s", want, stderr)
 		}
@@ -84,10 +91,12 @@ func TestServe_WithoutSettingsPrintsAMinimalFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, stderr = runProgram(t, nil, "doctor", "--timeout", "1ns", "--config", path)
-	if code != exitFailed || !strings.Contains(out, "\nok      configuration ") || !strings.Contains(out, "platform my-platform (openeo, access open)") {
+	if code != exitFailed || !strings.Contains(out, "\nok      configuration ") ||
+		!strings.Contains(out, "platform my-platform (openeo, access open)") {
 		t.Errorf("the printed file is not taken: exit %d:\n%s%s\nthe file:\n%s", code, out, stderr, file)
 	}
-	code, _, stderr = runProgram(t, []string{"EODISPATCH_IDENTITY_ISSUER=https://auth.example.org", "EODISPATCH_IDENTITY_AUDIENCE=a"}, "serve")
+	code, _, stderr = runProgram(t, []string{"EODISPATCH_IDENTITY_ISSUER=https://auth.example.org",
+		"EODISPATCH_IDENTITY_AUDIENCE=a"}, "serve")
 	if code != exitUsage || strings.Contains(stderr, "A minimal file") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("with one setting missing: exit %d:\n%s", code, stderr)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/cli"
 )
 
-// TestUsers_Hooks goes from a new hook to its deletion at the command line: its secret, a test that arrives, one that does not, the log, sending again.
+// TestUsers_Hooks goes from a new hook to its deletion at the command line: its secret, a test that arrives, one that
+// does not, the log, sending again.
 func TestUsers_Hooks(t *testing.T) {
 	s := startDemo(t)
 	token, err := s.signIn(t.Context())

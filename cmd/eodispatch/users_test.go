@@ -20,7 +20,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// person runs the users' commands of the real program, with files of their own, and a browser in which alice agrees to every sign-in.
+// person runs the users' commands of the real program, with files of their own, and a browser in which alice agrees to
+// every sign-in.
 type person struct {
 	*testing.T
 	folder  string // the working directory
@@ -175,7 +176,8 @@ func TestUsers_ControlATask(t *testing.T) {
 		showsOf("task-3", want)
 	}
 	tiled[1] = "simulated-openeo"
-	limited := append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--trial", "1", "--budget"}, tiled[2:]...)
+	limited := append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--trial", "1", "--budget"},
+		tiled[2:]...)
 	u.refused(cli.ExitUsage, "write an amount above 0", slices.Insert(slices.Clone(limited), 7, "much")...)
 	u.must(slices.Insert(slices.Clone(limited), 7, "9 credits")...)
 	u.refused(cli.ExitPaused, "eodispatch resume task-3", "wait", "task-3")
@@ -189,8 +191,10 @@ func TestUsers_ControlATask(t *testing.T) {
 	said("resume", "task-3", "--budget", "11")
 	shows("10 of 11 credits spent")
 	said("cancel", "task-3")
-	u.holds(u.must(append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--estimate"}, tiled[2:]...)...), "jobs      14\n", "likely 28 credits, by 5 finished jobs")
-	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--estimate"), "jobs      1\n", "costs     not known")
+	u.holds(u.must(append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--estimate"},
+		tiled[2:]...)...), "jobs      14\n", "likely 28 credits, by 5 finished jobs")
+	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--estimate"), "jobs      1\n",
+		"costs     not known")
 
 	s.neighbour.OGC.SetLife(simulator.Life{Run: time.Hour})
 	for line := range strings.Lines(documents.Block(t, "docs/upscaling.md", "## Several platforms", "sh")) {
@@ -212,27 +216,33 @@ func (u *person) splitsRegion() {
 		u.Helper()
 		return strings.Count(u.must(append([]string{"tiles", region}, options...)...), `"type":"Feature",`)
 	}
-	for want, options := range map[int][]string{14: {"--grid", "20x20km", "--order", "centre"}, 2: {"--grid", "mgrs-100km", "--buffer", "500"}} {
+	for want, options := range map[int][]string{14: {"--grid", "20x20km", "--order", "centre"}, 2: {"--grid", "mgrs-100km",
+		"--buffer", "500"}} {
 		if got := tiles(options...); got != want {
 			u.Errorf("%v: %d tiles, not %d", options, got, want)
 		}
 	}
-	rest, joined := tiles("--grid", "20x20km", "--min-area", "1e8"), tiles("--grid", "20x20km", "--min-area", "1e8", "--merge")
+	rest, joined := tiles("--grid", "20x20km", "--min-area", "1e8"), tiles("--grid", "20x20km", "--min-area", "1e8",
+		"--merge")
 	if rest != joined || rest == 0 || rest == 14 {
 		u.Errorf("%d tiles without slivers, and %d with joined ones", rest, joined)
 	}
 	const cell = `{"type":"Feature","id":"%s","properties":{},"geometry":{"type":"Polygon","coordinates":[[[%[2]d,51],[%[3]d,51],[%[3]d,52],[%[2]d,52],[%[2]d,51]]]}}`
-	own := `{"type":"FeatureCollection","features":[` + fmt.Sprintf(cell, "a", 4, 5) + "," + fmt.Sprintf(cell, "b", 5, 6) + `]}`
+	own := `{"type":"FeatureCollection","features":[` + fmt.Sprintf(cell, "a", 4, 5) + "," + fmt.Sprintf(cell, "b", 5, 6) +
+		`]}`
 	if err := os.WriteFile(filepath.Join(u.folder, "cells.geojson"), []byte(own), 0o600); err != nil {
 		u.Fatal(err)
 	}
 	u.holds(u.must("tiles", region, "--grid", "cells.geojson"), `"id":"b"`)
 	u.refused(cli.ExitUsage, "cell.geojson", "tiles", region, "--grid", "cell.geojson")
-	u.refused(cli.ExitUsage, "--min-area, --merge, --buffer and --order need --grid", "run", "ndvi", "--platform", "simulated-ogc", "--area", region, "--merge")
-	for says, option := range map[string]string{"buffer: metres, from 0": "--buffer=-1", "order: Input should be": "--order=north", "min_area: square metres": "--min-area=-1"} {
+	u.refused(cli.ExitUsage, "--min-area, --merge, --buffer and --order need --grid", "run", "ndvi", "--platform",
+		"simulated-ogc", "--area", region, "--merge")
+	for says, option := range map[string]string{"buffer: metres, from 0": "--buffer=-1",
+		"order: Input should be": "--order=north", "min_area: square metres": "--min-area=-1"} {
 		u.refused(exitFailed, says, "tiles", region, "--grid", "20x20km", option)
 	}
-	made := u.must("request", "ndvi", "--platform", "simulated-ogc", "--area", region, "--grid", "mgrs-100km", "--min-area", "1e8", "--merge", "--order", "centre")
+	made := u.must("request", "ndvi", "--platform", "simulated-ogc", "--area", region, "--grid", "mgrs-100km",
+		"--min-area", "1e8", "--merge", "--order", "centre")
 	u.holds(made, `"dimension"`, `"bbox"`, `"names"`, `"31UFS"`)
 }
 
@@ -247,13 +257,15 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	u.holds(u.must("service", "ndvi_composite"), "simulated-openeo", "temporal_extent")
 	u.holds(u.must("params", "ndvi", "--platform", "simulated-ogc"), "bbox", "bounding-box")
 	u.holds(u.must("usage"), "LIVE JOBS")
-	u.holds(u.must("tiles", "4,50,5,51", "--grid", "250x250km"), `{"type":"FeatureCollection","features":[{"type":"Feature","id":`)
+	u.holds(u.must("tiles", "4,50,5,51", "--grid", "250x250km"),
+		`{"type":"FeatureCollection","features":[{"type":"Feature","id":`)
 	u.holds(u.must("grids"), "20x20km", "mgrs-100km")
 	u.splitsRegion()
 
 	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--download", "one"), "job-1")
 	u.hasFiles("one", "openEO.tif")
-	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area", "5.05,51.05,5.75,51.45", "--grid", "20x20km",
+	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area", "5.05,51.05,5.75,51.45",
+		"--grid", "20x20km",
 		"--time", "2024-06-01/2024-07-01", "--title", "by tile", "--download", "many")
 	u.hasFiles("many", "openEO.tif")
 	items, _ := filepath.Glob(filepath.Join(u.folder, "many", "*", "item.json"))
@@ -282,13 +294,15 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	u.holds(u.must("list"), "task-1", "job-1", "by tile", "14 finished")
 	u.holds(u.must("list", "--task", "task-1", "--status", "finished", "--limit", "3", "--json"), `"message_type":"job"`)
 	u.holds(u.must("show", "job-1"), "finished", "bbox")
-	u.holds(u.must("watch", "task-1", "--json"), `{"message_type":"summary","id":"task-1","status":"finished","counts":{"finished":14}}`)
+	u.holds(u.must("watch", "task-1", "--json"),
+		`{"message_type":"summary","id":"task-1","status":"finished","counts":{"finished":14}}`)
 	u.must("wait", "@latest")
 	u.holds(u.must("results", "task-1", "--json"), `"stac_version"`)
 	u.must("request", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--to", "request.json")
 	u.holds(u.must("run", "-f", "request.json", "--wait"), "job-")
 
-	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area", "5.05,51.05,5.75,51.45", "--grid", "mgrs-100km",
+	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area", "5.05,51.05,5.75,51.45",
+		"--grid", "mgrs-100km",
 		"--time", "2024-06-15/2024-08-15", "--split", "month", "--download", "months")
 	items, _ = filepath.Glob(filepath.Join(u.folder, "months", "*", "item.json"))
 	if len(items) != 6 {
@@ -311,7 +325,8 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	u.refused(cli.ExitSignIn, "Run: eodispatch login "+s.broker, "--broker", s.broker, "whoami")
 }
 
-// openInPystac returns how many items and how many files of theirs pystac finds by the collection in a folder, which it must accept.
+// openInPystac returns how many items and how many files of theirs pystac finds by the collection in a folder, which it
+// must accept.
 func (u *person) openInPystac(folder string) string {
 	u.Helper()
 	environment, err := exec.Command("bash", "../../test/real/install.sh", "--bin", "stac-1.1").Output()
@@ -321,7 +336,8 @@ func (u *person) openInPystac(folder string) string {
 	const script = `import os, sys, pystac
 items = list(pystac.Collection.from_file(sys.argv[1]).get_items(recursive=True))
 print(len(items), "items,", sum(os.path.getsize(a.get_absolute_href()) > 0 for i in items for a in i.assets.values()), "files")`
-	command := exec.CommandContext(u.Context(), filepath.Join(strings.TrimSpace(string(environment)), "python"), "-c", script,
+	command := exec.CommandContext(u.Context(), filepath.Join(strings.TrimSpace(string(environment)), "python"), "-c",
+		script,
 		filepath.Join(u.folder, folder, "collection.json"))
 	shown, err := command.Output()
 	if err != nil {
@@ -330,7 +346,8 @@ print(len(items), "items,", sum(os.path.getsize(a.get_absolute_href()) > 0 for i
 	return string(shown)
 }
 
-// hasFiles checks that the collection in a folder refers to files that are there, by relative links, and to a name among them.
+// hasFiles checks that the collection in a folder refers to files that are there, by relative links, and to a name
+// among them.
 func (u *person) hasFiles(folder, name string) {
 	u.Helper()
 	documents := []string{filepath.Join(u.folder, folder, "collection.json")}
@@ -348,7 +365,8 @@ func (u *person) hasFiles(folder, name string) {
 		}
 		decodeInto(u.T, string(text), &stac)
 		for _, l := range stac.Links {
-			if local := strings.HasPrefix(l.Href, "."); !local && slices.Contains([]string{"self", "root", "parent", "collection", "item"}, l.Rel) {
+			if local := strings.HasPrefix(l.Href, "."); !local &&
+				slices.Contains([]string{"self", "root", "parent", "collection", "item"}, l.Rel) {
 				u.Errorf("%s has the link %s to %s", path, l.Rel, l.Href)
 			}
 			if l.Rel == "item" {
@@ -380,8 +398,8 @@ func decodeInto(t *testing.T, text string, v any) {
 	}
 }
 
-// TestUsers_KeepTheirSignIn checks the stored sign-in: only its owner can read it, several processes renew it once, and a sign-in that
-// has ended is told from other failures.
+// TestUsers_KeepTheirSignIn checks the stored sign-in: only its owner can read it, several processes renew it once, and
+// a sign-in that has ended is told from other failures.
 func TestUsers_KeepTheirSignIn(t *testing.T) {
 	s, u := startDemo(t), newPerson(t)
 	s.world.IdP.RefreshOnce = true // a second renewal with the same token ends the sign-in
@@ -448,8 +466,9 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		"two.geojson": `{"type": "FeatureCollection", "features": [
 			{"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [[[5,51],[5.1,51],[5.1,51.1],[5,51]]]}},
 			{"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [[[6,51],[6.1,51],[6.1,51.1],[6,51]]]}}]}`,
-		"point.geojson": `{"type": "Point", "coordinates": [5, 51]}`, "metres.geojson": `{"type": "Polygon", "crs": {"properties": {"name": "EPSG:3035"}}, "coordinates": []}`,
-		"box.json": `{"bbox": [5.05, 51.2, 5.15, 51.25]}`, "torn.json": `{"bbox":`, "area.zip": "PK",
+		"point.geojson":  `{"type": "Point", "coordinates": [5, 51]}`,
+		"metres.geojson": `{"type": "Polygon", "crs": {"properties": {"name": "EPSG:3035"}}, "coordinates": []}`,
+		"box.json":       `{"bbox": [5.05, 51.2, 5.15, 51.25]}`, "torn.json": `{"bbox":`, "area.zip": "PK",
 		"area.kml": `<kml xmlns="http://www.opengis.net/kml/2.2"><Placemark><Polygon><outerBoundaryIs><LinearRing><coordinates>5,51,0 5.1,51,0 5.1,51.1,0 5,51,0</coordinates></LinearRing></outerBoundaryIs></Polygon></Placemark></kml>`,
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
@@ -481,7 +500,8 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		{append(ndvi, "--grid", "20x20km"), exitUsage, "--grid needs --area"},
 		{ndvi, exitFailed, `parameter "bbox" (bounding-box) is required`},
 		{append(ndvi, "-p", "bbox=@box.json", "--also", "ndvi_composite"), exitUsage, "--also is for tasks"},
-		{append(ndvi, "--area", "5,51,5.5,51.5", "--grid", "20x20km", "--also", "ndvi_composite"), exitFailed, "have different parameters"},
+		{append(ndvi, "--area", "5,51,5.5,51.5", "--grid", "20x20km", "--also", "ndvi_composite"), exitFailed,
+			"have different parameters"},
 		{[]string{"run", "ndvi", "--platform", "nowhere"}, exitUsage, "there are: simulated-openeo, simulated-ogc"},
 		{[]string{"run", "-f", "box.json", "--area", "1,1,2,2"}, exitUsage, "the request is in the file"},
 		{[]string{"show", "job-99"}, exitFailed, "no such job"},
@@ -496,13 +516,15 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 			t.Errorf("%v: exit %d, not %d, with %q in:\n%s", row.args, code, row.code, row.want, printed)
 		}
 	}
-	for _, args := range [][]string{append(ndvi, "-p", "bbox=@box.json"), append(ndvi, "--area", "two.geojson"), append(ndvi, "--area", "area.kml")} {
+	for _, args := range [][]string{append(ndvi, "-p", "bbox=@box.json"), append(ndvi, "--area", "two.geojson"),
+		append(ndvi, "--area", "area.kml")} {
 		if code, printed := try(t, environ, args...); code != exitDone {
 			t.Errorf("%v: exit %d:\n%s", args, code, printed)
 		}
 	}
 	for range 2 {
-		if code, printed := try(t, environ, append(ndvi, "--area", usersBox, "--key", "once", "--json")...); code != exitDone || !strings.Contains(printed, `"id":4,`) {
+		if code, printed := try(t, environ, append(ndvi, "--area", usersBox, "--key", "once",
+			"--json")...); code != exitDone || !strings.Contains(printed, `"id":4,`) {
 			t.Errorf("with the same key: exit %d:\n%s", code, printed)
 		}
 	}

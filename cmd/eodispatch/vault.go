@@ -15,14 +15,20 @@ import (
 )
 
 func vaultCommandLine(c console) *cobra.Command {
-	command := &cobra.Command{Use: "vault", Short: "Create and rotate the keys that encrypt users' tokens", Args: cobra.ArbitraryArgs, RunE: missingCommand,
+	command := &cobra.Command{Use: "vault", Short: "Create and rotate the keys that encrypt users' tokens",
+		Args: cobra.ArbitraryArgs, RunE: missingCommand,
 		Example: "  eodispatch vault key\n  eodispatch vault rotate --config broker.yaml"}
 	rotate := &vaultRotateCommand{}
-	rotation := &cobra.Command{Use: "rotate", Short: "Encrypt everything in the vault with the first of vault.keys", Args: cobra.NoArgs,
+	rotation := &cobra.Command{Use: "rotate", Short: "Encrypt everything in the vault with the first of vault.keys",
+		Args:    cobra.NoArgs,
 		Long:    "Encrypt everything in the vault with the first of vault.keys. After that the other keys can be removed.",
-		Example: "  eodispatch vault rotate --config broker.yaml", RunE: func(*cobra.Command, []string) error { return rotate.Run(c) }}
+		Example: "  eodispatch vault rotate --config broker.yaml", RunE: func(*cobra.Command,
+			[]string) error {
+			return rotate.Run(c)
+		}}
 	rotate.flags(rotation)
-	command.AddCommand(rotation, &cobra.Command{Use: "key", Short: "Print a new key, to be put first in vault.keys", Args: cobra.NoArgs, Example: "  eodispatch vault key",
+	command.AddCommand(rotation, &cobra.Command{Use: "key", Short: "Print a new key, to be put first in vault.keys",
+		Args: cobra.NoArgs, Example: "  eodispatch vault key",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(c.out, identity.NewKey(time.Now()).Reveal())
 			return err
@@ -63,7 +69,8 @@ func keyring(settings *config.Config) (*identity.Keyring, error) {
 	}
 	ring, err := identity.ParseKeyring(settings.Vault.Keys)
 	if err != nil {
-		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "keyring", Text: "The keys of the vault cannot be read.", Err: err}
+		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "keyring",
+			Text: "The keys of the vault cannot be read.", Err: err}
 	}
 	return ring, nil
 }

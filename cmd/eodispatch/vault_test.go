@@ -22,7 +22,8 @@ func TestVault_PrintsKeys(t *testing.T) {
 	if _, err := identity.ParseKeyring(dispatch.Secret(printed)); code != exitDone || err != nil {
 		t.Errorf("exit %d: %v", code, err)
 	}
-	if _, again := try(t, nil, "vault", "key"); again[strings.Index(again, ":"):] == printed[strings.Index(printed, ":"):] {
+	if _, again := try(t, nil, "vault", "key"); again[strings.Index(again, ":"):] == printed[strings.Index(printed,
+		":"):] {
 		t.Error("two keys are the same")
 	}
 }
@@ -32,7 +33,8 @@ func TestVault_Rotation(t *testing.T) {
 	w := startWorld(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
 	environ := append(deployed(w, asUser, asUser), "EODISPATCH_DATABASE="+database)
-	if code, printed := try(t, environ, "vault", "rotate"); code != exitUsage || !strings.Contains(printed, "vault.keys: is missing") {
+	if code, printed := try(t, environ, "vault", "rotate"); code != exitUsage ||
+		!strings.Contains(printed, "vault.keys: is missing") {
 		t.Errorf("without keys: exit %d:\n%s", code, printed)
 	}
 	environ = append(environ, "EODISPATCH_VAULT_KEYS="+identity.NewKey(wallClock{}.Now()).Reveal())
@@ -44,11 +46,13 @@ func TestVault_Rotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := dispatch.Grant{ID: "g", Owner: "u", Issuer: "i", Kind: dispatch.OfflineGrant, Sealed: dispatch.Sealed{Key: "lost", Text: "x"}}
+	g := dispatch.Grant{ID: "g", Owner: "u", Issuer: "i", Kind: dispatch.OfflineGrant, Sealed: dispatch.Sealed{Key: "lost",
+		Text: "x"}}
 	if err := errors.Join(kept.KeepGrant(t.Context(), g), kept.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if code, printed := try(t, environ, "vault", "rotate"); code != exitFailed || !strings.Contains(printed, `the vault's key "lost" is missing`) {
+	if code, printed := try(t, environ, "vault", "rotate"); code != exitFailed ||
+		!strings.Contains(printed, `the vault's key "lost" is missing`) {
 		t.Errorf("a lost key: exit %d:\n%s", code, printed)
 	}
 }
@@ -69,9 +73,9 @@ var databases = map[string]func(*testing.T) string{
 	"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 }
 
-// TestVault_KeysChangeWhileInUse: the real program has the permission of a user who is signed out, and jobs of theirs. Its key
-// is replaced, and with only the new key the jobs continue. With a wrong key nothing is changed, nothing fails, and the log
-// says what to do.
+// TestVault_KeysChangeWhileInUse: the real program has the permission of a user who is signed out, and jobs of theirs.
+// Its key is replaced, and with only the new key the jobs continue. With a wrong key nothing is changed, nothing fails,
+// and the log says what to do.
 func TestVault_KeysChangeWhileInUse(t *testing.T) {
 	for name, wrong := range map[string]dispatch.Secret{"SQLite": named("first"), "PostgreSQL": named("second")} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +94,8 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 			}
 			job, span := openEORequest(w), json.RawMessage(demoSpan)
 			job.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
-			task, err := alice.upscale(t.Context(), job, dispatch.Dimension{Name: "temporal_extent", Values: slices.Repeat([]json.RawMessage{span}, 40)})
+			task, err := alice.upscale(t.Context(), job, dispatch.Dimension{Name: "temporal_extent",
+				Values: slices.Repeat([]json.RawMessage{span}, 40)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +122,8 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 				t.Errorf("%d of 40 jobs were started, %d of them with a wrong key", n, n-before)
 			}
 			p = startProgram(t, with(second)...)
-			if task, err = signedIn(t, w, p.Address).task(t.Context(), task.ID); err != nil || task.Counts["failed"]+task.Counts["canceled"] > 0 {
+			if task, err = signedIn(t, w, p.Address).task(t.Context(), task.ID); err != nil || task.Counts["failed"]+
+				task.Counts["canceled"] > 0 {
 				t.Errorf("%+v, %v", task, err)
 			}
 			p.Stop(t)
@@ -146,7 +152,8 @@ func closedVault(t *testing.T, environ []string) {
 		}
 	}
 	p.Stop(t)
-	for what, said := range map[string]string{"the log": strings.ReplaceAll(p.Log.String(), `\"`, `"`), "doctor": doctorSays(t, environ)} {
+	for what, said := range map[string]string{"the log": strings.ReplaceAll(p.Log.String(), `\"`, `"`),
+		"doctor": doctorSays(t, environ)} {
 		if !strings.Contains(said, `the vault's key "second"`) || !strings.Contains(said, "into vault.keys") {
 			t.Errorf("%s does not say what to do:\n%s", what, said)
 		}

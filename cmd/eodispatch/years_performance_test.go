@@ -28,8 +28,9 @@ const (
 	manyAccounts = 10_000    // with a job that runs
 )
 
-// BenchmarkPerformanceOfYears measures what a database of 1,000,000 ended jobs costs: its size, the start of the program, first pages of lists, and for
-// how long another write waits while jobs that users deleted are purged. It also measures the memory of accounts that have a job and nothing to do.
+// BenchmarkPerformanceOfYears measures what a database of 1,000,000 ended jobs costs: its size, the start of the
+// program, first pages of lists, and for how long another write waits while jobs that users deleted are purged. It also
+// measures the memory of accounts that have a job and nothing to do.
 func BenchmarkPerformanceOfYears(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -63,12 +64,14 @@ func manyYears(b *testing.B, w *simulator.World, database string, size func() fl
 	var last dispatch.TaskID
 	for n := 0; n < endedInYears; n += 20_000 {
 		keepEnded(b, s, owner, nil)
-		task := &dispatch.Task{Owner: owner, Account: "ogc/open", Request: dispatch.Request{Parameters: []byte("{}")}, Dimension: "d"}
+		task := &dispatch.Task{Owner: owner, Account: "ogc/open", Request: dispatch.Request{Parameters: []byte("{}")},
+			Dimension: "d"}
 		keepEnded(b, s, owner, task)
 		last = task.ID
 	}
 	row("stored at, jobs/s", int(endedInYears/time.Since(began).Seconds()), "")
-	row("size of the database for each ended job, without results", fmt.Sprintf("%.2f kB", (size()-empty)/endedInYears/1000), "2 kB")
+	row("size of the database for each ended job, without results", fmt.Sprintf("%.2f kB",
+		(size()-empty)/endedInYears/1000), "2 kB")
 	for i := range deletedTasks {
 		if _, err := s.CancelTask(b.Context(), owner, last-dispatch.TaskID(i), true); err != nil {
 			b.Fatal(err)
@@ -87,8 +90,12 @@ func manyYears(b *testing.B, w *simulator.World, database string, size func() fl
 	p := startProgram(b, append(benchmarked(w), "EODISPATCH_DATABASE="+database)...)
 	row("start", time.Since(begin).Round(time.Millisecond), "1 s")
 	c := fast{signedIn(b, w, p.Address)}
-	for _, page := range [][2]string{{"first page of 100 jobs"}, {"first page of 100 failed jobs, 1 in 100", "&status=failed"}} {
-		row(page[0], c.median(b, func() { c.must(b, http.MethodGet, "/jobs_status?filter=processing&limit=100"+page[1], nil, nil) }).Round(10*time.Microsecond), "10 ms")
+	for _, page := range [][2]string{{"first page of 100 jobs"}, {"first page of 100 failed jobs, 1 in 100",
+		"&status=failed"}} {
+		row(page[0], c.median(b, func() {
+			c.must(b, http.MethodGet, "/jobs_status?filter=processing&limit=100"+page[1], nil,
+				nil)
+		}).Round(10*time.Microsecond), "10 ms")
 	}
 	p.Stop(b)
 	heap, resident := memoryOfAccounts(b, w, database)
@@ -107,7 +114,8 @@ func keepEnded(b *testing.B, s *store.Store, owner dispatch.UserID, t *dispatch.
 	}
 	drafts := make([]dispatch.Draft, 10_000)
 	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Owner: owner, Account: "ogc/open", Base: "https://openeo.example.org", Desired: dispatch.WantRun,
+		drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Owner: owner, Account: "ogc/open",
+			Base: "https://openeo.example.org", Desired: dispatch.WantRun,
 			Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 		if t != nil {
 			drafts[i].Number = i + 1
@@ -120,7 +128,8 @@ func keepEnded(b *testing.B, s *store.Store, owner dispatch.UserID, t *dispatch.
 	costs, done := 2.5, 100.0
 	for i, d := range drafts {
 		j := d.Job
-		j.Phase, j.Status, j.Seen, j.Progress, j.Costs, j.Epoch, j.Attempt = dispatch.Ended, dispatch.Finished, dispatch.Finished, &done, &costs, 4, 1
+		j.Phase, j.Status, j.Seen, j.Progress, j.Costs, j.Epoch, j.Attempt = dispatch.Ended, dispatch.Finished,
+			dispatch.Finished, &done, &costs, 4, 1
 		if i%100 == 0 {
 			j.Status, j.Failure = dispatch.Failed, "The platform says: out of memory."
 		}
@@ -159,9 +168,9 @@ func purging(b *testing.B, s *store.Store) (all, longest time.Duration) {
 	return all, longest
 }
 
-// memoryOfAccounts returns by how many kB the memory of the program is larger when it has visited many accounts, each with a running job whose status is
-// not due: what is in use on its heap, and its resident memory. The latter includes what a thousand visits at once needed and the runtime or SQLite
-// keeps for later.
+// memoryOfAccounts returns by how many kB the memory of the program is larger when it has visited many accounts, each
+// with a running job whose status is not due: what is in use on its heap, and its resident memory. The latter includes
+// what a thousand visits at once needed and the runtime or SQLite keeps for later.
 func memoryOfAccounts(b *testing.B, w *simulator.World, database string) (heap, resident float64) {
 	none, noneResident := memoryAfterVisits(b, w, database, 0)
 	keepIdle(b, database)
@@ -173,10 +182,12 @@ func memoryOfAccounts(b *testing.B, w *simulator.World, database string) (heap, 
 // keptMemory.
 func memoryAfterVisits(b *testing.B, w *simulator.World, database string, visits int) (heap, resident float64) {
 	private := executable.FreeAddress(b)
-	p := startProgram(b, append(benchmarked(w), "EODISPATCH_DATABASE="+database, "EODISPATCH_TELEMETRY_LISTEN="+private)...)
+	p := startProgram(b, append(benchmarked(w), "EODISPATCH_DATABASE="+database, "EODISPATCH_TELEMETRY_LISTEN="+
+		private)...)
 	defer p.Stop(b)
 	fast{signedIn(b, w, p.Address)}.must(b, http.MethodGet, "/usage", nil, nil)
-	for began := time.Now(); figure(b, "http://"+private+"/metrics", `(?m)^eodispatch_visits_total\{outcome="ok"\} (\S+)`) < float64(visits); {
+	for began := time.Now(); figure(b, "http://"+private+"/metrics",
+		`(?m)^eodispatch_visits_total\{outcome="ok"\} (\S+)`) < float64(visits); {
 		if time.Since(began) > 5*time.Minute {
 			b.Fatalf("fewer than %d visits", visits)
 		}
@@ -185,11 +196,13 @@ func memoryAfterVisits(b *testing.B, w *simulator.World, database string, visits
 	return keptMemory(b, p, private)
 }
 
-// keptMemory returns the memory of a program in kB: what is in use on its heap, and what is resident 10 s after a garbage collection, when the runtime
-// has returned what it needed before. private is the address of its private listener.
+// keptMemory returns the memory of a program in kB: what is in use on its heap, and what is resident 10 s after a
+// garbage collection, when the runtime has returned what it needed before. private is the address of its private
+// listener.
 func keptMemory(b *testing.B, p *executable.Program, private string) (heap, resident float64) {
 	const collected = "/debug/pprof/heap?gc=1&debug=1"
-	figure(b, "http://"+private+collected, "HeapAlloc = ([0-9]+)") // needs memory of its own, which the next collection frees
+	// needs memory of its own, which the next collection frees
+	figure(b, "http://"+private+collected, "HeapAlloc = ([0-9]+)")
 	heap = figure(b, "http://"+private+collected, "HeapAlloc = ([0-9]+)") / 1000
 	<-time.After(10 * time.Second)
 	return heap, memoryOf(b, p)
@@ -223,7 +236,8 @@ func keepIdle(b *testing.B, database string) {
 	drafts := make([]dispatch.Draft, manyAccounts)
 	for i := range drafts {
 		owner := dispatch.UserID(fmt.Sprintf("https://id.example.org/realms/eo %08d", i))
-		drafts[i] = dispatch.Draft{Body: []byte("{}"), Job: dispatch.Job{Owner: owner, Account: dispatch.Account("ogc/" + owner), Desired: dispatch.WantRun,
+		drafts[i] = dispatch.Draft{Body: []byte("{}"), Job: dispatch.Job{Owner: owner, Account: dispatch.Account("ogc/" +
+			owner), Desired: dispatch.WantRun,
 			Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 	}
 	jobs := make([]dispatch.Job, len(drafts))
@@ -232,7 +246,8 @@ func keepIdle(b *testing.B, database string) {
 			b.Fatal(err)
 		}
 		jobs[i] = drafts[i].Job
-		jobs[i].Phase, jobs[i].Status, jobs[i].Ref.ID, jobs[i].Due = dispatch.Started, dispatch.Running, fmt.Sprint(drafts[i].ID), jobs[i].Due.AddDate(1, 0, 0)
+		jobs[i].Phase, jobs[i].Status, jobs[i].Ref.ID, jobs[i].Due = dispatch.Started, dispatch.Running,
+			fmt.Sprint(drafts[i].ID), jobs[i].Due.AddDate(1, 0, 0)
 	}
 	for i := 0; i < len(jobs); i += 1000 {
 		if _, err := s.Save(b.Context(), jobs[i:i+1000]); err != nil {

@@ -23,11 +23,13 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// pack runs this command for the architecture of this machine. A program without the race detector compresses ten times as fast.
+// pack runs this command for the architecture of this machine. A program without the race detector compresses ten times
+// as fast.
 func pack(t testing.TB) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "image")
-	c := exec.Command("go", "run", "./deploy/image", "-out", folder, "-version", "1.2.3", "-revision", "abc", "-created", "1700000000", "-architectures", runtime.GOARCH)
+	c := exec.Command("go", "run", "./deploy/image", "-out", folder, "-version", "1.2.3", "-revision", "abc", "-created",
+		"1700000000", "-architectures", runtime.GOARCH)
 	c.Dir = filepath.Join("..", "..")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -39,7 +41,8 @@ func pack(t testing.TB) (folder string) {
 func packed(t *testing.T, program string) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "image")
-	if err := write(folder, "1.2.3", []image{{runtime.GOARCH, program, []byte("{}"), time.Unix(1_700_000_000, 0).UTC(), labels("1.2.3", "abc")}}); err != nil {
+	if err := write(folder, "1.2.3", []image{{runtime.GOARCH, program, []byte("{}"), time.Unix(1_700_000_000, 0).UTC(),
+		labels("1.2.3", "abc")}}); err != nil {
 		t.Fatal(err)
 	}
 	return folder
@@ -167,14 +170,16 @@ func unpackForAll(t testing.TB, layer []byte, root string) {
 func command(config imageConfig, root, private string, args ...string) *exec.Cmd {
 	c := exec.Command(config.Config.Entrypoint[0], args...)
 	c.Dir = config.Config.WorkingDir
-	c.Env = append(config.Config.Env, "EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_TELEMETRY_LISTEN="+private, "EODISPATCH_IDENTITY_ISSUER=https://auth.example.org",
-		"EODISPATCH_IDENTITY_CLIENT_ID=api", `EODISPATCH_PLATFORMS=[{"name": "a", "protocol": "openeo", "endpoint": "https://a.example.org", "access": "open"}]`)
+	c.Env = append(config.Config.Env, "EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_TELEMETRY_LISTEN="+private,
+		"EODISPATCH_IDENTITY_ISSUER=https://auth.example.org",
+		"EODISPATCH_IDENTITY_CLIENT_ID=api",
+		`EODISPATCH_PLATFORMS=[{"name": "a", "protocol": "openeo", "endpoint": "https://a.example.org", "access": "open"}]`)
 	c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: user, Gid: user}}
 	return c
 }
 
-// BenchmarkPerformanceOfTheImage measures the time from the start of the program in the image until it serves, with a new database and with one that is
-// there, and the size of the image's layer. It needs root.
+// BenchmarkPerformanceOfTheImage measures the time from the start of the program in the image until it serves, with a
+// new database and with one that is there, and the size of the image's layer. It needs root.
 func BenchmarkPerformanceOfTheImage(b *testing.B) {
 	config, layer := open(b, pack(b))
 	root := b.TempDir()
@@ -216,7 +221,8 @@ func BenchmarkPerformanceOfTheImage(b *testing.B) {
 	b.ReportMetric(float64(len(layer))/1e6, "MB/layer")
 }
 
-// TestImage_Runs starts the program in the image's files alone, as its user, with its environment, and asks for its health.
+// TestImage_Runs starts the program in the image's files alone, as its user, with its environment, and asks for its
+// health.
 func TestImage_Runs(t *testing.T) {
 	if os.Geteuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("only root may change the root folder")
@@ -228,7 +234,8 @@ func TestImage_Runs(t *testing.T) {
 		t.Errorf("the layer has %d bytes", len(layer))
 	}
 	unpackForAll(t, layer, root)
-	if target, err := os.Readlink(filepath.Join(root, "alembic")); err != nil || target != "eodispatch" || !slices.Contains(config.Config.Env, "PATH=/") {
+	if target, err := os.Readlink(filepath.Join(root, "alembic")); err != nil || target != "eodispatch" ||
+		!slices.Contains(config.Config.Env, "PATH=/") {
 		t.Errorf("alembic is not found: %q, %v, %q", target, err, config.Config.Env)
 	}
 	private := executable.FreeAddress(t)
@@ -274,11 +281,13 @@ func isReadByOthers(t *testing.T, folder string) {
 		Labels           map[string]string
 		Layers           []string
 	}](t, out)
-	if got.Architecture != runtime.GOARCH || got.Os != "linux" || got.Labels["org.opencontainers.image.version"] != "1.2.3" || len(got.Layers) != 1 {
+	if got.Architecture != runtime.GOARCH || got.Os != "linux" ||
+		got.Labels["org.opencontainers.image.version"] != "1.2.3" || len(got.Layers) != 1 {
 		t.Errorf("%s", out)
 	}
 	copied := filepath.Join(t.TempDir(), "copy") // reads and checks all blobs
-	if out, err := exec.Command("skopeo", "copy", "--insecure-policy", "oci:"+folder+":1.2.3", "oci:"+copied+":copy").CombinedOutput(); err != nil {
+	if out, err := exec.Command("skopeo", "copy", "--insecure-policy", "oci:"+folder+":1.2.3", "oci:"+copied+
+		":copy").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

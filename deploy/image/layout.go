@@ -93,7 +93,8 @@ func newLayout(folder string) (layout, error) {
 	if err := os.MkdirAll(filepath.Join(folder, "blobs", "sha256"), 0o755); err != nil {
 		return layout{}, err
 	}
-	return layout{folder}, os.WriteFile(filepath.Join(folder, "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644)
+	return layout{folder}, os.WriteFile(filepath.Join(folder, "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`),
+		0o644)
 }
 
 func digestOf(blob []byte) string {
@@ -139,7 +140,8 @@ func (l layout) add(i image) (descriptor, error) {
 		return descriptor{}, err
 	}
 	on := platform{Architecture: i.architecture, OS: "linux"}
-	config, err := l.putJSON(typeConfig, imageConfig{on, i.created.Format(time.RFC3339), i.config(), rootFS{"layers", []string{digestOf(files)}}})
+	config, err := l.putJSON(typeConfig, imageConfig{on, i.created.Format(time.RFC3339), i.config(),
+		rootFS{"layers", []string{digestOf(files)}}})
 	if err != nil {
 		return descriptor{}, err
 	}
@@ -150,9 +152,12 @@ func (l layout) add(i image) (descriptor, error) {
 
 func (i image) config() runtimeConfig {
 	return runtimeConfig{
-		User: fmt.Sprintf("%d:%d", user, user), WorkingDir: "/data", Entrypoint: []string{"/eodispatch"}, Cmd: []string{"serve"},
-		Env: []string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080", "PATH=/"}, ExposedPorts: map[string]struct{}{"8080/tcp": {}}, Labels: i.labels,
-		Healthcheck: healthcheck{Test: []string{"CMD", "/eodispatch", "health"}, Interval: 10 * time.Second, Timeout: 5 * time.Second, StartPeriod: time.Minute, Retries: 3},
+		User: fmt.Sprintf("%d:%d", user, user), WorkingDir: "/data", Entrypoint: []string{"/eodispatch"},
+		Cmd: []string{"serve"},
+		Env: []string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080", "PATH=/"}, ExposedPorts: map[string]struct{}{"8080/tcp": {}},
+		Labels: i.labels,
+		Healthcheck: healthcheck{Test: []string{"CMD", "/eodispatch", "health"}, Interval: 10 * time.Second,
+			Timeout: 5 * time.Second, StartPeriod: time.Minute, Retries: 3},
 	}
 }
 
@@ -162,7 +167,8 @@ type entry struct {
 	text   []byte
 }
 
-// archive returns the files of the image: the program, also by the name alembic, what it contains, and the folder of an SQLite database.
+// archive returns the files of the image: the program, also by the name alembic, what it contains, and the folder of an
+// SQLite database.
 func archive(program string, contents []byte, created time.Time) ([]byte, error) {
 	text, err := os.ReadFile(program)
 	if err != nil {
@@ -171,13 +177,15 @@ func archive(program string, contents []byte, created time.Time) ([]byte, error)
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	entries := []entry{
-		{tar.Header{Typeflag: tar.TypeSymlink, Name: "alembic", Linkname: "eodispatch", Mode: 0o777}, nil}, // see cmd/eodispatch/alembic.go
+		// see cmd/eodispatch/alembic.go
+		{tar.Header{Typeflag: tar.TypeSymlink, Name: "alembic", Linkname: "eodispatch", Mode: 0o777}, nil},
 		{tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o700, Uid: user, Gid: user}, nil},
 		{tar.Header{Typeflag: tar.TypeReg, Name: "eodispatch", Mode: 0o755, Size: int64(len(text))}, text},
 		{tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil},
 	}
 	if contents != nil {
-		entries = append(entries, entry{tar.Header{Typeflag: tar.TypeReg, Name: "sbom.cdx.json", Mode: 0o644, Size: int64(len(contents))}, contents})
+		entries = append(entries, entry{tar.Header{Typeflag: tar.TypeReg, Name: "sbom.cdx.json", Mode: 0o644,
+			Size: int64(len(contents))}, contents})
 	}
 	for _, e := range entries {
 		e.header.ModTime, e.header.Format = created, tar.FormatPAX

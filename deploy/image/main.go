@@ -1,5 +1,6 @@
-// Command image writes an OCI image of the program into a folder, as an OCI image layout: without a base image, a daemon or a registry. The same
-// commit gives the same bytes. The image holds the program alone, which contains certificates and time zones.
+// Command image writes an OCI image of the program into a folder, as an OCI image layout: without a base image, a
+// daemon or a registry. The same commit gives the same bytes. The image holds the program alone, which contains
+// certificates and time zones.
 package main
 
 import (
@@ -81,14 +82,17 @@ func write(folder, version string, images []image) error {
 
 func labels(version, revision string) map[string]string {
 	return map[string]string{
-		"org.opencontainers.image.title": "eodispatch", "org.opencontainers.image.description": "A broker for Earth-observation jobs",
-		"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.version": version, "org.opencontainers.image.revision": revision,
+		"org.opencontainers.image.title":       "eodispatch",
+		"org.opencontainers.image.description": "A broker for Earth-observation jobs",
+		"org.opencontainers.image.licenses":    "Apache-2.0", "org.opencontainers.image.version": version,
+		"org.opencontainers.image.revision": revision,
 	}
 }
 
 // compile builds the program as make build does, without anything of this machine in it.
 func compile(program, version, architecture string) error {
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+version, "-o", program, "./cmd/eodispatch")
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+
+		version, "-o", program, "./cmd/eodispatch")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
 	c.Stderr = os.Stderr
 	return c.Run()

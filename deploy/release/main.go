@@ -1,5 +1,6 @@
-// Command release makes everything that a release consists of, in one folder: programs for Linux, macOS and Windows, the image, a description of what
-// they contain (SBOM), notes from the changelog, and checksums. The same commit gives the same bytes. It publishes nothing.
+// Command release makes everything that a release consists of, in one folder: programs for Linux, macOS and Windows,
+// the image, a description of what they contain (SBOM), notes from the changelog, and checksums. The same commit gives
+// the same bytes. It publishes nothing.
 package main
 
 import (
@@ -80,7 +81,8 @@ func (r release) run() error {
 		}
 	}
 	if r.image {
-		if err := r.command(nil, "go", "run", "./deploy/image", "-out", filepath.Join(r.folder, "image"), "-version", r.version, "-revision", r.revision,
+		if err := r.command(nil, "go", "run", "./deploy/image", "-out", filepath.Join(r.folder, "image"), "-version",
+			r.version, "-revision", r.revision,
 			"-created", strconv.FormatInt(r.created.Unix(), 10)); err != nil {
 			return err
 		}
@@ -99,7 +101,8 @@ func (r release) program(target string) error {
 		file += ".exe"
 	}
 	if err := r.command([]string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + architecture},
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", file, "./cmd/eodispatch"); err != nil {
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", file,
+		"./cmd/eodispatch"); err != nil {
 		return err
 	}
 	lock := "web/package-lock.json"
@@ -130,7 +133,8 @@ func notesOf(changelog, version string) (string, error) {
 	return "", fmt.Errorf("CHANGELOG.md has no section %q: name the version there first", strings.TrimPrefix(version, "v"))
 }
 
-// checkChart refuses a version that is not the chart's: its default image would be another one. What is not released yet has no chart.
+// checkChart refuses a version that is not the chart's: its default image would be another one. What is not released
+// yet has no chart.
 func checkChart(chart []byte, version string) error {
 	var named struct {
 		Version    string `yaml:"version"`
@@ -141,7 +145,8 @@ func checkChart(chart []byte, version string) error {
 	}
 	version = strings.TrimPrefix(version, "v")
 	if version != "Unreleased" && (named.Version != version || named.AppVersion != version) {
-		return fmt.Errorf("deploy/chart/Chart.yaml has version %s and appVersion %s, not %s: name the version there first, and run make charts", named.Version, named.AppVersion, version)
+		return fmt.Errorf(
+			"deploy/chart/Chart.yaml has version %s and appVersion %s, not %s: name the version there first, and run make charts", named.Version, named.AppVersion, version)
 	}
 	return nil
 }

@@ -11,8 +11,10 @@ import (
 )
 
 func TestNotesOf_FindsTheSection(t *testing.T) {
-	const changelog = "# Changes\n\n## Unreleased\n\n- new\n\n## 0.2.0 (abc)\n\n- two\n  lines\n\n## 0.1.0\n\n- first\n\n## 0.0.9\n\n"
-	for version, want := range map[string]string{"0.2.0": "- two\n  lines\n", "v0.1.0": "- first\n", "Unreleased": "- new\n"} {
+	const changelog = "# Changes\n\n## Unreleased\n\n- new\n\n## 0.2.0 (abc)\n\n- two\n  lines\n\n## 0.1.0\n\n- " +
+		"first\n\n## 0.0.9\n\n"
+	for version, want := range map[string]string{"0.2.0": "- two\n  lines\n", "v0.1.0": "- first\n",
+		"Unreleased": "- new\n"} {
 		if got, err := notesOf(changelog, version); err != nil || got != want {
 			t.Errorf("%s: %q, %v", version, got, err)
 		}
@@ -42,10 +44,12 @@ func TestCheckChart_OfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestRelease_IsCheckedByItsSums makes a release for the machine of the test, without the image, which has tests of its own.
+// TestRelease_IsCheckedByItsSums makes a release for the machine of the test, without the image, which has tests of its
+// own.
 func TestRelease_IsCheckedByItsSums(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
-	r := release{version: "Unreleased", revision: "abc", folder: filepath.Join(t.TempDir(), "release"), created: time.Unix(1_700_000_000, 0),
+	r := release{version: "Unreleased", revision: "abc", folder: filepath.Join(t.TempDir(), "release"),
+		created: time.Unix(1_700_000_000, 0),
 		targets: []string{runtime.GOOS + "/" + runtime.GOARCH}}
 	if err := r.run(); err != nil {
 		t.Fatal(err)
@@ -56,14 +60,16 @@ func TestRelease_IsCheckedByItsSums(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	program := "eodispatch-Unreleased-" + runtime.GOOS + "-" + runtime.GOARCH
-	if out, err := exec.Command(filepath.Join(r.folder, program), "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "eodispatch Unreleased ") {
+	if out, err := exec.Command(filepath.Join(r.folder, program), "version").CombinedOutput(); err != nil ||
+		!strings.HasPrefix(string(out), "eodispatch Unreleased ") {
 		t.Errorf("%v: %s", err, out)
 	}
 	text, err := os.ReadFile(filepath.Join(r.folder, program+".cdx.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, module := range []string{"pkg:golang/github.com/jackc/pgx/v5@v5.", "pkg:golang/modernc.org/sqlite@v1.", "pkg:golang/stdlib@1."} {
+	for _, module := range []string{"pkg:golang/github.com/jackc/pgx/v5@v5.", "pkg:golang/modernc.org/sqlite@v1.",
+		"pkg:golang/stdlib@1."} {
 		if !strings.Contains(string(text), module) {
 			t.Errorf("%s is not described", module)
 		}

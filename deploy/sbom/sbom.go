@@ -1,5 +1,5 @@
-// Package sbom describes what a built program contains, as CycloneDX 1.6 in JSON: the Go modules that the linker recorded in the binary, and the
-// npm packages that are part of the page. The same program gives the same bytes.
+// Package sbom describes what a built program contains, as CycloneDX 1.6 in JSON: the Go modules that the linker
+// recorded in the binary, and the npm packages that are part of the page. The same program gives the same bytes.
 package sbom
 
 import (
@@ -62,7 +62,8 @@ func Of(program, version, lock string, created time.Time) ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	own := component{Type: "application", Name: info.Main.Path, Version: version, Hashes: []hash{{"SHA-256", hex.EncodeToString(sum[:])}}}
+	own := component{Type: "application", Name: info.Main.Path, Version: version,
+		Hashes: []hash{{"SHA-256", hex.EncodeToString(sum[:])}}}
 	own.URL = "pkg:golang/" + info.Main.Path + "@" + url.PathEscape(version)
 	own.Ref = own.URL
 	parts := goModules(info)
@@ -75,7 +76,8 @@ func Of(program, version, lock string, created time.Time) ([]byte, error) {
 	}
 	slices.SortFunc(parts, func(a, b component) int { return cmp.Compare(a.URL, b.URL) })
 	parts = slices.CompactFunc(parts, func(a, b component) bool { return a.URL == b.URL })
-	return json.MarshalIndent(document{"CycloneDX", "1.6", serial(sum), 1, metadata{created.UTC().Format(time.RFC3339), own}, parts}, "", "  ")
+	return json.MarshalIndent(document{"CycloneDX", "1.6", serial(sum), 1, metadata{created.UTC().Format(time.RFC3339),
+		own}, parts}, "", "  ")
 }
 
 // serial returns a UUID that is the same for the same program.
@@ -124,7 +126,8 @@ func npmPackages(lock string) (parts []component, err error) {
 
 // library returns a part by the type of its package URL (https://github.com/package-url/purl-spec).
 func library(kind, name, version, spdx string) component {
-	c := component{Type: "library", Name: name, Version: version, URL: "pkg:" + kind + "/" + strings.ReplaceAll(name, "@", "%40") + "@" + url.PathEscape(version)}
+	c := component{Type: "library", Name: name, Version: version, URL: "pkg:" + kind + "/" + strings.ReplaceAll(name, "@",
+		"%40") + "@" + url.PathEscape(version)}
 	c.Ref = c.URL
 	if spdx != "" && !strings.ContainsAny(spdx, " ()") { // an expression is no id
 		c.Licenses = make([]license, 1)

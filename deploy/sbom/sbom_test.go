@@ -15,7 +15,8 @@ import (
 // TestOf_ListsWhatIsInTheProgram describes this test's own binary, whose modules go test does not record, and a page.
 func TestOf_ListsWhatIsInTheProgram(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "package-lock.json")
-	if err := os.WriteFile(lock, []byte(`{"packages": {"": {"name": "page"}, "node_modules/ol": {"version": "10.11.0", "license": "BSD-2-Clause"},
+	if err := os.WriteFile(lock,
+		[]byte(`{"packages": {"": {"name": "page"}, "node_modules/ol": {"version": "10.11.0", "license": "BSD-2-Clause"},
 		"node_modules/ol/node_modules/@a/b": {"version": "1.0.0", "license": "(MIT OR GPL-2.0)"}, "node_modules/vite": {"version": "9.9.9", "dev": true}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func TestOf_ListsWhatIsInTheProgram(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.BOMFormat != "CycloneDX" || got.Metadata.Component.Version != "1.2.3" || !strings.HasPrefix(got.SerialNumber, "urn:uuid:") {
+	if got.BOMFormat != "CycloneDX" || got.Metadata.Component.Version != "1.2.3" ||
+		!strings.HasPrefix(got.SerialNumber, "urn:uuid:") {
 		t.Errorf("%+v", got)
 	}
 	licences := map[string]int{}

@@ -41,8 +41,9 @@ var (
 	errNoPath    = exception{Status: http.StatusNotFound, Detail: "There is nothing at this address."}
 	errNoProcess = exception{Type: typeNoProcess, Status: http.StatusNotFound, Detail: textNoSuchProcess}
 	errNoJob     = exception{Type: typeNoJob, Status: http.StatusNotFound, Detail: "There is no such job."}
-	errNotReady  = exception{Type: typeNotReady, Status: http.StatusNotFound, Detail: "The job has not ended. Read its status until it is successful."}
-	errGone      = exception{Status: http.StatusGone, Detail: textAlreadyGone}
+	errNotReady  = exception{Type: typeNotReady, Status: http.StatusNotFound,
+		Detail: "The job has not ended. Read its status until it is successful."}
+	errGone = exception{Status: http.StatusGone, Detail: textAlreadyGone}
 )
 
 func badQuery(format string, args ...any) error {
@@ -86,7 +87,8 @@ func faultText(f dispatch.Fault) string {
 		path = append(path, clip(fmt.Sprint(part)))
 	}
 	at := strings.Join(path, ".")
-	for from, to := range map[string]string{"body.parameters": "inputs", "body.dimension": "inputs", "body.format": "inputs." + inputFormat, "body.options.pin": "inputs." + inputPin} {
+	for from, to := range map[string]string{"body.parameters": "inputs", "body.dimension": "inputs",
+		"body.format": "inputs." + inputFormat, "body.options.pin": "inputs." + inputPin} {
 		if rest, found := strings.CutPrefix(at, from); found {
 			at = to + rest
 		}
@@ -100,7 +102,8 @@ func (f *Facade) Refuse(w http.ResponseWriter, r *http.Request, p facade.Problem
 	f.refuse(w, r, exceptionOf(p), p.Header)
 }
 
-// refuse writes an exception. It is a problem of RFC 7807 only for clients that ask for that, because others decode nothing but JSON.
+// refuse writes an exception. It is a problem of RFC 7807 only for clients that ask for that, because others decode
+// nothing but JSON.
 func (f *Facade) refuse(w http.ResponseWriter, r *http.Request, e exception, header map[string]string) {
 	e.Type = cmp.Or(e.Type, typeBadRequest)
 	e.Title = cmp.Or(e.Title, titles[e.Type], http.StatusText(e.Status))
@@ -118,6 +121,7 @@ func (f *Facade) refuse(w http.ResponseWriter, r *http.Request, e exception, hea
 }
 
 var titles = map[string]string{
-	typeNoProcess: "no such process", typeNoJob: "no such job", typeNotReady: "result not ready", typeNoOutput: "no such output",
+	typeNoProcess: "no such process", typeNoJob: "no such job", typeNotReady: "result not ready",
+	typeNoOutput: "no such output",
 	typeBadQuery: "invalid query parameter value",
 }

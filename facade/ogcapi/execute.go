@@ -45,7 +45,8 @@ type wantedOutput struct {
 type delivery struct {
 	Response     string `json:"response"`
 	Transmission string `json:"transmission"`
-	Root         string `json:"root,omitempty"` // of the façade as the client reached it, for links in messages to its subscriber
+	// of the façade as the client reached it, for links in messages to its subscriber
+	Root string `json:"root,omitempty"`
 }
 
 // execute runs a process.
@@ -65,7 +66,8 @@ func (f *Facade) execute(in *request) (*answer, error) {
 	want := facade.PreferencesIn(in.Header)
 	if f.isEcho(s.ID) && !want.Async {
 		if len(e.told) > 0 {
-			return nil, badRequest("Only jobs notify a subscriber. Send the header Prefer: respond-async, so that this execution becomes a job.")
+			return nil, badRequest(
+				"Only jobs notify a subscriber. Send the header Prefer: respond-async, so that this execution becomes a job.")
 		}
 		return f.echo(in, e)
 	}
@@ -99,7 +101,8 @@ func (f *Facade) parseExecution(s catalogue.Service, body []byte) (e execution, 
 	outputs := f.outputs(s)
 	for id, o := range e.Outputs {
 		if _, known := outputs[id]; !known {
-			return e, exception{Type: typeNoOutput, Status: http.StatusBadRequest, Detail: fmt.Sprintf("The process has no output %q.", clip(id))}
+			return e, exception{Type: typeNoOutput, Status: http.StatusBadRequest,
+				Detail: fmt.Sprintf("The process has no output %q.", clip(id))}
 		}
 		if o.Transmission != "" && o.Transmission != byValue && (o.Transmission != byReference || f.isEcho(s.ID)) {
 			return e, badRequest("outputs.%s.transmissionMode %q is not offered.", clip(id), clip(o.Transmission))
@@ -145,18 +148,21 @@ func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatc
 		d.Root = in.root
 	}
 	wanted, err := json.Marshal(d)
-	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format, Options: o.options,
+	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format,
+		Options:     o.options,
 		Annotations: dispatch.Annotations{Labels: o.labels}, Facade: wanted, Notify: e.told}, err
 }
 
-// formatOf returns the format of the results: that of the input or of the media type; "": neither names one, and the service's own is used. A process
-// of an OGC server offers media types of its own, and decides about them; openEO knows no media types.
+// formatOf returns the format of the results: that of the input or of the media type; "": neither names one, and the
+// service's own is used. A process of an OGC server offers media types of its own, and decides about them; openEO knows
+// no media types.
 func formatOf(s catalogue.Service, name, media string) (string, error) {
 	media = strings.TrimSpace(media)
 	format := dispatch.FormatName(media)
 	switch {
 	case name != "" && media != "":
-		return "", badRequest("The format is named twice: by inputs.%s and by outputs.%s.format.mediaType. Leave one out.", inputFormat, outputSTAC)
+		return "", badRequest("The format is named twice: by inputs.%s and by outputs.%s.format.mediaType. Leave one out.",
+			inputFormat, outputSTAC)
 	case media == "":
 		return name, nil
 	case len(media) > dispatch.LongestFormat:
@@ -166,10 +172,12 @@ func formatOf(s catalogue.Service, name, media string) (string, error) {
 	case s.Label == dispatch.OGCProcess:
 		return media, nil
 	}
-	return "", badRequest("No format of openEO is known to have the media type %q. Name the format by inputs.%s.", clip(media), inputFormat)
+	return "", badRequest("No format of openEO is known to have the media type %q. Name the format by inputs.%s.",
+		clip(media), inputFormat)
 }
 
-func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key, want facade.Preferences) (*answer, error) {
+func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key,
+	want facade.Preferences) (*answer, error) {
 	r, err := f.request(in, s, e)
 	if err != nil {
 		return nil, err
@@ -186,7 +194,8 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 			return results, nil
 		}
 	}
-	return created(in, f.jobInfo(in, job), want), nil // also after an error, after which the client would run the job again
+	// also after an error, after which the client would run the job again
+	return created(in, f.jobInfo(in, job), want), nil
 }
 
 // submissionError returns the error for an execution. The platform not knowing the process is a fault of the request:
@@ -199,12 +208,14 @@ func submissionError(err error) error {
 		return &hinted
 	}
 	if dispatch.Is(err, dispatch.NotFound) {
-		return exception{Type: typeNoProcess, Status: http.StatusNotFound, Detail: "The platform does not have this process: " + dispatch.TextFor(err)}
+		return exception{Type: typeNoProcess, Status: http.StatusNotFound,
+			Detail: "The platform does not have this process: " + dispatch.TextFor(err)}
 	}
 	return err
 }
 
-// created returns the response to an execution that goes on. It says which preference was applied, of those that the client has (RFC 7240).
+// created returns the response to an execution that goes on. It says which preference was applied, of those that the
+// client has (RFC 7240).
 func created(in *request, info statusInfo, want facade.Preferences) *answer {
 	header := map[string]string{"Location": in.root + "/jobs/" + info.JobID}
 	if want.Async {

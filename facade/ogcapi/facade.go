@@ -1,5 +1,6 @@
-// Package ogcapi serves the services of the catalogue and the jobs of users as an OGC API - Processes server (OGC 18-062r2, version 1.0).
-// A service is a process, whatever the protocol of its platform; a job is a job, and so is a task.
+// Package ogcapi serves the services of the catalogue and the jobs of users as an OGC API - Processes server (OGC
+// 18-062r2, version 1.0). A service is a process, whatever the protocol of its platform; a job is a job, and so is a
+// task.
 package ogcapi
 
 import (
@@ -27,7 +28,8 @@ type Broker interface {
 	// Accept stores a job and waits a bounded time until its platform has accepted or refused it.
 	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
 	// AcceptTask stores a task and its jobs.
-	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
+	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord,
+		error)
 	// Policy returns what the operator's rules say of a service.
 	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
 	// Parameters returns the parameters of a service in the order of its document.
@@ -54,7 +56,8 @@ type Broker interface {
 	Deleted(context.Context, dispatch.UserID, dispatch.JobID) (bool, error)
 	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
-	// RecentResults returns what Results does, without a request to the platform while the links that it returned before are valid.
+	// RecentResults returns what Results does, without a request to the platform while the links that it returned before
+	// are valid.
 	RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 	// WatchJob signals when a job may look different.
 	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
@@ -176,8 +179,8 @@ func isDots(segment string) bool { return segment == "." || segment == ".." }
 
 var slashes = regexp.MustCompile("//+")
 
-// plainURL returns u without doubled slashes and without one at the end of its path. Clients join URLs so, and a redirect would make them
-// repeat a write.
+// plainURL returns u without doubled slashes and without one at the end of its path. Clients join URLs so, and a
+// redirect would make them repeat a write.
 func plainURL(u *url.URL) *url.URL {
 	v := *u
 	v.RawPath = strings.TrimSuffix(slashes.ReplaceAllString(u.EscapedPath(), "/"), "/")
@@ -193,11 +196,12 @@ func unescaped(path string) string {
 	return text
 }
 
-// allowOrigins lets pages of all origins use the façade. It accepts tokens only, and no cookies, so a page can do no more than its user gave
-// it the token for.
+// allowOrigins lets pages of all origins use the façade. It accepts tokens only, and no cookies, so a page can do no
+// more than its user gave it the token for.
 func allowOrigins(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "Location, Link, Preference-Applied, Retry-After, WWW-Authenticate, X-Correlation-ID")
+	h.Set("Access-Control-Expose-Headers",
+		"Location, Link, Preference-Applied, Retry-After, WWW-Authenticate, X-Correlation-ID")
 }
 
 // unrouted answers a request that no operation serves. The mux knows whether the path or only the method is wrong.
@@ -216,7 +220,8 @@ func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handl
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		f.refuse(w, r, exception{Status: http.StatusMethodNotAllowed, Detail: "Method not allowed. Use " + strings.ReplaceAll(allow, ", ", " or ") + "."},
+		f.refuse(w, r, exception{Status: http.StatusMethodNotAllowed, Detail: "Method not allowed. Use " +
+			strings.ReplaceAll(allow, ", ", " or ") + "."},
 			map[string]string{"Allow": allow + ", OPTIONS"})
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 // TestPlainURL: what clients make of a base URL with a slash at its end reaches the operation.
 func TestPlainURL(t *testing.T) {
-	for given, want := range map[string]string{"/ogcapi/": "/ogcapi", "//ogcapi//processes/": "/ogcapi/processes", "/ogcapi/processes/a%2Fb/": "/ogcapi/processes/a%2Fb", "/ogcapi": "/ogcapi"} {
+	for given, want := range map[string]string{"/ogcapi/": "/ogcapi", "//ogcapi//processes/": "/ogcapi/processes",
+		"/ogcapi/processes/a%2Fb/": "/ogcapi/processes/a%2Fb", "/ogcapi": "/ogcapi"} {
 		u, err := url.Parse("http://host" + given)
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +29,8 @@ func TestPlainURL(t *testing.T) {
 
 // An execution that names no format asks for none: which outputs the process has decides about its default.
 func TestFormatOf(t *testing.T) {
-	ogc, openEO := catalogue.Service{Label: dispatch.OGCProcess, Formats: []string{"GeoTIFF"}}, catalogue.Service{Label: dispatch.OpenEO}
+	ogc, openEO := catalogue.Service{Label: dispatch.OGCProcess, Formats: []string{"GeoTIFF"}},
+		catalogue.Service{Label: dispatch.OpenEO}
 	for _, c := range []struct {
 		service           catalogue.Service
 		name, media, want string
@@ -50,34 +52,42 @@ func TestFormatOf(t *testing.T) {
 
 func TestPlainValue(t *testing.T) {
 	for given, want := range map[string]string{
-		`1`: `1`, `"a"`: `"a"`, `[1,2]`: `[1,2]`, `{"value":{"a":1}}`: `{"a":1}`, `{"value":[1],"mediaType":"application/json"}`: `[1]`,
-		`{"href":"https://example.org/a","type":"image/tiff"}`: `"https://example.org/a"`, `[{"value":1},{"href":"b"}]`: `[1,"b"]`,
-		`{"bbox":[1,2,3,4],"crs":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}`: `{"bbox":[1,2,3,4]}`, `{"west":1,"value":2}`: `{"west":1,"value":2}`,
-		`{"type":"Polygon","bbox":[1,2,3,4]}`: `{"type":"Polygon","bbox":[1,2,3,4]}`, `null`: `null`,
+		`1`: `1`, `"a"`: `"a"`, `[1,2]`: `[1,2]`, `{"value":{"a":1}}`: `{"a":1}`,
+		`{"value":[1],"mediaType":"application/json"}`:                            `[1]`,
+		`{"href":"https://example.org/a","type":"image/tiff"}`:                    `"https://example.org/a"`,
+		`[{"value":1},{"href":"b"}]`:                                              `[1,"b"]`,
+		`{"bbox":[1,2,3,4],"crs":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}`: `{"bbox":[1,2,3,4]}`,
+		`{"west":1,"value":2}`:                                                    `{"west":1,"value":2}`,
+		`{"type":"Polygon","bbox":[1,2,3,4]}`:                                     `{"type":"Polygon","bbox":[1,2,3,4]}`,
+		`null`:                                                                    `null`,
 	} {
 		got, err := plainValue("a", json.RawMessage(given))
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v", given, got, err)
 		}
 	}
-	if _, err := plainValue("a", json.RawMessage(`{"bbox":[1,2,3,4],"crs":"http://www.opengis.net/def/crs/EPSG/0/4326"}`)); err == nil {
+	if _, err := plainValue("a",
+		json.RawMessage(`{"bbox":[1,2,3,4],"crs":"http://www.opengis.net/def/crs/EPSG/0/4326"}`)); err == nil {
 		t.Error("a box in another order of coordinates is accepted")
 	}
 }
 
 // TestFaultText: it names the place as the standard does, and does not grow with the request.
 func TestFaultText(t *testing.T) {
-	if got := faultText(dispatch.Fault{Loc: []any{"body", "parameters", "bbox", 2}, Msg: "It is no number."}); got != "inputs.bbox.2: It is no number." {
+	if got := faultText(dispatch.Fault{Loc: []any{"body", "parameters", "bbox", 2},
+		Msg: "It is no number."}); got != "inputs.bbox.2: It is no number." {
 		t.Error(got)
 	}
-	if got := faultText(dispatch.Fault{Loc: []any{"body", "parameters", strings.Repeat("x", 1<<20)}, Msg: "It is unknown"}); len(got) > 200 {
+	if got := faultText(dispatch.Fault{Loc: []any{"body", "parameters", strings.Repeat("x", 1<<20)},
+		Msg: "It is unknown"}); len(got) > 200 {
 		t.Errorf("%d bytes", len(got))
 	}
 }
 
 // TestStatusOf: every status of the broker has a word of the standard.
 func TestStatusOf(t *testing.T) {
-	for given, want := range map[dispatch.Status]string{dispatch.Accepted: accepted, dispatch.Submitted: accepted, dispatch.Queued: accepted, dispatch.Running: running,
+	for given, want := range map[dispatch.Status]string{dispatch.Accepted: accepted, dispatch.Submitted: accepted,
+		dispatch.Queued: accepted, dispatch.Running: running,
 		dispatch.Finished: successful, dispatch.Failed: failed, dispatch.Canceled: dismissed} {
 		if got := statusOf(given, ""); got != want {
 			t.Errorf("%s: %s", given, got)
@@ -144,27 +154,31 @@ func (p policies) Policy(s dispatch.Service, _ dispatch.Label) dispatch.Policy {
 	return p.of[s.Endpoint]
 }
 
-// TestHomes: a task runs at all platforms of its service, unless their inputs have other forms or a rule gives it a budget.
+// TestHomes: a task runs at all platforms of its service, unless their inputs have other forms or a rule gives it a
+// budget.
 func TestHomes(t *testing.T) {
 	at := func(label dispatch.Label, endpoint string) catalogue.Home {
 		return catalogue.Home{Label: label, Service: dispatch.Service{Endpoint: endpoint, Application: "x"}}
 	}
 	first := at(dispatch.OGCProcess, "a")
 	f := &Facade{Config: Config{Broker: policies{of: map[string]dispatch.Policy{"dear": {Budget: dispatch.Budget{Amount: 9}}}}}}
-	for want, also := range map[int][]catalogue.Home{0: nil, 2: {at(dispatch.OGCProcess, "b")}, 3: {at(dispatch.OGCProcess, "b"), at(dispatch.OGCProcess, "c")}} {
-		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: also}); len(got) != want || want > 0 && got[1].Service != also[0].Service {
+	for want, also := range map[int][]catalogue.Home{0: nil, 2: {at(dispatch.OGCProcess, "b")},
+		3: {at(dispatch.OGCProcess, "b"), at(dispatch.OGCProcess, "c")}} {
+		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: also}); len(got) != want ||
+			want > 0 && got[1].Service != also[0].Service {
 			t.Errorf("%d platforms: %+v", 1+len(also), got)
 		}
 	}
 	for _, other := range []catalogue.Home{at(dispatch.OpenEO, "b"), at(dispatch.OGCProcess, "dear")} {
-		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: []catalogue.Home{other}}); got != nil {
+		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service,
+			Also: []catalogue.Home{other}}); got != nil {
 			t.Errorf("with %+v: %+v", other, got)
 		}
 	}
 }
 
-// TestTaskInfo_FinishedIsWhenTheLastJobEnded: costs that a platform reports late change a job, and so its task, but not when the task was done. A filter by
-// duration reads the same time.
+// TestTaskInfo_FinishedIsWhenTheLastJobEnded: costs that a platform reports late change a job, and so its task, but not
+// when the task was done. A filter by duration reads the same time.
 func TestTaskInfo_FinishedIsWhenTheLastJobEnded(t *testing.T) {
 	f := New(Config{Services: unlisted{}})
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -173,10 +187,13 @@ func TestTaskInfo_FinishedIsWhenTheLastJobEnded(t *testing.T) {
 		jobs     []dispatch.Job
 		finished *time.Time
 	}{
-		"costs came late":    {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(90)}, {Status: dispatch.Finished, Moved: after(7), Updated: after(7)}}, new(after(7))},
-		"the last one fails": {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(90)}, {Status: dispatch.Failed, Moved: after(8), Updated: after(8)}}, new(after(8))},
-		"one runs":           {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(5)}, {Status: dispatch.Running, Moved: after(6), Updated: after(9)}}, nil},
-		"without jobs":       {nil, new(began)},
+		"costs came late": {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(90)},
+			{Status: dispatch.Finished, Moved: after(7), Updated: after(7)}}, new(after(7))},
+		"the last one fails": {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(90)},
+			{Status: dispatch.Failed, Moved: after(8), Updated: after(8)}}, new(after(8))},
+		"one runs": {[]dispatch.Job{{Status: dispatch.Finished, Moved: after(5), Updated: after(5)},
+			{Status: dispatch.Running, Moved: after(6), Updated: after(9)}}, nil},
+		"without jobs": {nil, new(began)},
 	} {
 		var tally dispatch.Tally
 		for _, j := range c.jobs {

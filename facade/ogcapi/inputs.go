@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// inputsFor returns the inputs of an execution as parameters of a service. A process of an OGC server gets them as they are. Other services
-// get plain values, because they know no qualified values and no links.
+// inputsFor returns the inputs of an execution as parameters of a service. A process of an OGC server gets them as they
+// are. Other services get plain values, because they know no qualified values and no links.
 func inputsFor(inputs map[string]json.RawMessage, plain bool) (json.RawMessage, error) {
 	parameters := map[string]json.RawMessage{}
 	for name, value := range inputs {
@@ -27,9 +27,9 @@ func inputsFor(inputs map[string]json.RawMessage, plain bool) (json.RawMessage, 
 	return dispatch.Encode(parameters)
 }
 
-// plainValue returns an input without the standard's wrappings (inlineOrRefData.yaml), which do not nest: the value of a qualified value, the
-// URL of a link, and a bounding box without the reference system that longitudes and latitudes have anyway. The elements of a list may
-// be wrapped, too.
+// plainValue returns an input without the standard's wrappings (inlineOrRefData.yaml), which do not nest: the value of
+// a qualified value, the URL of a link, and a bounding box without the reference system that longitudes and latitudes
+// have anyway. The elements of a list may be wrapped, too.
 func plainValue(name string, value json.RawMessage) (json.RawMessage, error) {
 	value = bytes.TrimSpace(value)
 	if !bytes.HasPrefix(value, []byte("[")) {
@@ -76,11 +76,12 @@ func plainElement(name string, value json.RawMessage) (json.RawMessage, error) {
 
 func isBox(m map[string]json.RawMessage) bool { return m["bbox"] != nil && hasOnly(m, "bbox", "crs") }
 
-// plainBox drops the reference system of a bounding box in longitude and latitude. The order of coordinates in others differs between
-// standards.
+// plainBox drops the reference system of a bounding box in longitude and latitude. The order of coordinates in others
+// differs between standards.
 func plainBox(name string, m map[string]json.RawMessage) (json.RawMessage, error) {
 	var crs string
-	if m["crs"] != nil && (json.Unmarshal(m["crs"], &crs) != nil || !strings.HasSuffix(crs, "/CRS84") && !strings.HasSuffix(crs, "/CRS84h")) {
+	if m["crs"] != nil && (json.Unmarshal(m["crs"], &crs) != nil || !strings.HasSuffix(crs, "/CRS84") &&
+		!strings.HasSuffix(crs, "/CRS84h")) {
 		return nil, badRequest("inputs.%s.crs must be %s.", clip(name), crs84)
 	}
 	return dispatch.Encode(map[string]json.RawMessage{"bbox": m["bbox"]})

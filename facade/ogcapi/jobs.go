@@ -24,7 +24,8 @@ const (
 	dismissed  = "dismissed"
 )
 
-// statusInfo is a job (statusInfo.yaml). Clients read jobID as text and progress as a whole number. One that was removed has no progress.
+// statusInfo is a job (statusInfo.yaml). Clients read jobID as text and progress as a whole number. One that was
+// removed has no progress.
 type statusInfo struct {
 	ProcessID string     `json:"processID,omitempty"`
 	Type      string     `json:"type"`
@@ -79,7 +80,8 @@ func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
 	status := t.Counts.AsOneJob()
 	info := f.info(in, taskPrefix+strconv.FormatInt(int64(t.ID), 10), statusOf(status, dispatch.Running), t.Request)
 	info.Created, info.Updated, info.Progress = t.Created.UTC(), cmp.Or(t.Updated, t.Created).UTC(), percent(t.Progress)
-	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed, %d canceled", t.Counts.Jobs(), t.Counts[dispatch.Finished], t.Counts[dispatch.Failed],
+	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed, %d canceled", t.Counts.Jobs(),
+		t.Counts[dispatch.Finished], t.Counts[dispatch.Failed],
 		t.Counts[dispatch.Canceled])
 	if status.Final() {
 		info.Finished = new(cmp.Or(t.Ended.UTC(), info.Updated))
@@ -97,7 +99,8 @@ func (f *Facade) info(in *request, id, status string, r dispatch.Request) status
 		{at, "self", mediaJSON, ""}, {at, "status", mediaJSON, "Status"}, {at, "monitor", mediaJSON, "Status"}}}
 	if process, listed := f.Services.Identify(r.Label, r.Service); listed {
 		info.ProcessID = process
-		info.Links = append(info.Links, link{in.root + "/processes/" + url.PathEscape(process), "process", mediaJSON, "Process"})
+		info.Links = append(info.Links, link{in.root + "/processes/" + url.PathEscape(process), "process", mediaJSON,
+			"Process"})
 	}
 	if status == successful {
 		info.Links = append(info.Links, link{at + "/results", relation("results"), mediaJSON, "Results"})
@@ -190,9 +193,11 @@ func (f *Facade) dismiss(in *request) (*answer, error) {
 	return &answer{body: info}, nil
 }
 
-// removed returns the response to the removal of a job, which is not found from then on: neither its status nor its results.
+// removed returns the response to the removal of a job, which is not found from then on: neither its status nor its
+// results.
 func removed(in *request, info statusInfo) *answer {
-	info.Status, info.Progress, info.Message = dismissed, nil, "The job was removed: its status and its results are not found here any more."
+	info.Status, info.Progress, info.Message = dismissed, nil,
+		"The job was removed: its status and its results are not found here any more."
 	info.Links = []link{{in.root + "/jobs", "up", mediaJSON, "Your jobs"}}
 	return &answer{body: info}
 }
@@ -274,9 +279,10 @@ func (f *Facade) positionOf(in *request, cursor string) (p position, ok bool) {
 	return p, ok && json.Unmarshal(text, &p) == nil
 }
 
-// page returns the jobs after a position that a filter selects, limit at most, and where the next page begins; nil: there is none. It may
-// return fewer although there are more: it reads a bounded number of jobs.
-func (f *Facade) page(in *request, filter jobFilter, at position, limit int) (jobs []statusInfo, next *position, err error) {
+// page returns the jobs after a position that a filter selects, limit at most, and where the next page begins; nil:
+// there is none. It may return fewer although there are more: it reads a bounded number of jobs.
+func (f *Facade) page(in *request, filter jobFilter, at position, limit int) (jobs []statusInfo, next *position,
+	err error) {
 	jobs = []statusInfo{}
 	scanned := 0
 	for e, err := range f.history(in, at, filter.readAtOnce(limit)) {
@@ -303,7 +309,8 @@ type entry struct {
 	at   position
 }
 
-// history returns the jobs and tasks of a user after a position, newest first. limit bounds how many of each are read; 0: all.
+// history returns the jobs and tasks of a user after a position, newest first. limit bounds how many of each are read;
+// 0: all.
 func (f *Facade) history(in *request, at position, limit int) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		nextJob, stopJobs := iter.Pull2(f.Broker.Jobs(in.Context(), in.user, dispatch.Page{After: at.Job, Limit: limit}))
@@ -391,7 +398,9 @@ func timeOf(text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, badQuery("datetime must be a time such as 2024-06-01T00:00:00Z, or two with a slash between them, of which one may be two dots.")
+		return t, badQuery(
+			"datetime must be a time such as 2024-06-01T00:00:00Z, or two with a slash between them, of which one may be " +
+				"two dots.")
 	}
 	return t, nil
 }
@@ -410,7 +419,8 @@ func secondsOf(query url.Values, name string) (*float64, error) {
 
 // readAtOnce returns how many jobs a page of limit jobs needs; 0: it depends on what the filter selects.
 func (f jobFilter) readAtOnce(limit int) int {
-	if f.none || f.processes != nil || f.statuses != nil || !f.from.IsZero() || !f.until.IsZero() || f.minDuration != nil || f.maxDuration != nil {
+	if f.none || f.processes != nil || f.statuses != nil || !f.from.IsZero() || !f.until.IsZero() ||
+		f.minDuration != nil || f.maxDuration != nil {
 		return 0
 	}
 	return limit + 1
@@ -427,15 +437,18 @@ func (f jobFilter) selects(s statusInfo) bool {
 		last = *s.Finished
 	}
 	took := last.Sub(s.Created).Seconds()
-	return (f.processes == nil || slices.Contains(f.processes, s.ProcessID)) && (f.statuses == nil || slices.Contains(f.statuses, s.Status)) &&
-		(f.until.IsZero() || !s.Created.After(f.until)) && (f.minDuration == nil || took >= *f.minDuration) && (f.maxDuration == nil || took <= *f.maxDuration)
+	return (f.processes == nil || slices.Contains(f.processes, s.ProcessID)) && (f.statuses == nil ||
+		slices.Contains(f.statuses, s.Status)) &&
+		(f.until.IsZero() || !s.Created.After(f.until)) && (f.minDuration == nil || took >= *f.minDuration) &&
+		(f.maxDuration == nil || took <= *f.maxDuration)
 }
 
 // unended returns the error for results of a job that has none.
 func unended(status, failure string) error {
 	switch status {
 	case failed:
-		return exception{Status: http.StatusInternalServerError, Detail: "The job failed: " + cmp.Or(failure, "its platform gives no reason.")}
+		return exception{Status: http.StatusInternalServerError, Detail: "The job failed: " +
+			cmp.Or(failure, "its platform gives no reason.")}
 	case dismissed:
 		return exception{Status: http.StatusGone, Detail: "The job was dismissed and has no results."}
 	}

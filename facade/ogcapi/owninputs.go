@@ -25,16 +25,21 @@ func (f *Facade) ownInputs(ctx context.Context, in *request, s catalogue.Service
 	listed, _ := f.Broker.Formats(ctx, in.user, s.Service, s.Label) // without them the description is still right
 	format := formatSchema(listed, s.Formats)
 	return map[string]inputDescription{
-		inputFormat: {Title: "Format", Description: "Format of the files of the results. A media type in outputs." + outputSTAC + ".format.mediaType names it, too.", Schema: format},
-		inputPin: {Title: "Pin", Description: "Runs the process with its definition at the time of the execution. The execution is refused if the platform cannot do that.",
+		inputFormat: {Title: "Format", Description: "Format of the files of the results. A media type in outputs." +
+			outputSTAC + ".format.mediaType names it, too.", Schema: format},
+		inputPin: {Title: "Pin",
+			Description: "Runs the process with its definition at the time of the execution. The execution is refused if the " +
+				"platform cannot do that.",
 			Schema: map[string]any{"type": "boolean", "default": false}},
-		inputLabels: {Title: "Labels", Description: "Labels by which the job is found in the other interfaces and on the page: texts by their keys.",
-			Schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string", "maxLength": dispatch.LongestLabel}, "maxProperties": dispatch.MostLabels}},
+		inputLabels: {Title: "Labels",
+			Description: "Labels by which the job is found in the other interfaces and on the page: texts by their keys.",
+			Schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string",
+				"maxLength": dispatch.LongestLabel}, "maxProperties": dispatch.MostLabels}},
 	}
 }
 
-// formatSchema returns the schema of a format's name. Those that the platform lists for a service are the only ones that an execution can have. Those of the service's
-// record are examples: nothing says that the platform has no others.
+// formatSchema returns the schema of a format's name. Those that the platform lists for a service are the only ones
+// that an execution can have. Those of the service's record are examples: nothing says that the platform has no others.
 func formatSchema(listed []dispatch.OutputFormat, record []string) map[string]any {
 	schema := map[string]any{"type": "string"}
 	switch {
@@ -60,11 +65,14 @@ type own struct {
 // ownOf reads the inputs that the broker evaluates.
 func (e execution) ownOf() (o own, err error) {
 	for name := range e.Inputs {
-		if strings.HasPrefix(name, ownInput) && !slices.Contains([]string{inputTiles, inputFormat, inputPin, inputLabels}, name) {
-			return o, badRequest("There is no input %q. Those of this server are %s, %s, %s and %s.", clip(name), inputFormat, inputLabels, inputPin, inputTiles)
+		if strings.HasPrefix(name, ownInput) && !slices.Contains([]string{inputTiles, inputFormat, inputPin, inputLabels},
+			name) {
+			return o, badRequest("There is no input %q. Those of this server are %s, %s, %s and %s.", clip(name), inputFormat,
+				inputLabels, inputPin, inputTiles)
 		}
 	}
-	if e.has(inputFormat) && (json.Unmarshal(e.Inputs[inputFormat], &o.format) != nil || o.format == "" || len(o.format) > dispatch.LongestFormat) {
+	if e.has(inputFormat) && (json.Unmarshal(e.Inputs[inputFormat], &o.format) != nil || o.format == "" ||
+		len(o.format) > dispatch.LongestFormat) {
 		return o, badRequest("inputs.%s must be the name of a format.", inputFormat)
 	}
 	if e.has(inputPin) {

@@ -96,9 +96,11 @@ func (f *Facade) summary(in *request, s catalogue.Service) processSummary {
 	at := in.root + "/processes/" + url.PathEscape(s.ID)
 	shown := processSummary{ID: s.ID, Title: s.Title, Description: s.Summary, Keywords: s.Keywords, Version: versionOf(s),
 		JobControlOptions: []string{"async-execute", "dismiss"}, OutputTransmission: []string{byValue, byReference},
-		Links: []link{{at, "self", mediaJSON, "Description"}, {at + "/execution", relation("execute"), mediaJSON, "Execution"}}}
+		Links: []link{{at, "self", mediaJSON, "Description"}, {at + "/execution", relation("execute"), mediaJSON,
+			"Execution"}}}
 	if f.isEcho(s.ID) {
-		shown.JobControlOptions, shown.OutputTransmission = []string{"sync-execute", "async-execute", "dismiss"}, []string{byValue}
+		shown.JobControlOptions, shown.OutputTransmission = []string{"sync-execute", "async-execute", "dismiss"},
+			[]string{byValue}
 	}
 	return shown
 }
@@ -163,7 +165,8 @@ func (f *Facade) parameters(ctx context.Context, in *request, s catalogue.Servic
 	defer cancel()
 	parameters, err := f.Broker.Parameters(ctx, in.user, s.Service, s.Label)
 	if dispatch.Is(err, dispatch.NotFound) {
-		return nil, exception{Type: typeNoProcess, Status: http.StatusNotFound, Detail: "The platform does not have this process any more: " + dispatch.TextFor(err)}
+		return nil, exception{Type: typeNoProcess, Status: http.StatusNotFound,
+			Detail: "The platform does not have this process any more: " + dispatch.TextFor(err)}
 	}
 	return parameters, err
 }
@@ -173,13 +176,15 @@ func inputOf(p dispatch.Parameter) inputDescription {
 	if !p.Optional {
 		in.MinOccurs = 1
 	}
-	if (p.Type == dispatch.ArrayString || p.Type == dispatch.Array) && in.Schema["type"] != nil && in.Schema["type"] != "array" {
+	if (p.Type == dispatch.ArrayString || p.Type == dispatch.Array) && in.Schema["type"] != nil &&
+		in.Schema["type"] != "array" {
 		in.MaxOccurs = "unbounded" // the schema is that of one value
 	}
 	return in
 }
 
-// outputs returns the outputs of a process. What a platform's result consists of is not known before, so all services have the same.
+// outputs returns the outputs of a process. What a platform's result consists of is not known before, so all services
+// have the same.
 func (f *Facade) outputs(s catalogue.Service) map[string]outputDescription {
 	if f.isEcho(s.ID) {
 		return map[string]outputDescription{outputEcho: {Title: "The message", Schema: map[string]any{"type": "string"}}}
@@ -197,8 +202,9 @@ func tilesInput(area string) inputDescription {
 		names = append(names, g.Name)
 	}
 	return inputDescription{Title: "Tiles", MinOccurs: 0,
-		Description: "Name of a grid. The area in the input " + strconv.Quote(area) + " is split by it, and the process runs once for each tile.",
-		Schema:      map[string]any{"type": "string", "enum": names}}
+		Description: "Name of a grid. The area in the input " + strconv.Quote(area) +
+			" is split by it, and the process runs once for each tile.",
+		Schema: map[string]any{"type": "string", "enum": names}}
 }
 
 // areaOf returns the name of the first parameter that is an area; "" if there is none.
@@ -231,7 +237,8 @@ func inputSchema(p dispatch.Parameter) map[string]any {
 
 const formatBbox = "ogc-bbox"
 
-// bboxSchema is the schema of a bounding box (OGC 18-062r2, 7.11.2.3), which the broker converts to the form of the service.
+// bboxSchema is the schema of a bounding box (OGC 18-062r2, 7.11.2.3), which the broker converts to the form of the
+// service.
 func bboxSchema() map[string]any {
 	return map[string]any{"type": "object", "format": formatBbox, "required": []any{"bbox"}, "properties": map[string]any{
 		"bbox": map[string]any{"type": "array", "items": map[string]any{"type": "number"}, "minItems": 4, "maxItems": 6},

@@ -18,7 +18,8 @@ type qualified struct {
 	Media string          `json:"mediaType"`
 }
 
-// deliveryOf returns how the client that submitted a job wants its results. Jobs of other interfaces have all in one document.
+// deliveryOf returns how the client that submitted a job wants its results. Jobs of other interfaces have all in one
+// document.
 func deliveryOf(r dispatch.Request) delivery {
 	d := delivery{Response: document, Transmission: byValue}
 	_ = json.Unmarshal(r.Facade, &d) // empty for jobs of other interfaces
@@ -101,7 +102,8 @@ func (f *Facade) readOutput(in *request) (*answer, error) {
 		return nil, err
 	}
 	if id.task != 0 {
-		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound, Detail: "The results of a task are a link in its results document."}
+		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound,
+			Detail: "The results of a task are a link in its results document."}
 	}
 	r, err := f.Broker.Read(in.Context(), in.user, id.job, f.Freshness)
 	if err != nil {
@@ -112,7 +114,8 @@ func (f *Facade) readOutput(in *request) (*answer, error) {
 	case err != nil:
 		return nil, err
 	case output != in.PathValue("outputID"):
-		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound, Detail: "The job has only the output " + output + "."}
+		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound, Detail: "The job has only the output " +
+			output + "."}
 	}
 	return &answer{body: value}, nil
 }
@@ -123,7 +126,8 @@ func (f *Facade) taskResults(in *request, id dispatch.TaskID) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if status := f.taskInfo(in, t).Status; status != successful && (status != dismissed || t.Counts[dispatch.Finished] == 0) {
+	if status := f.taskInfo(in, t).Status; status != successful && (status != dismissed ||
+		t.Counts[dispatch.Finished] == 0) {
 		return nil, unended(status, "all its jobs failed.")
 	}
 	return referred(deliveryOf(t.Request), outputSTAC, collectionOf(in, id)), nil
@@ -182,7 +186,8 @@ func (in *request) pause(d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "ogcapi.pause", Text: "The request was ended because the server stops. Repeat it.", Err: ctx.Err()}
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "ogcapi.pause",
+			Text: "The request was ended because the server stops. Repeat it.", Err: ctx.Err()}
 	}
 }
 

@@ -2,13 +2,15 @@ package ogcapi
 
 import "slices"
 
-// schemaWords are the keywords of the standard's schema.yaml that are copied as they are, with the kind of their values. Others are left
-// out: the standard allows no further ones, and clients with fixed models reject them.
+// schemaWords are the keywords of the standard's schema.yaml that are copied as they are, with the kind of their
+// values. Others are left out: the standard allows no further ones, and clients with fixed models reject them.
 var schemaWords = map[string]func(any) bool{
-	"title": isText, "description": isText, "format": isText, "pattern": isText, "contentMediaType": isText, "contentEncoding": isText,
-	"multipleOf": isNumber, "maximum": isNumber, "minimum": isNumber,
-	"maxLength": isNumber, "minLength": isNumber, "maxItems": isNumber, "minItems": isNumber, "maxProperties": isNumber, "minProperties": isNumber,
-	"uniqueItems": isFlag, "nullable": isFlag, "deprecated": isFlag, "readOnly": isFlag, "writeOnly": isFlag,
+	"title": isText, "description": isText, "format": isText, "pattern": isText, "contentMediaType": isText,
+	"contentEncoding": isText,
+	"multipleOf":      isNumber, "maximum": isNumber, "minimum": isNumber,
+	"maxLength": isNumber, "minLength": isNumber, "maxItems": isNumber, "minItems": isNumber, "maxProperties": isNumber,
+	"minProperties": isNumber,
+	"uniqueItems":   isFlag, "nullable": isFlag, "deprecated": isFlag, "readOnly": isFlag, "writeOnly": isFlag,
 	"required": isTexts, "enum": isNotEmpty, "default": isAny, "example": isAny,
 }
 
@@ -29,9 +31,9 @@ func isTexts(v any) bool {
 // deepestSchema bounds how deep schemas nest that are shown. What is deeper allows every value.
 const deepestSchema = 20
 
-// openAPISchema returns a schema of openEO or of JSON Schema in the form of OpenAPI 3.0: one type, nullable instead of the type null,
-// exclusive bounds as flags. It never allows less than the given schema, which is the one that values are checked against. References are
-// left out, because the document that they lead into is not shown.
+// openAPISchema returns a schema of openEO or of JSON Schema in the form of OpenAPI 3.0: one type, nullable instead of
+// the type null, exclusive bounds as flags. It never allows less than the given schema, which is the one that values
+// are checked against. References are left out, because the document that they lead into is not shown.
 func openAPISchema(given any, depth int) map[string]any {
 	switch v := given.(type) {
 	case []any: // openEO: alternatives
@@ -44,7 +46,8 @@ func openAPISchema(given any, depth int) map[string]any {
 	return map[string]any{}
 }
 
-// combinations maps the keywords that combine schemas. What is left of two schemas may overlap, so that oneOf would refuse values.
+// combinations maps the keywords that combine schemas. What is left of two schemas may overlap, so that oneOf would
+// refuse values.
 var combinations = map[string]string{"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
 
 func convertedSchema(v map[string]any, depth int) map[string]any {
@@ -84,8 +87,8 @@ func convertedSchema(v map[string]any, depth int) map[string]any {
 	return out
 }
 
-// alternatives converts the schemas of a combination. null among alternatives becomes nullable, and a single schema that is left stands for
-// itself.
+// alternatives converts the schemas of a combination. null among alternatives becomes nullable, and a single schema
+// that is left stands for itself.
 func alternatives(word string, all []any, depth int) map[string]any {
 	var kept []any
 	null := false
@@ -125,7 +128,8 @@ func exclusiveBound(out, v map[string]any, word, bound string) {
 	case bool:
 		out[word] = limit
 	case float64:
-		if plain, is := v[bound].(float64); is && (bound == "minimum" && plain > limit || bound == "maximum" && plain < limit) {
+		if plain, is := v[bound].(float64); is && (bound == "minimum" && plain > limit || bound == "maximum" &&
+			plain < limit) {
 			return // the other bound is the narrower one
 		}
 		out[bound], out[word] = limit, true

@@ -16,11 +16,13 @@ func TestInputSchema(t *testing.T) {
 		{"a plain type", `{"type":"string","format":"date"}`, `{"type":"string","format":"date"}`},
 		{"null among types", `{"type":["number","null"],"minimum":1}`, `{"type":"number","nullable":true,"minimum":1}`},
 		{"two types", `{"type":["number","string"]}`, `{"anyOf":[{"type":"number"},{"type":"string"}]}`},
-		{"openEO's alternatives", `[{"type":"string","subtype":"date"},{"type":"null"}]`, `{"type":"string","nullable":true}`},
+		{"openEO's alternatives", `[{"type":"string","subtype":"date"},{"type":"null"}]`,
+			`{"type":"string","nullable":true}`},
 		{"alternatives of types", `[{"type":"string"},{"type":"number"}]`, `{"anyOf":[{"type":"string"},{"type":"number"}]}`},
 		{"oneOf", `{"oneOf":[{"type":"string"},{"type":"null"}]}`, `{"type":"string","nullable":true}`},
 		{"const", `{"const":"a"}`, `{"enum":["a"]}`},
-		{"exclusive bounds as numbers", `{"type":"number","exclusiveMinimum":0,"maximum":5,"exclusiveMaximum":9}`, `{"type":"number","minimum":0,"exclusiveMinimum":true,"maximum":5}`},
+		{"exclusive bounds as numbers", `{"type":"number","exclusiveMinimum":0,"maximum":5,"exclusiveMaximum":9}`,
+			`{"type":"number","minimum":0,"exclusiveMinimum":true,"maximum":5}`},
 		{"exclusive bounds as flags", `{"minimum":0,"exclusiveMinimum":true}`, `{"minimum":0,"exclusiveMinimum":true}`},
 		{"a list without items", `{"type":"array"}`, `{"type":"array","items":{}}`},
 		{"items one by one", `{"type":"array","items":[{"type":"number"}]}`, `{"type":"array","items":{}}`},
@@ -44,15 +46,19 @@ func TestInputSchema(t *testing.T) {
 }
 
 func TestInputSchema_OfParameters(t *testing.T) {
-	got := inputSchema(dispatch.Parameter{Type: dispatch.BoundingBox, Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`), Nullable: true, Default: json.RawMessage("null")})
+	got := inputSchema(dispatch.Parameter{Type: dispatch.BoundingBox,
+		Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`), Nullable: true,
+		Default: json.RawMessage("null")})
 	if got["format"] != formatBbox || got["nullable"] != true || got["default"] != nil {
 		t.Errorf("bounding box %v", got)
 	}
-	got = inputSchema(dispatch.Parameter{Type: dispatch.Integer, Schema: json.RawMessage(`{"type":"integer"}`), Default: json.RawMessage("7")})
+	got = inputSchema(dispatch.Parameter{Type: dispatch.Integer, Schema: json.RawMessage(`{"type":"integer"}`),
+		Default: json.RawMessage("7")})
 	if got["default"] != 7.0 {
 		t.Errorf("default %v", got)
 	}
-	if in := inputOf(dispatch.Parameter{Name: "a", Type: dispatch.ArrayString, Schema: json.RawMessage(`{"type":"string"}`)}); in.MaxOccurs != "unbounded" || in.MinOccurs != 1 {
+	if in := inputOf(dispatch.Parameter{Name: "a", Type: dispatch.ArrayString,
+		Schema: json.RawMessage(`{"type":"string"}`)}); in.MaxOccurs != "unbounded" || in.MinOccurs != 1 {
 		t.Errorf("%+v", in)
 	}
 }
@@ -73,7 +79,8 @@ func schemas(depth int) *rapid.Generator[map[string]any] {
 	return rapid.Custom(func(t *rapid.T) map[string]any {
 		s := map[string]any{}
 		if rapid.Bool().Draw(t, "typed") {
-			s["type"] = rapid.SampledFrom([]any{"string", "number", "object", "array", []any{"null", "number"}, []any{"string", "number"}, "null"}).Draw(t, "type")
+			s["type"] = rapid.SampledFrom([]any{"string", "number", "object", "array", []any{"null", "number"},
+				[]any{"string", "number"}, "null"}).Draw(t, "type")
 		}
 		for _, word := range []string{"minimum", "exclusiveMinimum", "exclusiveMaximum", "maximum"} {
 			if rapid.IntRange(0, 3).Draw(t, "has "+word) == 0 {
@@ -84,7 +91,8 @@ func schemas(depth int) *rapid.Generator[map[string]any] {
 			s["const"] = rapid.SampledFrom([]any{1.0, "a"}).Draw(t, "constant")
 		}
 		if depth > 0 && rapid.Bool().Draw(t, "combined") {
-			s[rapid.SampledFrom([]string{"anyOf", "oneOf", "allOf"}).Draw(t, "word")] = roundTrip(t, rapid.SliceOfN(schemas(depth-1), 1, 3).Draw(t, "parts"))
+			s[rapid.SampledFrom([]string{"anyOf", "oneOf", "allOf"}).Draw(t, "word")] = roundTrip(t,
+				rapid.SliceOfN(schemas(depth-1), 1, 3).Draw(t, "parts"))
 		}
 		if depth > 0 && rapid.Bool().Draw(t, "nested") {
 			s["items"] = roundTrip(t, schemas(depth-1).Draw(t, "items"))
@@ -94,7 +102,8 @@ func schemas(depth int) *rapid.Generator[map[string]any] {
 	})
 }
 
-var values = rapid.SampledFrom([]any{nil, 0.0, 1.0, -2.0, 2.0, 1.5, "a", "", []any{}, []any{1.0, "a"}, map[string]any{}, map[string]any{"a": 1.0}, map[string]any{"a": nil}})
+var values = rapid.SampledFrom([]any{nil, 0.0, 1.0, -2.0, 2.0, 1.5, "a", "", []any{}, []any{1.0, "a"}, map[string]any{},
+	map[string]any{"a": 1.0}, map[string]any{"a": nil}})
 
 // TestOpenAPISchema_AllowsNoLess: a value that a schema allows is allowed by the schema that clients see.
 func TestOpenAPISchema_AllowsNoLess(t *testing.T) {
@@ -149,7 +158,8 @@ func jsonSchema(given any) any {
 	return given
 }
 
-// TestFormatSchema_OfARecord: an execution can have other formats than those that a record names, because only the platform refuses formats.
+// TestFormatSchema_OfARecord: an execution can have other formats than those that a record names, because only the
+// platform refuses formats.
 func TestFormatSchema_OfARecord(t *testing.T) {
 	listed := []dispatch.OutputFormat{{Name: "GTiff"}}
 	for want, got := range map[string]map[string]any{

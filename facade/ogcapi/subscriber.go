@@ -13,8 +13,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// subscriber contains the URLs that are notified of an execution (subscriber.yaml). The schema of version 1.0 requires a member successUrl that it
-// does not describe, and describes successUri: either is read, and none is required. It has no place for a secret, so that is an extension.
+// subscriber contains the URLs that are notified of an execution (subscriber.yaml). The schema of version 1.0 requires
+// a member successUrl that it does not describe, and describes successUri: either is read, and none is required. It has
+// no place for a secret, so that is an extension.
 type subscriber struct {
 	Success    string          `json:"successUri"`
 	SuccessURL string          `json:"successUrl"`
@@ -25,8 +26,10 @@ type subscriber struct {
 
 // The events of which the URLs of a subscriber are notified. To a subscriber, a task is one job, too.
 var (
-	eventsOfJob  = subscriberEvents{[]dispatch.Status{dispatch.Finished}, []dispatch.Status{dispatch.Failed, dispatch.Canceled}, []dispatch.Status{dispatch.Running}}
-	eventsOfTask = subscriberEvents{[]dispatch.Status{dispatch.TaskFinished}, []dispatch.Status{dispatch.TaskFailed}, []dispatch.Status{dispatch.TaskRunning}}
+	eventsOfJob = subscriberEvents{[]dispatch.Status{dispatch.Finished}, []dispatch.Status{dispatch.Failed,
+		dispatch.Canceled}, []dispatch.Status{dispatch.Running}}
+	eventsOfTask = subscriberEvents{[]dispatch.Status{dispatch.TaskFinished}, []dispatch.Status{dispatch.TaskFailed},
+		[]dispatch.Status{dispatch.TaskRunning}}
 )
 
 type subscriberEvents struct{ success, failed, inProgress []dispatch.Status }
@@ -40,7 +43,9 @@ func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch
 	}
 	var s subscriber
 	if json.Unmarshal(text, &s) != nil {
-		return nil, badRequest("subscriber must be an object with successUri, inProgressUri or failedUri, which are URLs, and may have eodispatch:secret, a text.")
+		return nil, badRequest(
+			"subscriber must be an object with successUri, inProgressUri or failedUri, which are URLs, and may have " +
+				"eodispatch:secret, a text.")
 	}
 	for _, one := range []struct {
 		url string
@@ -56,13 +61,15 @@ func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch
 	return told, nil
 }
 
-// patience is how long results that cannot be read are waited for, before a subscriber gets the status of its job in their place. It is shorter
-// than the time for which messages are repeated.
+// patience is how long results that cannot be read are waited for, before a subscriber gets the status of its job in
+// their place. It is shorter than the time for which messages are repeated.
 const patience = 12 * time.Hour
 
-// Message writes what a subscriber gets: the results of a job or a task that was successful, in the form that its client asked for, otherwise its
-// status. Results of a job are read from the platform when the message is sent, and not for each repetition.
-func (f *Facade) Message(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (text []byte, mediaType string, err error) {
+// Message writes what a subscriber gets: the results of a job or a task that was successful, in the form that its
+// client asked for, otherwise its status. Results of a job are read from the platform when the message is sent, and not
+// for each repetition.
+func (f *Facade) Message(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (text []byte, mediaType string,
+	err error) {
 	write := f.jobMessage
 	if d.Of != 0 {
 		write = f.taskMessage
@@ -108,7 +115,8 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 }
 
 func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (any, error) {
-	status := map[dispatch.Status]string{dispatch.TaskRunning: running, dispatch.TaskFinished: successful, dispatch.TaskFailed: failed}[d.Status]
+	status := map[dispatch.Status]string{dispatch.TaskRunning: running, dispatch.TaskFinished: successful,
+		dispatch.TaskFailed: failed}[d.Status]
 	t, err := f.Broker.Task(ctx, h.Owner, d.Of)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
@@ -125,7 +133,8 @@ func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.De
 		info.Finished, info.Progress, info.Message = nil, new(0), ""
 		info.Links = slices.DeleteFunc(info.Links, func(l link) bool { return l.Rel == relation("results") })
 	}
-	if status != failed || info.Status != dismissed { // of the event, which does not distinguish a task that failed from one that was canceled
+	// of the event, which does not distinguish a task that failed from one that was canceled
+	if status != failed || info.Status != dismissed {
 		info.Status = status
 	}
 	return info, nil
@@ -137,7 +146,8 @@ func isFinal(err error) bool {
 		return true
 	}
 	switch dispatch.KindOf(err) {
-	case dispatch.Conflict, dispatch.NotFound, dispatch.Unsupported, dispatch.Invalid: // as long as they may still come, Broker.Results says Busy
+	// as long as they may still come, Broker.Results says Busy
+	case dispatch.Conflict, dispatch.NotFound, dispatch.Unsupported, dispatch.Invalid:
 		return true
 	}
 	return false
@@ -152,7 +162,8 @@ func textOf(err error) string {
 
 // bare returns the status of a job or a task that cannot be read.
 func bare(id, status string, happened time.Time, message string) statusInfo {
-	return statusInfo{Type: "process", JobID: id, Status: status, Message: message, Created: happened.UTC(), Updated: happened.UTC(), Links: []link{}}.complete()
+	return statusInfo{Type: "process", JobID: id, Status: status, Message: message, Created: happened.UTC(),
+		Updated: happened.UTC(), Links: []link{}}.complete()
 }
 
 // documentOf returns the results of a job as a body: a link stands in a document, because there is no header for it.

@@ -10,7 +10,8 @@ import (
 )
 
 // submitTask splits the area of an execution and accepts a task with a job for each tile.
-func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key dispatch.Key, want facade.Preferences) (*answer, error) {
+func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key dispatch.Key,
+	want facade.Preferences) (*answer, error) {
 	var name string
 	if json.Unmarshal(e.Inputs[inputTiles], &name) != nil {
 		return nil, badRequest("inputs.%s must be the name of a grid.", inputTiles)
@@ -25,7 +26,8 @@ func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key d
 	}
 	parameter := areaOf(parameters)
 	if parameter == "" || !e.has(parameter) {
-		return nil, badRequest("inputs.%s needs an area, which is the value of another input. This request or its process has none.", inputTiles)
+		return nil, badRequest(
+			"inputs.%s needs an area, which is the value of another input. This request or its process has none.", inputTiles)
 	}
 	d, err := f.split(in, g, parameter, e.Inputs[parameter])
 	if err != nil {
@@ -44,8 +46,9 @@ func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key d
 	return created(in, f.taskInfo(in, t), want), nil
 }
 
-// homes returns the homes of a task with a service that several platforms offer. nil: it runs at the first of them, because a rule gives it a budget, which
-// holds for one platform, or because the form of inputs differs between protocols.
+// homes returns the homes of a task with a service that several platforms offer. nil: it runs at the first of them,
+// because a rule gives it a budget, which holds for one platform, or because the form of inputs differs between
+// protocols.
 func (f *Facade) homes(s catalogue.Service) (homes []dispatch.Home) {
 	if len(s.Also) == 0 {
 		return nil

@@ -7,8 +7,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// replaceAddresses changes the process graphs in a member: where a node calls a service by the address at which this broker describes it, it gets
-// the namespace of services. Clients that take a process by the URL of its definition call services so.
+// replaceAddresses changes the process graphs in a member: where a node calls a service by the address at which this
+// broker describes it, it gets the namespace of services. Clients that take a process by the URL of its definition call
+// services so.
 func (r *request) replaceAddresses(members map[string]json.RawMessage, name string) error {
 	var v any
 	text := members[name]

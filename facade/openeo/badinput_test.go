@@ -14,7 +14,8 @@ import (
 // shortLived is a store whose unstarted jobs expire at once.
 type shortLived struct{ dispatch.Store }
 
-func (s shortLived) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, task bool, _ time.Duration, within ...dispatch.Quota) error {
+func (s shortLived) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, task bool, _ time.Duration,
+	within ...dispatch.Quota) error {
 	return s.Store.CreateUnstarted(ctx, n, task, 0, within...)
 }
 
@@ -22,11 +23,14 @@ func (s shortLived) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, 
 func TestJobs_Expired(t *testing.T) {
 	w := running(t, nil)
 	w.broker.Store = shortLived{w.broker.Store}
-	tiled := strings.Replace(loading("SENTINEL2_L2A"), `{"process"`, `{"job_options": {"eodispatch:tile_grid": "20x20km"}, "process"`, 1)
-	tiled = strings.Replace(tiled, `"spatial_extent": null`, `"spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1}`, 1)
+	tiled := strings.Replace(loading("SENTINEL2_L2A"), `{"process"`,
+		`{"job_options": {"eodispatch:tile_grid": "20x20km"}, "process"`, 1)
+	tiled = strings.Replace(tiled, `"spatial_extent": null`,
+		`"spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1}`, 1)
 	for _, body := range []string{`{"process": ` + addition + `}`, tiled} {
 		path := w.create(body)
-		for _, request := range []string{"GET ", "PATCH ", "DELETE ", "POST /results", "GET /results", "DELETE /results", "GET /logs", "GET /estimate"} {
+		for _, request := range []string{"GET ", "PATCH ", "DELETE ", "POST /results", "GET /results", "DELETE /results",
+			"GET /logs", "GET /estimate"} {
 			method, below, _ := strings.Cut(request, " ")
 			sent := ""
 			if method == "PATCH" {
@@ -43,12 +47,13 @@ func TestJobs_Expired(t *testing.T) {
 	}
 }
 
-// What clients make of URLs when they join them is served where it was sent: after a redirect some would send a write again without its body, others as
-// a GET. Paths that lead elsewhere are refused.
+// What clients make of URLs when they join them is served where it was sent: after a redirect some would send a write
+// again without its body, others as a GET. Paths that lead elsewhere are refused.
 func TestWrites_AreNotRedirected(t *testing.T) {
 	w := running(t, nil)
 	got := w.ask("POST", "//openeo//cdse/1.2//jobs/", `{"process": `+addition+`}`, "Authorization", anna)
-	if got.Code != http.StatusCreated || got.Header().Get("Location") != root+"/jobs/"+got.Header().Get("OpenEO-Identifier") {
+	if got.Code != http.StatusCreated || got.Header().Get("Location") != root+"/jobs/"+
+		got.Header().Get("OpenEO-Identifier") {
 		t.Fatalf("status %d, location %s: %s", got.Code, got.Header().Get("Location"), got.Body)
 	}
 	path := strings.Replace(jobsPath, "/jobs", "//jobs//", 1) + got.Header().Get("OpenEO-Identifier")
@@ -61,14 +66,17 @@ func TestWrites_AreNotRedirected(t *testing.T) {
 		t.Errorf("status %d: %s", got.Code, got.Body)
 	}
 	w.is(http.StatusNoContent, "DELETE", process, "")
-	for _, elsewhere := range []string{"/openeo/cdse/1.2/jobs/../jobs", "/openeo/../openeo/cdse/1.2/jobs", "/openeo/cdse/1.2/./jobs", "/openeo/cdse/1.2/jobs/%2e%2e/jobs"} {
-		if got := w.ask("POST", elsewhere, `{"process": `+addition+`}`, "Authorization", anna); got.Code != http.StatusNotFound {
+	for _, elsewhere := range []string{"/openeo/cdse/1.2/jobs/../jobs", "/openeo/../openeo/cdse/1.2/jobs",
+		"/openeo/cdse/1.2/./jobs", "/openeo/cdse/1.2/jobs/%2e%2e/jobs"} {
+		if got := w.ask("POST", elsewhere, `{"process": `+addition+`}`, "Authorization",
+			anna); got.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d, location %s", elsewhere, got.Code, got.Header().Get("Location"))
 		}
 	}
 }
 
-// A process that its platform lists no more is refused by the platform, whose reason the log of the batch job and its results show.
+// A process that its platform lists no more is refused by the platform, whose reason the log of the batch job and its
+// results show.
 func TestJobs_UnknownProcess(t *testing.T) {
 	w := running(t, nil)
 	w.front = func(rw http.ResponseWriter, r *http.Request) bool {
@@ -83,7 +91,8 @@ func TestJobs_UnknownProcess(t *testing.T) {
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
 	w.until(path, "error")
 	for _, part := range []string{"/results", "/logs"} {
-		if got := w.ask("GET", path+part, "", "Authorization", anna); !strings.Contains(got.Body.String(), "no_such_process") {
+		if got := w.ask("GET", path+part, "", "Authorization", anna); !strings.Contains(got.Body.String(),
+			"no_such_process") {
 			t.Errorf("%s: %d %s", part, got.Code, got.Body)
 		}
 	}
@@ -107,10 +116,12 @@ func TestErrors_AreShort(t *testing.T) {
 		"collection":  `"a": {"process_id": "load_collection", "arguments": {"id": "LONG"}, "result": true}` + end,
 		"platform":    result + end + `, "job_options": {"eodispatch:platform": "LONG"}`,
 		"grid":        result + end + `, "job_options": {"eodispatch:tile_grid": "LONG"}`,
-		"argument":    result + end + `, "job_options": {"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "LONG"}`,
-		"level":       result + end + `, "log_level": "LONG"`,
+		"argument": result + end +
+			`, "job_options": {"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "LONG"}`,
+		"level": result + end + `, "log_level": "LONG"`,
 	} {
-		got := w.ask("POST", mergedJobs, strings.ReplaceAll(`{"process": {"process_graph": {`+body+`}`, "LONG", long), "Authorization", anna)
+		got := w.ask("POST", mergedJobs, strings.ReplaceAll(`{"process": {"process_graph": {`+body+`}`, "LONG", long),
+			"Authorization", anna)
 		if got.Code != http.StatusBadRequest || got.Body.Len() > 5_000 {
 			t.Errorf("%s: %d, %d bytes: %.300s", name, got.Code, got.Body.Len(), got.Body)
 		}
@@ -123,9 +134,11 @@ func TestBadInput_Number(t *testing.T) {
 	large := strings.Replace(addition, "1.50", "1e400", 1)
 	path := w.create(`{"process": ` + addition + `}`)
 	for _, request := range [][2]string{{"POST", jobsPath}, {"POST", mergedJobs}, {"PATCH", path}} {
-		refusedWith(t, w.ask(request[0], request[1], `{"process": `+large+`}`, "Authorization", anna), http.StatusBadRequest, "ProcessGraphInvalid")
+		refusedWith(t, w.ask(request[0], request[1], `{"process": `+large+`}`, "Authorization", anna), http.StatusBadRequest,
+			"ProcessGraphInvalid")
 	}
-	refusedWith(t, w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", large, "Authorization", anna), http.StatusBadRequest, "ProcessGraphInvalid")
+	refusedWith(t, w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", large, "Authorization", anna),
+		http.StatusBadRequest, "ProcessGraphInvalid")
 	got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", large, "Authorization", anna), http.StatusOK)
 	if errors := got["errors"].([]any); len(errors) != 1 || errors[0].(map[string]any)["code"] != "ProcessGraphInvalid" {
 		t.Errorf("validation: %v", got)
@@ -136,7 +149,8 @@ func TestBadInput_Number(t *testing.T) {
 func TestBadInput_StoredNodes(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, node := range []string{`1`, `null`, `{}`, `{"process_id": "add", "arguments": []}`} {
-		got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", `{"process_graph": {"one": `+node+`}}`, "Authorization", anna)
+		got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", `{"process_graph": {"one": `+node+`}}`, "Authorization",
+			anna)
 		refusedWith(t, got, http.StatusBadRequest, "ProcessGraphInvalid")
 	}
 }
@@ -145,5 +159,6 @@ func TestBadInput_StoredNodes(t *testing.T) {
 func TestBadInput_Limit(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.get(jobsPath+"?limit=99999999999999999999", "Authorization", anna)
-	refusedWith(t, w.ask("GET", jobsPath+"?limit=-99999999999999999999", "", "Authorization", anna), http.StatusBadRequest, "ProcessParameterInvalid")
+	refusedWith(t, w.ask("GET", jobsPath+"?limit=-99999999999999999999", "", "Authorization", anna), http.StatusBadRequest,
+		"ProcessParameterInvalid")
 }

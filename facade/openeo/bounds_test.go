@@ -21,7 +21,8 @@ type failing struct {
 	jobs []dispatch.Record
 }
 
-func (b failing) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error] {
+func (b failing) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record,
+	error] {
 	return func(yield func(dispatch.Record, error) bool) {
 		for _, j := range b.jobs {
 			if !yield(j, nil) {
@@ -34,16 +35,19 @@ func (b failing) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dis
 // alone is a server with no other requests.
 type alone struct{ facade.Server }
 
-func (alone) InTurns(_ context.Context, _ dispatch.UserID, jobs iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error] {
+func (alone) InTurns(_ context.Context, _ dispatch.UserID, jobs iter.Seq2[dispatch.Record,
+	error]) iter.Seq2[dispatch.Record, error] {
 	return jobs
 }
 
-// TestFailures_AreReadInPages: the log of a task with many failures costs the memory of a page, and its pages have each failure once, in order.
+// TestFailures_AreReadInPages: the log of a task with many failures costs the memory of a page, and its pages have each
+// failure once, in order.
 func TestFailures_AreReadInPages(t *testing.T) {
 	const n = 3*longestLog + 17
 	b := failing{}
 	for i := range n {
-		b.jobs = append(b.jobs, dispatch.Record{Job: dispatch.Job{ID: dispatch.JobID(i + 1), Number: i + 1, Moved: time.Unix(int64(i/2), 0)}})
+		b.jobs = append(b.jobs, dispatch.Record{Job: dispatch.Job{ID: dispatch.JobID(i + 1), Number: i + 1,
+			Moved: time.Unix(int64(i/2), 0)}})
 	}
 	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { b.jobs[i], b.jobs[j] = b.jobs[j], b.jobs[i] })
 	f := New(Config{Broker: b})
@@ -63,14 +67,16 @@ func TestFailures_AreReadInPages(t *testing.T) {
 	}
 }
 
-// TestTotals_AreReadOnce: the jobs of an ended task are read once for its costs, and again when one of them changed or was deleted.
+// TestTotals_AreReadOnce: the jobs of an ended task are read once for its costs, and again when one of them changed or
+// was deleted.
 func TestTotals_AreReadOnce(t *testing.T) {
 	b := &counting{failing: failing{jobs: make([]dispatch.Record, 3)}}
 	for i := range b.jobs {
 		b.jobs[i].Costs = new(2.0)
 	}
 	f, r := New(Config{Broker: b}), &request{Request: httptest.NewRequest("GET", "/", nil), Server: alone{}}
-	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Updated: time.Unix(1, 0)}, Counts: dispatch.Counts{dispatch.Finished: 3}}
+	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Updated: time.Unix(1, 0)},
+		Counts: dispatch.Counts{dispatch.Finished: 3}}
 	read := func(reads int, costs float64) {
 		t.Helper()
 		got, err := f.taskTotal(r, task)
@@ -98,7 +104,8 @@ type counting struct {
 	reads int
 }
 
-func (b *counting) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+func (b *counting) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	b.reads++
 	return b.failing.TaskJobs(ctx, u, id, p)
 }
@@ -110,11 +117,13 @@ func TestInline_LooksForFewProcesses(t *testing.T) {
 		graph[fmt.Sprint("n", i)] = map[string]any{"process_id": fmt.Sprint("p", i), "arguments": map[string]any{}}
 	}
 	queries := 0
-	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{}, find: func(string) ([]byte, error) {
-		queries++
-		return nil, &dispatch.Error{Kind: dispatch.NotFound}
-	}}
-	if _, err := in.graph(graph); err == nil || !strings.Contains(err.Error(), "ProcessGraphComplexity") || queries > 3_000 {
+	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{},
+		find: func(string) ([]byte, error) {
+			queries++
+			return nil, &dispatch.Error{Kind: dispatch.NotFound}
+		}}
+	if _, err := in.graph(graph); err == nil || !strings.Contains(err.Error(), "ProcessGraphComplexity") ||
+		queries > 3_000 {
 		t.Errorf("%d queries, %v", queries, err)
 	}
 }

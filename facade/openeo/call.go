@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// call is a process graph that runs one service of the catalogue: a node that calls it with values only, and at most a save_result of what it
-// returns. It becomes a request for the service, on a platform of any protocol.
+// call is a process graph that runs one service of the catalogue: a node that calls it with values only, and at most a
+// save_result of what it returns. It becomes a request for the service, on a platform of any protocol.
 type call struct {
 	service   catalogue.Service
 	arguments json.RawMessage // an object
@@ -83,7 +83,8 @@ func (f *Facade) checkServices(b *dispatch.Backend, members map[string]json.RawM
 	u.walk(graphOf(members))
 	for _, id := range slices.Sorted(maps.Keys(u.services)) {
 		if s, known := f.service(id); known && s.Platform != b.Name {
-			return refused(http.StatusBadRequest, "ProcessUnsupported", "The service "+quoted(id)+" is at the platform "+s.Platform+", and this batch job at "+b.Name+
+			return refused(http.StatusBadRequest, "ProcessUnsupported", "The service "+quoted(id)+" is at the platform "+
+				s.Platform+", and this batch job at "+b.Name+
 				". Create a new one at the back-end of all platforms.")
 		}
 	}
@@ -92,7 +93,8 @@ func (f *Facade) checkServices(b *dispatch.Backend, members map[string]json.RawM
 
 // noGraphs returns the error of a graph for a platform that runs its services only.
 func noGraphs(b *dispatch.Backend) error {
-	return refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+b.Name+" does not run process graphs. Its services can be called by a graph that "+
+	return refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+b.Name+
+		" does not run process graphs. Its services can be called by a graph that "+
 		"has no other nodes, but for one "+processSave+" without options; their arguments must be values.")
 }
 
@@ -126,12 +128,13 @@ func mayCallServices(process json.RawMessage) bool {
 	return strings.Contains(string(process), servicesNamespace)
 }
 
-// jobDetails are the members of a batch job that are shown to its owner again. The options of a request for a service have another form, and those for
-// a platform of another protocol no place for them.
+// jobDetails are the members of a batch job that are shown to its owner again. The options of a request for a service
+// have another form, and those for a platform of another protocol no place for them.
 var jobDetails = []string{"description", "plan", "budget", "log_level", "job_options"}
 
-// asSent returns what a batch job shows of the members that its client sent and that its request does not have as they were sent; nil: nothing. These are the
-// job options if some are the broker's own, the process if it is not the request's, and all details of a job that calls a service. A warning may come with them.
+// asSent returns what a batch job shows of the members that its client sent and that its request does not have as they
+// were sent; nil: nothing. These are the job options if some are the broker's own, the process if it is not the
+// request's, and all details of a job that calls a service. A warning may come with them.
 func asSent(members map[string]json.RawMessage, r dispatch.Request) (json.RawMessage, error) {
 	shown := map[string]json.RawMessage{}
 	show := func(names ...string) {
@@ -168,7 +171,8 @@ const memberWarning = "eodispatch:warning"
 
 // request returns the broker's request for the service, for a batch job with the given members and options.
 func (c call) request(members, options map[string]json.RawMessage) (r dispatch.Request, err error) {
-	r = dispatch.Request{Title: titleOf(members), Label: c.service.Label, Service: c.service.Service, Parameters: c.arguments, Format: c.formatName()}
+	r = dispatch.Request{Title: titleOf(members), Label: c.service.Label, Service: c.service.Service,
+		Parameters: c.arguments, Format: c.formatName()}
 	for _, name := range jobDetails {
 		if v := members[name]; v != nil && name != "job_options" && c.service.Label == dispatch.OpenEO {
 			options[name] = v
@@ -180,8 +184,8 @@ func (c call) request(members, options map[string]json.RawMessage) (r dispatch.R
 	return r, err
 }
 
-// formatName returns the format of the request: that of save_result, if there is one. An openEO platform gets the client's own word, others the
-// word that requests commonly use.
+// formatName returns the format of the request: that of save_result, if there is one. An openEO platform gets the
+// client's own word, others the word that requests commonly use.
 func (c call) formatName() string {
 	if c.service.Label == dispatch.OpenEO {
 		return c.format
@@ -189,9 +193,10 @@ func (c call) formatName() string {
 	return strings.ToLower(c.format)
 }
 
-// serviceTaskFor returns the request and the dimension of a task that calls a service: without the argument that has the area. Unless an option
-// names it, it is spatial_extent or the service's first parameter that is an area.
-func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage, request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
+// serviceTaskFor returns the request and the dimension of a task that calls a service: without the argument that has
+// the area. Unless an option names it, it is spatial_extent or the service's first parameter that is an area.
+func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage,
+	request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
 	g, parameter, err := splitOptions(members)
 	if err != nil {
 		return request, nil, err
@@ -211,7 +216,8 @@ func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage, 
 	area := arguments[parameter]
 	if area == nil || isNull(area) {
 		return request, nil, refused(http.StatusBadRequest, "ProcessParameterRequired",
-			"The service is called without the argument "+quoted(parameter)+". Name the one with the area in the job option "+optionParameter+".")
+			"The service is called without the argument "+quoted(parameter)+". Name the one with the area in the job option "+
+				optionParameter+".")
 	}
 	delete(arguments, parameter)
 	if request.Parameters, err = dispatch.Encode(arguments); err != nil {
@@ -221,7 +227,8 @@ func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage, 
 	return request, d, err
 }
 
-// callOfService returns the process of a request for a service of the catalogue: the graph that a client writes to run it.
+// callOfService returns the process of a request for a service of the catalogue: the graph that a client writes to run
+// it.
 func callOfService(id string, r dispatch.Request) (json.RawMessage, error) {
 	run := map[string]any{"process_id": id, "namespace": servicesNamespace, "arguments": r.Parameters}
 	graph := map[string]any{"run": run}

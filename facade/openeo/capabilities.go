@@ -12,15 +12,17 @@ import (
 // SignIn is how users of openEO clients sign in at the broker's identity provider.
 type SignIn struct {
 	Issuer   string
-	ClientID string   // a public client there, for clients that bring none; "": users name one
-	Pages    []string // URLs to which that client may lead users back, without a slash at the end: pages such as an editor's
+	ClientID string // a public client there, for clients that bring none; "": users name one
+	// URLs to which that client may lead users back, without a slash at the end: pages such as an editor's
+	Pages []string
 }
 
 // providerID is the name of the identity provider in bearer tokens.
 const providerID = "eodispatch"
 
 // grantTypes are those of the default client. The Python client uses a client only if it has the last two.
-var grantTypes = []string{"authorization_code+pkce", "urn:ietf:params:oauth:grant-type:device_code+pkce", "refresh_token"}
+var grantTypes = []string{"authorization_code+pkce", "urn:ietf:params:oauth:grant-type:device_code+pkce",
+	"refresh_token"}
 
 // identityProviders says where users sign in.
 func (f *Facade) identityProviders(*request) (*answer, error) {
@@ -45,8 +47,8 @@ func (f *Facade) me(r *request) (*answer, error) {
 	return &answer{body: user}, nil
 }
 
-// userID returns a subject in the characters that openEO allows: word characters, hyphens and dots. Others are written as a tilde and their
-// bytes in hexadecimal, so that two subjects have two names.
+// userID returns a subject in the characters that openEO allows: word characters, hyphens and dots. Others are written
+// as a tilde and their bytes in hexadecimal, so that two subjects have two names.
 func userID(subject string) string {
 	var id strings.Builder
 	for i := range len(subject) {
@@ -116,19 +118,25 @@ func classes(d described) []string {
 func (f *Facade) capabilities(r *request) (*answer, error) {
 	d := f.description(r)
 	id, title := "eodispatch", cmp.Or(f.Title, "eodispatch")
-	text := "All openEO platforms of this broker as one back-end. Jobs wait here while a platform is full or does not respond. " +
-		"The services of its catalogue, on platforms of all protocols, are the processes of the namespace " + servicesNamespace + "."
+	text := "All openEO platforms of this broker as one back-end. Jobs wait here while a platform is full or does not " +
+		"respond. " +
+		"The services of its catalogue, on platforms of all protocols, are the processes of the namespace " +
+		servicesNamespace + "."
 	if f.withoutGraphs(r.view) {
-		text = "The services of this broker's catalogue are the processes of the namespace " + servicesNamespace + ". No platform here runs process graphs that do more than call one of them."
+		text = "The services of this broker's catalogue are the processes of the namespace " + servicesNamespace +
+			". No platform here runs process graphs that do more than call one of them."
 	}
 	if b := r.view.backend; b != nil {
 		id, title = b.Name, cmp.Or(d.Title, b.Name)
-		text = strings.TrimSpace(d.Description + "\n\nReached by a broker: jobs wait there while this platform is full or does not respond.")
+		text = strings.TrimSpace(d.Description +
+			"\n\nReached by a broker: jobs wait there while this platform is full or does not respond.")
 	}
 	body := map[string]any{
-		"type": "Catalog", "api_version": apiVersion, "backend_version": cmp.Or(d.Version, f.Version), "stac_version": cmp.Or(d.STAC, stacVersion),
-		"production": true, "id": id, "title": title, "description": text, "conformsTo": classes(d), "endpoints": f.endpoints(r.view, d),
-		"links": capabilityLinks(r, d),
+		"type": "Catalog", "api_version": apiVersion, "backend_version": cmp.Or(d.Version, f.Version),
+		"stac_version": cmp.Or(d.STAC, stacVersion),
+		"production":   true, "id": id, "title": title, "description": text, "conformsTo": classes(d),
+		"endpoints": f.endpoints(r.view, d),
+		"links":     capabilityLinks(r, d),
 	}
 	if len(d.Billing) > 0 {
 		body["billing"] = d.Billing
@@ -180,7 +188,8 @@ func (d described) has(o operation) bool {
 		return true
 	}
 	return slices.ContainsFunc(d.Endpoints, func(e endpoint) bool {
-		return placeholder.ReplaceAllString(strings.TrimSuffix(e.Path, "/"), "{}") == placeholder.ReplaceAllString(o.path, "{}") && slices.Contains(e.Methods, o.method)
+		return placeholder.ReplaceAllString(strings.TrimSuffix(e.Path, "/"), "{}") == placeholder.ReplaceAllString(o.path,
+			"{}") && slices.Contains(e.Methods, o.method)
 	})
 }
 

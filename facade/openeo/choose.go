@@ -17,8 +17,8 @@ import (
 // platformOptions are the job options that name a platform: the broker's own, and that of the openEO aggregator.
 var platformOptions = []string{"eodispatch:platform", "federation:force-backend"}
 
-// choose returns the platform to which a process of the merged view goes: the one that job options name; else the first that has the services
-// and namespaces that the graph calls; else the first that has all its collections and processes.
+// choose returns the platform to which a process of the merged view goes: the one that job options name; else the first
+// that has the services and namespaces that the graph calls; else the first that has all its collections and processes.
 func (f *Facade) choose(r *request, members map[string]json.RawMessage) (*dispatch.Backend, error) {
 	u := newUses()
 	u.walk(graphOf(members))
@@ -35,7 +35,8 @@ func (f *Facade) choose(r *request, members map[string]json.RawMessage) (*dispat
 		case b == nil || b.Label != dispatch.OpenEO && len(needs) == 0:
 			return nil, f.noPlatform("There is no openEO platform " + quoted(name) + ".")
 		case !needs.allAt(name):
-			return nil, f.noPlatform("The platform " + name + " does not have all that this process graph calls: " + needs.String() + ".")
+			return nil, f.noPlatform("The platform " + name + " does not have all that this process graph calls: " +
+				needs.String() + ".")
 		}
 		return b, nil
 	}
@@ -83,20 +84,25 @@ func (all needs) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// mostNamespaces bounds how many namespaces of a graph are looked up, each by a request to every platform, and how many definitions at URLs.
+// mostNamespaces bounds how many namespaces of a graph are looked up, each by a request to every platform, and how many
+// definitions at URLs.
 const mostNamespaces = 8
 
-// needsOf returns the services and the namespaces of a graph. A namespace that nobody is known to have is left to the platform.
+// needsOf returns the services and the namespaces of a graph. A namespace that nobody is known to have is left to the
+// platform.
 func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 	for _, id := range slices.Sorted(maps.Keys(u.services)) {
 		s, known := f.service(id)
 		if !known {
-			return nil, refused(http.StatusBadRequest, "ProcessUnsupported", "The catalogue has no service "+quoted(id)+". GET /processes/"+servicesNamespace+" lists its services.")
+			return nil, refused(http.StatusBadRequest, "ProcessUnsupported", "The catalogue has no service "+quoted(id)+
+				". GET /processes/"+servicesNamespace+" lists its services.")
 		}
 		all = append(all, need{"the service " + quoted(id), []string{s.Platform}})
 	}
 	if n := u.lookUps(); n > mostNamespaces {
-		return nil, tooComplex("The process graph calls processes of %d namespaces or URLs. At most %d are looked up; name a platform by the job option %s.",
+		return nil, tooComplex(
+			"The process graph calls processes of %d namespaces or URLs. At most %d are looked up; name a platform by the job "+
+				"option %s.",
 			n, mostNamespaces, platformOptions[0])
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(u.namespaces)) {
@@ -107,8 +113,8 @@ func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 	return all, nil
 }
 
-// walkDefinitions notes what the processes use that a graph calls by the URLs of their definitions, as if their nodes were in the graph. They
-// are read with the settings of a platform; those of any do.
+// walkDefinitions notes what the processes use that a graph calls by the URLs of their definitions, as if their nodes
+// were in the graph. They are read with the settings of a platform; those of any do.
 func (f *Facade) walkDefinitions(r *request, b *dispatch.Backend, u uses) error {
 	for _, namespace := range slices.Sorted(maps.Keys(u.namespaces)) {
 		for _, id := range slices.Sorted(maps.Keys(u.namespaces[namespace])) {
@@ -132,7 +138,8 @@ func (f *Facade) walkDefinitions(r *request, b *dispatch.Backend, u uses) error 
 	return nil
 }
 
-// havingNamespace returns the names of the openEO platforms that have a namespace: by the catalogue, or because they publish its processes.
+// havingNamespace returns the names of the openEO platforms that have a namespace: by the catalogue, or because they
+// publish its processes.
 func (f *Facade) havingNamespace(r *request, namespace string) []string {
 	names := f.offeringNamespace(namespace)
 	if len(names) > 0 || strings.Contains(namespace, "/") || namespace == userNamespace {
@@ -245,8 +252,8 @@ func (u uses) node(v map[string]any) {
 	}
 }
 
-// withAll returns the first platform that has all collections and predefined processes. Processes that no platform has are the user's own,
-// and do not count.
+// withAll returns the first platform that has all collections and predefined processes. Processes that no platform has
+// are the user's own, and do not count.
 func (f *Facade) withAll(r *request, u uses) (*dispatch.Backend, error) {
 	backends := f.backends()
 	var collections, processes []map[string]bool

@@ -15,11 +15,12 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// contract is the standard's own description of the API (openeo-api 1.2.0, openapi.yaml), against which every response of these tests is checked. It
-// lies in the folder that EODISPATCH_STANDARDS names; nil without it.
+// contract is the standard's own description of the API (openeo-api 1.2.0, openapi.yaml), against which every response
+// of these tests is checked. It lies in the folder that EODISPATCH_STANDARDS names; nil without it.
 //
-// Of documents that platforms publish and users store the body is not checked: it is passed on as it is. Nor could it be: the standard demands of the
-// schemas in it that exactly one of several alternatives matches, and two match such as {}.
+// Of documents that platforms publish and users store the body is not checked: it is passed on as it is. Nor could it
+// be: the standard demands of the schemas in it that exactly one of several alternatives matches, and two match such as
+// {}.
 var contract = sync.OnceValue(func() []contractPath {
 	folder := os.Getenv("EODISPATCH_STANDARDS")
 	if folder == "" {
@@ -107,8 +108,10 @@ func TestContract_FindsFaults(t *testing.T) {
 		if one.path != "/jobs" {
 			continue
 		}
-		for body, good := range map[string]bool{`{"jobs":[],"links":[]}`: true, `{"jobs":[]}`: false, `{"jobs":[{"id":"1","status":"created","created":"2024-06-01T00:00:00Z"}],"links":[]}`: true,
-			`{"jobs":[{"id":"1","status":"waiting","created":"2024-06-01T00:00:00Z"}],"links":[]}`: false, `{"jobs":[{"id":1,"status":"created","created":"2024-06-01T00:00:00Z"}],"links":[]}`: false} {
+		for body, good := range map[string]bool{`{"jobs":[],"links":[]}`: true, `{"jobs":[]}`: false,
+			`{"jobs":[{"id":"1","status":"created","created":"2024-06-01T00:00:00Z"}],"links":[]}`: true,
+			`{"jobs":[{"id":"1","status":"waiting","created":"2024-06-01T00:00:00Z"}],"links":[]}`: false,
+			`{"jobs":[{"id":1,"status":"created","created":"2024-06-01T00:00:00Z"}],"links":[]}`:   false} {
 			got := httptest.NewRecorder()
 			got.Header().Set("Content-Type", "application/json")
 			_, _ = got.WriteString(body)

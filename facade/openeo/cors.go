@@ -11,11 +11,13 @@ import (
 // methods are those of the API.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// allowAllOrigins lets the pages of all origins read a response. The façade takes no cookies, so that a page can only use a token
-// that its user gave it.
+// allowAllOrigins lets the pages of all origins read a response. The façade takes no cookies, so that a page can only
+// use a token that its user gave it.
 func allowAllOrigins(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Location, OpenEO-Costs, OpenEO-Identifier, Retry-After, X-Correlation-ID")
+	h.Set("Access-Control-Expose-Headers",
+		"Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Location, OpenEO-Costs, "+
+			"OpenEO-Identifier, Retry-After, X-Correlation-ID")
 }
 
 // allowed returns the methods that are served at the path of a request.
@@ -49,11 +51,12 @@ func (f *Facade) answerPreflight(s facade.Server, w http.ResponseWriter, inner *
 	}
 }
 
-// permit tells a browser that pages may send requests of the given methods. Where nothing is served these are all methods: a page can read the refusal of a
-// request only after a preflight that succeeded.
+// permit tells a browser that pages may send requests of the given methods. Where nothing is served these are all
+// methods: a page can read the refusal of a request only after a preflight that succeeded.
 func permit(w http.ResponseWriter, all []string) {
 	h := w.Header()
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, If-Match, If-None-Match, If-Range, Range, X-Correlation-ID")
+	h.Set("Access-Control-Allow-Headers",
+		"Authorization, Content-Type, If-Match, If-None-Match, If-Range, Range, X-Correlation-ID")
 	h.Set("Access-Control-Allow-Methods", strings.Join(append(slices.Clip(all), http.MethodOptions), ", "))
 	h.Set("Access-Control-Max-Age", "600")
 	h.Set("Content-Type", "application/json")
@@ -71,7 +74,8 @@ var unserved = map[string]string{
 // unrouted returns the error for a path, or a method, that no operation has.
 func (f *Facade) unrouted(inner *http.Request) error {
 	if all := f.allowed(inner); len(all) > 0 {
-		return refused(http.StatusMethodNotAllowed, "FeatureUnsupported", "This method is not offered at this address. Use "+strings.Join(all, " or ")+".")
+		return refused(http.StatusMethodNotAllowed, "FeatureUnsupported", "This method is not offered at this address. Use "+
+			strings.Join(all, " or ")+".")
 	}
 	for part, instead := range unserved {
 		if rest, below := strings.CutPrefix(inner.URL.Path, part); below && (rest == "" || rest[0] == '/') {

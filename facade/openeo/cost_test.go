@@ -19,7 +19,8 @@ func TestPublished_QueriesOfStrangers(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	for n := range 20 {
 		w.get(fmt.Sprintf("/openeo/cdse/1.2/collections?limit=%d", n+1))
-		refusedWith(t, w.ask("GET", fmt.Sprintf("/openeo/cdse/1.2/collections?x=%d", n), ""), http.StatusUnauthorized, "AuthenticationRequired")
+		refusedWith(t, w.ask("GET", fmt.Sprintf("/openeo/cdse/1.2/collections?x=%d", n), ""), http.StatusUnauthorized,
+			"AuthenticationRequired")
 	}
 	if n := w.sims["cdse"].Oracle.Requests("GET /collections"); n != 1 {
 		t.Errorf("%d requests", n)
@@ -41,14 +42,16 @@ func TestMerged_SaysWhatIsOld(t *testing.T) {
 	for range 2 {
 		got := w.ask("GET", "/openeo/1.2/collections", "")
 		list := object(t, got, http.StatusOK)
-		if old := fmt.Sprint(list["eodispatch:stale"]); old != "[west]" || list["eodispatch:stale_since"] == nil || got.Header().Get("Warning") == "" {
+		if old := fmt.Sprint(list["eodispatch:stale"]); old != "[west]" || list["eodispatch:stale_since"] == nil ||
+			got.Header().Get("Warning") == "" {
 			t.Errorf("%v; %s", got.Header(), got.Body)
 		}
 		if all := resources(t, list["collections"]); all["SHARED"] != "east west" || all["WEST"] != "west" {
 			t.Errorf("%v", all)
 		}
 	}
-	if got := w.ask("GET", "/openeo/1.2/udf_runtimes", ""); object(t, got, http.StatusOK)["eodispatch:stale_since"] != nil {
+	if got := w.ask("GET", "/openeo/1.2/udf_runtimes", ""); object(t, got,
+		http.StatusOK)["eodispatch:stale_since"] != nil {
 		t.Errorf("a runtime that is none: %s", got.Body)
 	}
 }
@@ -57,7 +60,8 @@ func TestMerged_SaysWhatIsOld(t *testing.T) {
 func TestProcessGraphs_IdsWhileThePlatformIsDown(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.down["cdse"].Close()
-	refusedWith(t, w.ask("PUT", "/openeo/cdse/1.2/process_graphs/save_result", addition, "Authorization", anna), http.StatusServiceUnavailable, "InfrastructureMaintenance")
+	refusedWith(t, w.ask("PUT", "/openeo/cdse/1.2/process_graphs/save_result", addition, "Authorization", anna),
+		http.StatusServiceUnavailable, "InfrastructureMaintenance")
 }
 
 // Lists of processes are whole, in order and without graphs, however many are read at once.
@@ -65,7 +69,8 @@ func TestProcessGraphs_LongLists(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	const all = 40
 	for n := range all {
-		if got := w.ask("PUT", fmt.Sprintf("/openeo/cdse/1.2/process_graphs/p%02d", n), addition, "Authorization", anna); got.Code != http.StatusOK {
+		if got := w.ask("PUT", fmt.Sprintf("/openeo/cdse/1.2/process_graphs/p%02d", n), addition, "Authorization",
+			anna); got.Code != http.StatusOK {
 			t.Fatalf("%d %s", got.Code, got.Body)
 		}
 	}
@@ -108,7 +113,8 @@ func TestJobs_LongListsArrive(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	const all = 2_500
 	for n := range all {
-		if _, err := w.broker.CreateUnstarted(t.Context(), "https://idp.example.org anna", "cdse", false, fmt.Sprint(n, strings.Repeat("x", 200)), []byte("{}")); err != nil {
+		if _, err := w.broker.CreateUnstarted(t.Context(), "https://idp.example.org anna", "cdse", false,
+			fmt.Sprint(n, strings.Repeat("x", 200)), []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,19 +131,25 @@ func TestJobs_LongListsArrive(t *testing.T) {
 // What a client writes about a batch job is bounded, and a time limit is one.
 func TestJobs_MembersAreBounded(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
-	for _, members := range []string{`"title": "` + strings.Repeat("x", 1_001) + `"`, `"description": "` + strings.Repeat("x", 20_001) + `"`, `"plan": "` + strings.Repeat("x", 1_001) + `"`,
-		`"job_options": {"eodispatch:max_duration": "soon"}`, `"job_options": {"eodispatch:max_duration": 0}`, `"job_options": {"eodispatch:max_duration": 9300000000}`,
+	for _, members := range []string{`"title": "` + strings.Repeat("x", 1_001) + `"`, `"description": "` +
+		strings.Repeat("x", 20_001) + `"`, `"plan": "` + strings.Repeat("x", 1_001) + `"`,
+		`"job_options": {"eodispatch:max_duration": "soon"}`, `"job_options": {"eodispatch:max_duration": 0}`,
+		`"job_options": {"eodispatch:max_duration": 9300000000}`,
 		`"max_duration": 92233720368547758070`, `"max_duration": 9223372036854775807`, `"max_duration": 1.5`} {
-		refusedWith(t, w.ask("POST", jobsPath, `{`+members+`, "process": `+addition+`}`, "Authorization", anna), http.StatusBadRequest, "ProcessParameterInvalid")
+		refusedWith(t, w.ask("POST", jobsPath, `{`+members+`, "process": `+addition+`}`, "Authorization", anna),
+			http.StatusBadRequest, "ProcessParameterInvalid")
 	}
-	path := w.create(`{"title": "` + strings.Repeat("é", 1_000) + `", "job_options": {"eodispatch:max_duration": 60}, "process": ` + addition + `}`)
-	refusedWith(t, w.ask("PATCH", path, `{"title": "`+strings.Repeat("x", 1_001)+`"}`, "Authorization", anna), http.StatusBadRequest, "ProcessParameterInvalid")
+	path := w.create(`{"title": "` + strings.Repeat("é", 1_000) +
+		`", "job_options": {"eodispatch:max_duration": 60}, "process": ` + addition + `}`)
+	refusedWith(t, w.ask("PATCH", path, `{"title": "`+strings.Repeat("x", 1_001)+`"}`, "Authorization", anna),
+		http.StatusBadRequest, "ProcessParameterInvalid")
 }
 
 // The results of a task have a bound, and the error says where they are in pages.
 func TestJobs_ResultsOfALargeTask(t *testing.T) {
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{} })
-	path := w.create(`{"process": {"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A",
+	path := w.create(
+		`{"process": {"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A",
 		"spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.2, "north": 51.1}, "temporal_extent": ["2024-06-01", "2024-07-01"]}},
 		"save": {"process_id": "save_result", "arguments": {"data": {"from_node": "load"}, "format": "GTiff"}, "result": true}}}, "job_options": {"eodispatch:tile_grid": "20x20km"}}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
@@ -147,7 +159,8 @@ func TestJobs_ResultsOfALargeTask(t *testing.T) {
 	defer func() { budget.TaskResults.Most = most }()
 	got := w.ask("GET", path+"/results", "", "Authorization", anna)
 	refusedWith(t, got, http.StatusRequestEntityTooLarge, "FileSizeExceeded")
-	if !strings.Contains(got.Body.String(), publicURL+"/upscale_tasks/"+strings.TrimPrefix(path, jobsPath+"/t-")+"/results/items") {
+	if !strings.Contains(got.Body.String(), publicURL+"/upscale_tasks/"+strings.TrimPrefix(path, jobsPath+"/t-")+
+		"/results/items") {
 		t.Errorf("%s", got.Body)
 	}
 }
@@ -157,8 +170,10 @@ func TestErrors_OfBodies(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	for body, want := range map[string][2]string{
 		`{"process": `: {"ContentTypeInvalid", "unexpected end"},
-		`{"process": ` + strings.Repeat(`{"a":`, 80) + `1` + strings.Repeat(`}`, 81): {"ProcessGraphComplexity", "at most 64 levels"},
-		`{"process": {"a": 1, "a": 2}}`:                                              {"ProcessGraphInvalid", "process.a: Member given more than once"},
+		`{"process": ` + strings.Repeat(`{"a":`, 80) + `1` + strings.Repeat(`}`, 81): {"ProcessGraphComplexity",
+			"at most 64 levels"},
+		`{"process": {"a": 1, "a": 2}}`: {"ProcessGraphInvalid",
+			"process.a: Member given more than once"},
 	} {
 		got := w.ask("POST", jobsPath, body, "Authorization", anna)
 		if refusedWith(t, got, http.StatusBadRequest, want[0]); !strings.Contains(got.Body.String(), want[1]) {
@@ -176,7 +191,8 @@ func TestLogs_LeadToTheSignIn(t *testing.T) {
 	}
 	path := w.create(`{"process": ` + addition + `}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
-	refusedWith(t, w.ask("GET", path+"/logs?offset=zzz", "", "Authorization", anna), http.StatusBadRequest, "ProcessParameterInvalid")
+	refusedWith(t, w.ask("GET", path+"/logs?offset=zzz", "", "Authorization", anna), http.StatusBadRequest,
+		"ProcessParameterInvalid")
 	for end := time.Now().Add(time.Minute); ; {
 		got := w.ask("GET", path+"/logs", "", "Authorization", anna)
 		if strings.Contains(got.Body.String(), `"href":"`+signInPage+`cdse"`) {
@@ -195,10 +211,12 @@ func TestValidation_UnderASharedAccount(t *testing.T) {
 	const stored = `{"process_graph": {"a": {"process_id": "load_uploaded_files", "arguments": {"paths": ["other.tif"]}, "result": true}}}`
 	w.share("cdse")
 	got := w.ask("POST", "/openeo/cdse/1.2/validation", stored, "Authorization", anna)
-	if errors := object(t, got, http.StatusOK)["errors"].([]any); len(errors) != 1 || w.sims["cdse"].Oracle.Requests("POST /validation") != 0 {
+	if errors := object(t, got, http.StatusOK)["errors"].([]any); len(errors) != 1 ||
+		w.sims["cdse"].Oracle.Requests("POST /validation") != 0 {
 		t.Errorf("%s", got.Body)
 	}
-	if got := w.ask("POST", "/openeo/cdse/1.2/validation", addition, "Authorization", anna); object(t, got, http.StatusOK)["errors"] == nil || w.sims["cdse"].Oracle.Requests("POST /validation") != 1 {
+	if got := w.ask("POST", "/openeo/cdse/1.2/validation", addition, "Authorization", anna); object(t, got,
+		http.StatusOK)["errors"] == nil || w.sims["cdse"].Oracle.Requests("POST /validation") != 1 {
 		t.Errorf("%s", got.Body)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// crossing returns a warning if a request for an openEO platform has a bounding box whose west is greater than its east; "": it has none. The box is sent
-// as its client wrote it, because openEO neither defines nor forbids it, and platforms differ.
+// crossing returns a warning if a request for an openEO platform has a bounding box whose west is greater than its
+// east; "": it has none. The box is sent as its client wrote it, because openEO neither defines nor forbids it, and
+// platforms differ.
 func crossing(r dispatch.Request) string {
 	if r.Label != dispatch.OpenEO {
 		return ""
@@ -25,8 +26,11 @@ func crossing(r dispatch.Request) string {
 	if !found {
 		return ""
 	}
-	return fmt.Sprintf("A bounding box has a west that is greater than its east (%g and %g), and was sent as it was written. openEO does not define such a box: a platform may fail, find nothing, "+
-		"or read it as an area across the antimeridian. The job option %s splits an area there; two batch jobs, or GeoJSON that is cut there, are understood everywhere.", west, east, optionGrid)
+	return fmt.Sprintf(
+		"A bounding box has a west that is greater than its east (%g and %g), and was sent as it was written. openEO does "+
+			"not define such a box: a platform may fail, find nothing, "+
+			"or read it as an area across the antimeridian. The job option %s splits an area there; two batch jobs, or GeoJSON "+
+			"that is cut there, are understood everywhere.", west, east, optionGrid)
 }
 
 // crossingBox looks for a bounding box in longitude and latitude whose west is greater than its east.

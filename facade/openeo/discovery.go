@@ -37,7 +37,8 @@ func (f *Facade) discoveryOperations() []operation {
 		{method: "GET", path: "/collections/{collection_id}/queryables", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/processes", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/processes/{namespace}", serve: f.namespaceProcesses, access: optional, passed: true},
-		{method: "GET", path: "/processes/{namespace}/{process_id}", serve: f.namespaceProcess, access: optional, passed: true},
+		{method: "GET", path: "/processes/{namespace}/{process_id}", serve: f.namespaceProcess, access: optional,
+			passed: true},
 		{method: "GET", path: "/udf_runtimes", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/processing_parameters", serve: f.processingParameters, access: optional},
 		{method: "POST", path: "/validation", serve: f.validate, access: optional, passed: true},
@@ -53,7 +54,8 @@ type link struct {
 
 // wellKnown lists the versions of the API.
 func (f *Facade) wellKnown(r *request) (*answer, error) {
-	return &answer{body: map[string]any{"versions": []map[string]any{{"url": r.root, "api_version": apiVersion, "production": true}}}}, nil
+	return &answer{body: map[string]any{"versions": []map[string]any{{"url": r.root, "api_version": apiVersion,
+		"production": true}}}}, nil
 }
 
 // published passes on what the view's platform publishes at the path of the request.
@@ -99,7 +101,8 @@ func (f *Facade) read(r *request, b *dispatch.Backend, path string) (dispatch.Pu
 	case dispatch.Is(err, dispatch.SignInRequired) && r.user == "":
 		return p, errNoToken
 	case dispatch.Is(err, dispatch.Unsupported):
-		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.read", Text: "The platform has no such document.", Err: err}
+		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.read", Text: "The platform has no such document.",
+			Err: err}
 	}
 	if strings.HasPrefix(path, "/collections/") {
 		err = notFound(err, "CollectionNotFound")
@@ -107,8 +110,8 @@ func (f *Facade) read(r *request, b *dispatch.Backend, path string) (dispatch.Pu
 	return p, err
 }
 
-// publishedPath returns the path of a published document with its query. Everybody may cause requests for documents, so a query is that of a user
-// who has signed in. What selects a part of a list does not count, see listPart.
+// publishedPath returns the path of a published document with its query. Everybody may cause requests for documents, so
+// a query is that of a user who has signed in. What selects a part of a list does not count, see listPart.
 func (r *request) publishedPath() (string, error) {
 	query := r.URL.Query()
 	query.Del("limit")
@@ -129,8 +132,9 @@ func mediaTypeOf(path string) string {
 	return ""
 }
 
-// publicationAnswer returns a document with links to the root of a view. If it is old, or a part of it, it says so in itself, because clients do
-// not show headers, and in the headers Age (RFC 9111) and Warning. The members of /udf_runtimes are the runtimes, so there only headers say so.
+// publicationAnswer returns a document with links to the root of a view. If it is old, or a part of it, it says so in
+// itself, because clients do not show headers, and in the headers Age (RFC 9111) and Warning. The members of
+// /udf_runtimes are the runtimes, so there only headers say so.
 func publicationAnswer(p dispatch.Publication, root, path string) *answer {
 	out := &answer{mediaType: mediaTypeOf(path), header: http.Header{}}
 	if p.Stale {
@@ -207,7 +211,8 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	return &answer{body: json.RawMessage(said)}, nil
 }
 
-// checkShape returns what is wrong with a process whatever processes its platform has, and why batch jobs with it are refused.
+// checkShape returns what is wrong with a process whatever processes its platform has, and why batch jobs with it are
+// refused.
 func checkShape(ctx context.Context, b *dispatch.Backend, process json.RawMessage) error {
 	sent, err := decoded(process)
 	if err != nil {
@@ -220,7 +225,8 @@ func checkShape(ctx context.Context, b *dispatch.Backend, process json.RawMessag
 	if !can {
 		return nil
 	}
-	err = runner.CheckGraph(ctx, dispatch.Request{Label: b.Label, Service: dispatch.Service{Endpoint: b.Endpoint}, Process: process, Parameters: json.RawMessage("{}")}, nil)
+	err = runner.CheckGraph(ctx, dispatch.Request{Label: b.Label, Service: dispatch.Service{Endpoint: b.Endpoint},
+		Process: process, Parameters: json.RawMessage("{}")}, nil)
 	if dispatch.Is(err, dispatch.DocumentInvalid) {
 		return err
 	}

@@ -19,17 +19,20 @@ const root = publicURL + "/openeo/cdse/1.2"
 // What a platform publishes is passed on with links that lead to the broker.
 func TestPublished_LinksLeadToTheBroker(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
-	for _, path := range []string{"/collections", "/collections/SENTINEL2_L2A", "/collections/SENTINEL2_L2A/queryables", "/processes", "/file_formats", "/udf_runtimes", "//collections/"} {
+	for _, path := range []string{"/collections", "/collections/SENTINEL2_L2A", "/collections/SENTINEL2_L2A/queryables",
+		"/processes", "/file_formats", "/udf_runtimes", "//collections/"} {
 		got := w.ask("GET", "/openeo/cdse/1.2"+path, "")
 		if object(t, got, http.StatusOK); strings.Contains(got.Body.String(), w.urls["cdse"]) {
 			t.Errorf("%s leads to the platform: %s", path, got.Body)
 		}
 	}
-	if kind := w.ask("GET", "/openeo/cdse/1.2/collections/SENTINEL2_L2A/queryables", "").Header().Get("Content-Type"); kind != "application/schema+json" {
+	if kind := w.ask("GET", "/openeo/cdse/1.2/collections/SENTINEL2_L2A/queryables",
+		"").Header().Get("Content-Type"); kind != "application/schema+json" {
 		t.Errorf("queryables are %s", kind)
 	}
 	collection := w.ask("GET", "/openeo/cdse/1.2/collections/SENTINEL2_L2A", "").Body.String()
-	for _, want := range []string{`"` + root + `/collections/SENTINEL2_L2A"`, `"` + root + `/"`, `"` + root + `/collections"`, `"https://example.org/terms"`} {
+	for _, want := range []string{`"` + root + `/collections/SENTINEL2_L2A"`, `"` + root + `/"`, `"` + root +
+		`/collections"`, `"https://example.org/terms"`} {
 		if !strings.Contains(collection, want) {
 			t.Errorf("no %s in %s", want, collection)
 		}
@@ -58,10 +61,12 @@ func TestPublished_OldWhileThePlatformIsDown(t *testing.T) {
 	w.now = w.now.Add(time.Hour)
 	got := w.ask("GET", "/openeo/cdse/1.2/collections", "")
 	after := object(t, got, http.StatusOK)
-	if after["eodispatch:stale_since"] == nil || got.Header().Get("Warning") == "" || len(after["collections"].([]any)) != len(before["collections"].([]any)) {
+	if after["eodispatch:stale_since"] == nil || got.Header().Get("Warning") == "" ||
+		len(after["collections"].([]any)) != len(before["collections"].([]any)) {
 		t.Errorf("headers %v, body %s", got.Header(), got.Body)
 	}
-	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/processes", ""), http.StatusServiceUnavailable, "InfrastructureMaintenance")
+	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/processes", ""), http.StatusServiceUnavailable,
+		"InfrastructureMaintenance")
 }
 
 func TestPublished_WhatDoesNotExist(t *testing.T) {
@@ -72,18 +77,21 @@ func TestPublished_WhatDoesNotExist(t *testing.T) {
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/nothing", ""), http.StatusNotFound, "NotFound")
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/collections/%2e%2e/..", ""), http.StatusNotFound, "NotFound")
 	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2"} {
-		for path, code := range map[string]string{"/collections/..%2f..%2fetc": "CollectionNotFound", "/collections/..%2f..%2fetc/queryables": "CollectionNotFound", "/processes/..%2f/x": "NotFound"} {
+		for path, code := range map[string]string{"/collections/..%2f..%2fetc": "CollectionNotFound",
+			"/collections/..%2f..%2fetc/queryables": "CollectionNotFound", "/processes/..%2f/x": "NotFound"} {
 			refusedWith(t, w.ask("GET", view+path, ""), http.StatusNotFound, code)
 		}
 	}
 	got := w.ask("POST", "/openeo/cdse/1.2/collections", "{}")
-	if refusedWith(t, got, http.StatusMethodNotAllowed, "FeatureUnsupported"); got.Header().Get("Allow") != "GET, OPTIONS" {
+	if refusedWith(t, got, http.StatusMethodNotAllowed, "FeatureUnsupported"); got.Header().Get(
+		"Allow") != "GET, OPTIONS" {
 		t.Errorf("allowed is %q", got.Header().Get("Allow"))
 	}
 	for _, path := range []string{"/services", "/files/anna", "/credentials/basic"} {
 		refusedWith(t, w.ask("GET", "/openeo/cdse/1.2"+path, ""), http.StatusNotImplemented, "FeatureUnsupported")
 	}
-	if got := w.ask("POST", "/openeo/cdse/1.2/result", `{}`, "Authorization", anna); got.Code != http.StatusNotImplemented || !strings.Contains(got.Body.String(), "execute_batch") {
+	if got := w.ask("POST", "/openeo/cdse/1.2/result", `{}`, "Authorization",
+		anna); got.Code != http.StatusNotImplemented || !strings.Contains(got.Body.String(), "execute_batch") {
 		t.Errorf("a script that downloads at once does not learn what to do: %s", got.Body)
 	}
 }
@@ -92,7 +100,8 @@ func TestPublished_WhatDoesNotExist(t *testing.T) {
 func TestCapabilities_ListWhatIsServed(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, path := range []string{"", "/", "//"} {
-		if got := w.get("/openeo/cdse/1.2" + path); got["api_version"] != "1.2.0" || got["id"] != "cdse" || got["production"] != true {
+		if got := w.get("/openeo/cdse/1.2" + path); got["api_version"] != "1.2.0" || got["id"] != "cdse" ||
+			got["production"] != true {
 			t.Fatalf("%q: %v", path, got)
 		}
 	}
@@ -123,9 +132,11 @@ func TestCapabilities_ListWhatIsServed(t *testing.T) {
 // A page reads why a request is refused only if its preflight succeeds, also where nothing is offered.
 func TestPreflight_WhereNothingIsServed(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
-	for _, path := range []string{"/openeo/1.2/result", "/openeo/cdse/1.2/files/x", "/openeo/1.2/nothing", "/openeo/nobody/1.2/jobs"} {
+	for _, path := range []string{"/openeo/1.2/result", "/openeo/cdse/1.2/files/x", "/openeo/1.2/nothing",
+		"/openeo/nobody/1.2/jobs"} {
 		got := w.ask("OPTIONS", path, "", "Origin", "https://editor.example.org", "Access-Control-Request-Method", "POST")
-		if h := got.Header(); got.Code != http.StatusNoContent || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") {
+		if h := got.Header(); got.Code != http.StatusNoContent || !strings.Contains(h.Get("Access-Control-Allow-Methods"),
+			"POST") || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") {
 			t.Errorf("%s: %d %v", path, got.Code, h)
 		}
 	}
@@ -134,7 +145,8 @@ func TestPreflight_WhereNothingIsServed(t *testing.T) {
 // What a platform lacks is not listed.
 func TestCapabilities_OfAPlatformWithoutValidation(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) {
-		s.Faults.Set(simulator.Fault{Route: "GET /", Body: `{"api_version":"1.2.0","title":"Small","endpoints":[{"path":"/jobs","methods":["GET","POST"]},{"path":"/collections/","methods":["GET"]}]}`})
+		s.Faults.Set(simulator.Fault{Route: "GET /",
+			Body: `{"api_version":"1.2.0","title":"Small","endpoints":[{"path":"/jobs","methods":["GET","POST"]},{"path":"/collections/","methods":["GET"]}]}`})
 	})
 	for _, one := range w.get("/openeo/cdse/1.2")["endpoints"].([]any) {
 		if path := one.(map[string]any)["path"]; path == "/validation" || path == "/udf_runtimes" {
@@ -156,7 +168,8 @@ func TestWellKnown_ListsTheVersion(t *testing.T) {
 // Who is pointed to the API without a version is told the versions.
 func TestWellKnown_WithoutAVersion(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
-	for path, url := range map[string]string{"/openeo": publicURL + "/openeo/1.2", "/openeo/": publicURL + "/openeo/1.2", "/openeo/cdse": root, "//openeo/cdse/": root} {
+	for path, url := range map[string]string{"/openeo": publicURL + "/openeo/1.2", "/openeo/": publicURL + "/openeo/1.2",
+		"/openeo/cdse": root, "//openeo/cdse/": root} {
 		if version := w.get(path)["versions"].([]any)[0].(map[string]any); version["url"] != url {
 			t.Errorf("%s: %v", path, version)
 		}
@@ -168,7 +181,10 @@ func TestWellKnown_WithoutAVersion(t *testing.T) {
 
 // A list that a client limits comes in parts, each resource once; what is no limit is refused.
 func TestLists_InParts(t *testing.T) {
-	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) { s.Collections = []string{"A", "B", "C", "D", "E"} })
+	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) {
+		s.Collections = []string{"A", "B", "C", "D",
+			"E"}
+	})
 	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2"} {
 		for _, member := range []string{"collections", "processes"} {
 			list := view + "/" + member
@@ -191,7 +207,8 @@ func TestLists_InParts(t *testing.T) {
 					t.Errorf("%s with limit %d: %v, want %v", list, limit, all, whole)
 				}
 			}
-			for _, bad := range []string{"limit=0", "limit=-1", "limit=abc", "limit=", "limit=1&eodispatch:from=-1", "limit=1&eodispatch:from=x"} {
+			for _, bad := range []string{"limit=0", "limit=-1", "limit=abc", "limit=", "limit=1&eodispatch:from=-1",
+				"limit=1&eodispatch:from=x"} {
 				refusedWith(t, w.ask("GET", list+"?"+bad, ""), http.StatusBadRequest, "ProcessParameterInvalid")
 			}
 		}
@@ -213,7 +230,8 @@ func TestPublished_OfAFrozenPlatform(t *testing.T) {
 	t.Cleanup(func() { close(frozen) })
 	w.front = func(http.ResponseWriter, *http.Request) bool { <-frozen; return true }
 	got := w.ask("GET", "/openeo/cdse/1.2/collections/SENTINEL2_L2A", "")
-	if refusedWith(t, got, http.StatusServiceUnavailable, "InfrastructureBusy"); !strings.Contains(got.Body.String(), "The platform cdse has not responded within 5 seconds.") {
+	if refusedWith(t, got, http.StatusServiceUnavailable, "InfrastructureBusy"); !strings.Contains(got.Body.String(),
+		"The platform cdse has not responded within 5 seconds.") {
 		t.Errorf("%s", got.Body)
 	}
 }
@@ -224,8 +242,10 @@ func TestIdentityProviders(t *testing.T) {
 	p := w.get("/openeo/cdse/1.2/credentials/oidc")["providers"].([]any)[0].(map[string]any)
 	client := p["default_clients"].([]any)[0].(map[string]any)
 	grants := client["grant_types"].([]any)
-	if p["issuer"] != "https://idp.example.org/realms/eo" || client["id"] != "programs" || client["redirect_urls"].([]any)[0] != "https://editor.example.org" ||
-		!slices.Contains(grants, any("refresh_token")) || !slices.Contains(grants, any("urn:ietf:params:oauth:grant-type:device_code+pkce")) {
+	if p["issuer"] != "https://idp.example.org/realms/eo" || client["id"] != "programs" ||
+		client["redirect_urls"].([]any)[0] != "https://editor.example.org" ||
+		!slices.Contains(grants, any("refresh_token")) ||
+		!slices.Contains(grants, any("urn:ietf:params:oauth:grant-type:device_code+pkce")) {
 		t.Errorf("%v", p)
 	}
 	if ok, _ := regexp.MatchString(`^[\d\w]{1,20}$`, p["id"].(string)); !ok {
@@ -236,37 +256,44 @@ func TestIdentityProviders(t *testing.T) {
 func TestTokens_InBothForms(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	const me = "/openeo/cdse/1.2/me"
-	for header, name := range map[string]string{anna: "anna", bert: "bert", "bearer oidc/eodispatch/token-o'neil@example.org": "o~27neil~40example.org"} {
+	for header, name := range map[string]string{anna: "anna", bert: "bert",
+		"bearer oidc/eodispatch/token-o'neil@example.org": "o~27neil~40example.org"} {
 		if got := w.get(me, "Authorization", header); got["user_id"] != name {
 			t.Errorf("%s: %v", header, got)
 		}
 	}
 	refusedWith(t, w.ask("GET", me, ""), http.StatusUnauthorized, "AuthenticationRequired")
-	for header, code := range map[string]string{"Basic YTpi": "AuthenticationSchemeInvalid", "Bearer basic//abc": "AuthenticationSchemeInvalid",
-		"Bearer wrong": "TokenInvalid", "Bearer oidc/eodispatch/wrong": "TokenInvalid", "Bearer old": "TokenInvalid"} {
+	for header, code := range map[string]string{"Basic YTpi": "AuthenticationSchemeInvalid",
+		"Bearer basic//abc": "AuthenticationSchemeInvalid",
+		"Bearer wrong":      "TokenInvalid", "Bearer oidc/eodispatch/wrong": "TokenInvalid", "Bearer old": "TokenInvalid"} {
 		refusedWith(t, w.ask("GET", me, "", "Authorization", header), http.StatusForbidden, code)
 	}
-	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/collections", "", "Authorization", "Bearer wrong"), http.StatusForbidden, "TokenInvalid")
+	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/collections", "", "Authorization", "Bearer wrong"), http.StatusForbidden,
+		"TokenInvalid")
 }
 
 func TestValidation_SaysWhatThePlatformSays(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	const good = `{"process_graph":{"a":{"process_id":"add","arguments":{"x":1,"y":2},"result":true}}}`
-	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", good, "Authorization", anna), 200); len(got["errors"].([]any)) != 0 {
+	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", good, "Authorization", anna),
+		200); len(got["errors"].([]any)) != 0 {
 		t.Errorf("%v", got)
 	}
-	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", `{}`, "Authorization", anna), 200); len(got["errors"].([]any)) == 0 {
+	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", `{}`, "Authorization", anna),
+		200); len(got["errors"].([]any)) == 0 {
 		t.Errorf("%v", got)
 	}
 	const cycle = `{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_node":"b"},"y":2},"result":true},"b":{"process_id":"add","arguments":{"x":{"from_node":"a"},"y":2}}}}`
 	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2"} {
 		got := object(t, w.ask("POST", view+"/validation", cycle, "Authorization", anna), 200)
-		if faults := got["errors"].([]any); len(faults) != 1 || faults[0].(map[string]any)["code"] != "ProcessGraphInvalid" || !strings.Contains(fmt.Sprint(faults), "cycle") {
+		if faults := got["errors"].([]any); len(faults) != 1 || faults[0].(map[string]any)["code"] != "ProcessGraphInvalid" ||
+			!strings.Contains(fmt.Sprint(faults), "cycle") {
 			t.Errorf("a cycle: %v", got)
 		}
 	}
 	const ofAParameter = `{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_parameter":"x"},"y":2},"result":true}}}`
-	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", ofAParameter, "Authorization", anna), 200); len(got["errors"].([]any)) != 0 {
+	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", ofAParameter, "Authorization", anna),
+		200); len(got["errors"].([]any)) != 0 {
 		t.Errorf("a process with a parameter: %v", got)
 	}
 	refusedWith(t, w.ask("POST", "/openeo/cdse/1.2/validation", "", "Authorization", anna), 400, "ContentTypeInvalid")
@@ -294,7 +321,8 @@ func TestPublished_AsTheUser(t *testing.T) {
 	const collections = "/openeo/cdse/1.2/collections"
 	refusedWith(t, w.ask("GET", collections, ""), http.StatusUnauthorized, "AuthenticationRequired")
 	for header, name := range map[string]string{anna: "anna", bert: "bert"} {
-		if whose := w.get(collections, "Authorization", header)["whose"]; whose != "Bearer oidc/sim/of-cdse/https://idp.example.org "+name {
+		if whose := w.get(collections, "Authorization",
+			header)["whose"]; whose != "Bearer oidc/sim/of-cdse/https://idp.example.org "+name {
 			t.Errorf("%s got what %v sees", name, whose)
 		}
 	}
@@ -305,7 +333,8 @@ func TestPublished_AsTheUser(t *testing.T) {
 func TestPublished_SaysWhereToSignIn(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.backends[0].Access = dispatch.AccessUser
-	w.tokens.err = &dispatch.Error{Kind: dispatch.SignInRequired, Op: "test", Text: "Link your account.", Link: "https://broker.example.org/link/cdse"}
+	w.tokens.err = &dispatch.Error{Kind: dispatch.SignInRequired, Op: "test", Text: "Link your account.",
+		Link: "https://broker.example.org/link/cdse"}
 	w.front = func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/openeo/1.2/collections" {
 			return false
@@ -314,7 +343,8 @@ func TestPublished_SaysWhereToSignIn(t *testing.T) {
 		return true
 	}
 	got := w.ask("GET", "/openeo/cdse/1.2/collections", "", "Authorization", anna)
-	if refusedWith(t, got, http.StatusForbidden, "PermissionsInsufficient"); !strings.Contains(got.Body.String(), "https://broker.example.org/link/cdse") {
+	if refusedWith(t, got, http.StatusForbidden, "PermissionsInsufficient"); !strings.Contains(got.Body.String(),
+		"https://broker.example.org/link/cdse") {
 		t.Errorf("%s", got.Body)
 	}
 }

@@ -23,11 +23,16 @@ func (r refusal) Error() string { return r.code + ": " + r.message }
 func refused(status int, code, message string) error { return refusal{status, code, message} }
 
 var (
-	errNoPath  = refused(http.StatusNotFound, "NotFound", "There is nothing at this address. GET the root of the API lists what there is.")
-	errNoToken = refused(http.StatusUnauthorized, "AuthenticationRequired", "The request needs an access token: sign in first.")
-	errScheme  = refused(http.StatusForbidden, "AuthenticationSchemeInvalid",
-		"Send an access token of the identity provider at /credentials/oidc, as Bearer oidc/{provider}/{token}. User name and password are not accepted.")
-	errProvider    = refused(http.StatusForbidden, "TokenInvalid", "There is no such identity provider. The one at /credentials/oidc is "+providerID+": send its tokens as Bearer oidc/"+providerID+"/{token}.")
+	errNoPath = refused(http.StatusNotFound, "NotFound",
+		"There is nothing at this address. GET the root of the API lists what there is.")
+	errNoToken = refused(http.StatusUnauthorized, "AuthenticationRequired",
+		"The request needs an access token: sign in first.")
+	errScheme = refused(http.StatusForbidden, "AuthenticationSchemeInvalid",
+		"Send an access token of the identity provider at /credentials/oidc, as Bearer oidc/{provider}/{token}. User name "+
+			"and password are not accepted.")
+	errProvider = refused(http.StatusForbidden, "TokenInvalid",
+		"There is no such identity provider. The one at /credentials/oidc is "+providerID+": send its tokens as Bearer oidc/"+
+			providerID+"/{token}.")
 	errUnsupported = refused(http.StatusNotImplemented, "FeatureUnsupported", textUnsupported)
 )
 
@@ -76,7 +81,8 @@ var codes = map[dispatch.Kind]refusal{
 
 // ownCodes maps statuses of the server's own refusals, which concern headers, bodies and rates.
 var ownCodes = map[int]string{
-	http.StatusRequestTimeout: "RequestTimeout", http.StatusTooManyRequests: "InfrastructureBusy", http.StatusServiceUnavailable: "InfrastructureBusy",
+	http.StatusRequestTimeout: "RequestTimeout", http.StatusTooManyRequests: "InfrastructureBusy",
+	http.StatusServiceUnavailable:   "InfrastructureBusy",
 	http.StatusInternalServerError:  "Internal",
 	http.StatusUnsupportedMediaType: "ContentTypeInvalid", http.StatusRequestEntityTooLarge: "ProcessGraphComplexity",
 	http.StatusUnauthorized: "TokenInvalid",
@@ -102,7 +108,8 @@ func (f *Facade) Refuse(w http.ResponseWriter, _ *http.Request, p facade.Problem
 	f.write(w, refusalFor(p), p)
 }
 
-// refusalFor returns a problem in the words of openEO. A token that is not valid or has expired is 403 there: clients then get a new one.
+// refusalFor returns a problem in the words of openEO. A token that is not valid or has expired is 403 there: clients
+// then get a new one.
 func refusalFor(p facade.Problem) refusal {
 	answer := refusal{p.Status, ownCodes[p.Status], withFaults(p)}
 	if !p.Own {

@@ -18,20 +18,24 @@ import (
 // estimateBroker estimates requests.
 type estimateBroker interface {
 	// Estimate estimates a request for a number of jobs, from the user's finished runs.
-	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int, added ...json.RawMessage) (dispatch.Estimate, error)
+	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int,
+		added ...json.RawMessage) (dispatch.Estimate, error)
 }
 
-// estimate is what a batch job is expected to cost at most, and how long it is expected to run at most, as the standard recommends.
+// estimate is what a batch job is expected to cost at most, and how long it is expected to run at most, as the standard
+// recommends.
 type estimate struct {
 	Costs    *float64 `json:"costs,omitempty"`
 	Duration string   `json:"duration,omitempty"` // ISO 8601
 	Basis    string   `json:"eodispatch:basis"`
 }
 
-var errNoEstimate = refused(http.StatusInternalServerError, "EstimateComplexity", "The costs and the duration of this batch job cannot be estimated.")
+var errNoEstimate = refused(http.StatusInternalServerError, "EstimateComplexity",
+	"The costs and the duration of this batch job cannot be estimated.")
 
-// estimateJob estimates a batch job from the user's finished jobs of the same service, or of the same process. Without them the costs of a service of
-// the catalogue are what its provider says: for each run, or for each square kilometre of its area.
+// estimateJob estimates a batch job from the user's finished jobs of the same service, or of the same process. Without
+// them the costs of a service of the catalogue are what its provider says: for each run, or for each square kilometre
+// of its area.
 func (f *Facade) estimateJob(r *request) (*answer, error) {
 	is, err := f.find(r, dispatch.AsKnown)
 	if err != nil {
@@ -55,16 +59,19 @@ func (f *Facade) estimateJob(r *request) (*answer, error) {
 	return &answer{body: e}, nil
 }
 
-// ofRuns returns the estimate from finished jobs. How long many jobs take depends on how many run at once, which is not known.
+// ofRuns returns the estimate from finished jobs. How long many jobs take depends on how many run at once, which is not
+// known.
 func ofRuns(runs dispatch.Estimate) (e estimate) {
 	var basis []string
 	if c := runs.Costs.Rounded(); c != nil {
 		e.Costs = &c.High
-		basis = append(basis, fmt.Sprintf("By your %d finished jobs the costs are %.4g to %.4g, likely %.4g %s.", runs.Charged, c.Low, c.High, c.Likely, runs.Unit))
+		basis = append(basis, fmt.Sprintf("By your %d finished jobs the costs are %.4g to %.4g, likely %.4g %s.",
+			runs.Charged, c.Low, c.High, c.Likely, runs.Unit))
 	}
 	if s := runs.Seconds; s != nil && runs.Jobs == 1 {
 		e.Duration = fmt.Sprintf("PT%.0fS", math.Ceil(s.High))
-		basis = append(basis, fmt.Sprintf("By your %d finished jobs it runs for %.0f to %.0f seconds.", runs.Timed, s.Low, s.High))
+		basis = append(basis, fmt.Sprintf("By your %d finished jobs it runs for %.0f to %.0f seconds.", runs.Timed, s.Low,
+			s.High))
 	}
 	e.Basis = strings.Join(basis, " ")
 	return e
@@ -92,7 +99,8 @@ func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.R
 	if !known || s.Cost.Estimate == nil {
 		return
 	}
-	costs, basis := *s.Cost.Estimate, fmt.Sprintf("The provider of the service %s states %g %s.", s.ID, *s.Cost.Estimate, s.Cost.Unit)
+	costs, basis := *s.Cost.Estimate, fmt.Sprintf("The provider of the service %s states %g %s.", s.ID, *s.Cost.Estimate,
+		s.Cost.Unit)
 	_, each, shared := strings.Cut(s.Cost.Unit, " per ")
 	switch {
 	case !shared: // for each run
@@ -111,7 +119,8 @@ func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.R
 	e.Costs, e.Basis = &costs, strings.TrimSpace(basis+" "+e.Basis)
 }
 
-// argumentsOf returns the arguments with which a batch job calls a service; those of a task of another interface lack what is split.
+// argumentsOf returns the arguments with which a batch job calls a service; those of a task of another interface lack
+// what is split.
 func (f *Facade) argumentsOf(is entry, request dispatch.Request) json.RawMessage {
 	process := sentProcess(request)
 	if is.unstarted != nil {

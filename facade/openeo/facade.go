@@ -1,9 +1,10 @@
-// Package openeo offers the broker as an openEO back-end, in version 1.2.0 of that API: each openEO platform transparently below
-// /openeo/{platform}/1.2, and all platforms as one below /openeo/1.2. Platforms of other protocols have no view of their own; the services on them
-// are processes of the view of all platforms, which exists also where no platform speaks openEO.
+// Package openeo offers the broker as an openEO back-end, in version 1.2.0 of that API: each openEO platform
+// transparently below /openeo/{platform}/1.2, and all platforms as one below /openeo/1.2. Platforms of other protocols
+// have no view of their own; the services on them are processes of the view of all platforms, which exists also where
+// no platform speaks openEO.
 //
-// What a platform publishes (collections, processes, file formats and so on) is passed on from a cache; sign-in, jobs, the
-// processes of users and results are the broker's.
+// What a platform publishes (collections, processes, file formats and so on) is passed on from a cache; sign-in, jobs,
+// the processes of users and results are the broker's.
 package openeo
 
 import (
@@ -27,8 +28,8 @@ const (
 	path        = "/openeo"
 )
 
-// Broker is the part of the domain that the façade uses; [*dispatch.Broker] implements it. Each file declares the methods that it
-// needs.
+// Broker is the part of the domain that the façade uses; [*dispatch.Broker] implements it. Each file declares the
+// methods that it needs.
 type Broker interface {
 	discoveryBroker
 	serviceBroker
@@ -82,8 +83,8 @@ func New(c Config) *Facade {
 	return f
 }
 
-// Paths returns the paths at and below which the façade serves. Clients that are given the address of the server alone look for the versions of the
-// API there.
+// Paths returns the paths at and below which the façade serves. Clients that are given the address of the server alone
+// look for the versions of the API there.
 func (f *Facade) Paths() []string { return []string{path, wellKnownPath} }
 
 // view is the part of the broker that a client sees: one platform, or all of them.
@@ -95,7 +96,8 @@ type view struct {
 // merged reports whether the view shows all platforms.
 func (v view) merged() bool { return v.backend == nil }
 
-// exchange is one request on its way through the façade's multiplexer, which sees only the path below the root of a view.
+// exchange is one request on its way through the façade's multiplexer, which sees only the path below the root of a
+// view.
 type exchange struct {
 	view   view
 	server facade.Server
@@ -135,8 +137,9 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 // slashes matches what clients make of slashes when they join URLs.
 var slashes = regexp.MustCompile(`/{2,}`)
 
-// viewAt splits an escaped path into a view and the path below the root of the view. Doubled slashes and one at the end do not
-// count. The document that lists the versions is served above the root of a view, too: at its own path, and where clients are pointed without a version.
+// viewAt splits an escaped path into a view and the path below the root of the view. Doubled slashes and one at the end
+// do not count. The document that lists the versions is served above the root of a view, too: at its own path, and
+// where clients are pointed without a version.
 func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	rest := strings.TrimPrefix(slashes.ReplaceAllString(escaped, "/"), path)
 	rest = strings.TrimSuffix(rest, "/")

@@ -33,7 +33,8 @@ func (n graphNode) is(process string) bool { return n.process == process && hasP
 // userNamespace is the namespace that openEO reserves for the processes that a user stored.
 const userNamespace = "user"
 
-// hasPredefined reports whether a namespace has the platform's own processes: the reserved one, or none, which also has those of the user.
+// hasPredefined reports whether a namespace has the platform's own processes: the reserved one, or none, which also has
+// those of the user.
 func hasPredefined(namespace string) bool {
 	return namespace == "" || namespace == dispatch.BackendNamespace
 }
@@ -45,9 +46,9 @@ type graphReader struct {
 	open     bool     // parameters need not be declared
 }
 
-// nodesIn returns the nodes of the graph of a process, and of those in their arguments. It refuses members of wrong types and, unless open is set,
-// references to parameters that the process does not have. In a callback a reference may be to a parameter of the process that calls it, which is not
-// known.
+// nodesIn returns the nodes of the graph of a process, and of those in their arguments. It refuses members of wrong
+// types and, unless open is set, references to parameters that the process does not have. In a callback a reference may
+// be to a parameter of the process that calls it, which is not known.
 func nodesIn(process map[string]any, open bool) ([]graphNode, error) {
 	graph, is := process["process_graph"].(map[string]any)
 	if !is {
@@ -121,7 +122,8 @@ func (g *graphReader) object(id string, v map[string]any, callback bool) error {
 		if callback || g.open || slices.Contains(g.declared, name) {
 			return nil
 		}
-		return badNode("The node " + quoted(id) + " of the process graph refers to the parameter " + quoted(name) + ", which a batch job does not have. Give the value in its place.")
+		return badNode("The node " + quoted(id) + " of the process graph refers to the parameter " + quoted(name) +
+			", which a batch job does not have. Give the value in its place.")
 	}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		var err error

@@ -14,11 +14,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// inlined returns a process whose nodes call only what the platform can read. A node that calls a process of the user, a service of the
-// catalogue, or a definition by its URL at a platform that reads none, is replaced by the nodes of that process; if the platform keeps the
-// service itself, the node calls it by its name there. A process in which nothing is replaced is returned as it is. options are the job
-// options that the replaced processes propose; nil: none.
-func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessage) (_ json.RawMessage, options map[string]json.RawMessage, err error) {
+// inlined returns a process whose nodes call only what the platform can read. A node that calls a process of the user,
+// a service of the catalogue, or a definition by its URL at a platform that reads none, is replaced by the nodes of
+// that process; if the platform keeps the service itself, the node calls it by its name there. A process in which
+// nothing is replaced is returned as it is. options are the job options that the replaced processes propose; nil: none.
+func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessage) (_ json.RawMessage,
+	options map[string]json.RawMessage, err error) {
 	ctx, u := r.Context(), r.user
 	own, err := f.hasProcesses(ctx, u)
 	if err != nil || !own && !mayCallServices(process) && !mayCallURLs(process) {
@@ -32,7 +33,8 @@ func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessag
 	if !is {
 		return process, nil, nil
 	}
-	in := &inliner{meter: budget.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte, error) {
+	in := &inliner{meter: budget.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte,
+		error) {
 		p, err := f.Processes.Process(ctx, u, id)
 		return p.Body, err
 	}, serve: func(id string) (catalogue.Service, []byte, error) { return f.definitionOf(ctx, u, b, id) }}
@@ -51,19 +53,21 @@ func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessag
 // mayCallURLs reports whether the text of a process can contain a call of a definition by its URL.
 func mayCallURLs(process json.RawMessage) bool { return bytes.Contains(process, []byte("://")) }
 
-// readsDefinitions reports whether a platform reads the definitions of processes at URLs. Under an account that users share the broker sends
-// what it has checked.
+// readsDefinitions reports whether a platform reads the definitions of processes at URLs. Under an account that users
+// share the broker sends what it has checked.
 func (f *Facade) readsDefinitions(r *request, b *dispatch.Backend) bool {
 	var d described
 	if b.Access == dispatch.AccessShared {
 		return false
 	}
 	root, err := f.read(r, b, "/")
-	return err == nil && json.Unmarshal(root.At(""), &d) == nil && slices.ContainsFunc(d.Classes, passedClasses.MatchString)
+	return err == nil && json.Unmarshal(root.At(""), &d) == nil &&
+		slices.ContainsFunc(d.Classes, passedClasses.MatchString)
 }
 
 // definitionAt returns the process that a node calls by the URL of its definition.
-func (f *Facade) definitionAt(ctx context.Context, u dispatch.UserID, b *dispatch.Backend, p calledProcess) ([]byte, error) {
+func (f *Facade) definitionAt(ctx context.Context, u dispatch.UserID, b *dispatch.Backend, p calledProcess) ([]byte,
+	error) {
 	s := dispatch.Service{Endpoint: b.Endpoint, Namespace: &p.namespace, Application: p.process}
 	document, err := f.Broker.Definition(ctx, u, s, b.Label)
 	if err != nil {
@@ -81,9 +85,10 @@ func (f *Facade) hasProcesses(ctx context.Context, u dispatch.UserID) (bool, err
 	return len(some) > 0, err
 }
 
-// definitionOf returns a service of the catalogue at a platform and the process that defines it; nil if the platform keeps the service itself.
-// NotFound if there is no such service there.
-func (f *Facade) definitionOf(ctx context.Context, u dispatch.UserID, b *dispatch.Backend, id string) (catalogue.Service, []byte, error) {
+// definitionOf returns a service of the catalogue at a platform and the process that defines it; nil if the platform
+// keeps the service itself. NotFound if there is no such service there.
+func (f *Facade) definitionOf(ctx context.Context, u dispatch.UserID, b *dispatch.Backend,
+	id string) (catalogue.Service, []byte, error) {
 	s, known := f.service(id)
 	if !known || s.Platform != b.Name || s.Label != dispatch.OpenEO {
 		return s, nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.definitionOf"}
@@ -232,8 +237,8 @@ func (in *inliner) value(v any) (any, error) {
 	return v, nil
 }
 
-// called returns the process that is to replace a node; nil: none. A node without a namespace calls the user's own process, if there is one.
-// A node that calls a service which its platform keeps is changed to the name there.
+// called returns the process that is to replace a node; nil: none. A node without a namespace calls the user's own
+// process, if there is one. A node that calls a service which its platform keeps is changed to the name there.
 func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 	p, find := in.finder(node)
 	if find == nil {
@@ -259,7 +264,8 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 		Options    json.RawMessage `json:"default_job_options"`
 	}
 	if err := json.Unmarshal(body, &definition); err != nil {
-		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of the process "+p.process+" cannot be read.")
+		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of the process "+p.process+
+			" cannot be read.")
 	}
 	known := &ownProcess{calledProcess: p, body: body, parameters: definition.Parameters}
 	_ = json.Unmarshal(definition.Options, &known.options) // a fault of the definition, which only proposes these options
@@ -267,8 +273,8 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 	return known, nil
 }
 
-// finder returns the process that a node calls, and what reads it; nil: it is the platform's. The definition of a service does not know the
-// user's processes.
+// finder returns the process that a node calls, and what reads it; nil: it is the platform's. The definition of a
+// service does not know the user's processes.
 func (in *inliner) finder(node map[string]any) (p calledProcess, find func() ([]byte, error)) {
 	p.process, _ = node["process_id"].(string)
 	p.namespace, _ = node["namespace"].(string)
@@ -290,12 +296,14 @@ func (in *inliner) finder(node map[string]any) (p calledProcess, find func() ([]
 // fetched returns the process at a URL.
 func (in *inliner) fetched(p calledProcess) ([]byte, error) {
 	if in.fetches++; in.fetches > mostNamespaces {
-		return nil, tooComplex("The process graph calls more than %d processes by the URLs of their definitions.", mostNamespaces)
+		return nil, tooComplex("The process graph calls more than %d processes by the URLs of their definitions.",
+			mostNamespaces)
 	}
 	return in.fetch(p)
 }
 
-// definition returns the process that defines a service. If its platform keeps the service, there is none, and the node gets its name there.
+// definition returns the process that defines a service. If its platform keeps the service, there is none, and the node
+// gets its name there.
 func (in *inliner) definition(node map[string]any, id string) ([]byte, error) {
 	s, body, err := in.serve(id)
 	if err != nil || body != nil {
@@ -309,8 +317,8 @@ func (in *inliner) definition(node map[string]any, id string) ([]byte, error) {
 	return nil, nil
 }
 
-// replace puts the nodes of a process in place of the node that calls it. The result node takes the id of that node, so that what refers to
-// it stays as it is.
+// replace puts the nodes of a process in place of the node that calls it. The result node takes the id of that node, so
+// that what refers to it stays as it is.
 func (in *inliner) replace(out map[string]any, id string, node map[string]any, p *ownProcess) error {
 	name := p.process
 	if slices.Contains(in.inside, p.calledProcess) {
@@ -342,7 +350,8 @@ func (in *inliner) replace(out map[string]any, id string, node map[string]any, p
 	if err != nil {
 		return err
 	}
-	s := &substitution{ids: ids, values: values, sizes: map[string]int{}, hidden: map[string]int{}, meter: in.meter, process: name}
+	s := &substitution{ids: ids, values: values, sizes: map[string]int{}, hidden: map[string]int{}, meter: in.meter,
+		process: name}
 	for _, own := range slices.Sorted(maps.Keys(inner)) {
 		fresh, err := s.value(inner[own], 0)
 		if err != nil {
@@ -394,7 +403,8 @@ func resultOf(process string, graph map[string]any) (string, error) {
 	return results[0], nil
 }
 
-// freshIDs gives the nodes of an inlined graph ids that are not in use: the result node that of the node which it replaces.
+// freshIDs gives the nodes of an inlined graph ids that are not in use: the result node that of the node which it
+// replaces.
 func freshIDs(out map[string]any, id string, inner map[string]any, result string) map[string]string {
 	ids, taken := map[string]string{result: id}, map[string]bool{}
 	for _, own := range slices.Sorted(maps.Keys(inner)) {
@@ -410,7 +420,8 @@ func freshIDs(out map[string]any, id string, inner map[string]any, result string
 	return ids
 }
 
-// bind returns the value of each parameter of a process: the argument, or the default, which is null for an optional parameter without one.
+// bind returns the value of each parameter of a process: the argument, or the default, which is null for an optional
+// parameter without one.
 func bind(process string, parameters []parameter, arguments any) (map[string]any, error) {
 	given, _ := arguments.(map[string]any)
 	values := map[string]any{}
@@ -423,7 +434,8 @@ func bind(process string, parameters []parameter, arguments any) (map[string]any
 				return nil, err
 			}
 		case !p.Optional:
-			return nil, refused(http.StatusBadRequest, "ProcessParameterRequired", fmt.Sprintf("The process %s requires the parameter %s.", process, p.Name))
+			return nil, refused(http.StatusBadRequest, "ProcessParameterRequired",
+				fmt.Sprintf("The process %s requires the parameter %s.", process, p.Name))
 		}
 		values[p.Name] = value
 	}
@@ -519,8 +531,9 @@ func (s *substitution) parameter(reference map[string]any, name string, depth in
 		return reference, nil
 	}
 	if depth > 0 && refers(value) {
-		return nil, tooComplex("The process %s uses its parameter %s inside of a callback, where a reference to another node has another meaning. "+
-			"Write its nodes into your process graph instead.", s.process, name)
+		return nil, tooComplex(
+			"The process %s uses its parameter %s inside of a callback, where a reference to another node has another meaning. "+
+				"Write its nodes into your process graph instead.", s.process, name)
 	}
 	size, measured := s.sizes[name]
 	if !measured {

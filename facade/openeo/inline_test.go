@@ -20,20 +20,21 @@ func inline(t *testing.T, graph string, own map[string]string) (map[string]any, 
 	if err := decodeNumbers([]byte(graph), &g); err != nil {
 		t.Fatal(err)
 	}
-	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{}, find: func(id string) ([]byte, error) {
-		if own[id] == "" {
-			return nil, &dispatch.Error{Kind: dispatch.NotFound}
-		}
-		return []byte(own[id]), nil
-	}, serve: func(id string) (catalogue.Service, []byte, error) {
-		switch {
-		case id == "kept":
-			return catalogue.Service{Service: dispatch.Service{Application: "kept_there", Namespace: new("u:1")}}, nil, nil
-		case own["service "+id] != "":
-			return catalogue.Service{}, []byte(own["service "+id]), nil
-		}
-		return catalogue.Service{}, nil, &dispatch.Error{Kind: dispatch.NotFound}
-	}}
+	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{},
+		find: func(id string) ([]byte, error) {
+			if own[id] == "" {
+				return nil, &dispatch.Error{Kind: dispatch.NotFound}
+			}
+			return []byte(own[id]), nil
+		}, serve: func(id string) (catalogue.Service, []byte, error) {
+			switch {
+			case id == "kept":
+				return catalogue.Service{Service: dispatch.Service{Application: "kept_there", Namespace: new("u:1")}}, nil, nil
+			case own["service "+id] != "":
+				return catalogue.Service{}, []byte(own["service "+id]), nil
+			}
+			return catalogue.Service{}, nil, &dispatch.Error{Kind: dispatch.NotFound}
+		}}
 	return in.graph(g)
 }
 
@@ -52,9 +53,12 @@ func TestInline(t *testing.T) {
 			`{"l":{"process_id":"load","arguments":{}},"s":{"process_id":"scale","arguments":{"cube":{"from_node":"l"},"factor":7},"result":true}}`},
 		"services that the platform keeps": {`{"a":{"process_id":"kept","namespace":"catalogue","arguments":{}},"b":{"process_id":"kept","namespace":"catalogue","arguments":{"x":{"from_node":"a"}},"result":true}}`,
 			`{"a":{"process_id":"kept_there","namespace":"u:1","arguments":{}},"b":{"process_id":"kept_there","namespace":"u:1","arguments":{"x":{"from_node":"a"}},"result":true}}`},
-		"a service that is not there": {`{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`, `{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`},
-		"none of one's own":           {`{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`, `{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`},
-		"another namespace":           {`{"l":{"process_id":"scale","namespace":"backend","arguments":{},"result":true}}`, `{"l":{"process_id":"scale","namespace":"backend","arguments":{},"result":true}}`},
+		"a service that is not there": {`{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`,
+			`{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`},
+		"none of one's own": {`{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`,
+			`{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`},
+		"another namespace": {`{"l":{"process_id":"scale","namespace":"backend","arguments":{},"result":true}}`,
+			`{"l":{"process_id":"scale","namespace":"backend","arguments":{},"result":true}}`},
 		"ids that are taken": {`{"l":{"process_id":"load","arguments":{}},"s_load":{"process_id":"load","arguments":{}},
 			"s":{"process_id":"scale","arguments":{"cube":{"from_node":"l"}}},"save":{"process_id":"save_result","arguments":{"data":{"from_node":"s"}},"result":true}}`,
 			`{"l":{"process_id":"load","arguments":{}},"s_load":{"process_id":"load","arguments":{}},
@@ -74,7 +78,8 @@ func TestInline(t *testing.T) {
 			}
 			if !strings.HasPrefix(row.want, "{") {
 				text, _ := json.Marshal(got)
-				if !strings.Contains(string(text), `"c_b_load"`) || strings.Contains(string(text), "twice") || strings.Contains(string(text), "scale") {
+				if !strings.Contains(string(text), `"c_b_load"`) || strings.Contains(string(text), "twice") ||
+					strings.Contains(string(text), "scale") {
 					t.Errorf("got %s", text)
 				}
 				return
@@ -101,7 +106,9 @@ func TestInline_CountsWhatItCosts(t *testing.T) {
 		"lists":  `{"process_graph":{"a":{"process_id":"first","arguments":{"data":` + lists + `},"result":true}}}`,
 		"hidden": `{"parameters":[{"name":"c"}],"process_graph":{"a":{"process_id":"apply","arguments":{"process":{"parameters":[` + strings.Join(hidden, ",") + `],"process_graph":{"m":{"process_id":"sum","arguments":{"data":[` + strings.Join(uses, ",") + `]},"result":true}}}},"result":true}}}`,
 	}
-	if _, err := inline(t, `{"a":{"process_id":"lists","arguments":{}},"b":{"process_id":"lists","arguments":{},"result":true}}`, own); err == nil {
+	if _, err := inline(t,
+		`{"a":{"process_id":"lists","arguments":{}},"b":{"process_id":"lists","arguments":{},"result":true}}`,
+		own); err == nil {
 		t.Error("twice 256 Ki lists are inlined, of which each takes more memory than text")
 	}
 	if _, err := inline(t, `{"a":{"process_id":"hidden","arguments":{"c":1},"result":true}}`, own); err != nil {
@@ -118,10 +125,14 @@ func TestInline_Refused(t *testing.T) {
 		"deep":  `{"parameters":[{"name":"cube"}],"process_graph":{"a":{"process_id":"apply","arguments":{"process":{"process_graph":{"m":{"process_id":"mask","arguments":{"mask":{"from_parameter":"cube"}},"result":true}}}},"result":true}}}`,
 	}
 	for i := range 40 {
-		doubling[fmt.Sprintf("d%d", i)] = fmt.Sprintf(`{"process_graph":{"a":{"process_id":"d%d","arguments":{}},"b":{"process_id":"d%d","arguments":{},"result":true}}}`, i+1, i+1)
+		doubling[fmt.Sprintf("d%d", i)] = fmt.Sprintf(
+			`{"process_graph":{"a":{"process_id":"d%d","arguments":{}},"b":{"process_id":"d%d","arguments":{},"result":true}}}`,
+			i+1, i+1)
 	}
-	for id, code := range map[string]string{"loop": "ProcessGraphComplexity", "needs": "ProcessParameterRequired", "open": "ProcessGraphInvalid", "d0": "ProcessGraphComplexity", "deep": "ProcessGraphComplexity"} {
-		_, err := inline(t, `{"x":{"process_id":"`+id+`","arguments":{"cube":{"from_node":"y"}},"result":true},"y":{"process_id":"load","arguments":{}}}`, doubling)
+	for id, code := range map[string]string{"loop": "ProcessGraphComplexity", "needs": "ProcessParameterRequired",
+		"open": "ProcessGraphInvalid", "d0": "ProcessGraphComplexity", "deep": "ProcessGraphComplexity"} {
+		_, err := inline(t, `{"x":{"process_id":"`+id+
+			`","arguments":{"cube":{"from_node":"y"}},"result":true},"y":{"process_id":"load","arguments":{}}}`, doubling)
 		if r, is := err.(refusal); !is || r.code != code {
 			t.Errorf("%s: %v", id, err)
 		}

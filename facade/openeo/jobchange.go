@@ -38,7 +38,8 @@ func (f *Facade) createJob(r *request) (*answer, error) {
 		return nil, err
 	}
 	id := idOf(n.ID.Task, n.ID.Job)
-	return &answer{status: http.StatusCreated, header: http.Header{"Location": {r.root + "/jobs/" + id}, "Openeo-Identifier": {id}}}, nil
+	return &answer{status: http.StatusCreated, header: http.Header{"Location": {r.root + "/jobs/" + id},
+		"Openeo-Identifier": {id}}}, nil
 }
 
 func titleOf(members map[string]json.RawMessage) (title string) {
@@ -80,7 +81,8 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	maps.Copy(members, changes)
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
 	if asksForTask(members) != (n.ID.Task != 0) {
-		return nil, refused(http.StatusBadRequest, "PropertyNotEditable", "Whether a batch job is split into tiles cannot be changed. Create a new one.")
+		return nil, refused(http.StatusBadRequest, "PropertyNotEditable",
+			"Whether a batch job is split into tiles cannot be changed. Create a new one.")
 	}
 	if err := r.replaceAddresses(members, "process"); err != nil {
 		return nil, err
@@ -108,14 +110,17 @@ func (f *Facade) platformOf(n *dispatch.Unstarted) (*dispatch.Backend, error) {
 	if b := f.anyBackend(n.Account.Platform()); b != nil {
 		return b, nil
 	}
-	return nil, refused(http.StatusServiceUnavailable, "InfrastructureMaintenance", "The platform of this batch job is no longer offered here.")
+	return nil, refused(http.StatusServiceUnavailable, "InfrastructureMaintenance",
+		"The platform of this batch job is no longer offered here.")
 }
 
-var errChanged = refused(http.StatusBadRequest, "JobLocked", "The batch job was changed, started or deleted by another request at the same time. Read it again.")
+var errChanged = refused(http.StatusBadRequest, "JobLocked",
+	"The batch job was changed, started or deleted by another request at the same time. Read it again.")
 
 // jobMembers are the members of a batch job besides its process whose form is checked.
 var jobMembers = map[string]func(json.RawMessage) bool{
-	"title": isTextUpTo(mostTitle), "description": isTextUpTo(mostDescription), "plan": isTextUpTo(mostTitle), "log_level": isLevel,
+	"title": isTextUpTo(mostTitle), "description": isTextUpTo(mostDescription), "plan": isTextUpTo(mostTitle),
+	"log_level":    isLevel,
 	"max_duration": isDuration,
 	"budget":       func(v json.RawMessage) bool { var n float64; return json.Unmarshal(v, &n) == nil && n >= 0 },
 	"job_options":  func(v json.RawMessage) bool { var o map[string]json.RawMessage; return json.Unmarshal(v, &o) == nil },
@@ -149,7 +154,9 @@ func isLevel(v json.RawMessage) bool {
 func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[string]json.RawMessage) error {
 	for _, name := range slices.Sorted(maps.Keys(jobMembers)) {
 		if v, there := members[name]; there && !jobMembers[name](v) {
-			return refused(http.StatusBadRequest, "ProcessParameterInvalid", fmt.Sprintf("The member %s of the batch job has the wrong form, or is too large. Titles and plans have at most %d characters, descriptions %d.", name, mostTitle, mostDescription))
+			return refused(http.StatusBadRequest, "ProcessParameterInvalid",
+				fmt.Sprintf("The member %s of the batch job has the wrong form, or is too large. Titles and plans have at most "+
+					"%d characters, descriptions %d.", name, mostTitle, mostDescription))
 		}
 	}
 	if err := checkOptions(members); err != nil {
@@ -160,7 +167,8 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	}
 	var process map[string]json.RawMessage
 	if json.Unmarshal(members["process"], &process) != nil || process == nil {
-		return refused(http.StatusBadRequest, "ProcessInvalid", "The batch job needs a process: an object with the member process_graph.")
+		return refused(http.StatusBadRequest, "ProcessInvalid",
+			"The batch job needs a process: an object with the member process_graph.")
 	}
 	if g := process["process_graph"]; g == nil || isNull(g) || string(g) == "{}" {
 		return refused(http.StatusBadRequest, "ProcessGraphMissing", "The process of the batch job has no process graph.")
@@ -190,7 +198,8 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	return requestError(request, f.Broker.CheckRequest(r.Context(), r.user, request, d))
 }
 
-// requestError gives the error of a request the code of what is wrong: its process graph, or the parameters of its service.
+// requestError gives the error of a request the code of what is wrong: its process graph, or the parameters of its
+// service.
 func requestError(r dispatch.Request, err error) error {
 	if r.Process == nil {
 		return callError(err)
@@ -199,7 +208,8 @@ func requestError(r dispatch.Request, err error) error {
 }
 
 // withDimension returns the request of a batch job and, if it is to become a task, its dimension.
-func (f *Facade) withDimension(r *request, members map[string]json.RawMessage, request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
+func (f *Facade) withDimension(r *request, members map[string]json.RawMessage,
+	request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
 	switch {
 	case !asksForTask(members):
 		return request, nil, nil
@@ -217,9 +227,10 @@ func graphError(err error) error {
 	return err
 }
 
-// requestFor returns the broker's request for a batch job: for the service that it calls or, with its process as it is, with all other members as
-// options, without the broker's own options.
-func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.RawMessage) (r dispatch.Request, err error) {
+// requestFor returns the broker's request for a batch job: for the service that it calls or, with its process as it is,
+// with all other members as options, without the broker's own options.
+func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.RawMessage) (r dispatch.Request,
+	err error) {
 	options, own := optionsIn(members)
 	labels, err := labelsIn(members)
 	if err != nil {
@@ -237,7 +248,8 @@ func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.R
 	if backend.Label != dispatch.OpenEO {
 		return r, noGraphs(backend)
 	}
-	r = dispatch.Request{Label: backend.Label, Service: dispatch.Service{Endpoint: backend.Endpoint}, Process: members["process"], Title: titleOf(members), Annotations: labels}
+	r = dispatch.Request{Label: backend.Label, Service: dispatch.Service{Endpoint: backend.Endpoint},
+		Process: members["process"], Title: titleOf(members), Annotations: labels}
 	rest := maps.Clone(members)
 	for _, name := range []string{"title", "process", "job_options"} {
 		delete(rest, name)
@@ -263,7 +275,8 @@ func (f *Facade) startJob(r *request) (*answer, error) {
 	started := &answer{status: http.StatusAccepted}
 	switch {
 	case is.unstarted == nil && ended(is.status()):
-		return nil, refused(http.StatusBadRequest, "JobLocked", "This batch job was started before and has ended. A batch job runs once: create a new one with the same process.")
+		return nil, refused(http.StatusBadRequest, "JobLocked",
+			"This batch job was started before and has ended. A batch job runs once: create a new one with the same process.")
 	case is.unstarted == nil:
 		return started, nil
 	}
@@ -279,7 +292,8 @@ func (f *Facade) startJob(r *request) (*answer, error) {
 }
 
 // requestToStart returns the request that starts a batch job and, if it is to become a task, its dimension.
-func (f *Facade) requestToStart(r *request, n *dispatch.Unstarted) (request dispatch.Request, d *dispatch.Dimension, err error) {
+func (f *Facade) requestToStart(r *request, n *dispatch.Unstarted) (request dispatch.Request, d *dispatch.Dimension,
+	err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(n.Body, &members); err != nil {
 		return request, nil, err
@@ -298,8 +312,10 @@ func (f *Facade) requestToStart(r *request, n *dispatch.Unstarted) (request disp
 	return request, d, err
 }
 
-// whole returns the request of a batch job as it runs: split if it is to become a task, with its dimension, and with the processes that it calls.
-func (f *Facade) whole(r *request, b *dispatch.Backend, members map[string]json.RawMessage, request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
+// whole returns the request of a batch job as it runs: split if it is to become a task, with its dimension, and with
+// the processes that it calls.
+func (f *Facade) whole(r *request, b *dispatch.Backend, members map[string]json.RawMessage,
+	request dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
 	request, d, err := f.withDimension(r, members, request)
 	if err != nil || request.Process == nil {
 		return request, d, err
@@ -312,7 +328,8 @@ func (f *Facade) whole(r *request, b *dispatch.Backend, members map[string]json.
 	return request, d, err
 }
 
-// withProposed returns the members of a batch job with job options that the processes which it calls propose. Those of its client count first.
+// withProposed returns the members of a batch job with job options that the processes which it calls propose. Those of
+// its client count first.
 func withProposed(members json.RawMessage, proposed map[string]json.RawMessage) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	_ = json.Unmarshal(members, &all) // absent, or an object

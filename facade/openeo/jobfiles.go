@@ -13,8 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
-// passFiles replaces the links to the files of a job's results by links through the broker, if the platform's files are passed on. The links need no
-// token and are valid until expires, or until the job is deleted.
+// passFiles replaces the links to the files of a job's results by links through the broker, if the platform's files are
+// passed on. The links need no token and are valid until expires, or until the job is deleted.
 func (f *Facade) passFiles(r *request, c stac.Object, j dispatch.Job, expires time.Time) error {
 	b := f.anyBackend(j.Account.Platform())
 	if b == nil || !b.ProxyAssets {
@@ -37,7 +37,8 @@ func (f *Facade) passFiles(r *request, c stac.Object, j dispatch.Job, expires ti
 		if err != nil {
 			return err
 		}
-		if asset["href"], err = dispatch.Encode(r.root + "/assets/" + sealed + "/" + url.PathEscape(fileName(href))); err != nil {
+		if asset["href"], err = dispatch.Encode(r.root + "/assets/" + sealed + "/" +
+			url.PathEscape(fileName(href))); err != nil {
 			return err
 		}
 		if asset["expires"] != nil {
@@ -66,7 +67,8 @@ func fileName(href string) string {
 // What is passed on of a request for a file, and of the response.
 var (
 	fileAsked = []string{"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
-	fileSaid  = []string{"Content-Type", "Content-Length", "Content-Range", "Content-Encoding", "Accept-Ranges", "Etag", "Last-Modified"}
+	fileSaid  = []string{"Content-Type", "Content-Length", "Content-Range", "Content-Encoding", "Accept-Ranges", "Etag",
+		"Last-Modified"}
 )
 
 // readFile passes on a file of results, or a range of it, as its server sends it.
@@ -76,9 +78,11 @@ func (f *Facade) readFile(r *request) (*answer, error) {
 	case !f.openLink(filePurpose, r.PathValue("link"), &l):
 		return nil, errNoPath
 	case !f.now().Before(time.Unix(l.Expires, 0)):
-		return nil, refused(http.StatusGone, "ResultLinkExpired", "This link to a file has expired. Request the results again.")
+		return nil, refused(http.StatusGone, "ResultLinkExpired",
+			"This link to a file has expired. Request the results again.")
 	}
-	file, err := f.Broker.OpenFile(r.Context(), l.User, l.Job, l.Asset, dispatch.FileRequest{Head: r.Method == http.MethodHead, Header: chosen(r.Header, fileAsked)})
+	file, err := f.Broker.OpenFile(r.Context(), l.User, l.Job, l.Asset,
+		dispatch.FileRequest{Head: r.Method == http.MethodHead, Header: chosen(r.Header, fileAsked)})
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +96,8 @@ func (f *Facade) readFile(r *request) (*answer, error) {
 }
 
 // active matches the media types that a browser runs, or applies to a page, from the page's own origin: with nosniff,
-// nothing else is taken for a script or a style sheet. Types of messages have headers in the body, and browsers have set
-// cookies of this service by them.
+// nothing else is taken for a script or a style sheet. Types of messages have headers in the body, and browsers have
+// set cookies of this service by them.
 var active = regexp.MustCompile(`(?i)(java|ecma|j|live)script|css|wasm|manifest|appcache|multipart/[^b]|message/`)
 
 // inertType returns the media type of a file as it is passed on. A file whose type is active, or not known, gets that

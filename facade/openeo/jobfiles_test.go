@@ -42,21 +42,25 @@ func TestFiles_GoThroughTheBroker(t *testing.T) {
 	file := w.fileOf(path)
 	whole := w.ask("GET", file, "")
 	body := whole.Body.Bytes()
-	if whole.Code != http.StatusOK || len(body) < 100 || !strings.HasPrefix(whole.Header().Get("Content-Type"), "image/tiff") || whole.Header().Get("Content-Security-Policy") != "sandbox" {
+	if whole.Code != http.StatusOK || len(body) < 100 || !strings.HasPrefix(whole.Header().Get("Content-Type"),
+		"image/tiff") || whole.Header().Get("Content-Security-Policy") != "sandbox" {
 		t.Fatalf("%d %v, %d bytes", whole.Code, whole.Header(), len(body))
 	}
 	head := w.ask("HEAD", file, "")
-	if head.Code != http.StatusOK || head.Header().Get("Content-Length") != whole.Header().Get("Content-Length") || head.Header().Get("Accept-Ranges") != "bytes" {
+	if head.Code != http.StatusOK || head.Header().Get("Content-Length") != whole.Header().Get("Content-Length") ||
+		head.Header().Get("Accept-Ranges") != "bytes" {
 		t.Errorf("HEAD: %d %v", head.Code, head.Header())
 	}
 	part := w.ask("GET", file, "", "Range", "bytes=10-19")
-	if part.Code != http.StatusPartialContent || part.Body.String() != string(body[10:20]) || !strings.HasPrefix(part.Header().Get("Content-Range"), "bytes 10-19/") {
+	if part.Code != http.StatusPartialContent || part.Body.String() != string(body[10:20]) ||
+		!strings.HasPrefix(part.Header().Get("Content-Range"), "bytes 10-19/") {
 		t.Errorf("a range: %d %v %q", part.Code, part.Header(), part.Body)
 	}
 	if got := w.ask("GET", file, "", "Range", "bytes=99999999-"); got.Code != http.StatusRequestedRangeNotSatisfiable {
 		t.Errorf("a range that is not there: %d", got.Code)
 	}
-	if got := w.ask("OPTIONS", file, "", "Origin", "https://editor.example.org"); got.Code != http.StatusNoContent || !strings.Contains(got.Header().Get("Access-Control-Allow-Headers"), "Range") {
+	if got := w.ask("OPTIONS", file, "", "Origin", "https://editor.example.org"); got.Code != http.StatusNoContent ||
+		!strings.Contains(got.Header().Get("Access-Control-Allow-Headers"), "Range") {
 		t.Errorf("preflight: %d %v", got.Code, got.Header())
 	}
 }
@@ -69,7 +73,8 @@ func TestFiles_LinksEnd(t *testing.T) {
 	forged := strings.Replace(file, "/assets/", "/assets/A", 1)
 	refusedWith(t, w.ask("GET", forged, ""), http.StatusNotFound, "NotFound")
 	sealed := strings.TrimPrefix(strings.TrimPrefix(linkIn(t, results, "canonical"), root), "/results/")
-	refusedWith(t, w.ask("GET", strings.TrimPrefix(root, publicURL)+"/assets/"+sealed+"/x", ""), http.StatusNotFound, "NotFound")
+	refusedWith(t, w.ask("GET", strings.TrimPrefix(root, publicURL)+"/assets/"+sealed+"/x", ""), http.StatusNotFound,
+		"NotFound")
 	w.now = w.now.Add(8 * 24 * time.Hour)
 	refusedWith(t, w.ask("GET", file, ""), http.StatusGone, "ResultLinkExpired")
 	w.now = time.Now()

@@ -9,7 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// resultsLink is what a link to results stands for. It is encrypted, because URLs are logged and passed on, and it names a user.
+// resultsLink is what a link to results stands for. It is encrypted, because URLs are logged and passed on, and it
+// names a user.
 type resultsLink struct {
 	User     dispatch.UserID `json:"u"`
 	ID       string          `json:"i"` // of the batch job

@@ -19,8 +19,8 @@ type jobPlace struct {
 	Task      dispatch.Place `json:"t,omitzero"`
 }
 
-// listJobs lists the unstarted jobs, jobs and tasks of the user at the platforms of the view, newest first: whole, or in pages if the
-// client limits them.
+// listJobs lists the unstarted jobs, jobs and tasks of the user at the platforms of the view, newest first: whole, or
+// in pages if the client limits them.
 func (f *Facade) listJobs(r *request) (*answer, error) {
 	query := r.URL.Query()
 	limit, err := pageLimit(query)
@@ -97,7 +97,8 @@ func (p jobPlace) after(is entry) jobPlace {
 	return p
 }
 
-// batchJobs returns the batch jobs after a position, newest first. limit says how many the caller wants, 0 all; there may be more.
+// batchJobs returns the batch jobs after a position, newest first. limit says how many the caller wants, 0 all; there
+// may be more.
 func (f *Facade) batchJobs(r *request, at jobPlace, limit int) iter.Seq2[entry, error] {
 	ctx, wanted := r.Context(), 0
 	if limit > 0 {
@@ -110,7 +111,8 @@ func (f *Facade) batchJobs(r *request, at jobPlace, limit int) iter.Seq2[entry, 
 		}
 		return p
 	}
-	unstarted := each(f.Broker.UnstartedJobs(ctx, r.user, page(at.Unstarted)), func(n dispatch.Unstarted) entry { return entry{unstarted: &n} })
+	unstarted := each(f.Broker.UnstartedJobs(ctx, r.user, page(at.Unstarted)),
+		func(n dispatch.Unstarted) entry { return entry{unstarted: &n} })
 	jobs := each(f.Broker.Jobs(ctx, r.user, page(at.Job)), func(j dispatch.Record) entry { return entry{job: &j} })
 	tasks := each(f.Broker.Tasks(ctx, r.user, page(at.Task)), func(t dispatch.TaskRecord) entry { return entry{task: &t} })
 	newer := func(a, b entry) bool { return a.created().After(b.created()) }

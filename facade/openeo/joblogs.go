@@ -35,8 +35,8 @@ type logPage struct {
 // longestLog bounds the entries of a response, also for a client that asks for all.
 const longestLog = 10_000
 
-// readLogs returns the log of a batch job after the entry that the query parameter offset names: what the platform logged, and what the
-// broker has to say. Of a task it is the failures of its jobs, in the order in which they failed.
+// readLogs returns the log of a batch job after the entry that the query parameter offset names: what the platform
+// logged, and what the broker has to say. Of a task it is the failures of its jobs, in the order in which they failed.
 func (f *Facade) readLogs(r *request) (*answer, error) {
 	query := r.URL.Query()
 	limit, err := pageLimit(query)
@@ -61,7 +61,8 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(e logEntry) bool {
-		return offset != "" && after.compare(placeOf(e.ID)) >= 0 || slices.Index(levels, e.Level) > slices.Index(levels, level)
+		return offset != "" && after.compare(placeOf(e.ID)) >= 0 || slices.Index(levels, e.Level) > slices.Index(levels,
+			level)
 	})
 	page := logPage{Level: level, Logs: all, Links: []link{}}
 	if page.Logs == nil {
@@ -70,13 +71,14 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	if limit = min(cmp.Or(limit, longestLog), longestLog); len(all) > limit {
 		page.Logs = all[:limit]
 		query.Set("offset", page.Logs[limit-1].ID)
-		page.Links = append(page.Links, link{Rel: "next", Href: r.root + "/jobs/" + is.id() + "/logs?" + query.Encode(), Type: "application/json"})
+		page.Links = append(page.Links, link{Rel: "next", Href: r.root + "/jobs/" + is.id() + "/logs?" + query.Encode(),
+			Type: "application/json"})
 	}
 	return &answer{body: page}, nil
 }
 
-// logPlace is a position in a log. In the log of a job the first number counts the entries of the platform, and the second those of the broker
-// after them; in the log of a task the numbers are the time of a failure and the job.
+// logPlace is a position in a log. In the log of a job the first number counts the entries of the platform, and the
+// second those of the broker after them; in the log of a task the numbers are the time of a failure and the job.
 type logPlace struct{ first, second int64 }
 
 var placePattern = regexp.MustCompile(`^([0-9]{1,18})(?:\.([0-9]{1,18}))?$`)
@@ -109,7 +111,8 @@ func (p logPlace) id() string {
 	return fmt.Sprintf("%d.%d", p.first, p.second)
 }
 
-// logOf returns the log of a batch job. Of a task it may leave out the entries up to a place, and all but the first ones after it.
+// logOf returns the log of a batch job. Of a task it may leave out the entries up to a place, and all but the first
+// ones after it.
 func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error) {
 	switch {
 	case is.unstarted != nil:
@@ -123,7 +126,8 @@ func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error)
 	}
 	var all []logEntry
 	for i, e := range logged {
-		all = append(all, logEntry{ID: logPlace{int64(i) + 1, 0}.id(), Level: knownLevel(e.Level), Message: e.Message, Time: known(e.Time)})
+		all = append(all, logEntry{ID: logPlace{int64(i) + 1, 0}.id(), Level: knownLevel(e.Level), Message: e.Message,
+			Time: known(e.Time)})
 	}
 	for _, own := range ownEntries(*is.job, logged) {
 		if is.job.Attention == dispatch.NeedsSignIn {
@@ -158,11 +162,13 @@ func known(t time.Time) *time.Time {
 	return &t
 }
 
-// ownEntries returns what the broker has to say about a job among the entries of its platform: why it failed, or why it makes no progress. An entry
-// stands after those that the platform wrote before it, and each kind has a number, so that ids do not change while the log grows.
+// ownEntries returns what the broker has to say about a job among the entries of its platform: why it failed, or why it
+// makes no progress. An entry stands after those that the platform wrote before it, and each kind has a number, so that
+// ids do not change while the log grows.
 func ownEntries(j dispatch.Record, logged []dispatch.LogEntry) (all []logEntry) {
 	add := func(kind int64, level, message string, at time.Time) {
-		all = append(all, logEntry{ID: logPlace{writtenBefore(logged, at), kind}.id(), Level: level, Message: message, Time: known(at)})
+		all = append(all, logEntry{ID: logPlace{writtenBefore(logged, at), kind}.id(), Level: level, Message: message,
+			Time: known(at)})
 	}
 	if j.Request.Warning != "" {
 		add(1, "warning", j.Request.Warning, j.Created)
@@ -179,12 +185,14 @@ func ownEntries(j dispatch.Record, logged []dispatch.LogEntry) (all []logEntry) 
 	case j.Attention != dispatch.None:
 		add(3, "warning", strings.TrimSpace(string(j.Attention)+". "+cmp.Or(j.Notice, j.Failure)), j.Updated)
 	case j.Status == dispatch.Unknown:
-		add(4, "warning", "The platform does not report the status of this batch job at present. The last known one is shown.", j.Updated)
+		add(4, "warning",
+			"The platform does not report the status of this batch job at present. The last known one is shown.", j.Updated)
 	}
 	return all
 }
 
-// writtenBefore returns how many entries of a platform's log come before a time. Entries without a time come with the next one that has one.
+// writtenBefore returns how many entries of a platform's log come before a time. Entries without a time come with the
+// next one that has one.
 func writtenBefore(logged []dispatch.LogEntry, at time.Time) int64 {
 	for i, e := range logged {
 		if e.Time.After(at) {
@@ -217,5 +225,6 @@ func (f *Facade) failuresOf(r *request, id dispatch.TaskID, after logPlace) (all
 }
 
 func failureEntry(at logPlace, j dispatch.Record) logEntry {
-	return logEntry{ID: at.id(), Level: "error", Message: fmt.Sprintf("Tile %d failed: %s", j.Number, cmp.Or(j.Failure, "no reason is known.")), Time: known(j.Moved)}
+	return logEntry{ID: at.id(), Level: "error", Message: fmt.Sprintf("Tile %d failed: %s", j.Number,
+		cmp.Or(j.Failure, "no reason is known.")), Time: known(j.Moved)}
 }

@@ -15,7 +15,8 @@ import (
 // ownOption begins the names of the job options that the broker evaluates. Platforms do not get them.
 const ownOption = "eodispatch:"
 
-// The job options that are options of the broker's request, under their names without the prefix; and the labels of the batch job.
+// The job options that are options of the broker's request, under their names without the prefix; and the labels of the
+// batch job.
 const (
 	optionDuration = ownOption + "max_duration"
 	optionPin      = ownOption + "pin"
@@ -33,16 +34,25 @@ type jobOption struct {
 }
 
 var jobOptions = []jobOption{
-	{name: optionGrid, description: "Splits the batch job into one for each tile of its area, and shows them as one.", schema: map[string]any{"type": "string", "enum": namesOfGrids()}},
-	{name: optionParameter, description: "The argument of the process graph that has the area.", schema: map[string]any{"type": "string"}, usual: usualParameter},
-	{name: optionDuration, description: "Seconds that the batch job may take at its platform, from its start. It is canceled after that.",
-		schema: map[string]any{"type": "integer", "minimum": 1, "maximum": int(longestJob.Seconds())}, fits: isDuration, passed: true},
+	{name: optionGrid, description: "Splits the batch job into one for each tile of its area, and shows them as one.",
+		schema: map[string]any{"type": "string", "enum": namesOfGrids()}},
+	{name: optionParameter, description: "The argument of the process graph that has the area.",
+		schema: map[string]any{"type": "string"}, usual: usualParameter},
+	{name: optionDuration,
+		description: "Seconds that the batch job may take at its platform, from its start. It is canceled after that.",
+		schema:      map[string]any{"type": "integer", "minimum": 1, "maximum": int(longestJob.Seconds())}, fits: isDuration,
+		passed: true},
 	{name: optionRetries, description: "How often a failed job is retried by itself, if another attempt may succeed.",
-		schema: map[string]any{"type": "integer", "minimum": 0, "maximum": dispatch.MostRetries}, fits: isRetries, passed: true},
-	{name: optionPin, description: "Runs the service that the batch job calls with its definition at the time of the start. The start is refused if the platform cannot do that.",
+		schema: map[string]any{"type": "integer", "minimum": 0, "maximum": dispatch.MostRetries}, fits: isRetries,
+		passed: true},
+	{name: optionPin,
+		description: "Runs the service that the batch job calls with its definition at the time of the start. The start is " +
+			"refused if the platform cannot do that.",
 		schema: map[string]any{"type": "boolean"}, usual: false, fits: isFlag, passed: true},
-	{name: optionLabels, description: "Labels by which the batch job is found in the other interfaces and on the page: texts by their keys.",
-		schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string", "maxLength": dispatch.LongestLabel}, "maxProperties": dispatch.MostLabels}},
+	{name: optionLabels,
+		description: "Labels by which the batch job is found in the other interfaces and on the page: texts by their keys.",
+		schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string",
+			"maxLength": dispatch.LongestLabel}, "maxProperties": dispatch.MostLabels}},
 }
 
 func isFlag(v json.RawMessage) bool { return string(v) == "true" || string(v) == "false" }
@@ -89,8 +99,8 @@ func given(members map[string]json.RawMessage) map[string]json.RawMessage {
 	return options
 }
 
-// checkOptions refuses values of the broker's job options that have the wrong form, and options that are named as the broker's own and are none, so that
-// a mistyped name does not go unnoticed.
+// checkOptions refuses values of the broker's job options that have the wrong form, and options that are named as the
+// broker's own and are none, so that a mistyped name does not go unnoticed.
 func checkOptions(members map[string]json.RawMessage) error {
 	for _, name := range ownOptions(members) {
 		if name != platformOptions[0] && !slices.ContainsFunc(jobOptions, func(o jobOption) bool { return o.name == name }) {
@@ -98,7 +108,8 @@ func checkOptions(members map[string]json.RawMessage) error {
 			for _, o := range jobOptions {
 				known = append(known, o.name)
 			}
-			return badOption("There is no job option " + quoted(name) + ". Those of this service are " + strings.Join(known, ", ") + ".")
+			return badOption("There is no job option " + quoted(name) + ". Those of this service are " +
+				strings.Join(known, ", ") + ".")
 		}
 	}
 	options := given(members)
@@ -129,7 +140,8 @@ func checkPlatform(b *dispatch.Backend, members map[string]json.RawMessage) erro
 	}
 	var name string
 	if json.Unmarshal(v, &name) != nil || name != "" && name != b.Name {
-		return badOption("The job option " + platformOptions[0] + " must name the platform of this batch job, " + b.Name + ". To use another one, create the batch job at the back-end of all platforms.")
+		return badOption("The job option " + platformOptions[0] + " must name the platform of this batch job, " + b.Name +
+			". To use another one, create the batch job at the back-end of all platforms.")
 	}
 	return nil
 }
@@ -172,14 +184,16 @@ func ownOptions(members map[string]json.RawMessage) (names []string) {
 	return names
 }
 
-// checkPin refuses to pin a process graph that calls processes which are read when it runs. All others of a graph are part of it.
+// checkPin refuses to pin a process graph that calls processes which are read when it runs. All others of a graph are
+// part of it.
 func checkPin(members map[string]json.RawMessage, nodes []graphNode) error {
 	if string(given(members)[optionPin]) != "true" {
 		return nil
 	}
 	for _, n := range nodes {
 		if !hasPredefined(n.namespace) && n.namespace != userNamespace && n.namespace != servicesNamespace {
-			return badOption("The job option " + optionPin + ": the platform reads the process " + quoted(n.process) + " of the namespace " + quoted(n.namespace) +
+			return badOption("The job option " + optionPin + ": the platform reads the process " + quoted(n.process) +
+				" of the namespace " + quoted(n.namespace) +
 				" when the batch job starts. Only services of the namespace " + servicesNamespace + " can be pinned.")
 		}
 	}

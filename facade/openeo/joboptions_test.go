@@ -24,7 +24,8 @@ func (w *world) stored(path string) dispatch.Record {
 	return r
 }
 
-// The job options of the broker do what the options of its own interface do, platforms do not get them, and their owner sees them as they were sent.
+// The job options of the broker do what the options of its own interface do, platforms do not get them, and their owner
+// sees them as they were sent.
 func TestJobs_OptionsOfTheBroker(t *testing.T) {
 	w := withServices(t)
 	const options = `{"eodispatch:pin": true, "eodispatch:retries": 2, "eodispatch:max_duration": 600, "eodispatch:labels": {"season": "2024/June"}, "memory": "2g"}`
@@ -43,26 +44,33 @@ func TestJobs_OptionsOfTheBroker(t *testing.T) {
 		path := w.createAt(with(body, strings.Replace(options, "{", `{"eodispatch:platform": "west", `, 1)), "west")
 		w.is(http.StatusAccepted, "POST", path+"/results", "")
 		r := w.stored(path)
-		if r.Annotations.Labels["season"] != "2024/June" || r.Retries != 2 || r.MaxDuration.Seconds() != 600 || !r.Request.MustPin() {
-			t.Errorf("%s: labels %v, retries %d, %v, options %s", body, r.Annotations, r.Retries, r.MaxDuration, r.Request.Options)
+		if r.Annotations.Labels["season"] != "2024/June" || r.Retries != 2 || r.MaxDuration.Seconds() != 600 ||
+			!r.Request.MustPin() {
+			t.Errorf("%s: labels %v, retries %d, %v, options %s", body, r.Annotations, r.Retries, r.MaxDuration,
+				r.Request.Options)
 		}
 		if pinned := r.Request.Pin != ""; pinned != strings.Contains(body, "doubled") {
 			t.Errorf("%s is pinned to %q", body, r.Request.Pin)
 		}
 		w.until(path, "finished")
 		shown := w.get(path, "Authorization", anna)["job_options"].(map[string]any)
-		if shown["memory"] != "2g" || shown["eodispatch:pin"] != true || shown["eodispatch:labels"].(map[string]any)["season"] != "2024/June" {
+		if shown["memory"] != "2g" || shown["eodispatch:pin"] != true ||
+			shown["eodispatch:labels"].(map[string]any)["season"] != "2024/June" {
 			t.Errorf("%s is shown with %v", body, shown)
 		}
 	}
-	for name, value := range map[string]string{"pin": `"yes"`, "retries": `99`, "max_duration": `0`, "labels": `{"a": 1}`, "labels ": `{"-": "x"}`} {
+	for name, value := range map[string]string{"pin": `"yes"`, "retries": `99`, "max_duration": `0`, "labels": `{"a": 1}`,
+		"labels ": `{"-": "x"}`} {
 		name = strings.TrimSpace(name)
-		got := w.ask("POST", mergedJobs, with(calling("doubled", `{"x": 2}`), `{"eodispatch:`+name+`": `+value+`}`), "Authorization", anna)
-		if refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid"); !strings.Contains(got.Body.String(), "eodispatch:"+name) {
+		got := w.ask("POST", mergedJobs, with(calling("doubled", `{"x": 2}`), `{"eodispatch:`+name+`": `+value+`}`),
+			"Authorization", anna)
+		if refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid"); !strings.Contains(got.Body.String(),
+			"eodispatch:"+name) {
 			t.Errorf("%s", got.Body)
 		}
 	}
-	null := w.createAt(with(calling("doubled", `{"x": 2}`), `{"eodispatch:pin": null, "eodispatch:labels": null, "eodispatch:retries": null}`), "west")
+	null := w.createAt(with(calling("doubled", `{"x": 2}`),
+		`{"eodispatch:pin": null, "eodispatch:labels": null, "eodispatch:retries": null}`), "west")
 	w.is(http.StatusAccepted, "POST", null+"/results", "")
 }
 
@@ -70,10 +78,12 @@ func TestJobs_OptionsOfTheBroker(t *testing.T) {
 func TestJobs_CannotBePinned(t *testing.T) {
 	w := withServices(t)
 	for _, body := range []string{
-		calling("composite", `{"spatial_extent": `+someBox+`, "temporal_extent": ["2024-06-01", "2024-07-01"]}`), // its platform keeps it
+		// its platform keeps it
+		calling("composite", `{"spatial_extent": `+someBox+`, "temporal_extent": ["2024-06-01", "2024-07-01"]}`),
 		`{"process": {"process_graph": {"a": {"process_id": "doubled", "namespace": "https://author.example.org/doubled.json", "arguments": {"x": 1}, "result": true}}}}`,
 	} {
-		got := w.ask("POST", mergedJobs, `{"job_options": {"eodispatch:platform": "west", "eodispatch:pin": true}, `+strings.TrimPrefix(body, "{"), "Authorization", anna)
+		got := w.ask("POST", mergedJobs, `{"job_options": {"eodispatch:platform": "west", "eodispatch:pin": true}, `+
+			strings.TrimPrefix(body, "{"), "Authorization", anna)
 		refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid")
 	}
 }

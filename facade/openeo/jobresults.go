@@ -21,8 +21,8 @@ import (
 // linkLife is how long a canonical link to results is valid.
 const linkLife = 7 * 24 * time.Hour
 
-// readResults returns the results of a batch job as a STAC Collection. With partial=true a job that has not ended has the results that
-// there are.
+// readResults returns the results of a batch job as a STAC Collection. With partial=true a job that has not ended has
+// the results that there are.
 func (f *Facade) readResults(r *request) (*answer, error) {
 	is, err := f.find(r, fresh)
 	if err != nil {
@@ -42,7 +42,8 @@ func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time
 	case status == "canceled" && is.task == nil:
 		return nil, refused(http.StatusBadRequest, "JobNotFinished", "This batch job was canceled and has no results.")
 	case !ended(status) && !partial:
-		return nil, refused(http.StatusBadRequest, "JobNotFinished", "This batch job has not finished yet. Its results are read later, or with partial=true as far as there are any.")
+		return nil, refused(http.StatusBadRequest, "JobNotFinished",
+			"This batch job has not finished yet. Its results are read later, or with partial=true as far as there are any.")
 	}
 	c, err := f.collectionOf(r, is, expires)
 	if err != nil {
@@ -114,7 +115,8 @@ func (f *Facade) collectionOf(r *request, is entry, expires time.Time) (stac.Obj
 	return c, f.passFiles(r, c, is.job.Job, expires)
 }
 
-// linkResults replaces the links of results to themselves: by their address here, and by one that needs no token until it expires.
+// linkResults replaces the links of results to themselves: by their address here, and by one that needs no token until
+// it expires.
 func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.Time) error {
 	kept := []stac.Object{}
 	for _, l := range stac.Links(c) {
@@ -129,7 +131,8 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.T
 		return err
 	}
 	links := []link{{Rel: "self", Href: r.root + "/jobs/" + is.id() + "/results", Type: "application/json"},
-		{Rel: "canonical", Href: r.root + "/results/" + signed, Type: "application/json", Title: "These results, without a token"}}
+		{Rel: "canonical", Href: r.root + "/results/" + signed, Type: "application/json",
+			Title: "These results, without a token"}}
 	var all []any
 	for _, l := range links {
 		all = append(all, l)
@@ -141,14 +144,16 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.T
 	return err
 }
 
-// followResults returns the results that a canonical link leads to. The canonical link among them expires when this one does.
+// followResults returns the results that a canonical link leads to. The canonical link among them expires when this one
+// does.
 func (f *Facade) followResults(r *request) (*answer, error) {
 	var l resultsLink
 	switch ok := f.openLink(resultsPurpose, r.PathValue("link"), &l); {
 	case !ok || l.Platform != r.view.name():
 		return nil, errNoPath
 	case !f.now().Before(time.Unix(l.Expires, 0)):
-		return nil, refused(http.StatusGone, "ResultLinkExpired", "This link to the results has expired. Request the results again.")
+		return nil, refused(http.StatusGone, "ResultLinkExpired",
+			"This link to the results has expired. Request the results again.")
 	}
 	r.user = l.User
 	r.SetPathValue("job_id", l.ID)
@@ -203,7 +208,8 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 	defer cancelWait()
 	leave, err := f.collecting.Acquire(waiting, r.user, 1)
 	if err != nil {
-		return nil, refused(http.StatusServiceUnavailable, "InfrastructureBusy", "The results of other tasks are being read. Request these again later.")
+		return nil, refused(http.StatusServiceUnavailable, "InfrastructureBusy",
+			"The results of other tasks are being read. Request these again later.")
 	}
 	defer leave()
 	if deadline, ok := ctx.Deadline(); ok {
@@ -218,7 +224,8 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 		part, err := f.Broker.TaskResults(ctx, r.user, t.ID, after, resultsAtOnce)
 		if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
 			return nil, refused(http.StatusServiceUnavailable, "InfrastructureBusy",
-				fmt.Sprintf("The results of %d of %d jobs were read in time. The broker keeps them: request the results again.", len(assets), t.Counts[dispatch.Finished]))
+				fmt.Sprintf("The results of %d of %d jobs were read in time. The broker keeps them: request the results again.",
+					len(assets), t.Counts[dispatch.Finished]))
 		}
 		if err != nil {
 			return nil, err
@@ -238,7 +245,9 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 			size += n
 		}
 		if err := budget.TaskResults.Check(size); err != nil {
-			return nil, refused(http.StatusRequestEntityTooLarge, "FileSizeExceeded", fmt.Sprintf("The results in one document have %v. Read them in pages: %s/upscale_tasks/%d/results/items", err, r.BaseURL(r.outer), t.ID))
+			return nil, refused(http.StatusRequestEntityTooLarge, "FileSizeExceeded",
+				fmt.Sprintf("The results in one document have %v. Read them in pages: %s/upscale_tasks/%d/results/items", err,
+					r.BaseURL(r.outer), t.ID))
 		}
 		more = part.More
 	}
@@ -297,8 +306,10 @@ func inFileName(text string) string {
 
 var unsafeInNames = regexp.MustCompile(`[^\pL\pN._-]+`)
 
-// addTile adds the assets of a job to those of its task, and widens the extent. It returns the size of the assets in bytes.
-func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j dispatch.JobResult, expires time.Time) (size int64, err error) {
+// addTile adds the assets of a job to those of its task, and widens the extent. It returns the size of the assets in
+// bytes.
+func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j dispatch.JobResult,
+	expires time.Time) (size int64, err error) {
 	var own stac.Object
 	c := stac.Object{}
 	_ = json.Unmarshal(j.Collection, &c) // no results: no assets

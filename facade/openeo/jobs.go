@@ -16,7 +16,8 @@ import (
 
 // jobBroker keeps the jobs of users. Objects of other users are NotFound.
 type jobBroker interface {
-	CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string, body []byte) (dispatch.Unstarted, error)
+	CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string,
+		body []byte) (dispatch.Unstarted, error)
 	Unstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) (dispatch.Unstarted, error)
 	UnstartedJobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Unstarted, error]
 	ChangeUnstarted(context.Context, dispatch.Unstarted) error
@@ -35,13 +36,15 @@ type jobBroker interface {
 	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 	// OpenFile opens the file of an asset of a job's results.
-	OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string, r dispatch.FileRequest) (*dispatch.File, error)
+	OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string,
+		r dispatch.FileRequest) (*dispatch.File, error)
 
 	Freshen(context.Context, dispatch.UserID, dispatch.Scope, time.Duration) error
 	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
-	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error)
+	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
+		n int) (dispatch.TaskResults, error)
 	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 }
@@ -67,7 +70,8 @@ func (f *Facade) jobOperations() []operation {
 // fresh is the maximum age of a status that clients get, unless its platform does not respond.
 const fresh = 10 * time.Second
 
-var errNoJob = refused(http.StatusNotFound, "JobNotFound", "There is no such batch job. It was deleted, or its creation was too long ago and it was never started.")
+var errNoJob = refused(http.StatusNotFound, "JobNotFound",
+	"There is no such batch job. It was deleted, or its creation was too long ago and it was never started.")
 
 // entry is what the id of a batch job stands for. One field is set.
 type entry struct {
@@ -78,7 +82,8 @@ type entry struct {
 
 var jobPattern = regexp.MustCompile(`^(t-)?([1-9][0-9]{0,17})$`)
 
-// jobNumber returns the number in the id of a batch job, and whether it is the number of a task: "17" is a job, "t-17" a task.
+// jobNumber returns the number in the id of a batch job, and whether it is the number of a task: "17" is a job, "t-17"
+// a task.
 func jobNumber(id string) (n int64, task, ok bool) {
 	m := jobPattern.FindStringSubmatch(id)
 	if m == nil {
@@ -164,10 +169,12 @@ func (is entry) status() string {
 	return wordOf(is.job.Status)
 }
 
-// words are openEO's words for the statuses of jobs that were started. A job that the broker has accepted is queued: clients would offer to
-// start a created one.
-var words = map[dispatch.Status]string{dispatch.Accepted: "queued", dispatch.Submitted: "queued", dispatch.Queued: "queued",
-	dispatch.Running: "running", dispatch.Finished: "finished", dispatch.Failed: "error", dispatch.Canceled: "canceled", dispatch.Unknown: "running"}
+// words are openEO's words for the statuses of jobs that were started. A job that the broker has accepted is queued:
+// clients would offer to start a created one.
+var words = map[dispatch.Status]string{dispatch.Accepted: "queued", dispatch.Submitted: "queued",
+	dispatch.Queued:  "queued",
+	dispatch.Running: "running", dispatch.Finished: "finished", dispatch.Failed: "error", dispatch.Canceled: "canceled",
+	dispatch.Unknown: "running"}
 
 func wordOf(s dispatch.Status) string { return words[s] }
 
@@ -278,7 +285,8 @@ func progress(status string, known *float64) *float64 {
 	return known
 }
 
-// describe takes over what a client wrote about a batch job besides its process. The last of several objects that has a member counts.
+// describe takes over what a client wrote about a batch job besides its process. The last of several objects that has a
+// member counts.
 func (j *batchJob) describe(objects ...[]byte) {
 	var said struct {
 		Description, Plan string
@@ -289,7 +297,8 @@ func (j *batchJob) describe(objects ...[]byte) {
 	for _, members := range objects {
 		_ = json.Unmarshal(members, &said) // a job of another door may have options of these names and other types
 	}
-	j.Description, j.Plan, j.Budget, j.LogLevel, j.JobOptions = said.Description, said.Plan, said.Budget, said.LogLevel, said.JobOptions
+	j.Description, j.Plan, j.Budget, j.LogLevel, j.JobOptions = said.Description, said.Plan, said.Budget, said.LogLevel,
+		said.JobOptions
 }
 
 // sentProcess returns the process that the façade stored with a request, see asSent; nil if it stored none.
@@ -299,8 +308,8 @@ func sentProcess(r dispatch.Request) json.RawMessage {
 	return sent.Process
 }
 
-// processOf returns the process of a batch job: as its client sent it or, for a job of another interface that names a service, a graph that calls the
-// service.
+// processOf returns the process of a batch job: as its client sent it or, for a job of another interface that names a
+// service, a graph that calls the service.
 func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
 	if is.unstarted != nil {
 		var body struct{ Process json.RawMessage }
@@ -338,8 +347,8 @@ func (f *Facade) requestOf(r *request, is entry) (dispatch.Request, dispatch.Job
 	return is.task.Request, 0, nil
 }
 
-// callOf returns the process of a request that names a service: one node that calls it. The document that defines the service, if there is one,
-// contains its id.
+// callOf returns the process of a request that names a service: one node that calls it. The document that defines the
+// service, if there is one, contains its id.
 func callOf(r dispatch.Request, d *dispatch.Document) (json.RawMessage, error) {
 	node := map[string]any{"process_id": r.Service.Application, "arguments": r.Parameters, "result": true}
 	if r.Service.Namespace != nil {
@@ -355,7 +364,8 @@ func callOf(r dispatch.Request, d *dispatch.Document) (json.RawMessage, error) {
 // lockedUnlessUnstarted returns the unstarted job, or the error for a change of a job that was started.
 func (is entry) lockedUnlessUnstarted() (*dispatch.Unstarted, error) {
 	if is.unstarted == nil {
-		return nil, refused(http.StatusBadRequest, "JobLocked", "This batch job was started and can no longer be changed. Create a new one.")
+		return nil, refused(http.StatusBadRequest, "JobLocked",
+			"This batch job was started and can no longer be changed. Create a new one.")
 	}
 	return is.unstarted, nil
 }

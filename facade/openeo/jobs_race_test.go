@@ -28,7 +28,8 @@ func TestJobs_DeletedWhileStarted(t *testing.T) {
 	var path string
 	w.broker.Store = startedMeanwhile{w.broker.Store, func() { w.is(http.StatusAccepted, "POST", path+"/results", "") }}
 	t.Cleanup(conformance.RunBroker(w.broker))
-	path = w.create(`{"process": {"process_graph": {"a": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`)
+	path = w.create(
+		`{"process": {"process_graph": {"a": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`)
 	w.is(http.StatusNoContent, "DELETE", path, "")
 	refusedWith(t, w.ask("GET", path, "", "Authorization", anna), http.StatusNotFound, "JobNotFound")
 }

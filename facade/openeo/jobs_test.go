@@ -80,12 +80,15 @@ func listed(t *testing.T, page map[string]any) (ids []string) {
 	return ids
 }
 
-// A batch job does nothing until it is started, runs as its graph was sent, and shows its results with a link that needs no token.
+// A batch job does nothing until it is started, runs as its graph was sent, and shows its results with a link that
+// needs no token.
 func TestJobs_FromCreateToResults(t *testing.T) {
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: 300 * time.Millisecond} })
-	path := w.create(`{"title": "A job", "description": "of mine", "plan": null, "budget": null, "log_level": "info", "job_options": {"memory": "4g"}, "extra": [1.50], "process": ` + addition + `}`)
+	path := w.create(
+		`{"title": "A job", "description": "of mine", "plan": null, "budget": null, "log_level": "info", "job_options": {"memory": "4g"}, "extra": [1.50], "process": ` + addition + `}`)
 	j := w.get(path, "Authorization", anna)
-	if j["status"] != "created" || j["title"] != "A job" || j["description"] != "of mine" || j["log_level"] != "info" || j["process"] == nil {
+	if j["status"] != "created" || j["title"] != "A job" || j["description"] != "of mine" || j["log_level"] != "info" ||
+		j["process"] == nil {
 		t.Errorf("created as %v", j)
 	}
 	refusedWith(t, w.ask("GET", path+"/results", "", "Authorization", anna), http.StatusBadRequest, "JobNotStarted")
@@ -96,21 +99,25 @@ func TestJobs_FromCreateToResults(t *testing.T) {
 	w.is(http.StatusAccepted, "POST", path+"/results", "{}")
 	w.is(http.StatusAccepted, "POST", path+"/results", "{}") // again: no effect
 	j = w.until(path, "finished")
-	if j["progress"] != json.Number("100") || j["costs"] != json.Number("2") || j["description"] != "of mine" || j["usage"] == nil {
+	if j["progress"] != json.Number("100") || j["costs"] != json.Number("2") || j["description"] != "of mine" ||
+		j["usage"] == nil {
 		t.Errorf("finished as %v", j)
 	}
 	if sent := w.sims["cdse"].Oracle.Requests("POST /jobs"); sent != 1 {
 		t.Errorf("%d jobs at the platform", sent)
 	}
-	refusedWith(t, w.ask("POST", path+"/results", "", "Authorization", anna), http.StatusBadRequest, "JobLocked") // a batch job runs once
+	// a batch job runs once
+	refusedWith(t, w.ask("POST", path+"/results", "", "Authorization", anna), http.StatusBadRequest, "JobLocked")
 
 	got := w.ask("GET", path+"/results", "", "Authorization", anna)
 	c := object(t, got, http.StatusOK)
-	if c["type"] != "Collection" || c["openeo:status"] != "finished" || got.Header().Get("OpenEO-Costs") != "2" || len(c["assets"].(map[string]any)) != 1 {
+	if c["type"] != "Collection" || c["openeo:status"] != "finished" || got.Header().Get("OpenEO-Costs") != "2" ||
+		len(c["assets"].(map[string]any)) != 1 {
 		t.Errorf("results %s", got.Body)
 	}
 	signed := linkIn(t, c, "canonical")
-	if !strings.HasPrefix(signed, root+"/results/") || linkIn(t, c, "self") != root+"/jobs/"+path[len(jobsPath)+1:]+"/results" {
+	if !strings.HasPrefix(signed, root+"/results/") || linkIn(t, c, "self") != root+"/jobs/"+path[len(jobsPath)+1:]+
+		"/results" {
 		t.Errorf("links %v", c["links"])
 	}
 	again := w.get(strings.TrimPrefix(signed, "https://broker.example.org/dispatch"))
@@ -146,7 +153,8 @@ func linkIn(t *testing.T, doc map[string]any, rel string) string {
 	return ""
 }
 
-// The platform gets the process and the further members as the client sent them, and the tag of the broker in the title.
+// The platform gets the process and the further members as the client sent them, and the tag of the broker in the
+// title.
 func TestJobs_ThePlatformGetsTheGraphUntouched(t *testing.T) {
 	var sent []byte
 	w := running(t, nil)
@@ -157,7 +165,8 @@ func TestJobs_ThePlatformGetsTheGraphUntouched(t *testing.T) {
 		return false
 	}
 	process := `{"id": "mine", "parameters": [], "process_graph": {"one": {"process_id": "add", "arguments": {"x": 1.50, "y": 12345678901234567890, "note": "<&>"}, "result": true}}}`
-	path := w.create(`{"title": "T", "process": ` + process + `, "job_options": {"memory": "4g", "eodispatch:max_duration": 3600}, "plan": "free", "budget": 5, "extra": {"a": 1.0}}`)
+	path := w.create(`{"title": "T", "process": ` + process +
+		`, "job_options": {"memory": "4g", "eodispatch:max_duration": 3600}, "plan": "free", "budget": 5, "extra": {"a": 1.0}}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
 	w.until(path, "finished")
 	var body map[string]json.RawMessage
@@ -167,7 +176,8 @@ func TestJobs_ThePlatformGetsTheGraphUntouched(t *testing.T) {
 	if same(t, body["process"]) != same(t, []byte(process)) {
 		t.Errorf("process %s", body["process"])
 	}
-	for name, want := range map[string]string{"job_options": `{"memory":"4g"}`, "plan": `"free"`, "budget": `5`, "extra": `{"a":1.0}`} {
+	for name, want := range map[string]string{"job_options": `{"memory":"4g"}`, "plan": `"free"`, "budget": `5`,
+		"extra": `{"a":1.0}`} {
 		if same(t, body[name]) != want {
 			t.Errorf("%s is %s", name, body[name])
 		}
@@ -198,7 +208,8 @@ func decodeNumbers(text string, into any) error {
 	return d.Decode(into)
 }
 
-// A tile across the antimeridian is two boxes: openEO has no box that describes it, and one around it would span the globe.
+// A tile across the antimeridian is two boxes: openEO has no box that describes it, and one around it would span the
+// globe.
 func TestJobs_TilesAcrossTheAntimeridian(t *testing.T) {
 	var sent []string
 	var mu sync.Mutex
@@ -211,7 +222,8 @@ func TestJobs_TilesAcrossTheAntimeridian(t *testing.T) {
 		}
 		return false
 	}
-	path := w.create(`{"process": {"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A", "spatial_extent": {"west": 179, "south": -1, "east": -179, "north": 1},
+	path := w.create(
+		`{"process": {"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A", "spatial_extent": {"west": 179, "south": -1, "east": -179, "north": 1},
 		"temporal_extent": ["2024-06-01", "2024-07-01"]}}, "save": {"process_id": "save_result", "arguments": {"data": {"from_node": "load"}, "format": "GTiff"}, "result": true}}},
 		"job_options": {"eodispatch:tile_grid": "h3-2"}}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
@@ -248,7 +260,8 @@ func TestJobs_TilesAcrossTheAntimeridian(t *testing.T) {
 	}
 }
 
-// A box from east to west goes to the platform as it was written, because platforms differ, and the log says what that means.
+// A box from east to west goes to the platform as it was written, because platforms differ, and the log says what that
+// means.
 func TestJobs_BoxesFromEastToWest(t *testing.T) {
 	w := running(t, nil)
 	var sent string
@@ -287,7 +300,8 @@ func TestJobs_AnotherPlatform(t *testing.T) {
 	for _, request := range [][2]string{{"POST", jobsPath}, {"PATCH", path}} {
 		for _, platform := range []string{`"elsewhere"`, `7`} {
 			got := w.ask(request[0], request[1], naming(platform), "Authorization", anna)
-			if refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid"); !strings.Contains(got.Body.String(), "cdse") {
+			if refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid"); !strings.Contains(got.Body.String(),
+				"cdse") {
 				t.Errorf("%s", got.Body)
 			}
 		}
@@ -299,30 +313,45 @@ func TestJobs_UnknownOptions(t *testing.T) {
 	w := running(t, nil)
 	path := w.create(`{"process": ` + addition + `, "job_options": {"unknown": 1}}`) // for the platform
 	for _, request := range [][2]string{{"POST", jobsPath}, {"PATCH", path}} {
-		got := w.ask(request[0], request[1], `{"process": `+addition+`, "job_options": {"eodispatch:max_duraton": 60}}`, "Authorization", anna)
+		got := w.ask(request[0], request[1], `{"process": `+addition+`, "job_options": {"eodispatch:max_duraton": 60}}`,
+			"Authorization", anna)
 		refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid")
-		if text := got.Body.String(); !strings.Contains(text, "eodispatch:max_duraton") || !strings.Contains(text, "eodispatch:max_duration") || !strings.Contains(text, "eodispatch:platform") {
+		if text := got.Body.String(); !strings.Contains(text, "eodispatch:max_duraton") ||
+			!strings.Contains(text, "eodispatch:max_duration") || !strings.Contains(text, "eodispatch:platform") {
 			t.Errorf("%s", text)
 		}
 	}
 }
 
-// A graph is refused when it is created if it uses what its platform does not list, or if it cannot be run as it is written.
+// A graph is refused when it is created if it uses what its platform does not list, or if it cannot be run as it is
+// written.
 func TestJobs_CannotRun(t *testing.T) {
 	w := running(t, nil)
 	node := func(n string) string { return `{"process_graph": {"a": ` + n + `}}` }
 	for name, row := range map[string]struct{ process, code, text string }{
-		"process":            {node(`{"process_id": "no_such", "arguments": {}, "result": true}`), "ProcessUnsupported", "no_such"},
-		"process in one":     {node(`{"process_id": "apply", "arguments": {"data": 1, "process": {"process_graph": {"b": {"process_id": "no_such", "arguments": {}, "result": true}}}}, "result": true}`), "ProcessUnsupported", "no_such"},
-		"namespace":          {node(`{"process_id": "add", "namespace": "nowhere", "arguments": {}, "result": true}`), "ProcessUnsupported", "nowhere"},
-		"of the platform":    {node(`{"process_id": "no_such", "namespace": "backend", "arguments": {}, "result": true}`), "ProcessUnsupported", "backend"},
-		"of the user":        {node(`{"process_id": "no_such", "namespace": "user", "arguments": {}, "result": true}`), "ProcessUnsupported", "no_such"},
-		"namespace's type":   {node(`{"process_id": "add", "namespace": 5, "arguments": {}, "result": true}`), "ProcessGraphInvalid", "namespace"},
-		"arguments":          {node(`{"process_id": "add", "arguments": [1, 2], "result": true}`), "ProcessGraphInvalid", "arguments"},
-		"result":             {node(`{"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": "yes"}`), "ProcessGraphInvalid", "result"},
-		"format":             {strings.Replace(addition, "GTiff", "DOCX", 1), "ProcessParameterInvalid", "GTiff"},
-		"undefined value":    {node(`{"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 2}, "result": true}`), "ProcessGraphInvalid", `\"x\"`},
-		"undefined in lists": {node(`{"process_id": "add", "arguments": {"x": [{"y": {"from_parameter": "p"}}]}, "result": true}`), "ProcessGraphInvalid", `\"p\"`},
+		"process": {node(`{"process_id": "no_such", "arguments": {}, "result": true}`), "ProcessUnsupported",
+			"no_such"},
+		"process in one": {node(
+			`{"process_id": "apply", "arguments": {"data": 1, "process": {"process_graph": {"b": {"process_id": "no_such", "arguments": {}, "result": true}}}}, "result": true}`), "ProcessUnsupported", "no_such"},
+		"namespace": {node(`{"process_id": "add", "namespace": "nowhere", "arguments": {}, "result": true}`),
+			"ProcessUnsupported", "nowhere"},
+		"of the platform": {node(`{"process_id": "no_such", "namespace": "backend", "arguments": {}, "result": true}`),
+			"ProcessUnsupported", "backend"},
+		"of the user": {node(`{"process_id": "no_such", "namespace": "user", "arguments": {}, "result": true}`),
+			"ProcessUnsupported", "no_such"},
+		"namespace's type": {node(`{"process_id": "add", "namespace": 5, "arguments": {}, "result": true}`),
+			"ProcessGraphInvalid", "namespace"},
+		"arguments": {node(`{"process_id": "add", "arguments": [1, 2], "result": true}`), "ProcessGraphInvalid",
+			"arguments"},
+		"result": {node(`{"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": "yes"}`),
+			"ProcessGraphInvalid", "result"},
+		"format": {strings.Replace(addition, "GTiff", "DOCX", 1), "ProcessParameterInvalid", "GTiff"},
+		"undefined value": {node(
+			`{"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 2}, "result": true}`), "ProcessGraphInvalid",
+			`\"x\"`},
+		"undefined in lists": {node(
+			`{"process_id": "add", "arguments": {"x": [{"y": {"from_parameter": "p"}}]}, "result": true}`),
+			"ProcessGraphInvalid", `\"p\"`},
 	} {
 		for _, at := range []string{jobsPath, mergedJobs} {
 			got := w.ask("POST", at, `{"process": `+row.process+`}`, "Authorization", anna)
@@ -343,7 +372,8 @@ func TestJobs_CannotRun(t *testing.T) {
 	} {
 		w.create(`{"process": ` + process + `}`)
 	}
-	if got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/no_such", addition, "Authorization", anna); got.Code != http.StatusOK {
+	if got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/no_such", addition, "Authorization",
+		anna); got.Code != http.StatusOK {
 		t.Fatalf("%d %s", got.Code, got.Body)
 	}
 	w.create(`{"process": ` + node(`{"process_id": "no_such", "arguments": {}, "result": true}`) + `}`) // stored here
@@ -353,29 +383,36 @@ func TestJobs_CannotRun(t *testing.T) {
 func TestJobs_OnAPlatformThatIsSilent(t *testing.T) {
 	w := running(t, nil)
 	w.down["cdse"].Close()
-	for _, body := range []string{strings.Replace(addition, `"add"`, `"no_such"`, 1), strings.Replace(addition, "GTiff", "DOCX", 1), strings.Replace(addition, `"add"`, `"add", "namespace": "nowhere"`, 1)} {
+	for _, body := range []string{strings.Replace(addition, `"add"`, `"no_such"`, 1), strings.Replace(addition, "GTiff",
+		"DOCX", 1), strings.Replace(addition, `"add"`, `"add", "namespace": "nowhere"`, 1)} {
 		w.create(`{"process": ` + body + `}`)
 	}
 }
 
-// Jobs that were submitted by the broker's own interface are batch jobs, too, shown with a graph that calls their service.
+// Jobs that were submitted by the broker's own interface are batch jobs, too, shown with a graph that calls their
+// service.
 func TestJobs_OfAllDoors(t *testing.T) {
 	w := running(t, nil, "other")
-	got := w.ask("POST", "/unit_jobs", `{"title": "By HTTP", "label": "openeo", "format": "gtiff", "parameters": {"spatial_extent": {"west": 5, "south": 51, "east": 5.1, "north": 51.1},
-		"temporal_extent": ["2025-05-01", "2025-06-01"]}, "service": {"endpoint": "`+w.urls["cdse"]+`", "application": "ndvi_composite"}}`, "Authorization", "Bearer token-anna")
+	got := w.ask("POST", "/unit_jobs",
+		`{"title": "By HTTP", "label": "openeo", "format": "gtiff", "parameters": {"spatial_extent": {"west": 5, "south": 51, "east": 5.1, "north": 51.1},
+		"temporal_extent": ["2025-05-01", "2025-06-01"]}, "service": {"endpoint": "`+w.urls["cdse"]+
+			`", "application": "ndvi_composite"}}`, "Authorization", "Bearer token-anna")
 	v := object(t, got, http.StatusCreated)
 	path := fmt.Sprintf("%s/%v", jobsPath, v["id"])
 	j := w.until(path, "finished")
 	node := j["process"].(map[string]any)["process_graph"].(map[string]any)["run"].(map[string]any)
-	if j["title"] != "By HTTP" || node["process_id"] != "ndvi_composite" || node["result"] != true || node["arguments"].(map[string]any)["temporal_extent"] == nil {
+	if j["title"] != "By HTTP" || node["process_id"] != "ndvi_composite" || node["result"] != true ||
+		node["arguments"].(map[string]any)["temporal_extent"] == nil {
 		t.Errorf("shown as %v", j)
 	}
 	if ids := listed(t, w.get("/openeo/other/1.2/jobs", "Authorization", anna)); len(ids) != 0 {
 		t.Errorf("jobs of another platform: %v", ids)
 	}
-	refusedWith(t, w.ask("GET", strings.Replace(path, "cdse", "other", 1), "", "Authorization", anna), http.StatusNotFound, "JobNotFound")
+	refusedWith(t, w.ask("GET", strings.Replace(path, "cdse", "other", 1), "", "Authorization", anna), http.StatusNotFound,
+		"JobNotFound")
 	unstarted := w.create(`{"process": ` + addition + `}`)
-	if own := w.ask("GET", "/unit_jobs"+unstarted[len(jobsPath):], "", "Authorization", "Bearer token-anna"); own.Code != http.StatusNotFound {
+	if own := w.ask("GET", "/unit_jobs"+unstarted[len(jobsPath):], "", "Authorization",
+		"Bearer token-anna"); own.Code != http.StatusNotFound {
 		t.Errorf("an unstarted job by the own interface: %d %s", own.Code, own.Body)
 	}
 }
@@ -462,7 +499,8 @@ func TestJobs_Change(t *testing.T) {
 	if j := w.get(path, "Authorization", anna); j["title"] != "after" || j["plan"] != nil || j["process"] == nil {
 		t.Errorf("changed to %v", j)
 	}
-	refusedWith(t, w.ask("PATCH", path, `{"process": {}}`, "Authorization", anna), http.StatusBadRequest, "ProcessGraphMissing")
+	refusedWith(t, w.ask("PATCH", path, `{"process": {}}`, "Authorization", anna), http.StatusBadRequest,
+		"ProcessGraphMissing")
 	refusedWith(t, w.ask("PATCH", path, "", "Authorization", anna), http.StatusBadRequest, "ContentTypeInvalid")
 	for _, method := range []string{"GET", "PATCH", "DELETE"} {
 		refusedWith(t, w.ask(method, path, `{}`, "Authorization", bert), http.StatusNotFound, "JobNotFound")
@@ -471,7 +509,8 @@ func TestJobs_Change(t *testing.T) {
 		refusedWith(t, w.ask("GET", path+part, "", "Authorization", bert), http.StatusNotFound, "JobNotFound")
 	}
 	refusedWith(t, w.ask("POST", path+"/results", "", "Authorization", bert), http.StatusNotFound, "JobNotFound")
-	refusedWith(t, w.ask("GET", path+"/estimate", "", "Authorization", anna), http.StatusInternalServerError, "EstimateComplexity")
+	refusedWith(t, w.ask("GET", path+"/estimate", "", "Authorization", anna), http.StatusInternalServerError,
+		"EstimateComplexity")
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
 	w.until(path, "running")
 	refusedWith(t, w.ask("PATCH", path, `{"title": "late"}`, "Authorization", anna), http.StatusBadRequest, "JobLocked")
@@ -491,7 +530,8 @@ func TestJobs_Overdue(t *testing.T) {
 	path := w.create(`{"process": ` + addition + `, "job_options": {"eodispatch:max_duration": 1}}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
 	w.until(path, "canceled")
-	if log := w.ask("GET", path+"/logs?level=warning", "", "Authorization", anna).Body.String(); !strings.Contains(log, "had not ended 1s after its start") {
+	if log := w.ask("GET", path+"/logs?level=warning", "", "Authorization", anna).Body.String(); !strings.Contains(log,
+		"had not ended 1s after its start") {
 		t.Errorf("the log says %s", log)
 	}
 }
@@ -520,7 +560,8 @@ func TestJobs_Failure(t *testing.T) {
 			t.Errorf("after %s: %v", id, rest)
 		}
 	}
-	if first := w.get(path+"/logs?offset=&level=", "Authorization", anna)["logs"].([]any); len(first) != len(all) { // as the JavaScript client asks first
+	// as the JavaScript client asks first
+	if first := w.get(path+"/logs?offset=&level=", "Authorization", anna)["logs"].([]any); len(first) != len(all) {
 		t.Errorf("with an empty offset: %v", first)
 	}
 	errors := w.get(path+"/logs?level=error", "Authorization", anna)
@@ -553,14 +594,22 @@ func TestJobs_BadProcesses(t *testing.T) {
 		`{"process": {"process_graph": {}}}`:       "ProcessGraphMissing",
 		`{"process": {"process_graph": []}}`:       "ProcessGraphInvalid",
 		`{"process": {"process_graph": {"a": 1}}}`: "ProcessGraphInvalid",
-		`{"process": {"process_graph": {` + node("a", `{}`, false) + `, ` + node("b", `{}`, false) + `}}}`:                                                       "ProcessGraphInvalid",
-		`{"process": {"process_graph": {` + node("a", `{}`, true) + `, ` + node("b", `{}`, true) + `}}}`:                                                         "ProcessGraphInvalid",
-		`{"process": {"process_graph": {` + node("a", `{"x": {"from_node": "b"}}`, true) + `, ` + node("b", `{"x": [{"y": {"from_node": "a"}}]}`, false) + `}}}`: "ProcessGraphInvalid",
-		`{"process": {"process_graph": {` + node("a", `{"x": {"from_node": "gone"}}`, true) + `}}}`:                                                              "ProcessGraphInvalid",
-		`{"process": ` + addition + `, "title": 5}`:                                                                                                              "ProcessParameterInvalid",
-		`{"process": ` + addition + `, "log_level": "loud"}`:                                                                                                     "ProcessParameterInvalid",
-		`{"process": ` + addition + `, "budget": "much"}`:                                                                                                        "ProcessParameterInvalid",
-		`{"process": ` + addition + `, "job_options": "large"}`:                                                                                                  "ProcessParameterInvalid",
+		`{"process": {"process_graph": {` + node("a", `{}`, false) + `, ` + node("b", `{}`, false) +
+			`}}}`: "ProcessGraphInvalid",
+		`{"process": {"process_graph": {` + node("a", `{}`, true) + `, ` + node("b", `{}`, true) +
+			`}}}`: "ProcessGraphInvalid",
+		`{"process": {"process_graph": {` + node("a", `{"x": {"from_node": "b"}}`, true) + `, ` +
+			node("b", `{"x": [{"y": {"from_node": "a"}}]}`, false) + `}}}`: "ProcessGraphInvalid",
+		`{"process": {"process_graph": {` + node("a", `{"x": {"from_node": "gone"}}`, true) +
+			`}}}`: "ProcessGraphInvalid",
+		`{"process": ` + addition +
+			`, "title": 5}`: "ProcessParameterInvalid",
+		`{"process": ` + addition +
+			`, "log_level": "loud"}`: "ProcessParameterInvalid",
+		`{"process": ` + addition +
+			`, "budget": "much"}`: "ProcessParameterInvalid",
+		`{"process": ` + addition +
+			`, "job_options": "large"}`: "ProcessParameterInvalid",
 		`[]`: "ContentTypeInvalid",
 		`{`:  "ContentTypeInvalid",
 		``:   "ContentTypeInvalid",
@@ -582,7 +631,8 @@ func TestJobs_BadProcesses(t *testing.T) {
 	}
 }
 
-// A batch job with the option of a grid is a task: its results have the assets of all tiles, each of which ran with its part of the area.
+// A batch job with the option of a grid is a task: its results have the assets of all tiles, each of which ran with its
+// part of the area.
 func TestJobs_Tiles(t *testing.T) {
 	var boxes []string
 	var mu sync.Mutex
@@ -597,11 +647,13 @@ func TestJobs_Tiles(t *testing.T) {
 	}
 	graph := `{"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A", "spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1},
 		"temporal_extent": ["2024-06-01", "2024-07-01"]}}, "save": {"process_id": "save_result", "arguments": {"data": {"from_node": "load"}, "format": "GTiff"}, "result": true}}}`
-	path := w.create(`{"title": "Tiles", "process": ` + graph + `, "job_options": {"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "spatial_extent"}}`)
+	path := w.create(`{"title": "Tiles", "process": ` + graph +
+		`, "job_options": {"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "spatial_extent"}}`)
 	if !strings.HasPrefix(path, jobsPath+"/t-") {
 		t.Fatalf("the id of a task: %s", path)
 	}
-	refusedWith(t, w.ask("PATCH", path, `{"job_options": null}`, "Authorization", anna), http.StatusBadRequest, "PropertyNotEditable")
+	refusedWith(t, w.ask("PATCH", path, `{"job_options": null}`, "Authorization", anna), http.StatusBadRequest,
+		"PropertyNotEditable")
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
 	part := w.get(path+"/results?partial=true", "Authorization", anna)
 	if part["assets"] == nil || part["openeo:status"] == "created" {
@@ -629,7 +681,8 @@ func TestJobs_Tiles(t *testing.T) {
 		}
 	}
 	for i, sent := range all {
-		if strings.Contains(sent, "from_parameter") || strings.Contains(sent, "eodispatch:") || strings.Contains(strings.Join(all[:i], " "), sent) {
+		if strings.Contains(sent, "from_parameter") || strings.Contains(sent, "eodispatch:") ||
+			strings.Contains(strings.Join(all[:i], " "), sent) {
 			t.Errorf("sent %s", sent)
 		}
 	}
@@ -646,7 +699,8 @@ func TestJobs_Tiles(t *testing.T) {
 	w.is(http.StatusNoContent, "DELETE", path+"/results", "")
 	w.until(path, "canceled")
 
-	for _, options := range []string{`{"eodispatch:tile_grid": "no grid"}`, `{"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "nothing"}`} {
+	for _, options := range []string{`{"eodispatch:tile_grid": "no grid"}`,
+		`{"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "nothing"}`} {
 		got := w.ask("POST", jobsPath, `{"process": `+graph+`, "job_options": `+options+`}`, "Authorization", anna)
 		if got.Code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", options, got.Code, got.Body)

@@ -28,8 +28,10 @@ func asksForTask(members map[string]json.RawMessage) bool {
 	return given(members)[optionGrid] != nil
 }
 
-// taskFor returns the request and the dimension of a task: where the nodes of the graph have the area that is split, the request has a parameter.
-func (f *Facade) taskFor(in *request, members map[string]json.RawMessage, r dispatch.Request) (dispatch.Request, *dispatch.Dimension, error) {
+// taskFor returns the request and the dimension of a task: where the nodes of the graph have the area that is split,
+// the request has a parameter.
+func (f *Facade) taskFor(in *request, members map[string]json.RawMessage, r dispatch.Request) (dispatch.Request,
+	*dispatch.Dimension, error) {
 	g, parameter, err := splitOptions(members)
 	if err != nil {
 		return r, nil, err
@@ -58,11 +60,13 @@ func splitOptions(members map[string]json.RawMessage) (*grid.Grid, string, error
 	_ = json.Unmarshal(options[optionGrid], &name)
 	g, known := grid.Named(name)
 	if !known {
-		return nil, "", refused(http.StatusBadRequest, "ProcessParameterInvalid", "The job option "+optionGrid+" must be the name of a grid: "+gridNames()+".")
+		return nil, "", refused(http.StatusBadRequest, "ProcessParameterInvalid", "The job option "+optionGrid+
+			" must be the name of a grid: "+gridNames()+".")
 	}
 	parameter := ""
 	if v := options[optionParameter]; v != nil && (json.Unmarshal(v, &parameter) != nil || parameter == "") {
-		return nil, "", refused(http.StatusBadRequest, "ProcessParameterInvalid", "The job option "+optionParameter+" must be the name of an argument.")
+		return nil, "", refused(http.StatusBadRequest, "ProcessParameterInvalid", "The job option "+optionParameter+
+			" must be the name of an argument.")
 	}
 	return g, parameter, nil
 }
@@ -77,8 +81,8 @@ func gridNames() (names string) {
 	return names
 }
 
-// parametrized returns the area that is the value of an argument in a process graph, and the graph with a reference to a parameter of that name in
-// its place. All nodes with that argument must have the same area.
+// parametrized returns the area that is the value of an argument in a process graph, and the graph with a reference to
+// a parameter of that name in its place. All nodes with that argument must have the same area.
 func parametrized(data json.RawMessage, argument string) (area, graph json.RawMessage, err error) {
 	var nodes map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &nodes); err != nil {
@@ -90,7 +94,8 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 	}
 	for _, id := range slices.Sorted(maps.Keys(nodes)) {
 		var arguments map[string]json.RawMessage
-		if json.Unmarshal(nodes[id]["arguments"], &arguments) != nil || arguments[argument] == nil || isNull(arguments[argument]) {
+		if json.Unmarshal(nodes[id]["arguments"], &arguments) != nil || arguments[argument] == nil ||
+			isNull(arguments[argument]) {
 			continue
 		}
 		value, err := dispatch.Encode(arguments[argument])
@@ -99,7 +104,8 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 		}
 		if area != nil && string(area) != string(value) {
 			return nil, nil, refused(http.StatusBadRequest, "ProcessParameterInvalid",
-				"The nodes of the process graph have different values of "+quoted(argument)+". A job that is split into tiles needs one area.")
+				"The nodes of the process graph have different values of "+quoted(argument)+
+					". A job that is split into tiles needs one area.")
 		}
 		area, arguments[argument] = value, reference
 		if nodes[id]["arguments"], err = dispatch.Encode(arguments); err != nil {
@@ -108,19 +114,21 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 	}
 	if area == nil {
 		return nil, nil, refused(http.StatusBadRequest, "ProcessParameterRequired",
-			"No node of the process graph has an argument "+quoted(argument)+". Name the one with the area in the job option "+optionParameter+".")
+			"No node of the process graph has an argument "+quoted(argument)+". Name the one with the area in the job option "+
+				optionParameter+".")
 	}
 	graph, err = dispatch.Encode(nodes)
 	return area, graph, err
 }
 
-// split returns the dimension whose values are the tiles of an area, in its own form: boxes of a box, GeoJSON of GeoJSON. openEO has no boxes across the
-// antimeridian, so that a tile there becomes two boxes.
+// split returns the dimension whose values are the tiles of an area, in its own form: boxes of a box, GeoJSON of
+// GeoJSON. openEO has no boxes across the antimeridian, so that a tile there becomes two boxes.
 func split(in *request, g *grid.Grid, parameter string, value json.RawMessage) (*dispatch.Dimension, error) {
 	d := &dispatch.Dimension{Name: parameter}
 	tiles, isBox, err := in.Split(in.Context(), g, value, mostTiles)
 	if dispatch.Is(err, dispatch.Invalid) {
-		return nil, refused(http.StatusBadRequest, "ProcessParameterInvalid", "The area cannot be split into tiles. "+dispatch.TextFor(err))
+		return nil, refused(http.StatusBadRequest, "ProcessParameterInvalid", "The area cannot be split into tiles. "+
+			dispatch.TextFor(err))
 	}
 	if err != nil {
 		return nil, err
@@ -141,7 +149,8 @@ func split(in *request, g *grid.Grid, parameter string, value json.RawMessage) (
 	return d, nil
 }
 
-// rounded returns a box without rounding errors: to 1e-9 degrees, a tenth of a millimetre. A box that is not larger than that stays as it is.
+// rounded returns a box without rounding errors: to 1e-9 degrees, a tenth of a millimetre. A box that is not larger
+// than that stays as it is.
 func rounded(b grid.Box) grid.Box {
 	r := b
 	for _, side := range []*float64{&r.West, &r.South, &r.East, &r.North} {

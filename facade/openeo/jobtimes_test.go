@@ -9,7 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
-// TestBatchJob_UpdatedIsTheLastChangeOfTheStatus: what a platform reports after the end, such as costs, is no change of the status.
+// TestBatchJob_UpdatedIsTheLastChangeOfTheStatus: what a platform reports after the end, such as costs, is no change of
+// the status.
 func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 	ended, late := time.Unix(600, 0).UTC(), time.Unix(9000, 0).UTC()
 	one := dispatch.Job{ID: 1, Status: dispatch.Finished, Moved: ended, Updated: late}

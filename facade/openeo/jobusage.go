@@ -32,8 +32,8 @@ func usageOf(j dispatch.Job) *usage {
 	return &u
 }
 
-// total is what the jobs of a task used together. Amounts in another unit than that of the first job with one are not comparable; then that sum is not
-// known.
+// total is what the jobs of a task used together. Amounts in another unit than that of the first job with one are not
+// comparable; then that sum is not known.
 type total struct {
 	costs              *float64
 	unit               string
@@ -87,8 +87,9 @@ func (t *total) usage() *usage {
 	return &u
 }
 
-// taskTotals keeps what the jobs of ended tasks used, because a task has thousands of jobs and is read again and again. Costs may still come after the end, and
-// jobs be deleted: then the task has changed, and its jobs are read once more. The zero value is ready.
+// taskTotals keeps what the jobs of ended tasks used, because a task has thousands of jobs and is read again and again.
+// Costs may still come after the end, and jobs be deleted: then the task has changed, and its jobs are read once more.
+// The zero value is ready.
 type taskTotals struct {
 	mu   sync.Mutex
 	kept map[dispatch.TaskID]keptTotal
@@ -134,7 +135,8 @@ func (f *Facade) taskTotal(r *request, t dispatch.TaskRecord) (all total, err er
 	return all, nil
 }
 
-// costsOf returns the costs of a batch job that was started; nil if they are not known, as those of a task until it ends.
+// costsOf returns the costs of a batch job that was started; nil if they are not known, as those of a task until it
+// ends.
 func (f *Facade) costsOf(r *request, is entry) (*float64, error) {
 	switch {
 	case is.job != nil:

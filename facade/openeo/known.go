@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// idLists keeps the ids in the lists of collections and processes that platforms publish, because reading a list takes long. There is one entry
-// for each list. The zero value is ready.
+// idLists keeps the ids in the lists of collections and processes that platforms publish, because reading a list takes
+// long. There is one entry for each list. The zero value is ready.
 type idLists struct {
 	mu  sync.Mutex
 	all map[string]idList // by platform and member
@@ -58,8 +58,10 @@ func (k *idLists) formats(p dispatch.Publication, platform string) map[string]bo
 	})
 }
 
-// keep returns what read finds in a document, and reads it once. key tells the document from others, whatever its version.
-func (k *idLists) keep(p dispatch.Publication, key string, read func(map[string]json.RawMessage) map[string]bool) map[string]bool {
+// keep returns what read finds in a document, and reads it once. key tells the document from others, whatever its
+// version.
+func (k *idLists) keep(p dispatch.Publication, key string,
+	read func(map[string]json.RawMessage) map[string]bool) map[string]bool {
 	k.mu.Lock()
 	kept, has := k.all[key]
 	k.mu.Unlock()
@@ -84,12 +86,14 @@ func (k *idLists) keep(p dispatch.Publication, key string, read func(map[string]
 }
 
 const (
-	knownWithin  = 3 * time.Second // for what a platform says about what it has, while the creation of a batch job waits for it
-	mostUnlisted = 8               // collections, and processes, of one graph for which a platform is asked one by one
+	// for what a platform says about what it has, while the creation of a batch job waits for it
+	knownWithin  = 3 * time.Second
+	mostUnlisted = 8 // collections, and processes, of one graph for which a platform is asked one by one
 )
 
-// checkKnown refuses a process graph that uses what its platform does not have: collections, processes and output formats. What is in none of the
-// platform's lists is asked for, the first few by their names. While the platform does not say that there is no such thing, the batch job is accepted.
+// checkKnown refuses a process graph that uses what its platform does not have: collections, processes and output
+// formats. What is in none of the platform's lists is asked for, the first few by their names. While the platform does
+// not say that there is no such thing, the batch job is accepted.
 func (f *Facade) checkKnown(r *request, b *dispatch.Backend, nodes []graphNode) error {
 	if b.Label != dispatch.OpenEO {
 		return nil
@@ -156,7 +160,8 @@ func (o *offer) checkCollections(nodes []graphNode) error {
 	for _, id := range unlisted[:min(len(unlisted), mostUnlisted)] {
 		switch _, err := o.published("/collections/" + url.PathEscape(id)); {
 		case dispatch.Is(err, dispatch.NotFound), dispatch.Is(err, dispatch.Unsupported):
-			return refused(http.StatusNotFound, "CollectionNotFound", "The platform "+o.b.Name+" has no collection "+quoted(id)+". GET /collections lists those that it has.")
+			return refused(http.StatusNotFound, "CollectionNotFound", "The platform "+o.b.Name+" has no collection "+quoted(id)+
+				". GET /collections lists those that it has.")
 		case err != nil:
 			return nil
 		}
@@ -187,7 +192,8 @@ func (o *offer) checkProcesses(nodes []graphNode) error {
 	return nil
 }
 
-// isListed reports whether the process of a node needs no question: it is in the platform's list, which may not be known, or defined at a URL.
+// isListed reports whether the process of a node needs no question: it is in the platform's list, which may not be
+// known, or defined at a URL.
 func (p calledProcess) isListed(listed map[string]bool) bool {
 	switch {
 	case p.isRemote():
@@ -198,7 +204,8 @@ func (p calledProcess) isListed(listed map[string]bool) bool {
 	return false
 }
 
-// has reports whether there is a process that is not in the platform's list: stored by the user, here or at the platform, or of a namespace.
+// has reports whether there is a process that is not in the platform's list: stored by the user, here or at the
+// platform, or of a namespace.
 func (o *offer) has(p calledProcess) (bool, error) {
 	switch p.namespace {
 	case dispatch.BackendNamespace:
@@ -217,8 +224,8 @@ func (o *offer) hasStored(id string) (bool, error) {
 	return isThere(o.published("/process_graphs/" + url.PathEscape(id)))
 }
 
-// hasInNamespace reports whether a namespace of the platform has a process. A platform that tells its operations, and none that describes namespaces,
-// has none but those of its services in the catalogue.
+// hasInNamespace reports whether a namespace of the platform has a process. A platform that tells its operations, and
+// none that describes namespaces, has none but those of its services in the catalogue.
 func (o *offer) hasInNamespace(p calledProcess) (bool, error) {
 	if _, known := o.f.service(p.process); known && p.namespace == servicesNamespace {
 		return true, nil
@@ -263,7 +270,8 @@ func (o *offer) noProcess(p calledProcess) error {
 	if p.namespace == "" || p.namespace == userNamespace {
 		stored = ", and you have stored none of this id"
 	}
-	return refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+o.b.Name+" has no process "+quoted(p.process)+where+stored+"."+hint)
+	return refused(http.StatusBadRequest, "ProcessUnsupported", "The platform "+o.b.Name+" has no process "+
+		quoted(p.process)+where+stored+"."+hint)
 }
 
 // checkFormats refuses formats of files that the platform does not list. Case does not count, as the standard says.
@@ -291,6 +299,7 @@ func (o *offer) checkFormat(name string) error {
 	if len(names) == 0 || slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(one, name) }) {
 		return nil
 	}
-	return refused(http.StatusBadRequest, "ProcessParameterInvalid", "The platform "+o.b.Name+" does not list the output format "+quoted(name)+
+	return refused(http.StatusBadRequest, "ProcessParameterInvalid", "The platform "+o.b.Name+
+		" does not list the output format "+quoted(name)+
 		". It lists "+strings.Join(names[:min(len(names), mostFormats)], ", ")+".")
 }

@@ -14,12 +14,14 @@ import (
 
 // loading is a batch job that loads a collection.
 func loading(collection string) string {
-	return strings.Replace(`{"process": {"process_graph": {"l": {"process_id": "load_collection", "arguments": {"id": "ID", "spatial_extent": null, "temporal_extent": null}},
-		"s": {"process_id": "save_result", "arguments": {"data": {"from_node": "l"}, "format": "GTiff"}, "result": true}}}}`, "ID", collection, 1)
+	return strings.Replace(
+		`{"process": {"process_graph": {"l": {"process_id": "load_collection", "arguments": {"id": "ID", "spatial_extent": null, "temporal_extent": null}},
+		"s": {"process_id": "save_result", "arguments": {"data": {"from_node": "l"}, "format": "GTiff"}, "result": true}}}}`,
+		"ID", collection, 1)
 }
 
-// TestCollections_Unknown: a batch job that loads what its platform does not have is refused when it is created or changed. A platform that does
-// not say so decides when the job starts.
+// TestCollections_Unknown: a batch job that loads what its platform does not have is refused when it is created or
+// changed. A platform that does not say so decides when the job starts.
 func TestCollections_Unknown(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) { s.Collections = []string{"S2", "S1"} })
 	var silent, hiding atomic.Bool
@@ -38,11 +40,13 @@ func TestCollections_Unknown(t *testing.T) {
 	const jobs = "/openeo/cdse/1.2/jobs"
 	path := w.create(loading("S2"))
 	refusedWith(t, w.ask("POST", jobs, loading("NONE"), "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
-	refusedWith(t, w.ask("POST", mergedJobs, loading("NONE"), "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
+	refusedWith(t, w.ask("POST", mergedJobs, loading("NONE"), "Authorization", anna), http.StatusNotFound,
+		"CollectionNotFound")
 	refusedWith(t, w.ask("PATCH", path, loading("NONE"), "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
 	hiding.Store(true)
 	w.create(loading("SECRET")) // in no list, and there
-	two := strings.Replace(loading("SECRET"), `"s": {`, `"m": {"process_id": "load_collection", "arguments": {"id": "VOID"}}, "s": {`, 1)
+	two := strings.Replace(loading("SECRET"), `"s": {`,
+		`"m": {"process_id": "load_collection", "arguments": {"id": "VOID"}}, "s": {`, 1)
 	refusedWith(t, w.ask("POST", jobs, two, "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
 	silent.Store(true)
 	w.create(loading("UNSEEN"))
@@ -71,7 +75,8 @@ func TestCreate_ReadsListsTogether(t *testing.T) {
 	w.create(loading("S2"))
 }
 
-// TestNamespaces_AreFew: a process graph that names many namespaces costs the platforms no requests, also from somebody who has not signed in.
+// TestNamespaces_AreFew: a process graph that names many namespaces costs the platforms no requests, also from somebody
+// who has not signed in.
 func TestNamespaces_AreFew(t *testing.T) {
 	w := newWorld(t, []string{"east", "west"}, nil)
 	var asked atomic.Int64
@@ -90,5 +95,6 @@ func TestNamespaces_AreFew(t *testing.T) {
 	if !strings.Contains(got.Body.String(), "ProcessGraphComplexity") || asked.Load() > 0 {
 		t.Errorf("%d requests: %s", asked.Load(), got.Body)
 	}
-	refusedWith(t, w.ask("POST", mergedJobs, `{"process": `+graph+`}`, "Authorization", anna), http.StatusBadRequest, "ProcessGraphComplexity")
+	refusedWith(t, w.ask("POST", mergedJobs, `{"process": `+graph+`}`, "Authorization", anna), http.StatusBadRequest,
+		"ProcessGraphComplexity")
 }

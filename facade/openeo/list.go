@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// listAnswer returns a JSON object with an array and the member links. The elements are written while they are read. links is called after
-// the last of them.
+// listAnswer returns a JSON object with an array and the member links. The elements are written while they are read.
+// links is called after the last of them.
 func listAnswer(member string, elements iter.Seq2[any, error], links func() []link) (*answer, error) {
 	next, stop := iter.Pull2(elements)
 	first, err, more := next()

@@ -21,8 +21,8 @@ func memberAt(path string) string {
 	return m[1] + m[2]
 }
 
-// fromParameter is the query parameter in the links between the parts of a list. Platforms have parameters of their own in the links between their
-// pages.
+// fromParameter is the query parameter in the links between the parts of a list. Platforms have parameters of their own
+// in the links between their pages.
 const fromParameter = "eodispatch:from"
 
 // listPart is the part of a published list that a request asks for.
@@ -32,7 +32,8 @@ type listPart struct {
 	limit, from int    // limit 0: all
 }
 
-// listPart returns the part of a list that the request asks for by the parameter limit, and by the links to the next part.
+// listPart returns the part of a list that the request asks for by the parameter limit, and by the links to the next
+// part.
 func (r *request) listPart() (part listPart, err error) {
 	part = listPart{r: r, member: memberAt(r.URL.EscapedPath())}
 	query := r.URL.Query()
@@ -77,8 +78,8 @@ func (part listPart) of(p dispatch.Publication) dispatch.Publication {
 	return p
 }
 
-// linkTo returns links with one to the part of the list that begins at a position, in place of one to the next page of the platform, which the last part
-// has.
+// linkTo returns links with one to the part of the list that begins at a position, in place of one to the next page of
+// the platform, which the last part has.
 func (part listPart) linkTo(at int, given json.RawMessage) json.RawMessage {
 	var links []json.RawMessage
 	_ = json.Unmarshal(given, &links) // a list without links gets this one
@@ -89,7 +90,8 @@ func (part listPart) linkTo(at int, given json.RawMessage) json.RawMessage {
 	query := part.r.URL.Query()
 	query.Set("limit", strconv.Itoa(part.limit))
 	query.Set(fromParameter, strconv.Itoa(at))
-	next := link{Rel: "next", Href: part.r.root + part.r.URL.EscapedPath() + "?" + query.Encode(), Type: "application/json"}
+	next := link{Rel: "next", Href: part.r.root + part.r.URL.EscapedPath() + "?" + query.Encode(),
+		Type: "application/json"}
 	text, err := dispatch.Encode(next)
 	if err == nil {
 		links = append(links, text)

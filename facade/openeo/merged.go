@@ -30,16 +30,16 @@ func (f *Facade) readAll(r *request, backends []*dispatch.Backend, path string) 
 	return all
 }
 
-// shared is the member of the federation extension that names the platforms which have a resource; missingOf names in lists those that did
-// not respond, and oldOf those whose part is old.
+// shared is the member of the federation extension that names the platforms which have a resource; missingOf names in
+// lists those that did not respond, and oldOf those whose part is old.
 const (
 	shared    = "federation:backends"
 	missingOf = "federation:missing"
 	oldOf     = "eodispatch:stale"
 )
 
-// mergedPublication returns what all platforms publish at the path of a request. Platforms that do not respond are left out, and named in
-// lists.
+// mergedPublication returns what all platforms publish at the path of a request. Platforms that do not respond are left
+// out, and named in lists.
 func (f *Facade) mergedPublication(r *request) (*answer, error) {
 	backends, path := f.backends(), r.URL.EscapedPath()
 	part, err := r.listPart()
@@ -176,7 +176,8 @@ func (m *merging) lists(docs []object, member, self string) (object, error) {
 
 func (m *merging) listOf(member string, all []object, self string) (object, error) {
 	out := object{}
-	for name, v := range map[string]any{member: all, "links": []link{{Rel: "self", Href: self, Type: "application/json"}}, missingOf: m.missing, oldOf: m.old} {
+	for name, v := range map[string]any{member: all, "links": []link{{Rel: "self", Href: self, Type: "application/json"}},
+		missingOf: m.missing, oldOf: m.old} {
 		if names, is := v.([]string); is && len(names) == 0 {
 			continue
 		}
@@ -216,10 +217,14 @@ func (m *merging) formats(docs []object) (object, error) {
 // addFormats adds formats that are not among those of an object. Case does not count, as the standard says.
 func addFormats(listed object, names []string) {
 	for _, name := range names {
-		if slices.ContainsFunc(slices.Collect(maps.Keys(listed)), func(one string) bool { return strings.EqualFold(one, name) }) {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(listed)), func(one string) bool {
+			return strings.EqualFold(one,
+				name)
+		}) {
 			continue
 		}
-		if text, err := dispatch.Encode(map[string]any{"title": name, "gis_data_types": []string{}, "parameters": map[string]any{}}); err == nil {
+		if text, err := dispatch.Encode(map[string]any{"title": name, "gis_data_types": []string{},
+			"parameters": map[string]any{}}); err == nil {
 			listed[name] = text
 		}
 	}
@@ -253,8 +258,9 @@ func (m *merging) byName(docs []object) (object, error) {
 	return out, nil
 }
 
-// mergedDocuments keeps the merged lists, as long as what they were merged from does not change. They are kept in pieces, like what they were
-// merged from: the address by which a client reaches the broker is none of their parts. The zero value is ready.
+// mergedDocuments keeps the merged lists, as long as what they were merged from does not change. They are kept in
+// pieces, like what they were merged from: the address by which a client reaches the broker is none of their parts. The
+// zero value is ready.
 type mergedDocuments struct {
 	mu  sync.Mutex
 	all map[string]mergedDocument // by path
@@ -274,7 +280,8 @@ func (m *merging) identity() string {
 	for i, name := range m.names {
 		id.WriteString(name + " " + m.docs[i].Version + "\n")
 	}
-	return id.String() + "formats " + strings.Join(m.formatsOfServices, " ") + "\nmissing " + strings.Join(m.missing, " ") + "\nold " + strings.Join(m.old, " ")
+	return id.String() + "formats " + strings.Join(m.formatsOfServices, " ") + "\nmissing " + strings.Join(m.missing,
+		" ") + "\nold " + strings.Join(m.old, " ")
 }
 
 // publication returns the merged document at a path.

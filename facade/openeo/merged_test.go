@@ -12,7 +12,8 @@ import (
 
 // twoPlatforms returns a world with the platforms east and west, which share one collection.
 func twoPlatforms(t *testing.T) *world {
-	return newWorld(t, []string{"east", "west"}, func(name string, s *simulator.OpenEO) { s.Collections = []string{"SHARED", strings.ToUpper(name)} })
+	return newWorld(t, []string{"east", "west"},
+		func(name string, s *simulator.OpenEO) { s.Collections = []string{"SHARED", strings.ToUpper(name)} })
 }
 
 // resources returns the names of the platforms that have each resource of a list.
@@ -41,7 +42,8 @@ func TestMerged_ListsWhatAllPlatformsHave(t *testing.T) {
 	if got := resources(t, w.get("/openeo/1.2/processes")["processes"]); got["save_result"] != "east west" {
 		t.Errorf("%v", got)
 	}
-	if one := w.get("/openeo/1.2/collections/WEST"); one["cube:dimensions"] == nil || one["federation:backends"].([]any)[0] != "west" {
+	if one := w.get("/openeo/1.2/collections/WEST"); one["cube:dimensions"] == nil ||
+		one["federation:backends"].([]any)[0] != "west" {
 		t.Errorf("%v", one)
 	}
 	formats := w.get("/openeo/1.2/file_formats")["output"].(map[string]any)
@@ -78,7 +80,8 @@ func TestMerged_WithoutAPlatform(t *testing.T) {
 	w := twoPlatforms(t)
 	w.down["east"].Close()
 	got := w.get("/openeo/1.2/collections")
-	if all := resources(t, got["collections"]); len(all) != 2 || all["SHARED"] != "west" || got["federation:missing"].([]any)[0] != "east" {
+	if all := resources(t, got["collections"]); len(all) != 2 || all["SHARED"] != "west" ||
+		got["federation:missing"].([]any)[0] != "east" {
 		t.Errorf("%v", got)
 	}
 	members := w.get("/openeo/1.2")["federation"].(map[string]any)
@@ -90,7 +93,8 @@ func TestMerged_WithoutAPlatform(t *testing.T) {
 	if all := resources(t, w.get("/openeo/1.2/collections")["collections"]); len(all) != 2 {
 		t.Errorf("the last known: %v", all)
 	}
-	refusedWith(t, w.ask("GET", "/openeo/1.2/file_formats", ""), http.StatusServiceUnavailable, "InfrastructureMaintenance")
+	refusedWith(t, w.ask("GET", "/openeo/1.2/file_formats", ""), http.StatusServiceUnavailable,
+		"InfrastructureMaintenance")
 }
 
 func TestMerged_ChoosesAPlatform(t *testing.T) {
@@ -98,8 +102,10 @@ func TestMerged_ChoosesAPlatform(t *testing.T) {
 	const load = `{"process":{"process_graph":{"l":{"process_id":"load_collection","arguments":{"id":"ID","spatial_extent":null,"temporal_extent":null}},
 		"s":{"process_id":"save_result","arguments":{"data":{"from_node":"l"},"format":"GTiff"},"result":true}}},"job_options":{OPTIONS}}`
 	for _, row := range []struct{ collection, options, platform string }{
-		{"WEST", ``, "west"}, {"EAST", ``, "east"}, {"SHARED", ``, "east"}, {"SHARED", `"eodispatch:platform":"west"`, "west"},
-		{"SHARED", `"federation:force-backend":"west"`, "west"}, {"NONE", ``, ""}, {"SHARED", `"eodispatch:platform":"north"`, ""},
+		{"WEST", ``, "west"}, {"EAST", ``, "east"}, {"SHARED", ``, "east"}, {"SHARED", `"eodispatch:platform":"west"`,
+			"west"},
+		{"SHARED", `"federation:force-backend":"west"`, "west"}, {"NONE", ``, ""}, {"SHARED", `"eodispatch:platform":"north"`,
+			""},
 	} {
 		body := strings.NewReplacer("ID", row.collection, "OPTIONS", row.options).Replace(load)
 		got := w.ask("POST", "/openeo/1.2/jobs", body, "Authorization", anna)

@@ -69,8 +69,8 @@ type answer struct {
 	header    http.Header
 	body      any    // as JSON; nil: none
 	mediaType string // "": application/json
-	// write writes the body in place of body, after the headers have been set; it calls WriteHeader. If it fails the connection is cut, so
-	// that the client does not take a part for the whole.
+	// write writes the body in place of body, after the headers have been set; it calls WriteHeader. If it fails the
+	// connection is cut, so that the client does not take a part for the whole.
 	write func(http.ResponseWriter) error
 }
 
@@ -83,7 +83,8 @@ func (f *Facade) perform(o operation, w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	in := &request{Request: r, Server: e.server, view: e.view, root: e.server.BaseURL(e.outer) + e.view.path, w: w, outer: e.outer}
+	in := &request{Request: r, Server: e.server, view: e.view, root: e.server.BaseURL(e.outer) + e.view.path, w: w,
+		outer: e.outer}
 	err := in.authenticate(o.access)
 	var out *answer
 	if err == nil {
@@ -160,8 +161,8 @@ func (r *request) authenticate(needs access) error {
 	return err
 }
 
-// tokenIn returns the access token of an Authorization header, in either form: "Bearer oidc/{provider}/{token}", or "Bearer {token}" as
-// the conformance class for plain tokens allows.
+// tokenIn returns the access token of an Authorization header, in either form: "Bearer oidc/{provider}/{token}", or
+// "Bearer {token}" as the conformance class for plain tokens allows.
 func tokenIn(headers []string) (dispatch.Secret, error) {
 	if len(headers) == 0 {
 		return "", errNoToken

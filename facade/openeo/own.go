@@ -11,12 +11,14 @@ import (
 // processSave saves what a node returns.
 const processSave = "save_result"
 
-// ownDocuments are what the view of all platforms publishes where no platform speaks openEO. Clients read them before they do anything else: the
-// services of the catalogue can be called there, and what they return be saved in the formats of requests.
+// ownDocuments are what the view of all platforms publishes where no platform speaks openEO. Clients read them before
+// they do anything else: the services of the catalogue can be called there, and what they return be saved in the
+// formats of requests.
 var ownDocuments = map[string]string{
 	"/collections": `{"collections":[],"links":[]}`,
 	"/processes": `{"processes":[{"id":"` + processSave + `","summary":"Save the results of a service",` +
-		`"description":"Saves what a service of the namespace ` + servicesNamespace + ` returns. A process graph consists of a call of a service and, if it is saved in another format than the service's own, of this process.",` +
+		`"description":"Saves what a service of the namespace ` + servicesNamespace +
+		` returns. A process graph consists of a call of a service and, if it is saved in another format than the service's own, of this process.",` +
 		`"categories":["export"],"parameters":[` +
 		`{"name":"data","description":"The results of the service.","schema":{"type":"object","subtype":"datacube"}},` +
 		`{"name":"format","description":"The format of the files, one of GET /file_formats.","schema":{"type":"string","subtype":"output-format"}},` +
@@ -40,7 +42,8 @@ func (part listPart) ownPublication(path string, formats []string) (*answer, err
 		return publicationAnswer(part.of(dispatch.Publication{Parts: [][]byte{[]byte(text)}}), "", path), nil
 	}
 	if strings.HasPrefix(path, "/collections/") {
-		return nil, refused(http.StatusNotFound, "CollectionNotFound", "There is no collection here: no platform speaks openEO.")
+		return nil, refused(http.StatusNotFound, "CollectionNotFound",
+			"There is no collection here: no platform speaks openEO.")
 	}
 	return nil, errNoPath
 }
@@ -60,8 +63,10 @@ func withFormats(document string, names []string) (string, error) {
 func (f *Facade) withoutGraphs(v view) bool { return len(f.backendsOf(v)) == 0 }
 
 // errOnlyServices is the error of a process graph that is no call of a service where no platform speaks openEO.
-var errOnlyServices = refused(http.StatusBadRequest, "ProcessUnsupported", "No platform here runs process graphs. Call a service of the namespace "+servicesNamespace+
-	" (GET /processes/"+servicesNamespace+") in a graph that has no other nodes, but for one "+processSave+" without options; the arguments must be values.")
+var errOnlyServices = refused(http.StatusBadRequest, "ProcessUnsupported",
+	"No platform here runs process graphs. Call a service of the namespace "+servicesNamespace+
+		" (GET /processes/"+servicesNamespace+") in a graph that has no other nodes, but for one "+processSave+
+		" without options; the arguments must be values.")
 
 // predefined reports whether the broker itself offers a process where no platform speaks openEO.
 func (f *Facade) predefined(v view, id string) bool {

@@ -15,21 +15,24 @@ import (
 func withoutOpenEO(t *testing.T) *world {
 	t.Helper()
 	w := newWorldWith(t, nil, nil, func(w *world) []catalogue.Service {
-		return []catalogue.Service{{ID: "ndvi", Title: "NDVI", Platform: "ogc", Label: dispatch.OGCProcess, Service: dispatch.Service{Endpoint: w.urls["ogc"], Application: "ndvi"}}}
+		return []catalogue.Service{{ID: "ndvi", Title: "NDVI", Platform: "ogc", Label: dispatch.OGCProcess,
+			Service: dispatch.Service{Endpoint: w.urls["ogc"], Application: "ndvi"}}}
 	})
 	w.backends[0].Limits = dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second}
 	t.Cleanup(conformance.RunBroker(w.broker))
 	return w
 }
 
-// TestOnlyOGC_ServesWhatClientsReadFirst: what clients ask for before they do anything is there, and it lists what can be run.
+// TestOnlyOGC_ServesWhatClientsReadFirst: what clients ask for before they do anything is there, and it lists what can
+// be run.
 func TestOnlyOGC_ServesWhatClientsReadFirst(t *testing.T) {
 	w := withoutOpenEO(t)
 	versions := w.get("/.well-known/openeo")["versions"].([]any)
 	if len(versions) != 1 || versions[0].(map[string]any)["url"] != publicURL+"/openeo/1.2" {
 		t.Errorf("versions %v", versions)
 	}
-	for path, member := range map[string]string{"/": "endpoints", "/conformance": "conformsTo", "/collections": "collections", "/processes": "processes", "/file_formats": "output",
+	for path, member := range map[string]string{"/": "endpoints", "/conformance": "conformsTo",
+		"/collections": "collections", "/processes": "processes", "/file_formats": "output",
 		"/processes/catalogue": "processes", "/processing_parameters": "create_job_parameters"} {
 		if v := w.get("/openeo/1.2"+path, "Authorization", anna); v[member] == nil {
 			t.Errorf("%s has no %s: %v", path, member, v)
@@ -49,7 +52,8 @@ func TestOnlyOGC_ServesWhatClientsReadFirst(t *testing.T) {
 	refusedWith(t, w.ask("GET", "/openeo/ogc/1.2/", ""), http.StatusNotFound, "NotFound")
 }
 
-// TestOnlyOGC_RunsServices: a call of a service runs, in each format that is listed; every other graph is refused, and says what is possible.
+// TestOnlyOGC_RunsServices: a call of a service runs, in each format that is listed; every other graph is refused, and
+// says what is possible.
 func TestOnlyOGC_RunsServices(t *testing.T) {
 	w := withoutOpenEO(t)
 	for format := range w.get("/openeo/1.2/file_formats")["output"].(map[string]any) {
@@ -61,10 +65,14 @@ func TestOnlyOGC_RunsServices(t *testing.T) {
 		}
 	}
 	for _, path := range []string{mergedJobs, "/openeo/1.2/validation"} {
-		got := w.ask("POST", path, `{"process": `+addition+`, "process_graph": {"a": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}`, "Authorization", anna)
-		if text := got.Body.String(); !strings.Contains(text, "ProcessUnsupported") || !strings.Contains(text, "/processes/catalogue") {
+		got := w.ask("POST", path, `{"process": `+addition+
+			`, "process_graph": {"a": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}`, "Authorization",
+			anna)
+		if text := got.Body.String(); !strings.Contains(text, "ProcessUnsupported") ||
+			!strings.Contains(text, "/processes/catalogue") {
 			t.Errorf("%s: %d %s", path, got.Code, text)
 		}
 	}
-	refusedWith(t, w.ask("PUT", "/openeo/1.2/process_graphs/save_result", addition, "Authorization", anna), http.StatusBadRequest, "PredefinedProcessExists")
+	refusedWith(t, w.ask("PUT", "/openeo/1.2/process_graphs/save_result", addition, "Authorization", anna),
+		http.StatusBadRequest, "PredefinedProcessExists")
 }

@@ -48,7 +48,8 @@ func (f *Facade) platformParameter() (json.RawMessage, error) {
 	for _, b := range f.backends() {
 		names = append(names, b.Name)
 	}
-	return dispatch.Encode(map[string]any{"name": platformOptions[0], "schema": map[string]any{"type": "string", "enum": names}, "optional": true,
+	return dispatch.Encode(map[string]any{"name": platformOptions[0], "schema": map[string]any{"type": "string",
+		"enum": names}, "optional": true,
 		"description": "The platform that runs the batch job. Without it, the first that has all that the process graph uses."})
 }
 

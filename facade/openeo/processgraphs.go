@@ -22,7 +22,8 @@ func (f *Facade) processGraphOperations() []operation {
 	}
 }
 
-var processQuota = dispatch.ProcessQuota{Processes: int(budget.UserProcesses.Most), Bytes: budget.UserProcessesBytes.Most}
+var processQuota = dispatch.ProcessQuota{Processes: int(budget.UserProcesses.Most),
+	Bytes: budget.UserProcessesBytes.Most}
 
 // processID matches ids of processes. The standard allows word characters; clients also send UUIDs.
 var processID = regexp.MustCompile(`^[\w-]{1,200}$`)
@@ -37,13 +38,15 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 	var graph map[string]json.RawMessage
 	switch {
 	case !processID.MatchString(id):
-		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The id of a process consists of at most 200 letters, digits, underscores and hyphens.")
+		return nil, refused(http.StatusBadRequest, "ProcessInvalid",
+			"The id of a process consists of at most 200 letters, digits, underscores and hyphens.")
 	case members["process_graph"] == nil:
 		return nil, refused(http.StatusBadRequest, "ProcessGraphMissing", "The process has no process_graph.")
 	case json.Unmarshal(members["process_graph"], &graph) != nil || len(graph) == 0:
 		return nil, refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process_graph must be an object of nodes.")
 	case !areParameters(members["parameters"]):
-		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of a process must be an array of objects, each with a name.")
+		return nil, refused(http.StatusBadRequest, "ProcessInvalid",
+			"The parameters of a process must be an array of objects, each with a name.")
 	}
 	if err := checkNodes(members["process_graph"]); err != nil {
 		return nil, err
@@ -90,16 +93,19 @@ func checkNodes(graph json.RawMessage) error {
 	return err
 }
 
-// notPredefined returns an error if a platform of the view has a predefined process with the id, or if that cannot be found out.
+// notPredefined returns an error if a platform of the view has a predefined process with the id, or if that cannot be
+// found out.
 func (f *Facade) notPredefined(r *request, id string) error {
-	exists := refused(http.StatusBadRequest, "PredefinedProcessExists", "There is a predefined process with the id "+id+". Choose another id.")
+	exists := refused(http.StatusBadRequest, "PredefinedProcessExists", "There is a predefined process with the id "+id+
+		". Choose another id.")
 	if f.predefined(r.view, id) {
 		return exists
 	}
 	backends := f.backendsOf(r.view)
 	for i, one := range f.readAll(r, backends, "/processes") {
 		switch {
-		case dispatch.Is(one.err, dispatch.NotFound), dispatch.Is(one.err, dispatch.Unsupported): // a platform that lists none has none
+		// a platform that lists none has none
+		case dispatch.Is(one.err, dispatch.NotFound), dispatch.Is(one.err, dispatch.Unsupported):
 		case one.err != nil:
 			return one.err
 		case f.ids.in(one.Publication, backends[i].Name, "processes")[id]:
@@ -127,7 +133,8 @@ const (
 )
 
 // listedMembers are those of a process that lists show, as the standard recommends.
-var listedMembers = []string{"id", "summary", "description", "categories", "parameters", "returns", "deprecated", "experimental"}
+var listedMembers = []string{"id", "summary", "description", "categories", "parameters", "returns", "deprecated",
+	"experimental"}
 
 // processesAtOnce bounds how many processes are read at once for a list, because each is read with its graph.
 const processesAtOnce = 16
@@ -176,8 +183,8 @@ func listed(p dispatch.StoredProcess) (members map[string]json.RawMessage, err e
 	return members, nil
 }
 
-// page returns how many entries of a list a request asks for and the id after which they begin; "": at the start. Without a limit
-// all of the user's are asked for, whose number is bounded.
+// page returns how many entries of a list a request asks for and the id after which they begin; "": at the start.
+// Without a limit all of the user's are asked for, whose number is bounded.
 func (r *request) page(list string) (most int, after string, err error) {
 	query := r.URL.Query()
 	limit, err := pageLimit(query)

@@ -31,7 +31,8 @@ func TestProcessGraphs_AreStored(t *testing.T) {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}
 	refusedWith(t, w.ask("GET", graphs+"/my_sum", "", "Authorization", anna), http.StatusNotFound, "ProcessGraphNotFound")
-	refusedWith(t, w.ask("DELETE", graphs+"/my_sum", "", "Authorization", anna), http.StatusNotFound, "ProcessGraphNotFound")
+	refusedWith(t, w.ask("DELETE", graphs+"/my_sum", "", "Authorization", anna), http.StatusNotFound,
+		"ProcessGraphNotFound")
 }
 
 func TestProcessGraphs_BelongToTheirOwner(t *testing.T) {
@@ -46,7 +47,8 @@ func TestProcessGraphs_BelongToTheirOwner(t *testing.T) {
 	}
 	w.save("page-1", sum)
 	next := w.get(graphs+"?limit=1", "Authorization", anna)["links"].([]any)[0].(map[string]any)["href"].(string)
-	refusedWith(t, w.ask("GET", strings.TrimPrefix(next, publicURL), "", "Authorization", bert), http.StatusBadRequest, "ProcessParameterInvalid")
+	refusedWith(t, w.ask("GET", strings.TrimPrefix(next, publicURL), "", "Authorization", bert), http.StatusBadRequest,
+		"ProcessParameterInvalid")
 }
 
 func TestProcessGraphs_InPages(t *testing.T) {
@@ -81,7 +83,8 @@ func TestProcessGraphs_InPages(t *testing.T) {
 		t.Errorf("%d without a limit", len(all))
 	}
 	for _, query := range []string{"?limit=0", "?limit=x", "?cursor=abc"} {
-		refusedWith(t, w.ask("GET", graphs+query, "", "Authorization", anna), http.StatusBadRequest, "ProcessParameterInvalid")
+		refusedWith(t, w.ask("GET", graphs+query, "", "Authorization", anna), http.StatusBadRequest,
+			"ProcessParameterInvalid")
 	}
 }
 
@@ -92,13 +95,18 @@ func withParameters(value string) string {
 
 func TestProcessGraphs_Refused(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
-	for body, code := range map[string]string{`{}`: "ProcessGraphMissing", `{"process_graph":[]}`: "ProcessGraphInvalid", `{"process_graph":{}}`: "ProcessGraphInvalid",
-		`[]`: "ContentTypeInvalid", `{"a":1,"a":2}`: "ProcessGraphInvalid",
-		withParameters(`7`): "ProcessInvalid", withParameters(`["a"]`): "ProcessInvalid", withParameters(`[{"schema":{}}]`): "ProcessInvalid"} {
+	for body, code := range map[string]string{`{}`: "ProcessGraphMissing", `{"process_graph":[]}`: "ProcessGraphInvalid",
+		`{"process_graph":{}}`: "ProcessGraphInvalid",
+		`[]`:                   "ContentTypeInvalid", `{"a":1,"a":2}`: "ProcessGraphInvalid",
+		withParameters(`7`): "ProcessInvalid", withParameters(`["a"]`): "ProcessInvalid",
+		withParameters(`[{"schema":{}}]`): "ProcessInvalid"} {
 		refusedWith(t, w.ask("PUT", graphs+"/p", body, "Authorization", anna), http.StatusBadRequest, code)
 	}
-	refusedWith(t, w.ask("PUT", graphs+"/save_result", sum, "Authorization", anna), http.StatusBadRequest, "PredefinedProcessExists")
+	refusedWith(t, w.ask("PUT", graphs+"/save_result", sum, "Authorization", anna), http.StatusBadRequest,
+		"PredefinedProcessExists")
 	refusedWith(t, w.ask("PUT", graphs+"/a.b", sum, "Authorization", anna), http.StatusBadRequest, "ProcessInvalid")
-	large := `{"process_graph":{"a":{"process_id":"add","arguments":{"x":"` + strings.Repeat("x", 2<<20) + `"},"result":true}}}`
-	refusedWith(t, w.ask("PUT", graphs+"/p", large, "Authorization", anna), http.StatusBadRequest, "ProcessGraphComplexity")
+	large := `{"process_graph":{"a":{"process_id":"add","arguments":{"x":"` + strings.Repeat("x", 2<<20) +
+		`"},"result":true}}}`
+	refusedWith(t, w.ask("PUT", graphs+"/p", large, "Authorization", anna), http.StatusBadRequest,
+		"ProcessGraphComplexity")
 }

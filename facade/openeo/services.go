@@ -32,7 +32,8 @@ type serviceBroker interface {
 	Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
 }
 
-// servicesNamespace is the namespace of the processes that are the catalogue's services, on platforms of every protocol.
+// servicesNamespace is the namespace of the processes that are the catalogue's services, on platforms of every
+// protocol.
 const servicesNamespace = "catalogue"
 
 const (
@@ -72,7 +73,8 @@ type example struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// namespaceProcesses lists the processes of a namespace: in the view of all platforms, the catalogue's services or what platforms publish.
+// namespaceProcesses lists the processes of a namespace: in the view of all platforms, the catalogue's services or what
+// platforms publish.
 func (f *Facade) namespaceProcesses(r *request) (*answer, error) {
 	if !r.view.merged() || r.PathValue("namespace") != servicesNamespace {
 		return f.published(r)
@@ -98,7 +100,8 @@ func (f *Facade) search(q catalogue.Query) (catalogue.Page, error) {
 	}
 	page, ok := f.Services.Search(q)
 	if !ok {
-		return page, refused(http.StatusBadRequest, "ParameterInvalid", "The parameter cursor is not one of a link of this list.")
+		return page, refused(http.StatusBadRequest, "ParameterInvalid",
+			"The parameter cursor is not one of a link of this list.")
 	}
 	return page, nil
 }
@@ -143,7 +146,8 @@ func (f *Facade) namespaceProcess(r *request) (*answer, error) {
 	return &answer{body: p}, nil
 }
 
-// formatsOf returns the names of the formats that the platform lists for a service or, if it lists none, those of the service's record.
+// formatsOf returns the names of the formats that the platform lists for a service or, if it lists none, those of the
+// service's record.
 func (f *Facade) formatsOf(ctx context.Context, r *request, s catalogue.Service) (names []string) {
 	listed, err := f.Broker.Formats(ctx, r.user, s.Service, s.Label)
 	if err != nil || len(listed) == 0 {
@@ -155,7 +159,8 @@ func (f *Facade) formatsOf(ctx context.Context, r *request, s catalogue.Service)
 	return names
 }
 
-// formatsOfServices returns the formats in the records of services that are not on openEO platforms, each once. Clients refuse a format that is not listed.
+// formatsOfServices returns the formats in the records of services that are not on openEO platforms, each once. Clients
+// refuse a format that is not listed.
 func (f *Facade) formatsOfServices() (names []string) {
 	page, _ := f.search(catalogue.Query{}) // without After it succeeds
 	for _, s := range page.Services {
@@ -189,9 +194,12 @@ func (f *Facade) identified(r dispatch.Request) (catalogue.Service, bool) {
 
 // processOf returns a service as a process.
 func processOf(r *request, s catalogue.Service, parameters []dispatch.Parameter) process {
-	p := process{ID: s.ID, Summary: s.Title, Description: s.Description, Categories: s.Keywords, Parameters: []processParameter{}, Backends: []string{s.Platform},
-		Returns: returns{"The results of the service. They can be saved, and processed further if it runs on an openEO platform.", map[string]string{"type": "object", "subtype": "datacube"}},
-		Links:   []link{{Rel: "self", Href: r.root + "/processes/" + servicesNamespace + "/" + url.PathEscape(s.ID), Type: "application/json"}}}
+	p := process{ID: s.ID, Summary: s.Title, Description: s.Description, Categories: s.Keywords,
+		Parameters: []processParameter{}, Backends: []string{s.Platform},
+		Returns: returns{"The results of the service. They can be saved, and processed further if it runs on an openEO " +
+			"platform.", map[string]string{"type": "object", "subtype": "datacube"}},
+		Links: []link{{Rel: "self", Href: r.root + "/processes/" + servicesNamespace + "/" + url.PathEscape(s.ID),
+			Type: "application/json"}}}
 	for _, given := range parameters {
 		p.Parameters = append(p.Parameters, parameterOf(given))
 	}
@@ -213,9 +221,11 @@ var areaSchemas = map[dispatch.ParamType]string{
 	dispatch.Polygon: `{"type":"object","subtype":"geojson"}`,
 }
 
-// parameterOf returns a parameter as openEO describes it. An area that is described in another standard's form gets openEO's.
+// parameterOf returns a parameter as openEO describes it. An area that is described in another standard's form gets
+// openEO's.
 func parameterOf(given dispatch.Parameter) processParameter {
-	p := processParameter{Name: given.Name, Description: given.Description, Schema: given.Schema, Optional: given.Optional, Default: given.Default}
+	p := processParameter{Name: given.Name, Description: given.Description, Schema: given.Schema, Optional: given.Optional,
+		Default: given.Default}
 	var known struct {
 		Subtype string `json:"subtype"`
 	}

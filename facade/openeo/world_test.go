@@ -46,16 +46,19 @@ type world struct {
 	front    func(http.ResponseWriter, *http.Request) (answered bool) // in front of the simulators; nil: nothing
 }
 
-// newWorld returns a world with openEO platforms of the given names. configure may change the simulators before they are used.
+// newWorld returns a world with openEO platforms of the given names. configure may change the simulators before they
+// are used.
 func newWorld(t *testing.T, names []string, configure func(name string, s *simulator.OpenEO)) *world {
 	t.Helper()
 	return newWorldWith(t, names, configure, nil)
 }
 
 // newWorldWith returns a world that also has an OGC platform, "ogc", and a catalogue, if services returns any.
-func newWorldWith(t *testing.T, names []string, configure func(name string, s *simulator.OpenEO), services func(*world) []catalogue.Service) *world {
+func newWorldWith(t *testing.T, names []string, configure func(name string, s *simulator.OpenEO),
+	services func(*world) []catalogue.Service) *world {
 	t.Helper()
-	w := &world{t: t, sims: map[string]*simulator.OpenEO{}, urls: map[string]string{}, down: map[string]*httptest.Server{}, now: time.Now()}
+	w := &world{t: t, sims: map[string]*simulator.OpenEO{}, urls: map[string]string{}, down: map[string]*httptest.Server{},
+		now: time.Now()}
 	var backends []*dispatch.Backend
 	for _, name := range names {
 		sim := &simulator.OpenEO{Open: true}
@@ -69,7 +72,8 @@ func newWorldWith(t *testing.T, names []string, configure func(name string, s *s
 		}))
 		t.Cleanup(server.Close)
 		w.sims[name], w.urls[name], w.down[name] = sim, server.URL, server
-		backends = append(backends, &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: server.URL, Access: dispatch.AccessOpen,
+		backends = append(backends, &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: server.URL,
+			Access: dispatch.AccessOpen,
 			Platform: openeo.New(openeo.Config{Name: name, Endpoint: server.URL, Now: func() time.Time { return w.now },
 				Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})})
 	}
@@ -83,10 +87,13 @@ func newWorldWith(t *testing.T, names []string, configure func(name string, s *s
 	if services != nil {
 		offered = catalogue.New(catalogue.Config{Services: services(w), Platforms: b})
 	}
-	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
+	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil },
+		Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
 		SignInLink: func(a dispatch.Account) string { return signInPage + a.Platform() },
-		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store, Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
-			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs", Pages: []string{"https://editor.example.org"}}})}})
+		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store,
+			Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
+			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs",
+				Pages: []string{"https://editor.example.org"}}})}})
 	t.Cleanup(h.Close)
 	w.Handler = h
 	return w
@@ -99,7 +106,8 @@ func (w *world) ogcPlatform() *dispatch.Backend {
 	w.t.Cleanup(server.Close)
 	w.urls["ogc"] = server.URL
 	return &dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: server.URL, Access: dispatch.AccessOpen,
-		Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})}
+		Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: server.URL,
+			Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})}
 }
 
 // share makes the users of a platform share an account there, without permissions.
@@ -107,7 +115,8 @@ func (w *world) share(name string) {
 	for _, b := range w.backends {
 		if b.Name == name {
 			b.Access = dispatch.AccessShared
-			b.Platform = openeo.New(openeo.Config{Name: name, Endpoint: w.urls[name], Permits: dispatch.NewPermits(nil), Now: func() time.Time { return w.now },
+			b.Platform = openeo.New(openeo.Config{Name: name, Endpoint: w.urls[name], Permits: dispatch.NewPermits(nil),
+				Now:    func() time.Time { return w.now },
 				Client: upstream.New(upstream.Config{Development: true, Trust: []string{w.urls[name]}})})
 		}
 	}
@@ -135,7 +144,8 @@ func (verifier) Verify(_ context.Context, token dispatch.Secret) (identity.Calle
 	case !ok:
 		return identity.Caller{}, errors.New("not valid")
 	}
-	return identity.Caller{User: dispatch.UserID("https://idp.example.org " + name), Subject: name, Name: "User " + name}, nil
+	return identity.Caller{User: dispatch.UserID("https://idp.example.org " + name), Subject: name, Name: "User " + name},
+		nil
 }
 
 // ask sends a request; headers are name, value, ….
@@ -151,7 +161,8 @@ func (w *world) ask(method, target, body string, headers ...string) *httptest.Re
 	}
 	got := httptest.NewRecorder()
 	w.ServeHTTP(got, r)
-	if strings.HasPrefix(strings.TrimLeft(target, "/"), "openeo") && got.Header().Get("Access-Control-Allow-Origin") != "*" {
+	if strings.HasPrefix(strings.TrimLeft(target, "/"), "openeo") &&
+		got.Header().Get("Access-Control-Allow-Origin") != "*" {
 		w.t.Errorf("%s %s: no CORS header in the response %d", method, target, got.Code)
 	}
 	checkContract(w.t, r, got)

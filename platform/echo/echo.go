@@ -1,5 +1,5 @@
-// Package echo is a platform without a server: its one process returns its input after a pause. Suites that test servers of OGC API -
-// Processes need such a process.
+// Package echo is a platform without a server: its one process returns its input after a pause. Suites that test
+// servers of OGC API - Processes need such a process.
 package echo
 
 import (
@@ -44,17 +44,20 @@ var (
 func New(clock dispatch.Clock) *Platform {
 	reader := parameters.NewReader(context.Background())
 	all := []dispatch.Parameter{
-		reader.Describe(dispatch.Parameter{Name: "message", Description: "What the process returns.", Schema: json.RawMessage(`{"type":"string"}`)}),
-		reader.Describe(dispatch.Parameter{Name: "pause", Description: "How many seconds it takes.", Optional: true, Default: json.RawMessage("0"),
-			Schema: fmt.Appendf(nil, `{"type":"integer","minimum":0,"maximum":%.0f,"default":0}`, mostPause.Seconds())}),
+		reader.Describe(dispatch.Parameter{Name: "message", Description: "What the process returns.",
+			Schema: json.RawMessage(`{"type":"string"}`)}),
+		reader.Describe(dispatch.Parameter{Name: "pause", Description: "How many seconds it takes.", Optional: true,
+			Default: json.RawMessage("0"),
+			Schema:  fmt.Appendf(nil, `{"type":"integer","minimum":0,"maximum":%.0f,"default":0}`, mostPause.Seconds())}),
 	}
 	return &Platform{clock: clock, all: all, set: reader.NewSet(all)}
 }
 
 // Backend returns the platform as a back-end of the broker.
 func Backend(clock dispatch.Clock) *dispatch.Backend {
-	return &dispatch.Backend{Name: Name, Label: dispatch.OGCProcess, Endpoint: Endpoint, Access: dispatch.AccessOpen, Platform: New(clock),
-		Limits: dispatch.Limits{Jobs: 1_000, Requests: 8, Send: 30 * time.Second, MinPoll: time.Second}}
+	return &dispatch.Backend{Name: Name, Label: dispatch.OGCProcess, Endpoint: Endpoint, Access: dispatch.AccessOpen,
+		Platform: New(clock),
+		Limits:   dispatch.Limits{Jobs: 1_000, Requests: 8, Send: 30 * time.Second, MinPoll: time.Second}}
 }
 
 // Service returns the service that is the process.
@@ -68,7 +71,8 @@ func (*Platform) TwoStep() bool { return false }
 // Base implements [dispatch.Platform].
 func (*Platform) Base(s dispatch.Service) (string, error) {
 	if s.Application != Process || s.Namespace != nil && *s.Namespace != "" {
-		return "", dispatch.InvalidBody("echo.Base", "The only process of this platform is "+Process+".", "service", "application")
+		return "", dispatch.InvalidBody("echo.Base", "The only process of this platform is "+Process+".", "service",
+			"application")
 	}
 	return "", nil
 }
@@ -79,7 +83,8 @@ func (p *Platform) Parameters(context.Context, dispatch.Token, dispatch.Service)
 }
 
 // Check implements [dispatch.Checker].
-func (p *Platform) Check(ctx context.Context, _ dispatch.Token, r dispatch.Request, d *dispatch.Dimension) (warning string, err error) {
+func (p *Platform) Check(ctx context.Context, _ dispatch.Token, r dispatch.Request,
+	d *dispatch.Dimension) (warning string, err error) {
 	return "", p.set.Check(ctx, r, d)
 }
 
@@ -87,10 +92,12 @@ func (p *Platform) Check(ctx context.Context, _ dispatch.Token, r dispatch.Reque
 func (p *Platform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	var in struct{ Pause float64 }
 	if err := json.Unmarshal(s.Parameters, &in); err != nil {
-		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "echo.Submit", Text: "The pause must be a number.", Err: err}
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "echo.Submit",
+			Text: "The pause must be a number.", Err: err}
 	}
 	pause := min(max(time.Duration(in.Pause*float64(time.Second)), 0), mostPause)
-	result := dispatch.SubmitResult{Started: true, Ref: dispatch.Ref{ID: fmt.Sprintf("%d-%s", p.clock.Now().Add(pause).UnixMilli(), s.Tag)}}
+	result := dispatch.SubmitResult{Started: true, Ref: dispatch.Ref{ID: fmt.Sprintf("%d-%s",
+		p.clock.Now().Add(pause).UnixMilli(), s.Tag)}}
 	if pause == 0 {
 		result.Result = collection
 	}
@@ -119,8 +126,9 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, r dispatch.Ref
 	return collection, err
 }
 
-var collection = json.RawMessage(`{"type":"Collection","stac_version":"1.0.0","id":"echo","description":"An echo has no files.","license":"proprietary",` +
-	`"extent":{"spatial":{"bbox":[[-180,-90,180,90]]},"temporal":{"interval":[[null,null]]}},"links":[],"assets":{}}`)
+var collection = json.RawMessage(
+	`{"type":"Collection","stac_version":"1.0.0","id":"echo","description":"An echo has no files.","license":"proprietary",` +
+		`"extent":{"spatial":{"bbox":[[-180,-90,180,90]]},"temporal":{"interval":[[null,null]]}},"links":[],"assets":{}}`)
 
 // Cancel implements [dispatch.Canceler].
 func (*Platform) Cancel(context.Context, dispatch.Token, dispatch.Ref) error { return nil }

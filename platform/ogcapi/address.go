@@ -91,8 +91,8 @@ func (p *Platform) Base(s dispatch.Service) (string, error) {
 	return p.base(at), nil
 }
 
-// locate finds the process that a service names. Each member of the service may be written in several ways. Members may repeat
-// each other, but not contradict.
+// locate finds the process that a service names. Each member of the service may be written in several ways. Members may
+// repeat each other, but not contradict.
 func (p *Platform) locate(s dispatch.Service) (place, error) {
 	raw := s.Endpoint
 	if !strings.Contains(raw, "://") {
@@ -135,7 +135,8 @@ func (p *Platform) parseOwn(raw string) (place, error) {
 			return place{path, process}, nil
 		}
 	}
-	return place{}, addressFault(fmt.Sprintf("This is not an address of the platform %s, which is at %s.", p.name, p.endpoint))
+	return place{}, addressFault(fmt.Sprintf("This is not an address of the platform %s, which is at %s.", p.name,
+		p.endpoint))
 }
 
 // namespace returns the path of a namespace, which the endpoint may already contain.
@@ -175,7 +176,8 @@ func (p *Platform) application(at place, raw string, fixed bool) (place, error) 
 		return place{}, err
 	}
 	for _, r := range candidates {
-		fits := slices.Equal(at.path, r.path) || !fixed && len(r.path) > len(at.path) && slices.Equal(at.path, r.path[:len(at.path)])
+		fits := slices.Equal(at.path, r.path) || !fixed && len(r.path) > len(at.path) &&
+			slices.Equal(at.path, r.path[:len(at.path)])
 		if fits && (at.process == "" || r.process == at.process) {
 			return r, nil
 		}
@@ -183,11 +185,12 @@ func (p *Platform) application(at place, raw string, fixed bool) (place, error) 
 	return place{}, errElsewhere
 }
 
-// packageURL matches the URL of an Application Package, which records of services name as the application beside the address of its process.
+// packageURL matches the URL of an Application Package, which records of services name as the application beside the
+// address of its process.
 var packageURL = regexp.MustCompile(`(?i)^https?://[^?#]+\.cwl(#[\w-]*)?$`)
 
-// candidates returns the places that an application can mean: an identifier, a URL, or a path that is absolute on the server or
-// relative to at.
+// candidates returns the places that an application can mean: an identifier, a URL, or a path that is absolute on the
+// server or relative to at.
 func (p *Platform) candidates(at place, raw string) ([]place, error) {
 	switch {
 	case raw == "" && at.process != "":

@@ -30,7 +30,8 @@ func TestSpellings(t *testing.T) {
 		{"https://gep.example/wps3/processes/p/", "", "", "", "p"},
 		{"https://gep.example/wps3/processes/p", "", "https://gep.example/wps3/processes/p", "", "p"},
 		{"https://gep.example/wps3/processes/p", "", "https://packages.example/p_1.cwl", "", "p"},
-		{"https://gep.example/wps3/ns/processes/p", "", "https://packages.example/p.cwl#p", "https://gep.example/wps3/ns", "p"},
+		{"https://gep.example/wps3/ns/processes/p", "", "https://packages.example/p.cwl#p", "https://gep.example/wps3/ns",
+			"p"},
 		{"https://gep.example/wps3", "", "/processes/p", "", "p"},
 		{"https://gep.example/wps3", "", "/wps3/processes/p", "", "p"},
 		{"https://old.example", "", "p", "", "p"},
@@ -54,7 +55,8 @@ func TestSpellings(t *testing.T) {
 			continue
 		}
 		if base, _ := gep.Base(s); base != c.base || place.process != c.process {
-			t.Errorf("%q %q %q: got %q, %q; want %q, %q", c.endpoint, c.namespace, c.application, base, place.process, c.base, c.process)
+			t.Errorf("%q %q %q: got %q, %q; want %q, %q", c.endpoint, c.namespace, c.application, base, place.process, c.base,
+				c.process)
 		}
 	}
 }
@@ -118,7 +120,8 @@ func TestSpellings_Refused(t *testing.T) {
 
 // Every spelling of one process addresses it.
 func TestSpellings_Agree(t *testing.T) {
-	name := rapid.StringMatching(`[A-Za-z0-9_][A-Za-z0-9._:@~-]{0,8}`).Filter(func(s string) bool { return s != "processes" && s != "jobs" })
+	name := rapid.StringMatching(
+		`[A-Za-z0-9_][A-Za-z0-9._:@~-]{0,8}`).Filter(func(s string) bool { return s != "processes" && s != "jobs" })
 	rapid.Check(t, func(t *rapid.T) {
 		path := rapid.SliceOfN(name, 0, 2).Draw(t, "path")
 		namespace := rapid.SliceOfN(name, 0, 2).Draw(t, "namespace")

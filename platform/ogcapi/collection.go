@@ -30,11 +30,13 @@ const (
 	maxMembers  = 200 // members of an object that is taken for outputs
 )
 
-// toCollection converts the result of a process into a valid STAC Collection (version 1.0.0, or the platform's). The Collection
-// is never empty: a value that is not STAC becomes an asset, and no value at all is BadUpstream. Links are followed where they
-// may lead to STAC; a temporary failure to read one fails the whole conversion. expect is told of several that will be read.
+// toCollection converts the result of a process into a valid STAC Collection (version 1.0.0, or the platform's). The
+// Collection is never empty: a value that is not STAC becomes an asset, and no value at all is BadUpstream. Links are
+// followed where they may lead to STAC; a temporary failure to read one fails the whole conversion. expect is told of
+// several that will be read.
 func toCollection(id string, d document, expect func(hrefs []string), read follow) (json.RawMessage, error) {
-	g := &collector{id: id, expect: expect, read: read, left: maxFollowed, size: int64(len(d.body)), seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}
+	g := &collector{id: id, expect: expect, read: read, left: maxFollowed, size: int64(len(d.body)),
+		seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}
 	if err := g.addDocument(d); err != nil {
 		return nil, err
 	}
@@ -219,7 +221,8 @@ func isOneValue(m map[string]json.RawMessage) bool {
 }
 
 // qualifiers are the members of a qualified value, including the identifier in lists of outputs.
-var qualifiers = []string{"value", "mediaType", "encoding", "schema", "format", "id", "title", "description", "type", "mimeType"}
+var qualifiers = []string{"value", "mediaType", "encoding", "schema", "format", "id", "title", "description", "type",
+	"mimeType"}
 
 func isSTAC(m map[string]json.RawMessage) bool {
 	switch text(m["type"]) {
@@ -258,11 +261,12 @@ func numbered(name string, i, n int) string {
 	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
-// addUnnamed takes an item without identifier of a list of outputs. Pygeoapi puts all outputs of a process, by identifier, into
-// one such item.
+// addUnnamed takes an item without identifier of a list of outputs. Pygeoapi puts all outputs of a process, by
+// identifier, into one such item.
 func (g *collector) addUnnamed(v value) error {
 	var m map[string]json.RawMessage
-	if budget.Entries(v.raw) > maxMembers || json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) || v.depth > maxNested {
+	if budget.Entries(v.raw) > maxMembers || json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) ||
+		v.depth > maxNested {
 		return g.add(v)
 	}
 	return g.addOutputs(v, v.raw)
@@ -451,7 +455,8 @@ func (g *collector) expectLinks(all []stac.Object, v value) {
 	var hrefs []string
 	for _, l := range all {
 		href := stac.Resolve(v.at, text(l["href"]))
-		if _, before := g.seen[href]; !before && mayBeSTAC(href, text(l["type"])) && !slices.Contains(hrefs, href) && len(hrefs) < g.left {
+		if _, before := g.seen[href]; !before && mayBeSTAC(href, text(l["type"])) && !slices.Contains(hrefs, href) &&
+			len(hrefs) < g.left {
 			hrefs = append(hrefs, href)
 		}
 	}
@@ -472,8 +477,8 @@ func mayBeSTAC(href, media string) bool {
 		base == "" && (ext == ".json" || ext == ".geojson" || strings.Contains(u.Path, "/collections/"))
 }
 
-// addTarget reads the target of a link and adds it if it is STAC. A target that cannot be read, other than temporarily, is not
-// added.
+// addTarget reads the target of a link and adds it if it is STAC. A target that cannot be read, other than temporarily,
+// is not added.
 func (g *collector) addTarget(href string, v value) (taken bool, err error) {
 	if taken, before := g.seen[href]; before { // documents may link to themselves, and to each other
 		return taken && !g.isEmpty(), nil

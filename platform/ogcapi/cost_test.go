@@ -27,23 +27,29 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		asked := 0
-		p := New(Config{Endpoint: "https://s.example", Client: upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) *http.Response {
-			asked++
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: io.NopCloser(bytes.NewReader(data))}
-		})})})
+		p := New(Config{Endpoint: "https://s.example",
+			Client: upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) *http.Response {
+				asked++
+				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+					Body: io.NopCloser(bytes.NewReader(data))}
+			})})})
 		ctx, used := context.Background(), conformance.Allocated()
 		r, _ := p.Status(ctx, token, job7)
 		_, _ = p.Logs(ctx, token, job7)
 		_, _ = p.Parameters(ctx, token, dispatch.Service{Endpoint: "https://s.example", Application: "p"})
-		step, _ := p.Submit(ctx, token, dispatch.Submission{Request: dispatch.Request{Service: dispatch.Service{Endpoint: "https://s.example", Application: "p"}, Parameters: []byte(`{}`)}})
+		step, _ := p.Submit(ctx, token,
+			dispatch.Submission{Request: dispatch.Request{Service: dispatch.Service{Endpoint: "https://s.example",
+				Application: "p"}, Parameters: []byte(`{}`)}})
 		results, _ := p.Results(ctx, token, job7)
 		for range p.List(ctx, token, "") {
 		}
 		if used = conformance.Allocated() - used; used > 8<<20+5_000*int64(len(data)) {
 			t.Errorf("%d bytes cost %d", len(data), used)
 		}
-		if asked > 200 || len(r.Message) > 4_000 || len(step.Ref.ID)+len(step.Ref.Base) > 2_000 || len(results) > 1_000*(len(data)+10) {
-			t.Errorf("%d requests, %d bytes of a message, %+.100v, %d bytes of results, of %d bytes", asked, len(r.Message), step.Ref, len(results), len(data))
+		if asked > 200 || len(r.Message) > 4_000 || len(step.Ref.ID)+len(step.Ref.Base) > 2_000 ||
+			len(results) > 1_000*(len(data)+10) {
+			t.Errorf("%d requests, %d bytes of a message, %+.100v, %d bytes of results, of %d bytes", asked, len(r.Message),
+				step.Ref, len(results), len(data))
 		}
 	})
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// description holds what is used of a process description. A member whose type differs from the standard's counts as absent.
+// description holds what is used of a process description. A member whose type differs from the standard's counts as
+// absent.
 type description struct {
 	modes   []string // jobControlOptions
 	passing []string // outputTransmission
@@ -148,15 +149,17 @@ func (s schema) media(depth int) []string {
 	return slices.Compact(all)
 }
 
-// describe returns the description of a process. A description that was read without a token is cached for everybody. One that
-// was read with a token is cached only for that token, because the server may show it to nobody else. After an error nothing
-// was executed.
+// describe returns the description of a process. A description that was read without a token is cached for everybody.
+// One that was read with a token is cached only for that token, because the server may show it to nobody else. After an
+// error nothing was executed.
 func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*description, error) {
 	url := p.at(p.base(at), "processes", at.process)
-	if public := p.descriptions.Peek(describedTo(url, dispatch.Token{})); public.Value != nil && public.Err == nil && time.Now().Before(public.Until) {
+	if public := p.descriptions.Peek(describedTo(url, dispatch.Token{})); public.Value != nil && public.Err == nil &&
+		time.Now().Before(public.Until) {
 		t = dispatch.Token{} // which renews it in time
 	}
-	d, err := p.descriptions.Get(ctx, describedTo(url, t), func(ctx context.Context, last *description) (*description, error) {
+	d, err := p.descriptions.Get(ctx, describedTo(url, t), func(ctx context.Context, last *description) (*description,
+		error) {
 		return p.readDescription(ctx, t, url, last)
 	})
 	if err != nil {
@@ -175,7 +178,8 @@ func describedTo(url string, t dispatch.Token) string {
 
 const opDescribe = "ogcapi.describe"
 
-func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url string, last *description) (*description, error) {
+func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url string, last *description) (*description,
+	error) {
 	call := p.call(opDescribe, http.MethodGet, url, t)
 	if last != nil && last.etag != "" {
 		call.Header.Set("If-None-Match", last.etag)
@@ -205,8 +209,8 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 // poweredBy is the form in which servers such as pygeoapi name their software: a name and a version.
 var poweredBy = regexp.MustCompile(`^([^/]+?)[ /]+v?(\d\S*)$`)
 
-// versionsIn returns the version of the process that a response describes, and of the server that sent it. The standard has no member for the
-// latter; the header Server is mostly that of a proxy.
+// versionsIn returns the version of the process that a response describes, and of the server that sent it. The standard
+// has no member for the latter; the header Server is mostly that of a proxy.
 func versionsIn(a *upstream.Answer) (v dispatch.Versions) {
 	var m struct {
 		Version json.RawMessage `json:"version"`

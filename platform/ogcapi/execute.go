@@ -20,8 +20,8 @@ const (
 	mediaGeoJSON = "application/geo+json"
 )
 
-// Submit requests an asynchronous execution. The server may answer with a job or with the result itself. Options become members
-// of the execute request; the protocol has no members for title and tag.
+// Submit requests an asynchronous execution. The server may answer with a job or with the result itself. Options become
+// members of the execute request; the protocol has no members for title and tag.
 func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -55,8 +55,8 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	return dispatch.SubmitResult{}, err
 }
 
-// asynchronous returns the call that requests a job. Servers compare the Prefer header as a whole, so nothing may be added to
-// it.
+// asynchronous returns the call that requests a job. Servers compare the Prefer header as a whole, so nothing may be
+// added to it.
 func (p *Platform) asynchronous(t dispatch.Token) upstream.Call {
 	call := p.call(opSubmit, http.MethodPost, "", t)
 	call.Header.Set("Prefer", "respond-async")
@@ -67,7 +67,8 @@ func (p *Platform) asynchronous(t dispatch.Token) upstream.Call {
 type exchange func(context.Context, upstream.Call) (*upstream.Answer, error)
 
 // post sends the execute request. If the server does not know the standard's path, post uses the path of old drafts.
-func (p *Platform) post(ctx context.Context, at place, body map[string]json.RawMessage, call upstream.Call, do exchange) (*upstream.Answer, error) {
+func (p *Platform) post(ctx context.Context, at place, body map[string]json.RawMessage, call upstream.Call,
+	do exchange) (*upstream.Answer, error) {
 	call.URL, call.Body = p.at(p.base(at), "processes", at.process, "execution"), marshal(body)
 	a, err := do(ctx, call)
 	if err != nil && lacksPath(a) {
@@ -85,10 +86,11 @@ func (p *Platform) post(ctx context.Context, at place, body map[string]json.RawM
 	return a, err
 }
 
-// lacksPath reports whether a response shows that the path does not exist, so that the request certainly had no effect. A 404
-// with an exception of the API is about the process instead.
+// lacksPath reports whether a response shows that the path does not exist, so that the request certainly had no effect.
+// A 404 with an exception of the API is about the process instead.
 func lacksPath(a *upstream.Answer) bool {
-	return a != nil && (a.Status == http.StatusMethodNotAllowed || a.Status == http.StatusNotFound && exception(a.Body) == "")
+	return a != nil && (a.Status == http.StatusMethodNotAllowed || a.Status == http.StatusNotFound &&
+		exception(a.Body) == "")
 }
 
 // executeError classifies an error status of an execution: all 4xx statuses are final.
@@ -104,9 +106,10 @@ func executeError(a *upstream.Answer, err error) error {
 	return err
 }
 
-// step interprets the response to an execution; failure is the error of reading its body. A status 201 or a body that is a
-// statusInfo means that there is a job. A Location header alone does not: it may come with a result, too.
-func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer, failure error) (dispatch.SubmitResult, error) {
+// step interprets the response to an execution; failure is the error of reading its body. A status 201 or a body that
+// is a statusInfo means that there is a job. A Location header alone does not: it may come with a result, too.
+func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer,
+	failure error) (dispatch.SubmitResult, error) {
 	var info statusInfo
 	_ = upstream.JSON(a, opSubmit, &info) // most responses are not a statusInfo
 	ref := p.refOf(a, p.base(at))
@@ -115,7 +118,8 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 			ref.ID = info.id()
 		}
 		if ref.ID == "" {
-			return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit, Text: "The platform accepted the job, but did not return its identifier.", Err: failure}
+			return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit,
+				Text: "The platform accepted the job, but did not return its identifier.", Err: failure}
 		}
 		return dispatch.SubmitResult{Ref: ref, Started: true}, nil
 	}
@@ -135,7 +139,8 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 
 func tooLong(a *upstream.Answer) error {
 	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSubmit,
-		Text: "The platform returned the result itself instead of a job, and the result is too large to store: " + a.Header.Get("Content-Length") + " bytes."}
+		Text: "The platform returned the result itself instead of a job, and the result is too large to store: " +
+			a.Header.Get("Content-Length") + " bytes."}
 }
 
 func resultName(ref dispatch.Ref, at place) string {
@@ -145,8 +150,9 @@ func resultName(ref dispatch.Ref, at place) string {
 	return at.process
 }
 
-// refOf finds the job that the headers of a response name: in Location, or in a Link to its monitor. Only the path counts, and
-// only the identifier if the path is not below our endpoint: servers behind proxies do not know their public host.
+// refOf finds the job that the headers of a response name: in Location, or in a Link to its monitor. Only the path
+// counts, and only the identifier if the path is not below our endpoint: servers behind proxies do not know their
+// public host.
 func (p *Platform) refOf(a *upstream.Answer, base string) dispatch.Ref {
 	ref := dispatch.Ref{Base: base}
 	hrefs := []string{a.Header.Get("Location")}
@@ -268,7 +274,8 @@ func newHeaderLink(href, params string) headerLink {
 }
 
 // notResults lists the relations of links that do not lead to results.
-var notResults = []string{"monitor", "self", "up", "alternate", "status", "describedby", "service", "service-desc", "service-doc",
+var notResults = []string{"monitor", "self", "up", "alternate", "status", "describedby", "service", "service-desc",
+	"service-doc",
 	"next", "prev", "profile", "license", "canonical"}
 
 func (l headerLink) leadsToResult() bool { return !slices.Contains(notResults, strings.ToLower(l.rel)) }

@@ -28,29 +28,31 @@ func TestSubmit(t *testing.T) {
 		"pygeoapi 0.21":              {answer: job("HOST/jobs/a"), id: "a"},
 		"pygeoapi 0.21, document":    {answer: reply{201, "Location: HOST/jobs/a", "{}"}, id: "a"},
 		"pygeoapi of September 2025": {answer: reply{201, "", `{"id":"a","status":"accepted"}`}, id: "a"},
-		"pygeoapi 0.24":              {answer: reply{201, "Location: HOST/jobs/a\nContent-Type: application/json", `{"jobID":"a","type":"process","status":"accepted"}`}, id: "a"},
-		"relative":                   {answer: job("/jobs/a"), id: "a"},
-		"relative to the path":       {answer: job("../../jobs/a"), id: "a"},
-		"with a query":               {answer: job("HOST/jobs/a?f=json"), id: "a"},
-		"with a slash":               {answer: job("HOST/jobs/a/"), id: "a"},
-		"to the status":              {answer: job("HOST/jobs/a/status"), id: "a"},
-		"escaped":                    {answer: job("/jobs/a%20b"), id: "a b"},
-		"another server's":           {answer: job("https://evil.example/x/jobs/a"), id: "a"},
-		"another scheme":             {answer: job("https://127.0.0.1/jobs/a"), id: "a"},
-		"a namespace":                {answer: job("HOST/ns/jobs/a"), base: "/ns", id: "a"},
-		"an old ADES":                {answer: job("HOST/processes/p/jobs/a"), base: "/processes/p", id: "a"},
-		"Location before body":       {answer: reply{201, "Location: /jobs/a", `{"jobID":"b"}`}, id: "a"},
-		"id only":                    {answer: reply{201, "", `{"id":"a"}`}, id: "a"},
-		"job_id only":                {answer: reply{201, "", `{"job_id":"a"}`}, id: "a"},
-		"number":                     {answer: reply{201, "", `{"jobID":17}`}, id: "17"},
-		"Location of no job":         {answer: reply{201, "Location: /processes/p/execution", `{"jobID":"a"}`}, id: "a"},
-		"Location of a bad id":       {answer: reply{201, "Location: /jobs/%2e%2e", `{"jobID":"a"}`}, id: "a"},
-		"body that is cut":           {answer: reply{201, "Location: /jobs/a\nContent-Length: 100", `{"jobID":`}, id: "a"},
-		"body that is not JSON":      {answer: reply{201, "Location: /jobs/a", `<html>`}, id: "a"},
-		"accepted":                   {answer: reply{202, "Location: /jobs/a", ""}, id: "a"},
-		"monitor link":               {answer: reply{201, "Link: </jobs/a>; rel=monitor", ""}, id: "a"},
-		"200 with a job":             {answer: ok(`{"jobID":"a","processID":"p","type":"process","status":"accepted"}`), id: "a"},
-		"201 with a result":          {answer: reply{201, "Location: /jobs/a", `{"out":1}`}, id: "a"},
+		"pygeoapi 0.24": {answer: reply{201, "Location: HOST/jobs/a\nContent-Type: application/json",
+			`{"jobID":"a","type":"process","status":"accepted"}`}, id: "a"},
+		"relative":              {answer: job("/jobs/a"), id: "a"},
+		"relative to the path":  {answer: job("../../jobs/a"), id: "a"},
+		"with a query":          {answer: job("HOST/jobs/a?f=json"), id: "a"},
+		"with a slash":          {answer: job("HOST/jobs/a/"), id: "a"},
+		"to the status":         {answer: job("HOST/jobs/a/status"), id: "a"},
+		"escaped":               {answer: job("/jobs/a%20b"), id: "a b"},
+		"another server's":      {answer: job("https://evil.example/x/jobs/a"), id: "a"},
+		"another scheme":        {answer: job("https://127.0.0.1/jobs/a"), id: "a"},
+		"a namespace":           {answer: job("HOST/ns/jobs/a"), base: "/ns", id: "a"},
+		"an old ADES":           {answer: job("HOST/processes/p/jobs/a"), base: "/processes/p", id: "a"},
+		"Location before body":  {answer: reply{201, "Location: /jobs/a", `{"jobID":"b"}`}, id: "a"},
+		"id only":               {answer: reply{201, "", `{"id":"a"}`}, id: "a"},
+		"job_id only":           {answer: reply{201, "", `{"job_id":"a"}`}, id: "a"},
+		"number":                {answer: reply{201, "", `{"jobID":17}`}, id: "17"},
+		"Location of no job":    {answer: reply{201, "Location: /processes/p/execution", `{"jobID":"a"}`}, id: "a"},
+		"Location of a bad id":  {answer: reply{201, "Location: /jobs/%2e%2e", `{"jobID":"a"}`}, id: "a"},
+		"body that is cut":      {answer: reply{201, "Location: /jobs/a\nContent-Length: 100", `{"jobID":`}, id: "a"},
+		"body that is not JSON": {answer: reply{201, "Location: /jobs/a", `<html>`}, id: "a"},
+		"accepted":              {answer: reply{202, "Location: /jobs/a", ""}, id: "a"},
+		"monitor link":          {answer: reply{201, "Link: </jobs/a>; rel=monitor", ""}, id: "a"},
+		"200 with a job": {answer: ok(`{"jobID":"a","processID":"p","type":"process","status":"accepted"}`),
+			id: "a"},
+		"201 with a result": {answer: reply{201, "Location: /jobs/a", `{"out":1}`}, id: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, map[string][]reply{"POST " + executionPath: {c.answer}})
@@ -64,7 +66,8 @@ func TestSubmit(t *testing.T) {
 			}
 			asked := s.requests("POST", executionPath)
 			if len(asked) != 1 || cmp.Diff(asked[0].header["Prefer"], []string{"respond-async"}) != "" ||
-				cmp.Diff(asked[0].header["Accept"], []string{"application/json"}) != "" || asked[0].header.Get("Authorization") != "Bearer secret-token" {
+				cmp.Diff(asked[0].header["Accept"], []string{"application/json"}) != "" ||
+				asked[0].header.Get("Authorization") != "Bearer secret-token" {
 				t.Errorf("asked %+v", asked)
 			}
 			if asked[0].body != `{"inputs":{},"response":"document"}` {
@@ -95,12 +98,17 @@ func TestSubmit_Failures(t *testing.T) {
 		"too many":          {reply{429, "Retry-After: 7", ""}, dispatch.Busy, ""},
 		"not signed in":     {reply{401, "", ""}, dispatch.SignInRequired, ""},
 		"forbidden":         {reply{403, "", ""}, dispatch.Forbidden, ""},
-		"pygeoapi":          {reply{400, "Content-Type: application/json\nLocation: HOST/jobs/a", `{"type":"InvalidParameterValue","code":"InvalidParameterValue","description":"Cannot process without a name"}`}, dispatch.Invalid, "without a name"},
-		"problem":           {reply{422, "Content-Type: application/problem+json", `{"type":"about:blank","title":"Bad","detail":"<b>bbox</b> missing"}`}, dispatch.Invalid, "bbox missing"},
-		"plain text":        {reply{400, "Content-Type: text/plain", "no such input"}, dispatch.Invalid, "no such input"},
-		"no such process":   {reply{404, "", `{"code":"NoSuchProcess","type":"NoSuchProcess"}`}, dispatch.NotFound, "does not know this process"},
-		"conflict":          {reply{409, "Content-Type: application/json", `{"detail":"locked"}`}, dispatch.Invalid, "locked"},
-		"moved":             {reply{307, "Location: /elsewhere", ""}, dispatch.BadUpstream, ""},
+		"pygeoapi": {reply{400, "Content-Type: application/json\nLocation: HOST/jobs/a",
+			`{"type":"InvalidParameterValue","code":"InvalidParameterValue","description":"Cannot process without a name"}`},
+			dispatch.Invalid, "without a name"},
+		"problem": {reply{422, "Content-Type: application/problem+json",
+			`{"type":"about:blank","title":"Bad","detail":"<b>bbox</b> missing"}`}, dispatch.Invalid, "bbox missing"},
+		"plain text": {reply{400, "Content-Type: text/plain", "no such input"}, dispatch.Invalid, "no such input"},
+		"no such process": {reply{404, "", `{"code":"NoSuchProcess","type":"NoSuchProcess"}`}, dispatch.NotFound,
+			"does not know this process"},
+		"conflict": {reply{409, "Content-Type: application/json", `{"detail":"locked"}`}, dispatch.Invalid,
+			"locked"},
+		"moved": {reply{307, "Location: /elsewhere", ""}, dispatch.BadUpstream, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, map[string][]reply{"POST " + executionPath: {c.answer}})
@@ -131,26 +139,39 @@ func TestSubmit_SendsNothing(t *testing.T) {
 		kind   dispatch.Kind
 		text   string
 	}{
-		"synchronous only":    {script: description(ok(`{"jobControlOptions":["sync-execute","dismiss"]}`)), kind: dispatch.Unsupported, text: "only runs synchronously"},
-		"no such process":     {script: description(reply{404, "", ""}), kind: dispatch.NotFound, text: "does not know this process"},
-		"ZOO, no namespace":   {script: description(reply{400, "Content-Type: application/json", `{"title":"BadRequest","detail":"The resource is not available"}`}), kind: dispatch.NotFound, text: "The resource is not available"},
+		"synchronous only": {script: description(ok(`{"jobControlOptions":["sync-execute","dismiss"]}`)),
+			kind: dispatch.Unsupported, text: "only runs synchronously"},
+		"no such process": {script: description(reply{404, "", ""}), kind: dispatch.NotFound,
+			text: "does not know this process"},
+		"ZOO, no namespace": {script: description(reply{400, "Content-Type: application/json",
+			`{"title":"BadRequest","detail":"The resource is not available"}`}), kind: dispatch.NotFound,
+			text: "The resource is not available"},
 		"description refused": {script: description(reply{405, "", ""}), kind: dispatch.NotFound, text: "405"},
-		"description gone":    {script: description(reply{410, "", ""}), kind: dispatch.NotFound, text: "does not know this process"},
+		"description gone": {script: description(reply{410, "", ""}), kind: dispatch.NotFound,
+			text: "does not know this process"},
 		"description locked":  {script: description(reply{409, "", ""}), kind: dispatch.NotFound, text: "409"},
 		"description invalid": {script: description(reply{422, "", ""}), kind: dispatch.NotFound, text: "422"},
 		"no descriptions":     {script: description(reply{501, "", ""}), kind: dispatch.NotFound, text: "501"},
-		"not JSON":            {script: description(reply{200, "Content-Type: text/html", "<html>"}), kind: dispatch.NotFound, text: "instead of JSON"},
-		"a list":              {script: description(ok(`[]`)), kind: dispatch.NotFound, text: "does not describe this process"},
-		"moved":               {script: description(reply{307, "Location: /elsewhere", ""}), kind: dispatch.NotFound, text: "does not describe this process"},
-		"too many inputs":     {script: description(ok(`{"inputs":[` + strings.Repeat("{},", 100_000) + `{}]}`)), kind: dispatch.NotFound, text: "service_parameters"},
-		"description ill":     {script: description(reply{502, "", ""}), kind: dispatch.Unavailable},
-		"description busy":    {script: description(reply{429, "", ""}), kind: dispatch.Busy},
-		"not signed in":       {script: description(reply{401, "", ""}), kind: dispatch.SignInRequired},
-		"forbidden":           {script: description(reply{403, "", ""}), kind: dispatch.Forbidden},
-		"elsewhere":           {change: func(s *dispatch.Submission) { s.Service.Endpoint = "https://evil.example" }, kind: dispatch.Invalid},
-		"no object":           {change: func(s *dispatch.Submission) { s.Parameters = json.RawMessage(`[1]`) }, kind: dispatch.Invalid},
-		"null":                {change: func(s *dispatch.Submission) { s.Parameters = json.RawMessage(`null`) }, kind: dispatch.Invalid},
-		"options":             {change: func(s *dispatch.Submission) { s.Options = json.RawMessage(`"x"`) }, kind: dispatch.Invalid},
+		"not JSON": {script: description(reply{200, "Content-Type: text/html", "<html>"}), kind: dispatch.NotFound,
+			text: "instead of JSON"},
+		"a list": {script: description(ok(`[]`)), kind: dispatch.NotFound,
+			text: "does not describe this process"},
+		"moved": {script: description(reply{307, "Location: /elsewhere", ""}), kind: dispatch.NotFound,
+			text: "does not describe this process"},
+		"too many inputs": {script: description(ok(`{"inputs":[` + strings.Repeat("{},", 100_000) + `{}]}`)),
+			kind: dispatch.NotFound, text: "service_parameters"},
+		"description ill":  {script: description(reply{502, "", ""}), kind: dispatch.Unavailable},
+		"description busy": {script: description(reply{429, "", ""}), kind: dispatch.Busy},
+		"not signed in":    {script: description(reply{401, "", ""}), kind: dispatch.SignInRequired},
+		"forbidden":        {script: description(reply{403, "", ""}), kind: dispatch.Forbidden},
+		"elsewhere": {change: func(s *dispatch.Submission) { s.Service.Endpoint = "https://evil.example" },
+			kind: dispatch.Invalid},
+		"no object": {change: func(s *dispatch.Submission) { s.Parameters = json.RawMessage(`[1]`) },
+			kind: dispatch.Invalid},
+		"null": {change: func(s *dispatch.Submission) { s.Parameters = json.RawMessage(`null`) },
+			kind: dispatch.Invalid},
+		"options": {change: func(s *dispatch.Submission) { s.Options = json.RawMessage(`"x"`) },
+			kind: dispatch.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, c.script)
@@ -206,8 +227,9 @@ func TestSubmit_OldPath(t *testing.T) {
 		"page":          {reply{404, "Content-Type: text/html", `<html>`}, true},
 		"blank problem": {reply{404, "Content-Type: application/problem+json", `{"type":"about:blank","status":404}`}, true},
 		"method":        {reply{405, "", ""}, true},
-		"exception":     {reply{404, "", `{"type":"http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/no-such-process"}`}, false},
-		"pygeoapi":      {reply{404, "", `{"code":"NoSuchProcess"}`}, false},
+		"exception": {reply{404, "",
+			`{"type":"http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/no-such-process"}`}, false},
+		"pygeoapi": {reply{404, "", `{"code":"NoSuchProcess"}`}, false},
 	} {
 		s := serve(t, map[string][]reply{"POST " + executionPath: {c.missing}, "POST /processes/p/jobs": {job("/jobs/a")}})
 		step, err := s.platform().Submit(t.Context(), token, s.submission())
@@ -228,7 +250,8 @@ func TestSubmit_ResultInTheResponse(t *testing.T) {
 		ref    string
 		asset  string
 	}{
-		"pygeoapi":  {reply{200, "Content-Type: application/json\nLocation: HOST/jobs/a", `{"id":"echo","value":"Hello"}`}, "a", "echo"},
+		"pygeoapi": {reply{200, "Content-Type: application/json\nLocation: HOST/jobs/a", `{"id":"echo","value":"Hello"}`},
+			"a", "echo"},
 		"document":  {ok(`{"outputs":[{"id":"out","value":3}]}`), "", "out"},
 		"bytes":     {reply{200, "Content-Type: image/tiff", "II*"}, "", "result"},
 		"reference": {reply{204, "Link: <https://data.example/a.tif>; rel=map; type=image/tiff", ""}, "", "map"},
@@ -275,13 +298,14 @@ func TestInputs(t *testing.T) {
 	point := `{"type":"Point","coordinates":[4.10,51]}`
 	for given, want := range map[string]string{
 		`{"n":12345678901234567890.10,"b":true,"z":null,"s":"x","l":[1.0,2]}`: `{"b":true,"l":[1.0,2],"n":12345678901234567890.10,"s":"x","z":null}`,
-		`{"geometry":` + point + `}`:                                          `{"geometry":{"mediaType":"application/geo+json","value":` + point + `}}`,
-		`{"aoi":` + point + `}`:                                               `{"aoi":{"value":` + point + `}}`,
-		`{"undescribed":{"a":1}}`:                                             `{"undescribed":{"value":{"a":1}}}`,
-		`{"odd":{}}`:                                                          `{"odd":{"value":{}}}`,
-		`{"aoi":{"value":{"a":1},"mediaType":"x/y"}}`:                         `{"aoi":{"value":{"a":1},"mediaType":"x/y"}}`,
-		`{"aoi":{"value":1,"unit":"m"}}`:                                      `{"aoi":{"value":{"value":1,"unit":"m"}}}`,
-		`{"aoi":{"href":"https://x/a.json","type":"application/json"}}`:       `{"aoi":{"href":"https://x/a.json","type":"application/json"}}`,
+		`{"geometry":` + point +
+			`}`: `{"geometry":{"mediaType":"application/geo+json","value":` + point + `}}`,
+		`{"aoi":` + point + `}`:                       `{"aoi":{"value":` + point + `}}`,
+		`{"undescribed":{"a":1}}`:                     `{"undescribed":{"value":{"a":1}}}`,
+		`{"odd":{}}`:                                  `{"odd":{"value":{}}}`,
+		`{"aoi":{"value":{"a":1},"mediaType":"x/y"}}`: `{"aoi":{"value":{"a":1},"mediaType":"x/y"}}`,
+		`{"aoi":{"value":1,"unit":"m"}}`:              `{"aoi":{"value":{"value":1,"unit":"m"}}}`,
+		`{"aoi":{"href":"https://x/a.json","type":"application/json"}}`:                      `{"aoi":{"href":"https://x/a.json","type":"application/json"}}`,
 		`{"bbox":{"bbox":[4,51,5,52],"crs":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}}`: `{"bbox":{"bbox":[4,51,5,52],"crs":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}}`,
 		`{"aoi":{"type":"Feature","bbox":[4,51,5,52]}}`:                                      `{"aoi":{"value":{"type":"Feature","bbox":[4,51,5,52]}}}`,
 		`{"many":[{"a":1},{"href":"https://x"},2]}`:                                          `{"many":[{"value":{"a":1}},{"href":"https://x"},2]}`,
@@ -290,7 +314,8 @@ func TestInputs(t *testing.T) {
 		`{"undescribed":[{"a":1}]}`: `{"undescribed":[{"a":1}]}`,
 		`{}`:                        `{}`,
 	} {
-		body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(given), Options: json.RawMessage(`{"validate":false}`)}, d, "")
+		body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(given),
+			Options: json.RawMessage(`{"validate":false}`)}, d, "")
 		if err != nil || string(body["inputs"]) != want {
 			t.Errorf("%s\n got %s, %v\nwant %s", given, body["inputs"], err, want)
 		}
@@ -302,26 +327,31 @@ func TestOutputs(t *testing.T) {
 	single := `{"map":{"schema":{"contentMediaType":"image/tiff"}}}`
 	for _, c := range []struct{ outputs, passing, format, want string }{
 		{choice, `["value"]`, "gtiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
-		{choice, `["value","reference"]`, "netcdf", `{"log":{},"map":{"format":{"mediaType":"application/x-netcdf"},"transmissionMode":"reference"}}`},
+		{choice, `["value","reference"]`, "netcdf",
+			`{"log":{},"map":{"format":{"mediaType":"application/x-netcdf"},"transmissionMode":"reference"}}`},
 		{choice, `null`, "GTiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value","reference"]`, "geojson", ""},
-		{choice, `["value"]`, "IMAGE/TIFF; application=geotiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
+		{choice, `["value"]`, "IMAGE/TIFF; application=geotiff",
+			`{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value"]`, "image/tiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value"]`, "geotiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
-		{choice, `["value"]`, "image/tiff; application=geotiff; profile=cloud-optimized", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
+		{choice, `["value"]`, "image/tiff; application=geotiff; profile=cloud-optimized",
+			`{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value"]`, "zarr", ""},
 		{single, `["value"]`, "gtiff", ""},
 		{choice, `["value","reference"]`, "", `{"log":{},"map":{"transmissionMode":"reference"}}`},
 		{single, `["reference"]`, "gtiff", `{"map":{"transmissionMode":"reference"}}`},
 		{`{"a":{"schema":{"contentMediaType":"application/json"}}}`, `["reference"]`, "json", ""},
-		{`[{"id":"map","schema":{"anyOf":[{"contentMediaType":"application/geo+json"},{"contentMediaType":"text/csv"}]}}]`, `{}`, "geojson", `{"map":{"format":{"mediaType":"application/geo+json"}}}`},
+		{`[{"id":"map","schema":{"anyOf":[{"contentMediaType":"application/geo+json"},{"contentMediaType":"text/csv"}]}}]`,
+			`{}`, "geojson", `{"map":{"format":{"mediaType":"application/geo+json"}}}`},
 		{`7`, `7`, "json", ""},
 	} {
 		d, err := parseDescription(fmt.Appendf(nil, `{"outputs":%s,"outputTransmission":%s}`, c.outputs, c.passing))
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{}`), Format: c.format}, d, "document")
+		body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{}`), Format: c.format}, d,
+			"document")
 		if err != nil || string(body["outputs"]) != c.want {
 			t.Errorf("%s of %s:\n got %s, %v\nwant %s", c.format, c.outputs, body["outputs"], err, c.want)
 		}
@@ -330,7 +360,8 @@ func TestOutputs(t *testing.T) {
 
 // Options are sent to the platform; members that the broker sets itself take precedence.
 func TestOptions(t *testing.T) {
-	body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"a":1}`), Options: json.RawMessage(`{"outputs":{"x":{}},"inputs":{},"response":"raw"}`)}, &description{}, "document")
+	body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"a":1}`),
+		Options: json.RawMessage(`{"outputs":{"x":{}},"inputs":{},"response":"raw"}`)}, &description{}, "document")
 	if err != nil || string(marshal(body)) != `{"inputs":{"a":1},"outputs":{"x":{}},"response":"document"}` {
 		t.Error(string(marshal(body)), err)
 	}
@@ -386,7 +417,8 @@ func TestDescription_SurvivesACanceledCaller(t *testing.T) {
 
 // TestDescription_FailureIsRemembered: fifty jobs of a process without a description cause one request per pause.
 func TestDescription_FailureIsRemembered(t *testing.T) {
-	for name, bad := range map[string]reply{"missing": {404, "", `{"type":"no-such-process"}`}, "no JSON": ok("<html>"), "failing": {500, "", ""}} {
+	for name, bad := range map[string]reply{"missing": {404, "", `{"type":"no-such-process"}`}, "no JSON": ok("<html>"),
+		"failing": {500, "", ""}} {
 		s := serve(t, map[string][]reply{"GET /processes/p": {bad}})
 		p := s.platform()
 		for range 50 { // many more than one, and few enough for the first pause of five seconds
@@ -428,8 +460,8 @@ func TestDescription_IsRevalidatedByETag(t *testing.T) {
 	})
 }
 
-// TestDescription_PrivateProcessIsCachedPerToken: a description that the server shows only with a token is used for that token
-// only; one that it shows to everybody is shared.
+// TestDescription_PrivateProcessIsCachedPerToken: a description that the server shows only with a token is used for
+// that token only; one that it shows to everybody is shared.
 func TestDescription_PrivateProcessIsCachedPerToken(t *testing.T) {
 	public := false
 	var asked int

@@ -26,7 +26,8 @@ func TestResults(t *testing.T) {
 		"GET /jobs/refs/results":  {{204, "Link: </x.tif>; rel=map", ""}},
 		"GET /jobs/huge/results":  {{200, "Content-Type: image/tiff", strings.Repeat("x", 11<<20)}},
 	})
-	for _, c := range []struct{ base, id, assets string }{{"", "a", "slept"}, {"/ns", "a", "slept"}, {"", "bytes", "result"}, {"", "refs", "map"}, {"", "huge", "result"}} {
+	for _, c := range []struct{ base, id, assets string }{{"", "a", "slept"}, {"/ns", "a", "slept"},
+		{"", "bytes", "result"}, {"", "refs", "map"}, {"", "huge", "result"}} {
 		ref := dispatch.Ref{ID: c.id}
 		if c.base != "" {
 			ref.Base = s.URL + c.base
@@ -51,28 +52,39 @@ func TestResults(t *testing.T) {
 
 func TestResults_NotThere(t *testing.T) {
 	pygeoapi := func(status int, code, text string) reply {
-		return reply{status, "Content-Type: application/json", `{"code":"` + code + `","type":"` + code + `","description":"` + text + `"}`}
+		return reply{status, "Content-Type: application/json", `{"code":"` + code + `","type":"` + code +
+			`","description":"` + text + `"}`}
 	}
 	for name, c := range map[string]struct {
 		results, status reply
 		kind            dispatch.Kind
 		text            string
 	}{
-		"not ready":           {pygeoapi(404, "ResultNotReady", "job accepted"), ok(`{"status":"accepted"}`), dispatch.Conflict, "not finished"},
-		"not ready, 1.0":      {reply{404, "", `{"type":"http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/result-not-ready"}`}, reply{502, "", ""}, dispatch.Conflict, ""},
-		"failed, pygeoapi":    {pygeoapi(400, "InvalidParameterValue", "job failed"), ok(`{"status":"failed","message":"Cannot process without a name"}`), dispatch.Conflict, "without a name"},
-		"failed, 1.0":         {reply{500, "Content-Type: application/problem+json", `{"detail":"No scene"}`}, ok(`{"status":"failed"}`), dispatch.Conflict, "No scene"},
-		"failed, 2.0":         {reply{404, "", ""}, ok(`{"status":"failed","exception":{"detail":"No scene"}}`), dispatch.Conflict, "No scene"},
-		"dismissed":           {reply{410, "", ""}, ok(`{"status":"dismissed"}`), dispatch.Conflict, "canceled"},
-		"no such job":         {pygeoapi(404, "NoSuchJob", "a"), reply{404, "", ""}, dispatch.NotFound, ""},
-		"finished, broken":    {reply{500, "", ""}, ok(`{"status":"successful"}`), dispatch.Unavailable, ""},
-		"status as results":   {ok(`{"jobID":"a","type":"process","status":"running"}`), reply{}, dispatch.Conflict, "not finished"},
-		"status of the end":   {ok(`{"jobID":"a","type":"process","status":"successful"}`), reply{}, dispatch.BadUpstream, "returned no results"},
-		"a page":              {reply{200, "Content-Type: text/html", "<!doctype html>"}, reply{}, dispatch.BadUpstream, "web page"},
-		"nothing":             {reply{200, "", ""}, reply{}, dispatch.BadUpstream, "no results"},
-		"not signed in":       {reply{401, "", ""}, reply{}, dispatch.SignInRequired, ""},
-		"a redirect":          {reply{302, "Location: https://evil.example/", ""}, reply{}, dispatch.BadUpstream, ""},
-		"too long a document": {reply{200, "Content-Type: application/json", `"` + strings.Repeat("x", 11<<20) + `"`}, reply{}, dispatch.BadUpstream, "too long"},
+		"not ready": {pygeoapi(404, "ResultNotReady", "job accepted"), ok(`{"status":"accepted"}`),
+			dispatch.Conflict, "not finished"},
+		"not ready, 1.0": {reply{404, "",
+			`{"type":"http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/result-not-ready"}`}, reply{502, "", ""},
+			dispatch.Conflict, ""},
+		"failed, pygeoapi": {pygeoapi(400, "InvalidParameterValue", "job failed"),
+			ok(`{"status":"failed","message":"Cannot process without a name"}`), dispatch.Conflict, "without a name"},
+		"failed, 1.0": {reply{500, "Content-Type: application/problem+json", `{"detail":"No scene"}`},
+			ok(`{"status":"failed"}`), dispatch.Conflict, "No scene"},
+		"failed, 2.0": {reply{404, "", ""}, ok(`{"status":"failed","exception":{"detail":"No scene"}}`),
+			dispatch.Conflict, "No scene"},
+		"dismissed":        {reply{410, "", ""}, ok(`{"status":"dismissed"}`), dispatch.Conflict, "canceled"},
+		"no such job":      {pygeoapi(404, "NoSuchJob", "a"), reply{404, "", ""}, dispatch.NotFound, ""},
+		"finished, broken": {reply{500, "", ""}, ok(`{"status":"successful"}`), dispatch.Unavailable, ""},
+		"status as results": {ok(`{"jobID":"a","type":"process","status":"running"}`), reply{}, dispatch.Conflict,
+			"not finished"},
+		"status of the end": {ok(`{"jobID":"a","type":"process","status":"successful"}`), reply{}, dispatch.BadUpstream,
+			"returned no results"},
+		"a page": {reply{200, "Content-Type: text/html", "<!doctype html>"}, reply{}, dispatch.BadUpstream,
+			"web page"},
+		"nothing":       {reply{200, "", ""}, reply{}, dispatch.BadUpstream, "no results"},
+		"not signed in": {reply{401, "", ""}, reply{}, dispatch.SignInRequired, ""},
+		"a redirect":    {reply{302, "Location: https://evil.example/", ""}, reply{}, dispatch.BadUpstream, ""},
+		"too long a document": {reply{200, "Content-Type: application/json", `"` + strings.Repeat("x", 11<<20) + `"`},
+			reply{}, dispatch.BadUpstream, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, map[string][]reply{"GET /jobs/a/results": {c.results}, "GET /jobs/a": {c.status}})
@@ -112,7 +124,8 @@ func TestResults_LinksGetTheTokenOnOneOriginOnly(t *testing.T) {
 			t.Errorf("%s got the token", r.path)
 		}
 	}
-	if len(elsewhere.requests("GET", "/c.json")) != 1 || s.requests("GET", "/stac/c")[0].header.Get("Authorization") == "" {
+	if len(elsewhere.requests("GET", "/c.json")) != 1 ||
+		s.requests("GET", "/stac/c")[0].header.Get("Authorization") == "" {
 		t.Error(elsewhere.asked)
 	}
 }
@@ -155,7 +168,8 @@ func TestRunSync(t *testing.T) {
 }
 
 func TestRunSync_SeveralOutputs(t *testing.T) {
-	s := serve(t, map[string][]reply{"GET /processes/p": {ok(`{"outputs":{"a":{},"b":{}}}`)}, "POST " + executionPath: {{204, "Link: </b.tif>; rel=b", ""}}})
+	s := serve(t, map[string][]reply{"GET /processes/p": {ok(`{"outputs":{"a":{},"b":{}}}`)}, "POST " +
+		executionPath: {{204, "Link: </b.tif>; rel=b", ""}}})
 	media, body, err := runSync(t, s)
 	if err != nil || media != "application/json" || assetNames(validCollection(t, []byte(body))) != "b" {
 		t.Error(media, body, err)
@@ -171,7 +185,8 @@ func TestRunSync_Errors(t *testing.T) {
 		kind   dispatch.Kind
 		text   string
 	}{
-		"refused":  {reply{400, "Content-Type: application/json", `{"description":"failed on request"}`}, dispatch.Invalid, "failed on request"},
+		"refused": {reply{400, "Content-Type: application/json", `{"description":"failed on request"}`}, dispatch.Invalid,
+			"failed on request"},
 		"cut off":  {reply{}, dispatch.Uncertain, ""},
 		"no id":    {reply{201, "", "null"}, dispatch.Uncertain, "identifier"},
 		"no route": {reply{404, "", ""}, dispatch.NotFound, ""},
@@ -223,12 +238,14 @@ func TestRunSync_ServerCreatesAJob(t *testing.T) {
 		text   string
 	}{
 		"gives nonsense": {[]string{`{"status":"running"}`, `{}`}, "", dispatch.BadUpstream, "no status"},
-		"at last":        {[]string{`{"status":"accepted"}`, `{"status":"running"}`, `{"status":"successful"}`}, `{"out":1}`, 0, ""},
-		"fails":          {[]string{`{"status":"running"}`, `{"status":"failed","message":"No scene"}`}, "", dispatch.BadUpstream, "No scene"},
-		"is dismissed":   {[]string{`{"status":"dismissed"}`}, "", dispatch.BadUpstream, "canceled"},
-		"appears late":   {[]string{`404 {}`, `404 {}`, `{"status":"successful"}`}, `{"out":1}`, 0, ""},
-		"is forgotten":   {[]string{`404 {}`}, "", dispatch.BadUpstream, "does not know the job any more"},
-		"never ends":     {[]string{`{"status":"running"}`}, "", dispatch.Uncertain, "in time"},
+		"at last": {[]string{`{"status":"accepted"}`, `{"status":"running"}`, `{"status":"successful"}`}, `{"out":1}`,
+			0, ""},
+		"fails": {[]string{`{"status":"running"}`, `{"status":"failed","message":"No scene"}`}, "",
+			dispatch.BadUpstream, "No scene"},
+		"is dismissed": {[]string{`{"status":"dismissed"}`}, "", dispatch.BadUpstream, "canceled"},
+		"appears late": {[]string{`404 {}`, `404 {}`, `{"status":"successful"}`}, `{"out":1}`, 0, ""},
+		"is forgotten": {[]string{`404 {}`}, "", dispatch.BadUpstream, "does not know the job any more"},
+		"never ends":   {[]string{`{"status":"running"}`}, "", dispatch.Uncertain, "in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -241,7 +258,8 @@ func TestRunSync_ServerCreatesAJob(t *testing.T) {
 				defer cancel()
 				var created []string
 				got, err := p.RunSync(ctx, token, dispatch.Submission{
-					Request: dispatch.Request{Service: dispatch.Service{Endpoint: "https://x.example", Application: "p"}, Parameters: []byte(`{}`)},
+					Request: dispatch.Request{Service: dispatch.Service{Endpoint: "https://x.example", Application: "p"},
+						Parameters: []byte(`{}`)},
 					Created: func(_ context.Context, r dispatch.Ref) error {
 						created = append(created, r.ID)
 						return nil
@@ -296,11 +314,13 @@ func TestRunSync_ProcessIsAsynchronousOnly(t *testing.T) {
 		results     []reply
 		media, body string
 	}{
-		"bytes":      {[]reply{{406, "", ""}, {200, "Content-Type: image/tiff", "II*"}}, "image/tiff", "II*"},
-		"JSON":       {[]reply{ok("3")}, "application/json", "3"},
-		"references": {[]reply{{204, "Link: <https://x.example/a.tif>; rel=map", ""}}, "application/json", `"map":{"href":"https://x.example/a.tif"`},
+		"bytes": {[]reply{{406, "", ""}, {200, "Content-Type: image/tiff", "II*"}}, "image/tiff", "II*"},
+		"JSON":  {[]reply{ok("3")}, "application/json", "3"},
+		"references": {[]reply{{204, "Link: <https://x.example/a.tif>; rel=map", ""}}, "application/json",
+			`"map":{"href":"https://x.example/a.tif"`},
 	} {
-		s := serve(t, map[string][]reply{"POST " + executionPath: {job("/jobs/a")}, "GET /jobs/a": {ok(`{"status":"successful"}`)}, "GET /jobs/a/results": c.results})
+		s := serve(t, map[string][]reply{"POST " + executionPath: {job("/jobs/a")},
+			"GET /jobs/a": {ok(`{"status":"successful"}`)}, "GET /jobs/a/results": c.results})
 		media, body, err := runSync(t, s)
 		if err != nil || media != c.media || !strings.Contains(body, c.body) {
 			t.Errorf("%s: %s, %s, %v", name, media, body, err)
@@ -355,9 +375,11 @@ func TestResults_ReadsLinkedDocumentsTogether(t *testing.T) {
 					time.Sleep(time.Second)
 					now.Add(-1)
 					id := path.Base(r.URL.Path)
-					return simulator.JSONReply(200, "", `{"type":"Feature","stac_version":"1.0.0","id":"`+id+`","assets":{"x":{"href":"`+id+`.tif"}}}`)
+					return simulator.JSONReply(200, "", `{"type":"Feature","stac_version":"1.0.0","id":"`+id+
+						`","assets":{"x":{"href":"`+id+`.tif"}}}`)
 				}}
-				p := New(Config{Endpoint: "http://x.example", Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
+				p := New(Config{Endpoint: "http://x.example", Client: upstream.New(upstream.Config{Development: true,
+					Dial: h.Dial})})
 				raw, err := p.Results(t.Context(), token, dispatch.Ref{ID: "a"})
 				if err != nil {
 					t.Fatal(err)
@@ -384,7 +406,8 @@ func TestResults_WithNaN(t *testing.T) {
 		"GET /stac/c": {ok(strings.Replace(stacCollection, `"stac_version"`, `"x":NaN,"stac_version"`,
 			1))},
 		"GET /jobs/parts/results": {{200, "Content-Type: multipart/related; boundary=b",
-			"--b\r\nContent-ID: <out>\r\nContent-Type: application/json\r\n\r\n{\"type\":\"Collection\",\"stac_version\":\"1.0.0\",\"id\":\"c\",\"x\":NaN,\"assets\":{\"a\":{\"href\":\"a.tif\"}}}\r\n--b--\r\n"}},
+			"--b\r\nContent-ID: <out>\r\nContent-Type: " +
+				"application/json\r\n\r\n{\"type\":\"Collection\",\"stac_version\":\"1.0.0\",\"id\":\"c\",\"x\":NaN,\"assets\":{\"a\":{\"href\":\"a.tif\"}}}\r\n--b--\r\n"}},
 		"GET /jobs/stac": {ok(`{"jobID":"stac","status":"running","progress":NaN}`)},
 	})
 	for id, want := range map[string]string{"stac": "a", "value": "mean range", "linked": "a s3", "parts": "a"} {

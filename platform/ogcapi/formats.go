@@ -14,7 +14,8 @@ import (
 
 var _ dispatch.Formatter = (*Platform)(nil)
 
-// offered returns the offered media type that format means, by its name or as a media type, in the server's spelling; "" for none.
+// offered returns the offered media type that format means, by its name or as a media type, in the server's spelling;
+// "" for none.
 func offered(format string, media []string) string {
 	for _, m := range media {
 		if strings.EqualFold(m, format) {
@@ -39,7 +40,8 @@ func (d *description) media() (all []string) {
 }
 
 // Formats returns the formats that the outputs of the service's process offer, as its description names them.
-func (p *Platform) Formats(ctx context.Context, t dispatch.Token, s dispatch.Service) (shown []dispatch.OutputFormat, err error) {
+func (p *Platform) Formats(ctx context.Context, t dispatch.Token, s dispatch.Service) (shown []dispatch.OutputFormat,
+	err error) {
 	at, err := p.locate(s)
 	if err != nil {
 		return nil, err
@@ -69,9 +71,9 @@ func nameOf(media string) string {
 }
 
 // checkFormat refuses a format that the process does not offer, and returns a warning if it permits one that is not
-// used. A process that names no media types may offer any. So may one that names JSON alone: its document can link files
-// of any format, as those of Application Packages do. Clients of the APEx Dispatch API know four formats and have to name
-// one, which that service does not use: where the process offers none of the four, each of them is permitted.
+// used. A process that names no media types may offer any. So may one that names JSON alone: its document can link
+// files of any format, as those of Application Packages do. Clients of the APEx Dispatch API know four formats and have
+// to name one, which that service does not use: where the process offers none of the four, each of them is permitted.
 func (d *description) checkFormat(r dispatch.Request) (warning string, err error) {
 	all := d.media()
 	another := func(m string) bool { return dispatch.FormatName(m) != "json" }

@@ -17,7 +17,8 @@ const offersThree = `{"id":"p","version":"1.4.2","jobControlOptions":["async-exe
 func TestFormats_AsTheProcessOffersThem(t *testing.T) {
 	s := serve(t, map[string][]reply{"GET /processes/p": {ok(offersThree)}})
 	got, err := s.platform().Formats(t.Context(), token, s.submission().Service)
-	want := []dispatch.OutputFormat{{Name: "netcdf", Title: "application/netcdf"}, {Name: "application/x-netcdf", Title: "application/x-netcdf"},
+	want := []dispatch.OutputFormat{{Name: "netcdf", Title: "application/netcdf"}, {Name: "application/x-netcdf",
+		Title: "application/x-netcdf"},
 		{Name: "image/svg+xml", Title: "image/svg+xml"}, {Name: "gtiff", Title: "image/tiff; application=geotiff"}}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Error(err, d)
@@ -26,7 +27,9 @@ func TestFormats_AsTheProcessOffersThem(t *testing.T) {
 
 func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 	for _, c := range []struct{ outputs, format, options, refused string }{
-		{"", "geojson", "", "The process does not offer the output format \"geojson\". It offers: application/netcdf, application/x-netcdf, image/svg+xml, image/tiff; application=geotiff."},
+		{"", "geojson", "",
+			"The process does not offer the output format \"geojson\". It offers: application/netcdf, application/x-netcdf, " +
+				"image/svg+xml, image/tiff; application=geotiff."},
 		{"", "GTiff", "", ""},
 		{"", "application/x-netcdf", "", ""},
 		{"", "image/svg+xml", "", ""},
@@ -35,7 +38,8 @@ func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 		{"", "geojson", `{"outputs":{"map":{}}}`, ""},
 		{`{"a":{"schema":{"type":"object"}}}`, "gtiff", "", ""},
 		{`{"a":{"schema":{"contentMediaType":"application/json"}}}`, "gtiff", "", ""},
-		{`{"a":{"schema":{"oneOf":[{"contentMediaType":"application/json"},{"contentMediaType":"text/csv"}]}}}`, "gtiff", "", "It offers: application/json, text/csv."},
+		{`{"a":{"schema":{"oneOf":[{"contentMediaType":"application/json"},{"contentMediaType":"text/csv"}]}}}`, "gtiff", "",
+			"It offers: application/json, text/csv."},
 		{`7`, "gtiff", "", ""},
 		// clients that know four formats, and have to name one, ask for one of theirs
 		{`{"a":{"schema":{"contentMediaType":"text/xml"}},"b":{"schema":{"contentMediaType":"image/png"}}}`, "gtiff", "", ""},
@@ -58,7 +62,8 @@ func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 			switch {
 			case c.refused == "" && e != nil && strings.Contains(e.Text, "format"), c.refused == "" && d == nil && err != nil:
 				t.Errorf("%s of %s is refused: %v", c.format, description, err)
-			case c.refused != "" && (e == nil || e.Kind != dispatch.Invalid || !strings.Contains(e.Text, c.refused) || len(e.Faults) != 1 || e.Faults[0].Loc[1] != "format"):
+			case c.refused != "" && (e == nil || e.Kind != dispatch.Invalid || !strings.Contains(e.Text, c.refused) ||
+				len(e.Faults) != 1 || e.Faults[0].Loc[1] != "format"):
 				t.Errorf("%s of %s: %v", c.format, description, err)
 			}
 		}

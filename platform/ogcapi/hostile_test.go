@@ -22,7 +22,8 @@ import (
 
 var job7 = dispatch.Ref{ID: "j7"}
 
-var hostileRequest = dispatch.Request{Service: dispatch.Service{Endpoint: "http://hostile.example", Application: "p"}, Parameters: json.RawMessage(`{}`), Format: "json"}
+var hostileRequest = dispatch.Request{Service: dispatch.Service{Endpoint: "http://hostile.example", Application: "p"},
+	Parameters: json.RawMessage(`{}`), Format: "json"}
 
 // operations are the broker's requests to a platform, each with the route that a hostile platform answers.
 var operations = map[string]struct {
@@ -92,10 +93,11 @@ func run(ctx context.Context, p *Platform) error {
 }
 
 var behaved = map[string]simulator.Reply{
-	"GET /processes/p":     simulator.JSONReply(200, "", bothModes),
-	"GET /jobs/j7":         simulator.JSONReply(200, "", `{"jobID":"j7","status":"running"}`),
-	"GET /jobs/j8":         simulator.JSONReply(200, "", `{"jobID":"j8","status":"failed"}`),
-	"GET /jobs/j9":         simulator.JSONReply(200, "", `{"jobID":"j9","status":"successful","links":[{"rel":"log","href":"/run.log"}]}`),
+	"GET /processes/p": simulator.JSONReply(200, "", bothModes),
+	"GET /jobs/j7":     simulator.JSONReply(200, "", `{"jobID":"j7","status":"running"}`),
+	"GET /jobs/j8":     simulator.JSONReply(200, "", `{"jobID":"j8","status":"failed"}`),
+	"GET /jobs/j9": simulator.JSONReply(200, "",
+		`{"jobID":"j9","status":"successful","links":[{"rel":"log","href":"/run.log"}]}`),
 	"GET /jobs/j9/results": simulator.JSONReply(200, "", `{"out":{"href":"/linked.json","type":"application/json"}}`),
 	"DELETE /jobs/j7":      simulator.JSONReply(200, "", `{"jobID":"j7","status":"dismissed"}`),
 }
@@ -111,11 +113,12 @@ func hostile(route string, answer simulator.Reply) (*simulator.Hostile, *Platfor
 		}
 		return simulator.JSONReply(404, "", `{"type":"no-such-thing","title":"There is no such thing."}`)
 	}}
-	return h, New(Config{Name: "hostile", Endpoint: "http://hostile.example", Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
+	return h, New(Config{Name: "hostile", Endpoint: "http://hostile.example",
+		Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
 }
 
-// TestHostilePlatform_CostIsBounded tries every fault with every kind of request: the call ends in time, reads and allocates
-// little, and its error has a kind and a text.
+// TestHostilePlatform_CostIsBounded tries every fault with every kind of request: the call ends in time, reads and
+// allocates little, and its error has a kind and a text.
 func TestHostilePlatform_CostIsBounded(t *testing.T) {
 	const within = 30 * time.Second
 	for operation, o := range operations {
@@ -153,38 +156,54 @@ func TestHostilePlatform_CostIsBounded(t *testing.T) {
 // Under the race detector, which slows this test five to ten times, the responses are smaller.
 var smaller, mostCPU = 1, 5 * time.Second
 
-// TestHostilePlatform_CostlyResponsesAreBounded: responses within the size limit whose cost would grow with the square of their
-// size, or which need many times their size in memory.
+// TestHostilePlatform_CostlyResponsesAreBounded: responses within the size limit whose cost would grow with the square
+// of their size, or which need many times their size in memory.
 func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
-	whole := func(k int, piece string) string { return strings.TrimSuffix(strings.Repeat(piece+",", k), ",") } // of a page: smaller pages are more
+	// of a page: smaller pages are more
+	whole := func(k int, piece string) string { return strings.TrimSuffix(strings.Repeat(piece+",", k), ",") }
 	n := func(k int, piece string) string { return whole(max(1, k/smaller), piece) }
 	for name, c := range map[string]struct{ operation, body string }{
-		"700,000 jobs":               {"list", `{"jobs":[` + whole(700_000, `{"id":"j"}`) + `]}`},
-		"three million empty jobs":   {"list", `{"jobs":[` + whole(3_000_000, `{}`) + `]}`},
-		"the next page is this":      {"list", `{"links":[{"rel":"next","href":"?limit=100"}],"jobs":[{"id":"j"}]}`},
-		"the next page is elsewhere": {"list", `{"links":[{"rel":"next","href":"http://elsewhere.example/"}],"jobs":[{"id":"j"}]}`},
-		"a log of empty lines":       {"log file", strings.Repeat("\n", 10<<20/smaller)},
-		"a log of five million":      {"log file", strings.Repeat("x\n", 5<<20/smaller)},
-		"a log as a list":            {"log file", `[` + n(2_500_000, `""`) + `]`},
-		"a million log links":        {"logs", `{"status":"running","links":[` + whole(300_000, `{"rel":"log","href":"a"}`) + `]}`},
-		"450,000 members":            {"results", `{` + strings.TrimPrefix(counted(450_000, `,"%d":{}`), ",") + `}`},
-		"three million outputs":      {"results", `{"outputs":[` + n(3_000_000, `{}`) + `]}`},
-		"equal outputs":              {"results", `{"outputs":[` + n(200_000, `{"id":"a","value":"https://h.example/b"}`) + `]}`},
-		"300,000 features":           {"results", `{"type":"FeatureCollection","features":[` + n(300_000, `{"stac_version":"1"}`) + `]}`},
-		"features of one collection": {"results", `{"type":"FeatureCollection","features":[` + n(100_000, `{"links":[{"rel":"collection","href":"http://hostile.example/linked.json"}]}`) + `]}`},
-		"nested values":              {"results", strings.Repeat(`{"value":`, 9_000) + `[` + n(3_000_000, `0`) + `]` + strings.Repeat(`}`, 9_000)},
-		"a list of empty lists":      {"results", `[` + n(3_000_000, `[]`) + `]`},
-		"positions without end":      {"results", `{"type":"Polygon","coordinates":[[` + n(900_000, `[1,2]`) + `]]}`},
-		"empty positions":            {"results", `{"type":"Polygon","coordinates":[` + n(3_000_000, `[]`) + `]}`},
-		"a catalog of itself":        {"linked results", `{"type":"Catalog","stac_version":"1.0.0","links":[` + n(50, `{"rel":"child","href":"linked.json"}`) + `]}`},
-		"a large catalog of itself":  {"linked results", `{"type":"Catalog","stac_version":"1.0.0","x":"` + strings.Repeat("x", 5<<20) + `","links":[` + n(50, `{"rel":"child","href":"linked.json"}`) + `]}`},
-		"a collection of itself":     {"linked results", `{"type":"Collection","stac_version":"1.0.0","links":[` + n(50, `{"rel":"child","href":"linked.json"}`) + `]}`},
-		"300,000 links":              {"results", `{"type":"Collection","stac_version":"1.0.0","links":[` + n(300_000, `{"rel":"a","href":"b"}`) + `]}`},
-		"300,000 assets":             {"results", `{"type":"Collection","stac_version":"1.0.0","assets":{` + strings.TrimPrefix(counted(300_000, `,"%d":{"href":"b"}`), ",") + `}}`},
-		"400,000 inputs":             {"describe", `{"inputs":{` + strings.TrimPrefix(counted(400_000, `,"%d":{}`), ",") + `}}`},
-		"a million of them listed":   {"describe", `{"inputs":[` + n(1_000_000, `{}`) + `],"outputs":[` + n(1_000_000, `{}`) + `]}`},
-		"wide and deep schemas":      {"describe", `{"inputs":{"a":{"schema":` + strings.Repeat(`{"oneOf":[`, 5) + n(900_000, `{}`) + strings.Repeat(`]}`, 5) + `}}}`},
-		"a long statusInfo":          {"status", `{"status":"failed","message":[` + n(3_000_000, `[]`) + `],"links":[` + n(10, `{}`) + `]}`},
+		"700,000 jobs":             {"list", `{"jobs":[` + whole(700_000, `{"id":"j"}`) + `]}`},
+		"three million empty jobs": {"list", `{"jobs":[` + whole(3_000_000, `{}`) + `]}`},
+		"the next page is this":    {"list", `{"links":[{"rel":"next","href":"?limit=100"}],"jobs":[{"id":"j"}]}`},
+		"the next page is elsewhere": {"list",
+			`{"links":[{"rel":"next","href":"http://elsewhere.example/"}],"jobs":[{"id":"j"}]}`},
+		"a log of empty lines":  {"log file", strings.Repeat("\n", 10<<20/smaller)},
+		"a log of five million": {"log file", strings.Repeat("x\n", 5<<20/smaller)},
+		"a log as a list":       {"log file", `[` + n(2_500_000, `""`) + `]`},
+		"a million log links": {"logs", `{"status":"running","links":[` + whole(300_000, `{"rel":"log","href":"a"}`) +
+			`]}`},
+		"450,000 members":       {"results", `{` + strings.TrimPrefix(counted(450_000, `,"%d":{}`), ",") + `}`},
+		"three million outputs": {"results", `{"outputs":[` + n(3_000_000, `{}`) + `]}`},
+		"equal outputs": {"results", `{"outputs":[` + n(200_000, `{"id":"a","value":"https://h.example/b"}`) +
+			`]}`},
+		"300,000 features": {"results", `{"type":"FeatureCollection","features":[` +
+			n(300_000, `{"stac_version":"1"}`) + `]}`},
+		"features of one collection": {"results", `{"type":"FeatureCollection","features":[` +
+			n(100_000, `{"links":[{"rel":"collection","href":"http://hostile.example/linked.json"}]}`) + `]}`},
+		"nested values": {"results", strings.Repeat(`{"value":`, 9_000) + `[` + n(3_000_000, `0`) + `]` +
+			strings.Repeat(`}`, 9_000)},
+		"a list of empty lists": {"results", `[` + n(3_000_000, `[]`) + `]`},
+		"positions without end": {"results", `{"type":"Polygon","coordinates":[[` + n(900_000, `[1,2]`) + `]]}`},
+		"empty positions":       {"results", `{"type":"Polygon","coordinates":[` + n(3_000_000, `[]`) + `]}`},
+		"a catalog of itself": {"linked results", `{"type":"Catalog","stac_version":"1.0.0","links":[` +
+			n(50, `{"rel":"child","href":"linked.json"}`) + `]}`},
+		"a large catalog of itself": {"linked results", `{"type":"Catalog","stac_version":"1.0.0","x":"` +
+			strings.Repeat("x", 5<<20) + `","links":[` + n(50, `{"rel":"child","href":"linked.json"}`) + `]}`},
+		"a collection of itself": {"linked results", `{"type":"Collection","stac_version":"1.0.0","links":[` +
+			n(50, `{"rel":"child","href":"linked.json"}`) + `]}`},
+		"300,000 links": {"results", `{"type":"Collection","stac_version":"1.0.0","links":[` +
+			n(300_000, `{"rel":"a","href":"b"}`) + `]}`},
+		"300,000 assets": {"results", `{"type":"Collection","stac_version":"1.0.0","assets":{` +
+			strings.TrimPrefix(counted(300_000, `,"%d":{"href":"b"}`), ",") + `}}`},
+		"400,000 inputs": {"describe", `{"inputs":{` + strings.TrimPrefix(counted(400_000, `,"%d":{}`), ",") +
+			`}}`},
+		"a million of them listed": {"describe", `{"inputs":[` + n(1_000_000, `{}`) + `],"outputs":[` + n(1_000_000, `{}`) +
+			`]}`},
+		"wide and deep schemas": {"describe", `{"inputs":{"a":{"schema":` + strings.Repeat(`{"oneOf":[`, 5) +
+			n(900_000, `{}`) + strings.Repeat(`]}`, 5) + `}}}`},
+		"a long statusInfo": {"status", `{"status":"failed","message":[` + n(3_000_000, `[]`) + `],"links":[` +
+			n(10, `{}`) + `]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -214,7 +233,8 @@ func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 // TestHostilePlatform_EndlessListsAreBounded: each page links to another, and all are full.
 func TestHostilePlatform_EndlessListsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		body, page := `{"jobs":[`+strings.TrimSuffix(strings.Repeat(`{"jobID":"j","status":"running","message":"`+strings.Repeat("x", 1_000)+`"},`, 2_000), ",")+`]`, 0
+		body, page := `{"jobs":[`+strings.TrimSuffix(strings.Repeat(`{"jobID":"j","status":"running","message":"`+
+			strings.Repeat("x", 1_000)+`"},`, 2_000), ",")+`]`, 0
 		h, p := hostile("", nil)
 		h.Answer = func(r *http.Request) simulator.Reply {
 			page++

@@ -29,7 +29,8 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 
 // Check validates a request against the schemas of the process's inputs, its format against what the outputs offer, and
 // whether the process runs as a job.
-func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (warning string, err error) {
+func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request,
+	dim *dispatch.Dimension) (warning string, err error) {
 	at, err := p.locate(r.Service)
 	if err != nil {
 		return "", err
@@ -57,7 +58,8 @@ func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.
 	}
 	var checked []dispatch.Parameter
 	lists := map[string]bool{}
-	reader := params.NewReader(context.Background()) // the result is cached for others, so it must not depend on this request's context
+	// the result is cached for others, so it must not depend on this request's context
+	reader := params.NewReader(context.Background())
 	for _, named := range namedValues(raw) {
 		p, schema, repeated := describeInput(reader, named.id, named.value)
 		all, lists[p.Name] = append(all, p), repeated

@@ -29,8 +29,10 @@ func TestDescribeInputs(t *testing.T) {
 	for _, p := range d.parameters {
 		got = append(got, fmt.Sprintf("%s %s %t %t %s %s", p.Name, p.Type, p.Optional, p.Nullable, p.Default, p.Options))
 	}
-	want := []string{"zone bounding-box false false  []", "area polygon true false  []", `bands array-string false false  ["B02" "B03"]`,
-		"years array true false  []", "cloud double true true 0.50 []", "when datetime true false  []", "file string true false  []",
+	want := []string{"zone bounding-box false false  []", "area polygon true false  []",
+		`bands array-string false false  ["B02" "B03"]`,
+		"years array true false  []", "cloud double true true 0.50 []", "when datetime true false  []",
+		"file string true false  []",
 		"odd object true false  []", "list array-string true false  []"}
 	if !slices.Equal(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)
@@ -92,7 +94,8 @@ func TestDescribeInputs_OfStrangers(t *testing.T) {
 	for _, p := range d.parameters {
 		got = append(got, fmt.Sprintf("%s %s %t %s %s", p.Name, p.Type, p.Optional, p.Default, p.Options))
 	}
-	want := []string{"images array-string true  []", "image string true  []", "seconds double true 3.0 []", `mode string true  ["mean" "max"]`,
+	want := []string{"images array-string true  []", "image string true  []", "seconds double true 3.0 []",
+		`mode string true  ["mean" "max"]`,
 		"zone bounding-box true  []", "file string true  []", "few array-string true  []", "counts array true  []"}
 	if !slices.Equal(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)

@@ -21,8 +21,8 @@ const (
 	maxPages  = 1000
 )
 
-// List reads the job list below base, page by page along its next links. Tags are never known, because servers store nothing of
-// ours. A listing that cannot be read completely is an error; Unsupported if there is no listing.
+// List reads the job list below base, page by page along its next links. Tags are never known, because servers store
+// nothing of ours. A listing that cannot be read completely is an error; Unsupported if there is no listing.
 func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
 	return func(yield func(dispatch.Listed, error) bool) {
 		ctx, end := p.answers.Begin(ctx)
@@ -64,7 +64,8 @@ const (
 	onlySmallPages              // for ever, since it was slow with a large one, or refused it
 )
 
-// firstPage reads the first page of a job list, which decides about the size of the others. It also returns the page's URL.
+// firstPage reads the first page of a job list, which decides about the size of the others. It also returns the page's
+// URL.
 func (p *Platform) firstPage(ctx context.Context, t dispatch.Token, list string) (first *page, url string, err error) {
 	large, limit := p.pages.Load() == largePages, pageSize
 	if large {
@@ -87,7 +88,8 @@ func (p *Platform) firstPage(ctx context.Context, t dispatch.Token, list string)
 }
 
 func incomplete(why string) error {
-	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList, Text: "The platform's list of jobs cannot be read completely: " + why + "."}
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList,
+		Text: "The platform's list of jobs cannot be read completely: " + why + "."}
 }
 
 // page is one page of a job list, with the URL of the next page; "" on the last.
@@ -152,7 +154,8 @@ func listed(base string, raw json.RawMessage) (dispatch.Listed, bool) {
 	if err != nil || info.id() == "" {
 		return dispatch.Listed{}, false
 	}
-	job := dispatch.Listed{Ref: dispatch.Ref{Base: base, ID: info.id()}, Process: info.process(), Created: info.time("created")}
+	job := dispatch.Listed{Ref: dispatch.Ref{Base: base, ID: info.id()}, Process: info.process(),
+		Created: info.time("created")}
 	if info["status"] != nil {
 		job.Report = info.report()
 	}

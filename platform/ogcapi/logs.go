@@ -19,8 +19,8 @@ const (
 	maxLogLines = 10_000
 )
 
-// Logs returns the platform's message about the job, and the lines of the log files that the job links to; the standard has no
-// log of its own. The lines get the time of the job's last change.
+// Logs returns the platform's message about the job, and the lines of the log files that the job links to; the standard
+// has no log of its own. The lines get the time of the job's last change.
 func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref) ([]dispatch.LogEntry, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -53,13 +53,15 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 }
 
 // logFiles reads the log files of a job, which servers list as related documents. It yields the lines of each.
-func (p *Platform) logFiles(ctx context.Context, t dispatch.Token, ref dispatch.Ref, info statusInfo) iter.Seq2[[]string, error] {
+func (p *Platform) logFiles(ctx context.Context, t dispatch.Token, ref dispatch.Ref,
+	info statusInfo) iter.Seq2[[]string, error] {
 	at, _ := url.Parse(p.job(ref)) // an endpoint's URL
 	var files []string
 	for _, l := range stac.Links(stac.Object(info)) {
 		rel, href := text(l["rel"]), text(l["href"])
 		names := strings.ToLower(cmp.Or(text(l["title"]), href))
-		isLog := rel == "related" && strings.Contains(names, "log") || strings.HasSuffix(rel, "log") || strings.HasSuffix(rel, "logs")
+		isLog := rel == "related" && strings.Contains(names, "log") || strings.HasSuffix(rel, "log") ||
+			strings.HasSuffix(rel, "logs")
 		if href != "" && isLog && len(files) < maxLogFiles {
 			files = append(files, stac.Resolve(at, href))
 		}

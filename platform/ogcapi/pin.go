@@ -16,9 +16,10 @@ const opPin = "ogcapi.Pin"
 // pinPrefix begins what a request is pinned to. The fingerprint of the description of the process follows.
 const pinPrefix = "description "
 
-// Pin pins a request to the description of its process, if the client asks for that. A process cannot be sent with a job, so its description is compared
-// when the job is submitted.
-func (p *Platform) Pin(ctx context.Context, t dispatch.Token, r dispatch.Request, _ *dispatch.Dimension, _ *dispatch.Document) (string, error) {
+// Pin pins a request to the description of its process, if the client asks for that. A process cannot be sent with a
+// job, so its description is compared when the job is submitted.
+func (p *Platform) Pin(ctx context.Context, t dispatch.Token, r dispatch.Request, _ *dispatch.Dimension,
+	_ *dispatch.Document) (string, error) {
 	if !r.MustPin() {
 		return "", nil
 	}
@@ -41,10 +42,12 @@ func checkPin(r dispatch.Request, d *description) error {
 		return nil
 	}
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: opPin,
-		Text: "The process has changed since the request was accepted, which is pinned to the process as it was then. Submit the request again to use the process as it is now."}
+		Text: "The process has changed since the request was accepted, which is pinned to the process as it was then. " +
+			"Submit the request again to use the process as it is now."}
 }
 
-// fingerprintOf identifies what a description says about a process. Its links, which may name a host or a session, and its form do not count.
+// fingerprintOf identifies what a description says about a process. Its links, which may name a host or a session, and
+// its form do not count.
 func fingerprintOf(members map[string]json.RawMessage) string {
 	said := map[string]any{}
 	for name, raw := range members {

@@ -17,8 +17,9 @@ type Config struct {
 	Endpoint string   // absolute URL below which /processes and /jobs lie, or the namespaces that contain them
 	Aliases  []string // other URLs of the same endpoint
 
-	Client     *upstream.Client
-	AllowHosts []string         // hosts from which linked result documents may be read, without a token; empty: any public host
+	Client *upstream.Client
+	// hosts from which linked result documents may be read, without a token; empty: any public host
+	AllowHosts []string
 	Permits    dispatch.Permits // permissions of requests under a shared account
 }
 
@@ -46,7 +47,8 @@ var (
 
 // New returns a platform. It sends no request. An endpoint that is not an absolute URL matches no service.
 func New(c Config) *Platform {
-	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare()}
+	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits,
+		answers: upstream.NewShare()}
 	p.descriptions = upstream.NewCache(upstream.CacheConfig[*description]{Fresh: describeFor, MaxPause: describePause,
 		Size: func(d *description) int { return 3 * d.size }})
 	p.endpoint = root(c.Endpoint)
@@ -74,8 +76,8 @@ func (p *Platform) job(ref dispatch.Ref, segments ...string) string {
 	return p.at(ref.Base, append([]string{"jobs", ref.ID}, segments...)...)
 }
 
-// call returns a request that carries the token, to the platform's own origin only, and asks for JSON, since some servers send
-// HTML otherwise.
+// call returns a request that carries the token, to the platform's own origin only, and asks for JSON, since some
+// servers send HTML otherwise.
 func (p *Platform) call(op, method, url string, t dispatch.Token) upstream.Call {
 	return upstream.Call{Op: op, Server: "platform " + p.name, Method: method, URL: url, Token: t.Secret,
 		Origin: p.endpoint.Origin,
@@ -108,8 +110,8 @@ func (p *Platform) Remove(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	return err
 }
 
-// Probe reads the list of processes. Platforms with namespaces may have no list at the endpoint; there any JSON document of the
-// API suffices.
+// Probe reads the list of processes. Platforms with namespaces may have no list at the endpoint; there any JSON
+// document of the API suffices.
 func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()

@@ -10,10 +10,11 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// executeBody builds the request to execute a process. The request's options become members of it, for what clients know about
-// this server (outputs, subscriber). response "" leaves the choice to the server, which by version 1.0 is the bytes of a single
-// output.
-func executeBody(ctx context.Context, r dispatch.Request, d *description, response string) (map[string]json.RawMessage, error) {
+// executeBody builds the request to execute a process. The request's options become members of it, for what clients
+// know about this server (outputs, subscriber). response "" leaves the choice to the server, which by version 1.0 is
+// the bytes of a single output.
+func executeBody(ctx context.Context, r dispatch.Request, d *description, response string) (map[string]json.RawMessage,
+	error) {
 	body := map[string]json.RawMessage{}
 	if options := r.PlatformOptions(); len(options) > 0 && json.Unmarshal(options, &body) != nil || body == nil {
 		return nil, dispatch.InvalidBody(opSubmit, "The options must be a JSON object.", "options")
@@ -39,8 +40,9 @@ func executeBody(ctx context.Context, r dispatch.Request, d *description, respon
 	return body, nil
 }
 
-// inputValue converts a value into the standard's form: an object is wrapped as {"value": …} unless it is already, or is a
-// bounding box or a link (/req/core/process-execute-input-inline-object). In an array of values each item is converted.
+// inputValue converts a value into the standard's form: an object is wrapped as {"value": …} unless it is already, or
+// is a bounding box or a link (/req/core/process-execute-input-inline-object). In an array of values each item is
+// converted.
 func inputValue(v json.RawMessage, p parameter) json.RawMessage {
 	switch kindOf(v) {
 	case '{':
@@ -94,15 +96,17 @@ func only(m map[string]json.RawMessage, names ...string) bool {
 
 func isGeoJSON(kind string) bool {
 	switch kind {
-	case "Feature", "FeatureCollection", "Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection":
+	case "Feature", "FeatureCollection", "Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon",
+		"GeometryCollection":
 		return true
 	}
 	return false
 }
 
-// selectOutputs requests the format for the outputs that offer a choice, and a reference where bytes would otherwise be encoded
-// in JSON. By version 1.0 outputs that are not named are not returned, so it names all; nil: there is no choice. format
-// "" leaves the media type of each output to the process, whose default is the first; so does one that is not used.
+// selectOutputs requests the format for the outputs that offer a choice, and a reference where bytes would otherwise be
+// encoded in JSON. By version 1.0 outputs that are not named are not returned, so it names all; nil: there is no
+// choice. format "" leaves the media type of each output to the process, whose default is the first; so does one that
+// is not used.
 func selectOutputs(format string, d *description) map[string]any {
 	outputs, chosen := map[string]any{}, false
 	if d.leavesUnused(format) {

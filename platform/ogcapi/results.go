@@ -18,8 +18,8 @@ import (
 
 const opResults = "ogcapi.Results"
 
-// Results returns the job's results as one STAC Collection. Linked documents are read where they may be STAC. What is not STAC,
-// or cannot be read, becomes an asset.
+// Results returns the job's results as one STAC Collection. Linked documents are read where they may be STAC. What is
+// not STAC, or cannot be read, becomes an asset.
 func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -36,8 +36,8 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	return p.collection(ctx, t, a, ref.ID)
 }
 
-// readResults requests JSON; a server whose result is not JSON may refuse that. A response that is too large becomes a link to
-// its URL.
+// readResults requests JSON; a server whose result is not JSON may refuse that. A response that is too large becomes a
+// link to its URL.
 func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string) (*upstream.Answer, error) {
 	call := p.call(opResults, http.MethodGet, at, t)
 	a, err := p.client.Do(ctx, call)
@@ -51,14 +51,16 @@ func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string)
 	}
 	if media != "" && dispatch.Is(err, dispatch.BadUpstream) && a.Status < 300 && isBinary(media) {
 		link := map[string]string{"href": at, "type": media}
-		return &upstream.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}}, Body: marshal(link), URL: a.URL}, nil
+		return &upstream.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}}, Body: marshal(link),
+			URL: a.URL}, nil
 	}
 	return a, err
 }
 
-// noResults finds out why a job has no results. The response itself seldom shows the reason: servers have many ways to say "not ready",
-// and some do not say why a job failed.
-func (p *Platform) noResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref, a *upstream.Answer, err error) error {
+// noResults finds out why a job has no results. The response itself seldom shows the reason: servers have many ways to
+// say "not ready", and some do not say why a job failed.
+func (p *Platform) noResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref, a *upstream.Answer,
+	err error) error {
 	if a == nil || a.Status < 400 || dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) {
 		return err
 	}
@@ -95,7 +97,8 @@ func endedText(r dispatch.Report) string {
 }
 
 // collection converts a response into a STAC Collection.
-func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (json.RawMessage, error) {
+func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (json.RawMessage,
+	error) {
 	r := p.follower(t).Reader(ctx)
 	defer r.Close()
 	return toCollection(id, documentOf(a), r.Expect, func(href string) (document, error) {
@@ -131,7 +134,8 @@ func (d document) media() string {
 // json returns the body if it is JSON, whatever media type the server declared.
 func (d document) json() (json.RawMessage, bool) {
 	switch media := d.media(); {
-	case strings.Contains(media, "json"), media == "", strings.HasPrefix(media, "text/"), media == "application/octet-stream":
+	case strings.Contains(media, "json"), media == "", strings.HasPrefix(media, "text/"),
+		media == "application/octet-stream":
 		return d.body, json.Valid(d.body) && d.bounded() == nil
 	}
 	return nil, false

@@ -8,7 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
-// addCollection adds a STAC Collection: the first becomes the base of the result, of others the assets and a link are added.
+// addCollection adds a STAC Collection: the first becomes the base of the result, of others the assets and a link are
+// added.
 func (g *collector) addCollection(m stac.Object, v value) {
 	at := selfOf(m, v.at)
 	stac.Anchor(m, at)
@@ -71,13 +72,14 @@ func holdsResults(raw json.RawMessage) bool {
 	})
 }
 
-// isResultFeature reports whether a feature represents data: a STAC Item, or a feature that links to its STAC Collection.
+// isResultFeature reports whether a feature represents data: a STAC Item, or a feature that links to its STAC
+// Collection.
 func isResultFeature(f stac.Object) bool {
 	return f["stac_version"] != nil || len(namedValues(f["assets"])) > 0 || len(collectionsOf(f, nil)) > 0
 }
 
-// addFeatures adds a FeatureCollection that represents data: its Items that have assets or, without those, the Collections that
-// they link to.
+// addFeatures adds a FeatureCollection that represents data: its Items that have assets or, without those, the
+// Collections that they link to.
 func (g *collector) addFeatures(m stac.Object, v value) error {
 	all, seen, links := features(m), map[string]bool{}, []stac.Object{}
 	for _, f := range all {

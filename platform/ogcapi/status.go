@@ -155,7 +155,8 @@ func (s statusInfo) time(name string) time.Time {
 	if at == "" {
 		return time.Time{}
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05"} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00",
+		"2006-01-02 15:04:05"} {
 		if t, err := time.Parse(layout, at); err == nil {
 			return t.UTC()
 		}
@@ -232,8 +233,8 @@ func (p *Platform) statusInfo(ctx context.Context, t dispatch.Token, ref dispatc
 func asError(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
 
 // exception returns the identity of an error by the standard: the last part of its type, as in
-// ".../exceptions/ogcapi-processes-1/1.0/no-such-job", or a server's own short code such as "NoSuchJob"; in lower case and
-// without hyphens. "" means that the response has none, so a proxy or a router may have sent it.
+// ".../exceptions/ogcapi-processes-1/1.0/no-such-job", or a server's own short code such as "NoSuchJob"; in lower case
+// and without hyphens. "" means that the response has none, so a proxy or a router may have sent it.
 func exception(body []byte) string {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(body, &m) != nil {
@@ -252,11 +253,12 @@ func exception(body []byte) string {
 	return ""
 }
 
-// saysUnsupported reports whether an error means that the server lacks the ability, rather than that the account lacks the
-// right.
+// saysUnsupported reports whether an error means that the server lacks the ability, rather than that the account lacks
+// the right.
 func saysUnsupported(body []byte) bool {
 	e := exception(body)
 	said := strings.ToLower(string(body[:min(len(body), 4096)]))
-	return strings.Contains(e, "notimplemented") || strings.Contains(e, "notsupported") || strings.Contains(e, "unsupported") ||
+	return strings.Contains(e, "notimplemented") || strings.Contains(e, "notsupported") ||
+		strings.Contains(e, "unsupported") ||
 		strings.Contains(said, "not implemented") || strings.Contains(said, "not supported")
 }

@@ -20,7 +20,8 @@ func TestStatusWords(t *testing.T) {
 	for want, words := range map[dispatch.Status][]string{
 		dispatch.Accepted: {"created"},
 		dispatch.Queued:   {"accepted", "ACCEPTED", "ProcessAccepted", "queued", "pending"},
-		dispatch.Running:  {"running", "Running", "started", "Started", "ProcessStarted", "Paused", "ProcessPaused", "processing"},
+		dispatch.Running: {"running", "Running", "started", "Started", "ProcessStarted", "Paused", "ProcessPaused",
+			"processing"},
 		dispatch.Finished: {"successful", "succeeded", "Succeeded", "ProcessSucceeded", "finished"},
 		dispatch.Failed:   {"failed", "FAILED", "ProcessFailed", "error"},
 		dispatch.Canceled: {"dismissed", "Dismissed", "canceled", "cancelled"},
@@ -42,10 +43,14 @@ func TestStatus_Info(t *testing.T) {
 	}{
 		{`{"jobID":"a","processID":"p","type":"process","status":"running","progress":50,"message":"half"}`, "a", "p",
 			dispatch.Report{Status: dispatch.Running, Progress: &fifty, Message: "half"}},
-		{`{"id":"a","processID":"https://x/api/processes/p","status":"successful"}`, "a", "p", dispatch.Report{Status: dispatch.Finished}},
-		{`{"id":"a","jobID":"b","status":"Started","percentCompleted":"50%"}`, "b", "", dispatch.Report{Status: dispatch.Running, Progress: &fifty}},
-		{`{"job_id":7,"status":"accepted","progress":-3,"message":null}`, "7", "", dispatch.Report{Status: dispatch.Queued, Progress: &none}},
-		{`{"jobID":"..","id":"a","status":"running","progress":1e9}`, "a", "", dispatch.Report{Status: dispatch.Running, Progress: &hundred}},
+		{`{"id":"a","processID":"https://x/api/processes/p","status":"successful"}`, "a", "p",
+			dispatch.Report{Status: dispatch.Finished}},
+		{`{"id":"a","jobID":"b","status":"Started","percentCompleted":"50%"}`, "b", "",
+			dispatch.Report{Status: dispatch.Running, Progress: &fifty}},
+		{`{"job_id":7,"status":"accepted","progress":-3,"message":null}`, "7", "", dispatch.Report{Status: dispatch.Queued,
+			Progress: &none}},
+		{`{"jobID":"..","id":"a","status":"running","progress":1e9}`, "a", "", dispatch.Report{Status: dispatch.Running,
+			Progress: &hundred}},
 		{`{"id":"a","status":"failed","message":"Failed","exception":{"type":"x","title":"T","detail":"No <b>scene</b>\nthere"}}`, "a", "",
 			dispatch.Report{Status: dispatch.Failed, Message: "No scene there"}},
 		{`{"id":"a","status":"failed","message":"Failed","exception":"x"}`, "a", "",
@@ -64,7 +69,8 @@ func TestStatus_Info(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := info.report()
-		if info.id() != c.id || info.process() != c.process || got.Status != c.report.Status || got.Message != c.report.Message {
+		if info.id() != c.id || info.process() != c.process || got.Status != c.report.Status ||
+			got.Message != c.report.Message {
 			t.Errorf("%s: got %q of %q, %+v", c.raw, info.id(), info.process(), got)
 		}
 		if (got.Progress == nil) != (c.report.Progress == nil) || got.Progress != nil && *got.Progress != *c.report.Progress {
@@ -90,7 +96,8 @@ func TestDuration(t *testing.T) {
 
 func TestStatus_TimesOfServers(t *testing.T) {
 	want := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for _, s := range []string{"2026-03-01T12:00:00Z", "2026-03-01T12:00:00.000000Z", "2026-03-01T14:00:00+02:00", "2026-03-01T12:00:00", "2026-03-01 12:00:00"} {
+	for _, s := range []string{"2026-03-01T12:00:00Z", "2026-03-01T12:00:00.000000Z", "2026-03-01T14:00:00+02:00",
+		"2026-03-01T12:00:00", "2026-03-01 12:00:00"} {
 		info := statusInfo{"created": marshal(s)}
 		if got := info.time("created"); !got.Equal(want) {
 			t.Errorf("%s: %v", s, got)
@@ -144,7 +151,8 @@ func TestStatus(t *testing.T) {
 	})
 	p := s.platform()
 	for id, want := range map[string]dispatch.Report{
-		"a": {Status: dispatch.Running}, "bad": {Status: dispatch.Failed, Message: "No scene found"}, "a/b": {Status: dispatch.Queued},
+		"a": {Status: dispatch.Running}, "bad": {Status: dispatch.Failed, Message: "No scene found"},
+		"a/b":  {Status: dispatch.Queued},
 		"list": {Status: dispatch.Failed, Message: "No list"}, "text": {Status: dispatch.Failed, Message: "No text"},
 	} {
 		got, err := p.Status(t.Context(), token, dispatch.Ref{ID: id})
@@ -153,7 +161,8 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	for id, kind := range map[string]dispatch.Kind{
-		"gone": dispatch.NotFound, "removed": dispatch.NotFound, "html": dispatch.BadUpstream, "odd": dispatch.BadUpstream, "ill": dispatch.Unavailable,
+		"gone": dispatch.NotFound, "removed": dispatch.NotFound, "html": dispatch.BadUpstream, "odd": dispatch.BadUpstream,
+		"ill": dispatch.Unavailable,
 	} {
 		_, err := p.Status(t.Context(), token, dispatch.Ref{ID: id})
 		wantKind(t, err, kind)
@@ -214,7 +223,8 @@ func TestStatus_FailureWithoutMessage(t *testing.T) {
 		node    string
 		want    string
 	}{
-		"an exception":      {results: reply{500, "Content-Type: application/json", `{"title":"No memory"}`}, want: "No memory"},
+		"an exception": {results: reply{500, "Content-Type: application/json", `{"title":"No memory"}`},
+			want: "No memory"},
 		"an error in a log": {results: reply{404, "", ""}, want: "ERROR No scene found"},
 		"a log":             {results: reply{404, "", ""}, node: "start\nexit 137", want: "exit 137"},
 	} {
@@ -232,7 +242,8 @@ func TestStatus_FailureWithoutMessage(t *testing.T) {
 
 func TestLogs(t *testing.T) {
 	s := serve(t, map[string][]reply{
-		"GET /jobs/a": {ok(`{"jobID":"a","status":"failed","message":"out of memory","created":"2026-03-01T12:00:00Z","finished":"2026-03-01T13:00:00Z",
+		"GET /jobs/a": {ok(
+			`{"jobID":"a","status":"failed","message":"out of memory","created":"2026-03-01T12:00:00Z","finished":"2026-03-01T13:00:00Z",
 			"links":[{"rel":"related","title":"Tool log stage_in.log","href":"HOST/logs/1"},{"rel":"related","title":"Manual","href":"HOST/manual"},{"rel":"http://x/logs","href":"/logs/2"}]}`)},
 		"GET /logs/1": {{200, "Content-Type: text/plain", "one\n\n<i>two</i>\n"}},
 		"GET /logs/2": {ok(`["three"]`)},
@@ -264,13 +275,17 @@ func TestProbe(t *testing.T) {
 	}{
 		"list":        {script: map[string][]reply{"GET /processes": {ok(`{"processes":[]}`)}}, well: true},
 		"conformance": {script: map[string][]reply{"GET /conformance": {ok(`{"conformsTo":[]}`)}}, well: true},
-		"ZOO":         {script: map[string][]reply{"GET /processes": {{400, "", ""}}, "GET /conformance": {ok(`{"conformsTo":[]}`)}}, well: true},
-		"no method":   {script: map[string][]reply{"GET /processes": {{405, "", ""}}, "GET /conformance": {ok(`{"conformsTo":[]}`)}}, well: true},
-		"refused":     {script: map[string][]reply{"GET /processes": {{400, "", ""}}, "GET /conformance": {{400, "", ""}}, "GET /": {{400, "", ""}}}, kind: dispatch.Misconfigured},
-		"nothing":     {kind: dispatch.Misconfigured},
-		"html":        {script: map[string][]reply{"GET /processes": {{200, "Content-Type: text/html", "<html>"}}}, kind: dispatch.BadUpstream},
-		"token":       {script: map[string][]reply{"GET /processes": {{401, "", ""}}}, kind: dispatch.SignInRequired},
-		"down":        {script: map[string][]reply{"GET /processes": {{503, "Retry-After: 3", ""}}}, kind: dispatch.Busy},
+		"ZOO": {script: map[string][]reply{"GET /processes": {{400, "", ""}},
+			"GET /conformance": {ok(`{"conformsTo":[]}`)}}, well: true},
+		"no method": {script: map[string][]reply{"GET /processes": {{405, "", ""}},
+			"GET /conformance": {ok(`{"conformsTo":[]}`)}}, well: true},
+		"refused": {script: map[string][]reply{"GET /processes": {{400, "", ""}}, "GET /conformance": {{400, "", ""}},
+			"GET /": {{400, "", ""}}}, kind: dispatch.Misconfigured},
+		"nothing": {kind: dispatch.Misconfigured},
+		"html": {script: map[string][]reply{"GET /processes": {{200, "Content-Type: text/html", "<html>"}}},
+			kind: dispatch.BadUpstream},
+		"token": {script: map[string][]reply{"GET /processes": {{401, "", ""}}}, kind: dispatch.SignInRequired},
+		"down":  {script: map[string][]reply{"GET /processes": {{503, "Retry-After: 3", ""}}}, kind: dispatch.Busy},
 	} {
 		err := serve(t, c.script).platform().Probe(t.Context(), token)
 		if c.well != (err == nil) || err != nil && dispatch.KindOf(err) != c.kind {
@@ -294,9 +309,11 @@ func TestList(t *testing.T) {
 	page := func(ids, next string) reply {
 		var jobs []map[string]string
 		for id := range strings.FieldsSeq(ids) {
-			jobs = append(jobs, map[string]string{"jobID": id, "status": "running", "processID": "p", "created": "2026-03-01T12:00:00Z"})
+			jobs = append(jobs, map[string]string{"jobID": id, "status": "running", "processID": "p",
+				"created": "2026-03-01T12:00:00Z"})
 		}
-		raw, _ := json.Marshal(map[string]any{"jobs": append([]map[string]string{}, jobs...), "links": []map[string]string{{"rel": "self", "href": "x"}, {"rel": "next", "href": next}}})
+		raw, _ := json.Marshal(map[string]any{"jobs": append([]map[string]string{}, jobs...),
+			"links": []map[string]string{{"rel": "self", "href": "x"}, {"rel": "next", "href": next}}})
 		return ok(strings.Replace(string(raw), `,{"href":"","rel":"next"}`, "", 1))
 	}
 	for name, c := range map[string]struct {
@@ -305,19 +322,30 @@ func TestList(t *testing.T) {
 		kind   dispatch.Kind
 		fails  bool
 	}{
-		"offset":        {script: map[string][]reply{"GET /ns/jobs": {page("a b", "HOST/ns/jobs?limit=100&offset=2")}, "GET /ns/jobs?limit=100&offset=2": {page("c", "")}}, want: "a b c"},
-		"relative":      {script: map[string][]reply{"GET /ns/jobs": {page("a", "/ns/jobs?cursor=xyz")}, "GET /ns/jobs?cursor=xyz": {page("b", "")}}, want: "a b"},
-		"full":          {script: map[string][]reply{"GET /ns/jobs": {page("a", "HOST/ns/jobs?skip=1")}, "GET /ns/jobs?skip=1": {page("", "HOST/ns/jobs?skip=2")}}, want: "a"},
-		"header":        {script: map[string][]reply{"GET /ns/jobs": {{200, "Content-Type: application/json\nLink: </x>; rel=prev, <HOST/ns/jobs?page=2>; rel=\"next\"", `{"jobs":[{"id":"a"}]}`}}, "GET /ns/jobs?page=2": {page("b", "")}}, want: "a b"},
-		"names only":    {script: map[string][]reply{"GET /ns/jobs": {ok(`{"jobs":["a","b"],"total":2}`)}}, want: "a b"},
-		"entries askew": {script: map[string][]reply{"GET /ns/jobs": {ok(`{"jobs":[{"id":"a","status":"running"},{"x":1},null,[]]}`)}}, want: "a"},
-		"empty":         {script: map[string][]reply{"GET /ns/jobs": {ok(`{"jobs":[]}`)}}},
-		"loop":          {script: map[string][]reply{"GET /ns/jobs": {page("a", "HOST/ns/jobs?limit=100")}}, want: "a", fails: true, kind: dispatch.BadUpstream},
-		"elsewhere":     {script: map[string][]reply{"GET /ns/jobs": {page("a", "https://evil.example/jobs")}}, fails: true, kind: dispatch.BadUpstream},
-		"no list":       {fails: true, kind: dispatch.Unsupported},
-		"not allowed":   {script: map[string][]reply{"GET /ns/jobs": {{405, "", ""}}}, fails: true, kind: dispatch.Unsupported},
-		"broken off":    {script: map[string][]reply{"GET /ns/jobs": {page("a", "/ns/jobs?2")}, "GET /ns/jobs?2": {{504, "", ""}}}, want: "a", fails: true, kind: dispatch.Unavailable},
-		"other JSON":    {script: map[string][]reply{"GET /ns/jobs": {ok(`{"items":[]}`)}}, fails: true, kind: dispatch.BadUpstream},
+		"offset": {script: map[string][]reply{"GET /ns/jobs": {page("a b", "HOST/ns/jobs?limit=100&offset=2")},
+			"GET /ns/jobs?limit=100&offset=2": {page("c", "")}}, want: "a b c"},
+		"relative": {script: map[string][]reply{"GET /ns/jobs": {page("a", "/ns/jobs?cursor=xyz")},
+			"GET /ns/jobs?cursor=xyz": {page("b", "")}}, want: "a b"},
+		"full": {script: map[string][]reply{"GET /ns/jobs": {page("a", "HOST/ns/jobs?skip=1")},
+			"GET /ns/jobs?skip=1": {page("", "HOST/ns/jobs?skip=2")}}, want: "a"},
+		"header": {script: map[string][]reply{"GET /ns/jobs": {{200,
+			"Content-Type: application/json\nLink: </x>; rel=prev, <HOST/ns/jobs?page=2>; rel=\"next\"",
+			`{"jobs":[{"id":"a"}]}`}}, "GET /ns/jobs?page=2": {page("b", "")}}, want: "a b"},
+		"names only": {script: map[string][]reply{"GET /ns/jobs": {ok(`{"jobs":["a","b"],"total":2}`)}}, want: "a b"},
+		"entries askew": {script: map[string][]reply{"GET /ns/jobs": {ok(
+			`{"jobs":[{"id":"a","status":"running"},{"x":1},null,[]]}`)}}, want: "a"},
+		"empty": {script: map[string][]reply{"GET /ns/jobs": {ok(`{"jobs":[]}`)}}},
+		"loop": {script: map[string][]reply{"GET /ns/jobs": {page("a", "HOST/ns/jobs?limit=100")}}, want: "a",
+			fails: true, kind: dispatch.BadUpstream},
+		"elsewhere": {script: map[string][]reply{"GET /ns/jobs": {page("a", "https://evil.example/jobs")}}, fails: true,
+			kind: dispatch.BadUpstream},
+		"no list": {fails: true, kind: dispatch.Unsupported},
+		"not allowed": {script: map[string][]reply{"GET /ns/jobs": {{405, "", ""}}}, fails: true,
+			kind: dispatch.Unsupported},
+		"broken off": {script: map[string][]reply{"GET /ns/jobs": {page("a", "/ns/jobs?2")},
+			"GET /ns/jobs?2": {{504, "", ""}}}, want: "a", fails: true, kind: dispatch.Unavailable},
+		"other JSON": {script: map[string][]reply{"GET /ns/jobs": {ok(`{"items":[]}`)}}, fails: true,
+			kind: dispatch.BadUpstream},
 	} {
 		s := serve(t, c.script)
 		jobs, err := listAll(t, s.platform(), s.URL+"/ns")
@@ -378,7 +406,8 @@ func TestList_LargePages(t *testing.T) {
 					}
 					return jobs(200)
 				}}
-				p := New(Config{Endpoint: "http://x.example", Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
+				p := New(Config{Endpoint: "http://x.example", Client: upstream.New(upstream.Config{Development: true,
+					Dial: h.Dial})})
 				for range 4 {
 					_, _ = listAll(t, p, "")
 				}
@@ -394,13 +423,15 @@ func TestList_LargePages(t *testing.T) {
 }
 
 func TestList_Job(t *testing.T) {
-	s := serve(t, map[string][]reply{"GET /jobs": {ok(`{"jobs":[{"jobID":"a","processID":"p","status":"successful","progress":100,"created":"2026-03-01T12:00:00Z"},"b"]}`)}})
+	s := serve(t, map[string][]reply{"GET /jobs": {ok(
+		`{"jobs":[{"jobID":"a","processID":"p","status":"successful","progress":100,"created":"2026-03-01T12:00:00Z"},"b"]}`)}})
 	jobs, err := listAll(t, s.platform(), "")
 	if err != nil || len(jobs) != 2 {
 		t.Fatal(jobs, err)
 	}
 	a, b := jobs[0], jobs[1]
-	if a.Ref != (dispatch.Ref{ID: "a"}) || a.Process != "p" || a.Report.Status != dispatch.Finished || a.Created.Year() != 2026 {
+	if a.Ref != (dispatch.Ref{ID: "a"}) || a.Process != "p" || a.Report.Status != dispatch.Finished ||
+		a.Created.Year() != 2026 {
 		t.Errorf("%+v", a)
 	}
 	if b.Ref.ID != "b" || b.Report.Status != "" {

@@ -23,7 +23,8 @@ func TestPlatform(t *testing.T) {
 				t.Cleanup(server.Close)
 				r.url = server.URL
 				return ogcapi.New(ogcapi.Config{
-					Name: "suite", Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}}),
+					Name: "suite", Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true,
+						Trust: []string{server.URL}}),
 				}), r
 			})
 		})
@@ -58,8 +59,9 @@ func (*remote) Abilities() []string {
 }
 
 func (*remote) Words() map[string]dispatch.Status {
-	return map[string]dispatch.Status{"accepted": dispatch.Queued, "running": dispatch.Running, "successful": dispatch.Finished,
-		"failed": dispatch.Failed, "dismissed": dispatch.Canceled}
+	return map[string]dispatch.Status{"accepted": dispatch.Queued, "running": dispatch.Running,
+		"successful": dispatch.Finished,
+		"failed":     dispatch.Failed, "dismissed": dispatch.Canceled}
 }
 
 // Sent unwraps values from the objects that the standard requires.
@@ -113,7 +115,8 @@ func (r *remote) Fail(call conformance.Call, m conformance.Failure) {
 }
 
 func fault(route string, m conformance.Failure) simulator.Fault {
-	f := simulator.Fault{Route: route, Status: m.Status, RetryAfter: m.RetryAfter, Cut: m.Cut, After: m.After, Latency: m.Latency}
+	f := simulator.Fault{Route: route, Status: m.Status, RetryAfter: m.RetryAfter, Cut: m.Cut, After: m.After,
+		Latency: m.Latency}
 	if m.Redirect != "" || m.Nameless {
 		f.Header = map[string]string{"Location": m.Redirect}
 	}

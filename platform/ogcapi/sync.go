@@ -23,10 +23,11 @@ const (
 	maxStatusInfo = 1 << 20 // bytes
 )
 
-// RunSync executes the process while the caller waits, and streams the result: the bytes of a single output, or one JSON
-// document for several. Results that are all references come as a STAC Collection. A server may create a job nonetheless, and
-// must where the process supports nothing else; then RunSync follows the job until it ends and streams its results, if
-// Submission.Created permits it. If ctx ends first, the job is dismissed. ctx must live until the result is read.
+// RunSync executes the process while the caller waits, and streams the result: the bytes of a single output, or one
+// JSON document for several. Results that are all references come as a STAC Collection. A server may create a job
+// nonetheless, and must where the process supports nothing else; then RunSync follows the job until it ends and streams
+// its results, if Submission.Created permits it. If ctx ends first, the job is dismissed. ctx must live until the
+// result is read.
 func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
 	at, err := p.locate(s.Service)
 	if err != nil {
@@ -64,7 +65,8 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 }
 
 // linked returns results that consist only of links in the response's headers.
-func (p *Platform) linked(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (*dispatch.SyncResult, error) {
+func (p *Platform) linked(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (*dispatch.SyncResult,
+	error) {
 	a.Stream.Close()
 	result, err := p.collection(ctx, t, a, id)
 	if err != nil {
@@ -74,7 +76,8 @@ func (p *Platform) linked(ctx context.Context, t dispatch.Token, a *upstream.Ans
 }
 
 func streamed(a *upstream.Answer) *dispatch.SyncResult {
-	return &dispatch.SyncResult{ContentType: cmp.Or(a.Header.Get("Content-Type"), "application/octet-stream"), Body: a.Stream}
+	return &dispatch.SyncResult{ContentType: cmp.Or(a.Header.Get("Content-Type"), "application/octet-stream"),
+		Body: a.Stream}
 }
 
 // await follows the job that a server created for a synchronous execution.
@@ -104,7 +107,8 @@ func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Re
 		report, err := p.Status(ctx, t, ref)
 		switch {
 		case dispatch.Is(err, dispatch.NotFound) && time.Since(begun) > appears:
-			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync, Text: "The platform does not know the job any more that it created for this request.", Err: err}
+			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync,
+				Text: "The platform does not know the job any more that it created for this request.", Err: err}
 		case err != nil && !isTemporary(err):
 			return nil, err
 		case report.Status == dispatch.Finished:
@@ -114,7 +118,8 @@ func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Re
 		}
 		if err := waitFor(ctx, pause); err != nil {
 			p.abandon(ctx, t, ref)
-			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync, Text: "The process did not finish in time.", Err: err}
+			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync, Text: "The process did not finish in time.",
+				Err: err}
 		}
 	}
 }
@@ -135,7 +140,8 @@ func (p *Platform) abandon(ctx context.Context, t dispatch.Token, ref dispatch.R
 	_ = p.Cancel(ctx, t, ref)
 }
 
-func (p *Platform) streamResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (*dispatch.SyncResult, error) {
+func (p *Platform) streamResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (*dispatch.SyncResult,
+	error) {
 	call := p.call(opSync, http.MethodGet, p.job(ref, "results"), t)
 	a, err := p.client.Stream(ctx, call)
 	if a != nil && a.Status == http.StatusNotAcceptable {

@@ -39,10 +39,12 @@ func newBackend(t *testing.T) *backend {
 	b := &backend{t: t, routes: map[string]http.HandlerFunc{}, bodies: map[string][]byte{}, auth: map[string]string{}}
 	b.Server = httptest.NewServer(b)
 	t.Cleanup(b.Close)
-	b.json("GET /.well-known/openeo", 200, `{"versions":[{"url":"`+b.URL+`/openeo/1.1/","api_version":"1.1.0","production":true},
+	b.json("GET /.well-known/openeo", 200, `{"versions":[{"url":"`+b.URL+
+		`/openeo/1.1/","api_version":"1.1.0","production":true},
 		{"url":"`+b.URL+`/openeo/1.2/","api_version":"1.2.0","production":true}]}`)
 	b.capabilities(classes)
-	b.json("GET /credentials/oidc", 200, `{"providers":[{"id":"egi","issuer":"https://aai.egi.eu/auth"},{"id":"CDSE","issuer":"`+issuer+`/"}]}`)
+	b.json("GET /credentials/oidc", 200,
+		`{"providers":[{"id":"egi","issuer":"https://aai.egi.eu/auth"},{"id":"CDSE","issuer":"`+issuer+`/"}]}`)
 	b.json("GET /file_formats", 200, `{"input":{},"output":{"GTiff":{},"netCDF":{},"GeoJSON":{},"JSON":{}}}`)
 	b.json("GET /me", 200, `{"user_id":"alice"}`)
 	b.on("POST /jobs", func(w http.ResponseWriter, _ *http.Request) {
@@ -51,13 +53,15 @@ func newBackend(t *testing.T) *backend {
 		w.WriteHeader(201)
 	})
 	b.on("POST /jobs/j-1/results", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) })
-	b.json("GET /udp.json", 200, `{"id":"ndvi","parameters":[{"name":"extent"},{"name":"note","optional":true},{"name":"none","optional":true}],"process_graph":{"load":{"process_id":"load_collection",
+	b.json("GET /udp.json", 200,
+		`{"id":"ndvi","parameters":[{"name":"extent"},{"name":"note","optional":true},{"name":"none","optional":true}],"process_graph":{"load":{"process_id":"load_collection",
 		"arguments":{"spatial_extent":{"from_parameter":"extent"}}, "result":true}}}`)
 	return b
 }
 
 func (b *backend) capabilities(classes string) {
-	b.json("GET /", 200, `{"api_version":"1.2.0","conformsTo":[`+classes+`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]}]}`)
+	b.json("GET /", 200, `{"api_version":"1.2.0","conformsTo":[`+classes+
+		`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]}]}`)
 }
 
 func (b *backend) on(route string, h http.HandlerFunc) {
@@ -121,7 +125,8 @@ func (b *backend) authorization(route string) string {
 
 // platform returns the adapter for b.
 func (b *backend) platform(change ...func(*openeo.Config)) *openeo.Platform {
-	c := openeo.Config{Name: "cdse", Endpoint: b.URL, TokenPrefix: "oidc/CDSE", Client: upstream.New(upstream.Config{Development: true})}
+	c := openeo.Config{Name: "cdse", Endpoint: b.URL, TokenPrefix: "oidc/CDSE",
+		Client: upstream.New(upstream.Config{Development: true})}
 	for _, f := range change {
 		f(&c)
 	}

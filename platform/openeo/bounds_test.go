@@ -18,7 +18,8 @@ func amplifying(n int) string {
 	return b.String() + `]}}}}`
 }
 
-// TestExpand_RefusesAmplifyingGraphs: 100 KB and 15,000 references would be 1.5 GB, which must be neither built nor sent.
+// TestExpand_RefusesAmplifyingGraphs: 100 KB and 15,000 references would be 1.5 GB, which must be neither built nor
+// sent.
 func TestExpand_RefusesAmplifyingGraphs(t *testing.T) {
 	b := newBackend(t)
 	b.capabilities(`"https://api.openeo.org/1.2.0"`) // no remote definitions: the graph itself is sent
@@ -88,7 +89,8 @@ func wantBound(t *testing.T, err error, bound string) {
 // TestHugeNumbers_AreRefused: the text names the limit.
 func TestHugeNumbers_AreRefused(t *testing.T) {
 	b := newBackend(t)
-	b.json("GET /udp.json", 200, `{"id":"ndvi","parameters":[{"name":"p","schema":{"maximum":1e999999}}],"process_graph":{"n":{"process_id":"x"}}}`)
+	b.json("GET /udp.json", 200,
+		`{"id":"ndvi","parameters":[{"name":"p","schema":{"maximum":1e999999}}],"process_graph":{"n":{"process_id":"x"}}}`)
 	_, err := b.platform().Parameters(t.Context(), dispatch.Token{}, dispatch.Service{Application: b.URL + "/udp.json"})
 	if e := wantKind(t, err, dispatch.DocumentInvalid); !strings.Contains(e.Text, "(bound number_exponent)") {
 		t.Errorf("got %q", e.Text)

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// algorithms returns the folder of published algorithms in the catalogue named by EODISPATCH_CATALOGUE. It is not part of the
-// project; without the variable the test is skipped.
+// algorithms returns the folder of published algorithms in the catalogue named by EODISPATCH_CATALOGUE. It is not part
+// of the project; without the variable the test is skipped.
 func algorithms(t *testing.T) string {
 	t.Helper()
 	catalogue := os.Getenv("EODISPATCH_CATALOGUE")
@@ -21,7 +21,8 @@ func algorithms(t *testing.T) string {
 	return filepath.Join(catalogue, "udp")
 }
 
-// TestCatalogue describes every published algorithm, and accepts for each parameter the value that its document proposes.
+// TestCatalogue describes every published algorithm, and accepts for each parameter the value that its document
+// proposes.
 func TestCatalogue(t *testing.T) {
 	catalogue := algorithms(t)
 	files, _ := filepath.Glob(filepath.Join(catalogue, "*.json"))
@@ -74,11 +75,13 @@ func TestCatalogue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: s, Parameters: arguments}, nil); err != nil {
+		if _, err := p.Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: s, Parameters: arguments},
+			nil); err != nil {
 			t.Errorf("%s does not take what it proposes: %v", name, err)
 		}
 	}
-	for _, kind := range []dispatch.ParamType{dispatch.BoundingBox, dispatch.Polygon, dispatch.DateInterval, dispatch.DateTime,
+	for _, kind := range []dispatch.ParamType{dispatch.BoundingBox, dispatch.Polygon, dispatch.DateInterval,
+		dispatch.DateTime,
 		dispatch.Boolean, dispatch.Integer, dispatch.Double, dispatch.String, dispatch.ArrayString} {
 		if counts[kind] == 0 {
 			t.Errorf("none is a %s: %v", kind, counts)
@@ -90,21 +93,29 @@ func TestCatalogue(t *testing.T) {
 }
 
 var examples = map[dispatch.ParamType]string{
-	dispatch.BoundingBox: `{"west":4,"south":50,"east":5,"north":51}`, dispatch.DateInterval: `["2026-01-01","2026-02-01"]`,
-	dispatch.Polygon: `{"type":"Polygon","coordinates":[[[4,50],[5,50],[5,51],[4,50]]]}`, dispatch.DateTime: `"2026-01-01"`,
-	dispatch.Integer: `1`, dispatch.Double: `0.5`, dispatch.String: `"x"`, dispatch.ArrayString: `["x"]`, dispatch.Boolean: `true`,
+	dispatch.BoundingBox:  `{"west":4,"south":50,"east":5,"north":51}`,
+	dispatch.DateInterval: `["2026-01-01","2026-02-01"]`,
+	dispatch.Polygon:      `{"type":"Polygon","coordinates":[[[4,50],[5,50],[5,51],[4,50]]]}`,
+	dispatch.DateTime:     `"2026-01-01"`,
+	dispatch.Integer:      `1`, dispatch.Double: `0.5`, dispatch.String: `"x"`, dispatch.ArrayString: `["x"]`,
+	dispatch.Boolean: `true`,
 }
 
 // TestCatalogue_Types fixes what a form needs to know about parameters of every kind in the catalogue.
 func TestCatalogue_Types(t *testing.T) {
 	catalogue, b := algorithms(t), newBackend(t)
 	for name, want := range map[string][]string{
-		"max_ndvi_composite.json":      {"spatial_extent bounding-box ", "temporal_extent date-interval ", "max_cloud_cover double 75.0", `bands array-string ["B04","B03","B02"]`},
-		"timeseries_statistics.json":   {`collection_id string "SENTINEL2_L2A"`, `bands array-string ["B04","B08"]`, "geometry polygon ", "temporal_extent date-interval ", "period string null"},
-		"variabilitymap.json":          {"temporal_extent date-interval ", "spatial_extent polygon ", "raw boolean false"},
-		"cropsar2d.json":               {"geometry polygon ", "startdate datetime ", "enddate datetime ", `output string "FAPAR"`},
-		"worldcover_statistics.json":   {"geometries polygon "},
-		"sentinel1_sar_coherence.json": {"burst_id integer null", "polarization string ", "sub_swath string null", "temporal_extent date-interval ", "spatial_extent bounding-box null", "temporal_baseline integer ", "coherence_window_rg integer 10", "coherence_window_az integer 2"},
+		"max_ndvi_composite.json": {"spatial_extent bounding-box ", "temporal_extent date-interval ",
+			"max_cloud_cover double 75.0", `bands array-string ["B04","B03","B02"]`},
+		"timeseries_statistics.json": {`collection_id string "SENTINEL2_L2A"`, `bands array-string ["B04","B08"]`,
+			"geometry polygon ", "temporal_extent date-interval ", "period string null"},
+		"variabilitymap.json": {"temporal_extent date-interval ", "spatial_extent polygon ", "raw boolean false"},
+		"cropsar2d.json": {"geometry polygon ", "startdate datetime ", "enddate datetime ",
+			`output string "FAPAR"`},
+		"worldcover_statistics.json": {"geometries polygon "},
+		"sentinel1_sar_coherence.json": {"burst_id integer null", "polarization string ", "sub_swath string null",
+			"temporal_extent date-interval ", "spatial_extent bounding-box null", "temporal_baseline integer ",
+			"coherence_window_rg integer 10", "coherence_window_az integer 2"},
 	} {
 		text, err := os.ReadFile(filepath.Join(catalogue, name))
 		if err != nil {

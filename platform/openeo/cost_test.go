@@ -21,11 +21,12 @@ func (f fixed) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/") || strings.HasSuffix(r.URL.Path, "/openeo") {
 		body = []byte(`{"api_version":"1.2.0"}`)
 	}
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: io.NopCloser(bytes.NewReader(body))}, nil
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// FuzzAnswers: any response of a back-end about its jobs costs memory in proportion to its size, and what is stored of it is
-// short.
+// FuzzAnswers: any response of a back-end about its jobs costs memory in proportion to its size, and what is stored of
+// it is short.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"j","status":"error","progress":1e3,"costs":[],"usage":{"duration":{"value":1,"unit":"h"}}}`,
@@ -36,7 +37,8 @@ func FuzzAnswers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p := New(Config{Endpoint: "https://b.example", TokenPrefix: "oidc/x", Client: upstream.New(upstream.Config{Transport: fixed(data)})})
+		p := New(Config{Endpoint: "https://b.example", TokenPrefix: "oidc/x",
+			Client: upstream.New(upstream.Config{Transport: fixed(data)})})
 		ctx, ref, token := context.Background(), dispatch.Ref{ID: "j"}, dispatch.Token{Secret: "t"}
 		used := conformance.Allocated()
 		r, _ := p.Status(ctx, token, ref)

@@ -23,17 +23,20 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	defer end()
 	proc, err := p.describedProcess(ctx, t, s)
 	if err == nil && proc.set == nil {
-		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.Parameters", Text: "The platform does not describe this process."}
+		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.Parameters",
+			Text: "The platform does not describe this process."}
 	}
 	return proc.parameters, err
 }
 
-// Check validates a request: its permissions under a shared account and, unless the client opted out, the schemas of the
-// process definition, if there is one.
-func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, d *dispatch.Dimension) (warning string, err error) {
+// Check validates a request: its permissions under a shared account and, unless the client opted out, the schemas of
+// the process definition, if there is one.
+func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request,
+	d *dispatch.Dimension) (warning string, err error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	p.formats.Want(ctx, "", p.fetchFormats) // Submit needs them, and the facts, unless the process saves its results itself
+	// Submit needs them, and the facts, unless the process saves its results itself
+	p.formats.Want(ctx, "", p.fetchFormats)
 	proc, err := p.describedProcess(ctx, t, r.Service)
 	if err != nil {
 		return "", err
@@ -51,8 +54,9 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	return strings.TrimSpace(warning + " " + proc.set.Unchecked(r, d)), p.checkGraphSize(ctx, proc, r, d)
 }
 
-// checkFormat refuses a task whose output format the back-end does not offer: its jobs would all fail. A job is refused when it is submitted, for which
-// its client waits. A back-end that does not return its formats now is asked again then.
+// checkFormat refuses a task whose output format the back-end does not offer: its jobs would all fail. A job is refused
+// when it is submitted, for which its client waits. A back-end that does not return its formats now is asked again
+// then.
 func (p *Platform) checkFormat(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
 	if d == nil || proc.saves || r.Format == "" {
 		return nil

@@ -35,7 +35,8 @@ func types(all []dispatch.Parameter) (list []string) {
 	return list
 }
 
-var wantTypes = []string{"extent bounding-box ", "period date-interval ", "cloud double 80.50", "months array [1,2]", "pairs array ", "window object null"}
+var wantTypes = []string{"extent bounding-box ", "period date-interval ", "cloud double 80.50", "months array [1,2]",
+	"pairs array ", "window object null"}
 
 // TestParameters needs no token and, for a definition at a URL, no running back-end.
 func TestParameters(t *testing.T) {
@@ -67,7 +68,8 @@ func TestParameters(t *testing.T) {
 // A parameter with a default need not be given, even if the definition does not call it optional.
 func TestParameters_WithDefaultsAreOptional(t *testing.T) {
 	b := newBackend(t)
-	b.json("GET /udp.json", 200, `{"id":"p","process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_parameter":"x"},"y":{"from_parameter":"y"}},"result":true}},"parameters":[
+	b.json("GET /udp.json", 200,
+		`{"id":"p","process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_parameter":"x"},"y":{"from_parameter":"y"}},"result":true}},"parameters":[
 		{"name":"x","default":5,"schema":{"type":"number"}},{"name":"y","default":null,"schema":{"type":["number","null"]}},{"name":"z","schema":{"type":"number"}}]}`)
 	service := dispatch.Service{Application: b.URL + "/udp.json"}
 	all, err := b.platform().Parameters(t.Context(), dispatch.Token{}, service)
@@ -87,12 +89,14 @@ func TestParameters_WithDefaultsAreOptional(t *testing.T) {
 // it says when a job is created.
 func TestCheck_DescriptionIsRefused(t *testing.T) {
 	vito := "vito"
-	for path, s := range map[string]dispatch.Service{"GET /processes": {Application: "ndvi"}, "GET /processes/vito/ndvi": {Application: "ndvi", Namespace: &vito},
+	for path, s := range map[string]dispatch.Service{"GET /processes": {Application: "ndvi"},
+		"GET /processes/vito/ndvi": {Application: "ndvi", Namespace: &vito},
 		"GET /process_graphs/ndvi": {Application: "ndvi", Namespace: new("user")}} {
 		for _, answer := range []struct {
 			status int
 			body   string
-		}{{400, `{"code":"X"}`}, {404, `{"code":"X"}`}, {404, `<html>`}, {405, `{"code":"X"}`}, {409, `{"code":"X"}`}, {410, `<html>`}, {501, `{"code":"X"}`}} {
+		}{{400, `{"code":"X"}`}, {404, `{"code":"X"}`}, {404, `<html>`}, {405, `{"code":"X"}`}, {409, `{"code":"X"}`},
+			{410, `<html>`}, {501, `{"code":"X"}`}} {
 			b := newBackend(t)
 			b.json(path, answer.status, answer.body)
 			r := dispatch.Request{Service: s, Parameters: json.RawMessage(`{}`)}
@@ -114,7 +118,8 @@ func TestCheck_NamesAllFaults(t *testing.T) {
 	r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"},
 		Parameters: json.RawMessage(`{"cloud":101,"clouds":1}`)}
 	d := &dispatch.Dimension{Name: "extent", Values: []json.RawMessage{
-		[]byte(`{"west":1,"south":2,"east":3,"north":4}`), []byte(`"Belgium"`), []byte(`{"type":"Point","coordinates":[1,2]}`), []byte(`7`)}}
+		[]byte(`{"west":1,"south":2,"east":3,"north":4}`), []byte(`"Belgium"`),
+		[]byte(`{"type":"Point","coordinates":[1,2]}`), []byte(`7`)}}
 	_, err := b.platform().Check(t.Context(), dispatch.Token{}, r, d)
 	e := wantKind(t, err, dispatch.Invalid)
 	var got []string
@@ -136,12 +141,14 @@ func TestCheck_NamesAllFaults(t *testing.T) {
 	wantKind(t, err, dispatch.Invalid)
 }
 
-// TestSubmit_ShapesValues sends values in the form that the process expects, and leaves the request as the client wrote it.
+// TestSubmit_ShapesValues sends values in the form that the process expects, and leaves the request as the client wrote
+// it.
 func TestSubmit_ShapesValues(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, described)
 	s := b.submission()
-	s.Parameters = json.RawMessage(`{"extent":{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51],[4.10,50]]]},"period":"2026-01-01/..","cloud":1.10}`)
+	s.Parameters = json.RawMessage(
+		`{"extent":{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51],[4.10,50]]]},"period":"2026-01-01/..","cloud":1.10}`)
 	if _, err := b.platform().Submit(t.Context(), token, s); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +265,8 @@ func BenchmarkParametersFromCache(b *testing.B) {
 	back.json("GET /udp.json", 200, described)
 	var p *openeo.Platform = back.platform()
 	for b.Loop() {
-		if _, err := p.Parameters(b.Context(), dispatch.Token{}, dispatch.Service{Application: back.URL + "/udp.json"}); err != nil {
+		if _, err := p.Parameters(b.Context(), dispatch.Token{}, dispatch.Service{Application: back.URL +
+			"/udp.json"}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -280,7 +288,8 @@ func TestCheck_ReadsFormatsMeanwhile(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"processes":[{"id":"add","parameters":[]}]}`)
 	})
-	r := dispatch.Request{Service: dispatch.Service{Application: "add"}, Parameters: json.RawMessage(`{}`), Format: "gtiff"}
+	r := dispatch.Request{Service: dispatch.Service{Application: "add"}, Parameters: json.RawMessage(`{}`),
+		Format: "gtiff"}
 	if _, err := b.platform().Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
 		t.Error(err)
 	}

@@ -50,14 +50,15 @@ func (p *Platform) backendFacts(ctx context.Context) (facts, error) {
 	})
 }
 
-// factsError converts an error of reading public facts for a job: the job waits until the platform responds or the operator has
-// corrected the endpoint.
+// factsError converts an error of reading public facts for a job: the job waits until the platform responds or the
+// operator has corrected the endpoint.
 func (p *Platform) factsError(err error) error {
 	e, ok := err.(*dispatch.Error)
 	if !ok || upstream.NotAnswered(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
 		return err
 	}
-	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.name + " does not respond like an openEO API. " + e.Text, Err: err}
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.name +
+		" does not respond like an openEO API. " + e.Text, Err: err}
 }
 
 // absent reports whether a response says that the back-end lacks the resource.
@@ -66,9 +67,9 @@ func absent(a *upstream.Answer) bool {
 	return a != nil && slices.Contains(lacks, a.Status)
 }
 
-// discover returns the URL of the API version to use: from /.well-known/openeo, or the endpoint itself if that document is
-// missing; then the error says why it should have been there. Only versions at the endpoint's own origin count, because tokens
-// are sent nowhere else.
+// discover returns the URL of the API version to use: from /.well-known/openeo, or the endpoint itself if that document
+// is missing; then the error says why it should have been there. Only versions at the endpoint's own origin count,
+// because tokens are sent nowhere else.
 func (p *Platform) discover(ctx context.Context) (string, error) {
 	const op = "openeo.discover"
 	call := p.request(op, "GET", p.endpoint+"/.well-known/openeo", "", nil)
@@ -95,12 +96,14 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 	}
 	best, ok := newestVersion(here)
 	if !ok {
-		return p.endpoint, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform does not offer version 1 of the openEO API."}
+		return p.endpoint, &dispatch.Error{Kind: dispatch.Unsupported, Op: op,
+			Text: "The platform does not offer version 1 of the openEO API."}
 	}
 	return strings.TrimRight(best.URL, "/"), nil
 }
 
-// newestVersion returns the highest production version of major version 1; the highest of all if none is for production.
+// newestVersion returns the highest production version of major version 1; the highest of all if none is for
+// production.
 func newestVersion(versions []version) (version, bool) {
 	usable := slices.DeleteFunc(slices.Clone(versions), func(v version) bool { return !isVersion1(v.API) })
 	if len(usable) == 0 {
@@ -148,7 +151,8 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 		return facts{}, err
 	}
 	if !isVersion1(doc.Version) {
-		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform does not implement version 1 of the openEO API."}
+		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
+			Text: "The platform does not implement version 1 of the openEO API."}
 	}
 	f := facts{url: base, batch: len(doc.Endpoints) == 0, unit: currency(doc.Billing)}
 	f.versions = dispatch.Versions{Version: upstream.Version(text(doc.Software)), API: upstream.Version(doc.Version)}
@@ -185,8 +189,8 @@ type provider struct {
 	Issuer string `json:"issuer"`
 }
 
-// bearer returns what follows "Bearer " for a token: the configured prefix and the token; the token alone, if the back-end has
-// the conformance class for that or no OpenID Connect; or oidc/{provider}/{token}.
+// bearer returns what follows "Bearer " for a token: the configured prefix and the token; the token alone, if the
+// back-end has the conformance class for that or no OpenID Connect; or oidc/{provider}/{token}.
 func (p *Platform) bearer(ctx context.Context, t dispatch.Token) (dispatch.Secret, error) {
 	switch {
 	case t.Secret == "":
@@ -228,8 +232,8 @@ func (p *Platform) fetchProviders(ctx context.Context, _ []provider) ([]provider
 	return doc.Providers, p.factsError(err)
 }
 
-// providerFor returns the back-end's id of an issuer. For an unknown issuer it is that of the first provider, which is the
-// default.
+// providerFor returns the back-end's id of an issuer. For an unknown issuer it is that of the first provider, which is
+// the default.
 func providerFor(providers []provider, issuer string) (string, error) {
 	var offered []string
 	for _, pr := range providers {
@@ -239,7 +243,8 @@ func providerFor(providers []provider, issuer string) (string, error) {
 		offered = append(offered, pr.Issuer)
 	}
 	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.bearer", Text: upstream.Text(fmt.Sprintf(
-		"The platform does not accept tokens of the issuer %s. It accepts those of: %s.", issuer, strings.Join(offered, ", ")))}
+		"The platform does not accept tokens of the issuer %s. It accepts those of: %s.", issuer, strings.Join(offered,
+			", ")))}
 }
 
 // formatNames maps names of formats in requests to openEO's.
@@ -268,9 +273,10 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 		"The platform does not support the output format %q. It supports: %s.", asked, strings.Join(names, ", "))), "format")
 }
 
-// Formats returns the output formats of the back-end, sorted by name; none if it does not list them. Of a service whose definition at a URL fixes
-// the format, it is that one.
-func (p *Platform) Formats(ctx context.Context, _ dispatch.Token, s dispatch.Service) (shown []dispatch.OutputFormat, err error) {
+// Formats returns the output formats of the back-end, sorted by name; none if it does not list them. Of a service whose
+// definition at a URL fixes the format, it is that one.
+func (p *Platform) Formats(ctx context.Context, _ dispatch.Token, s dispatch.Service) (shown []dispatch.OutputFormat,
+	err error) {
 	fixed := ""
 	if where, id := definedAt(s); isURL(where) {
 		proc, err := p.definition(ctx, where, id)
@@ -296,7 +302,8 @@ func (p *Platform) Formats(ctx context.Context, _ dispatch.Token, s dispatch.Ser
 	return shown, err
 }
 
-// fetchFormats lists the output formats, sorted; none if the back-end does not list them. Titles and data types of wrong types are left out.
+// fetchFormats lists the output formats, sorted; none if the back-end does not list them. Titles and data types of
+// wrong types are left out.
 func (p *Platform) fetchFormats(ctx context.Context, _ []dispatch.OutputFormat) ([]dispatch.OutputFormat, error) {
 	var doc struct {
 		Output map[string]json.RawMessage `json:"output"`

@@ -31,10 +31,12 @@ func TestDiscovery(t *testing.T) {
 			b.json("GET /eo/.well-known/openeo", 200, `{"versions":[`+entry(b, "/openeo/1.2", "1.2.0", yes)+`]}`)
 		}},
 		{name: "none for production", prepare: func(b *backend) {
-			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/old", "1.0.0", no)+","+entry(b, "/openeo/1.2", "1.2.0", no)+`]}`)
+			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/old", "1.0.0", no)+","+entry(b, "/openeo/1.2",
+				"1.2.0", no)+`]}`)
 		}},
 		{name: "production not takeCalls is none", prepare: func(b *backend) {
-			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/next", "1.3.0", "")+","+entry(b, "/openeo/1.2", "1.2.0", yes)+`]}`)
+			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/next", "1.3.0", "")+","+entry(b, "/openeo/1.2",
+				"1.2.0", yes)+`]}`)
 		}},
 		{name: "relative URL", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 200, `{"versions":[{"url":"/openeo/1.2/","api_version":"1.2.0"}]}`)
@@ -46,7 +48,8 @@ func TestDiscovery(t *testing.T) {
 			b.on("GET /.well-known/openeo", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) })
 		}},
 		{name: "at another host", prepare: func(b *backend) {
-			b.json("GET /.well-known/openeo", 200, `{"versions":[{"url":"https://elsewhere.example/1.2","api_version":"1.2.0"}]}`)
+			b.json("GET /.well-known/openeo", 200,
+				`{"versions":[{"url":"https://elsewhere.example/1.2","api_version":"1.2.0"}]}`)
 			b.json("GET /", 404, `{}`)
 		}, kind: dispatch.Misconfigured},
 		{name: "only version 0.4", prepare: func(b *backend) {
@@ -57,7 +60,8 @@ func TestDiscovery(t *testing.T) {
 		{name: "a web page", prepare: func(b *backend) {
 			b.on("GET /", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) })
 		}, kind: dispatch.Misconfigured},
-		{name: "another API", prepare: func(b *backend) { b.json("GET /", 200, `{"title":"STAC"}`) }, kind: dispatch.Misconfigured},
+		{name: "another API", prepare: func(b *backend) { b.json("GET /", 200, `{"title":"STAC"}`) },
+			kind: dispatch.Misconfigured},
 		{name: "down", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 502, ``)
 			b.json("GET /", 502, ``)
@@ -132,12 +136,15 @@ func TestBearer(t *testing.T) {
 		want    string
 		kind    dispatch.Kind
 	}{
-		{name: "configured", prefix: "oidc/X", token: dispatch.Token{Secret: jwt, Issuer: issuer}, want: "Bearer oidc/X/" + jwt},
-		{name: "configured with a slash", prefix: "oidc/X/", token: dispatch.Token{Secret: jwt}, want: "Bearer oidc/X/" + jwt},
+		{name: "configured", prefix: "oidc/X", token: dispatch.Token{Secret: jwt, Issuer: issuer}, want: "Bearer oidc/X/" +
+			jwt},
+		{name: "configured with a slash", prefix: "oidc/X/", token: dispatch.Token{Secret: jwt}, want: "Bearer oidc/X/" +
+			jwt},
 		{name: "basic", prefix: "basic/", token: dispatch.Token{Secret: "YQ=="}, want: "Bearer basic//YQ=="},
 		{name: "by issuer", token: dispatch.Token{Secret: jwt, Issuer: issuer}, want: "Bearer oidc/CDSE/" + jwt},
 		{name: "issuer not known", token: dispatch.Token{Secret: jwt}, want: "Bearer oidc/egi/" + jwt},
-		{name: "issuer not taken", token: dispatch.Token{Secret: jwt, Issuer: "https://other.example"}, kind: dispatch.Misconfigured},
+		{name: "issuer not taken", token: dispatch.Token{Secret: jwt, Issuer: "https://other.example"},
+			kind: dispatch.Misconfigured},
 		{name: "none", want: ""},
 		{name: "no OpenID Connect", token: dispatch.Token{Secret: "t", Issuer: issuer}, want: "Bearer t",
 			prepare: func(b *backend) { b.json("GET /credentials/oidc", 404, `{"detail":"Not Found"}`) }},
@@ -182,7 +189,10 @@ func TestToken_IsSentToThePlatformOnly(t *testing.T) {
 	defer elsewhere.Close()
 	b := newBackend(t)
 	b.json("GET /jobs", 200, `{"jobs":[],"links":[{"rel":"next","href":"`+elsewhere.URL+`/jobs"}]}`)
-	b.on("GET /jobs/j-1", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
+	b.on("GET /jobs/j-1", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL,
+			http.StatusFound)
+	})
 	p := b.platform()
 	for _, err := range p.List(t.Context(), token, "") {
 		wantKind(t, err, dispatch.BadUpstream)
@@ -193,7 +203,8 @@ func TestToken_IsSentToThePlatformOnly(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	for asked, want := range map[string]string{
-		"gtiff": "GTiff", "GTIFF": "GTiff", "geotiff": "GTiff", "netcdf": "netCDF", "geojson": "GeoJSON", "json": "JSON", "Zarr": "ZARR", "csv": "",
+		"gtiff": "GTiff", "GTIFF": "GTiff", "geotiff": "GTiff", "netcdf": "netCDF", "geojson": "GeoJSON", "json": "JSON",
+		"Zarr": "ZARR", "csv": "",
 	} {
 		b := newBackend(t)
 		b.json("GET /file_formats", 200, `{"output":{"GTiff":{},"netCDF":{},"GeoJSON":{},"JSON":{},"ZARR":{}}}`)
@@ -202,7 +213,8 @@ func TestFormats(t *testing.T) {
 		_, err := b.platform().Submit(t.Context(), token, s)
 		if want == "" {
 			e := wantKind(t, err, dispatch.Invalid)
-			if !strings.Contains(e.Text, "GTiff, GeoJSON, JSON, ZARR, netCDF") || len(e.Faults) != 1 || e.Faults[0].Loc[1] != "format" {
+			if !strings.Contains(e.Text, "GTiff, GeoJSON, JSON, ZARR, netCDF") || len(e.Faults) != 1 ||
+				e.Faults[0].Loc[1] != "format" {
 				t.Errorf("got %+v", e)
 			}
 		} else if err != nil || !strings.Contains(b.body("POST /jobs"), `"format":"`+want+`"`) {
@@ -211,7 +223,8 @@ func TestFormats(t *testing.T) {
 	}
 	b := newBackend(t)
 	b.json("GET /file_formats", 404, `{}`)
-	if _, err := b.platform().Submit(t.Context(), token, b.submission()); err != nil || !strings.Contains(b.body("POST /jobs"), `"GTiff"`) {
+	if _, err := b.platform().Submit(t.Context(), token, b.submission()); err != nil ||
+		!strings.Contains(b.body("POST /jobs"), `"GTiff"`) {
 		t.Errorf("a back-end that does not tell its formats: %v", err)
 	}
 }

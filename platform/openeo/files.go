@@ -13,7 +13,8 @@ func (p *Platform) OpenFile(ctx context.Context, t dispatch.Token, r dispatch.Fi
 	if err != nil {
 		return nil, err
 	}
-	a, err := p.client.Relay(ctx, upstream.Relay{Op: "openeo.OpenFile", Head: r.Head, URL: r.URL, Token: bearer, Origin: p.endpoint, Header: r.Header})
+	a, err := p.client.Relay(ctx, upstream.Relay{Op: "openeo.OpenFile", Head: r.Head, URL: r.URL, Token: bearer,
+		Origin: p.endpoint, Header: r.Header})
 	if err != nil {
 		return nil, err
 	}

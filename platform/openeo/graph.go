@@ -22,13 +22,13 @@ type order struct {
 	defined string          // see dispatch.Versions.Definition
 }
 
-// order builds the process graph for a request: a node that calls the process with the parameters as its arguments, followed by
-// a save_result unless the process ends in one itself.
+// order builds the process graph for a request: a node that calls the process with the parameters as its arguments,
+// followed by a save_result unless the process ends in one itself.
 //
 // A definition by URL is passed on as the node's namespace if the back-end has the conformance class for remote process
-// definitions. Any other back-end would not find the process: there the graph of the definition is sent, with the arguments
-// substituted for its parameters. The same is done under a shared account, so that what was checked is what runs, and with a definition to which the
-// request is pinned.
+// definitions. Any other back-end would not find the process: there the graph of the definition is sent, with the
+// arguments substituted for its parameters. The same is done under a shared account, so that what was checked is what
+// runs, and with a definition to which the request is pinned.
 func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, s dispatch.Submission) (order, error) {
 	r := s.Request
 	if r.Process != nil {
@@ -73,8 +73,8 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, s
 // readsDefinitions reports whether the back-end reads definitions by URL itself.
 func (p *Platform) readsDefinitions(f facts) bool { return f.remote && p.permits == nil }
 
-// definedAt returns where a service's process is defined: at the URL where, where it must have the given id unless id is "", or
-// under a namespace of the back-end.
+// definedAt returns where a service's process is defined: at the URL where, where it must have the given id unless id
+// is "", or under a namespace of the back-end.
 func definedAt(s dispatch.Service) (where, id string) {
 	switch namespace := namespaceOf(s); {
 	case isURL(s.Application):
@@ -119,7 +119,8 @@ func (o order) appendSave(last, format string) {
 	}
 }
 
-// inline returns the graph of a definition with arguments substituted for its parameters, and the id of its result node.
+// inline returns the graph of a definition with arguments substituted for its parameters, and the id of its result
+// node.
 func inline(data []byte, id string, arguments json.RawMessage) (order, string, error) {
 	d, err := parseDefinition(data, id)
 	if err != nil {
@@ -140,7 +141,8 @@ func inline(data []byte, id string, arguments json.RawMessage) (order, string, e
 	return order{graph: substitute(graph, values).(map[string]any), options: d.Options}, last, nil
 }
 
-// bind returns the value of each parameter: the argument, or the default, which is null for an optional parameter without one.
+// bind returns the value of each parameter: the argument, or the default, which is null for an optional parameter
+// without one.
 func bind(parameters []parameter, arguments json.RawMessage) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(arguments, &given); err != nil {
@@ -157,7 +159,8 @@ func bind(parameters []parameter, arguments json.RawMessage) (map[string]json.Ra
 		case prm.Optional:
 			value = json.RawMessage("null")
 		default:
-			e.Faults = append(e.Faults, dispatch.Fault{Loc: []any{"body", "parameters", prm.Name}, Msg: "The process requires this parameter.", Type: "missing"})
+			e.Faults = append(e.Faults, dispatch.Fault{Loc: []any{"body", "parameters", prm.Name},
+				Msg: "The process requires this parameter.", Type: "missing"})
 		}
 		values[prm.Name] = value
 	}
@@ -235,8 +238,8 @@ func references(graph any) map[string]int64 {
 	return counts
 }
 
-// substitute returns v with values in place of {"from_parameter": name}, at any depth. Parameters that are hidden or have no
-// value stay.
+// substitute returns v with values in place of {"from_parameter": name}, at any depth. Parameters that are hidden or
+// have no value stay.
 func substitute(v any, values map[string]json.RawMessage) any {
 	return (&scope{map[string]int{}}).substitute(v, values)
 }
@@ -259,9 +262,10 @@ func (s *scope) substitute(v any, values map[string]json.RawMessage) any {
 	return v
 }
 
-// checkExpandedSize checks the size of a process graph with the values substituted, before it is built. d is the dimension of a task,
-// whose largest value counts, with those beside it, or nil.
-func checkExpandedSize(size int, counts map[string]int64, values map[string]json.RawMessage, d *dispatch.Dimension) error {
+// checkExpandedSize checks the size of a process graph with the values substituted, before it is built. d is the
+// dimension of a task, whose largest value counts, with those beside it, or nil.
+func checkExpandedSize(size int, counts map[string]int64, values map[string]json.RawMessage,
+	d *dispatch.Dimension) error {
 	total := int64(size)
 	for name, n := range counts {
 		total += n * int64(len(values[name]))
@@ -274,8 +278,9 @@ func checkExpandedSize(size int, counts map[string]int64, values map[string]json
 		total += counts[one.Name] * int64(most)
 	}
 	if err := budget.GraphBytes.Check(total); err != nil {
-		return dispatch.InvalidBody("openeo.expand", fmt.Sprintf("The process graph would have %v after the values of the parameters are substituted. "+
-			"Send smaller values.", err), "parameters")
+		return dispatch.InvalidBody("openeo.expand",
+			fmt.Sprintf("The process graph would have %v after the values of the parameters are substituted. "+
+				"Send smaller values.", err), "parameters")
 	}
 	return nil
 }
@@ -283,8 +288,8 @@ func checkExpandedSize(size int, counts map[string]int64, values map[string]json
 // topLevel lists the members of POST /jobs and POST /result that options may set besides the job options.
 var topLevel = []string{"description", "plan", "budget", "log_level"}
 
-// body returns the JSON of an order. Options go into job_options, as existing back-ends and clients expect, except for those
-// that the specification defines. title "" is omitted.
+// body returns the JSON of an order. Options go into job_options, as existing back-ends and clients expect, except for
+// those that the specification defines. title "" is omitted.
 func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 	if o.process != nil {
 		return o.inlineBody(title, options)
@@ -319,7 +324,8 @@ func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 func marshal(v any) ([]byte, error) {
 	text, err := dispatch.Encode(v)
 	if err != nil {
-		return nil, dispatch.InvalidBody("openeo.order", "The parameters are not valid JSON. "+upstream.Text(err.Error()), "parameters")
+		return nil, dispatch.InvalidBody("openeo.order", "The parameters are not valid JSON. "+upstream.Text(err.Error()),
+			"parameters")
 	}
 	return text, nil
 }

@@ -26,7 +26,10 @@ var operations = map[string]struct {
 	route string // method and path of the request, without the query
 	run   func(context.Context, *openeo.Platform) error
 }{
-	"discover":     {"GET /.well-known/openeo", func(ctx context.Context, p *openeo.Platform) error { return p.Probe(ctx, token) }},
+	"discover": {"GET /.well-known/openeo", func(ctx context.Context, p *openeo.Platform) error {
+		return p.Probe(ctx,
+			token)
+	}},
 	"capabilities": {"GET /", func(ctx context.Context, p *openeo.Platform) error { return p.Probe(ctx, token) }},
 	"probe":        {"GET /me", func(ctx context.Context, p *openeo.Platform) error { return p.Probe(ctx, token) }},
 	"issuer": {"GET /credentials/oidc", func(ctx context.Context, p *openeo.Platform) error {
@@ -78,8 +81,14 @@ var operations = map[string]struct {
 		_, err := p.Logs(ctx, token, job1)
 		return err
 	}},
-	"look before a cancel": {"GET /jobs/j-1", func(ctx context.Context, p *openeo.Platform) error { return p.Cancel(ctx, token, job1) }},
-	"cancel":               {"DELETE /jobs/j-1/results", func(ctx context.Context, p *openeo.Platform) error { return p.Cancel(ctx, token, job1) }},
+	"look before a cancel": {"GET /jobs/j-1", func(ctx context.Context, p *openeo.Platform) error {
+		return p.Cancel(ctx,
+			token, job1)
+	}},
+	"cancel": {"DELETE /jobs/j-1/results", func(ctx context.Context,
+		p *openeo.Platform) error {
+		return p.Cancel(ctx, token, job1)
+	}},
 	"run": {"POST /result", func(ctx context.Context, p *openeo.Platform) error {
 		r, err := p.RunSync(ctx, token, dispatch.Submission{Request: hostileRequest})
 		if err != nil {
@@ -94,7 +103,8 @@ var operations = map[string]struct {
 // tolerant are operations whose result does not depend on the response.
 var tolerant = []string{"discover", "complaint", "verdict", "process", "start", "cancel", "create", "run", "probe"}
 
-var hostileRequest = dispatch.Request{Title: "T", Format: "gtiff", Service: dispatch.Service{Application: "http://documents.example/udp.json"},
+var hostileRequest = dispatch.Request{Title: "T", Format: "gtiff",
+	Service:    dispatch.Service{Application: "http://documents.example/udp.json"},
 	Parameters: json.RawMessage(`{"extent":1}`)}
 
 func create(ctx context.Context, p *openeo.Platform) error {
@@ -104,10 +114,11 @@ func create(ctx context.Context, p *openeo.Platform) error {
 
 // behaved holds the responses of a correct platform.
 var behaved = map[string]simulator.Reply{
-	"GET /":                    simulator.JSONReply(200, "", `{"api_version":"1.2.0"}`),
-	"GET /credentials/oidc":    simulator.JSONReply(200, "", `{"providers":[{"id":"CDSE","issuer":"`+issuer+`"}]}`),
-	"GET /file_formats":        simulator.JSONReply(200, "", `{"output":{"GTiff":{}}}`),
-	"GET /udp.json":            simulator.JSONReply(200, "", `{"id":"ndvi","parameters":[{"name":"extent"}],"process_graph":{"n":{"process_id":"x","arguments":{"v":{"from_parameter":"extent"}},"result":true}}}`),
+	"GET /":                 simulator.JSONReply(200, "", `{"api_version":"1.2.0"}`),
+	"GET /credentials/oidc": simulator.JSONReply(200, "", `{"providers":[{"id":"CDSE","issuer":"`+issuer+`"}]}`),
+	"GET /file_formats":     simulator.JSONReply(200, "", `{"output":{"GTiff":{}}}`),
+	"GET /udp.json": simulator.JSONReply(200, "",
+		`{"id":"ndvi","parameters":[{"name":"extent"}],"process_graph":{"n":{"process_id":"x","arguments":{"v":{"from_parameter":"extent"}},"result":true}}}`),
 	"POST /jobs":               simulator.JSONReply(201, "OpenEO-Identifier: j-1\r\n", ``),
 	"POST /jobs/j-1/results":   simulator.JSONReply(202, "", ``),
 	"GET /jobs/j-1":            simulator.JSONReply(200, "", `{"id":"j-1","status":"running"}`),
@@ -131,8 +142,8 @@ func hostile(route string, answer simulator.Reply) (*simulator.Hostile, *openeo.
 		Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
 }
 
-// TestHostilePlatform_CostIsBounded tries every fault with every kind of request: the call ends in time, reads and allocates
-// little, and its error has a kind and a text.
+// TestHostilePlatform_CostIsBounded tries every fault with every kind of request: the call ends in time, reads and
+// allocates little, and its error has a kind and a text.
 func TestHostilePlatform_CostIsBounded(t *testing.T) {
 	const within = 30 * time.Second
 	for operation, o := range operations {
@@ -170,10 +181,11 @@ func TestHostilePlatform_CostIsBounded(t *testing.T) {
 // Under the race detector, which slows this test five to ten times, the responses are smaller.
 var smaller, mostCPU = 1, 5 * time.Second
 
-// TestHostilePlatform_CostlyResponsesAreBounded: answers that are short enough, and cost what grows with the square of their size or take many
-// times their size in memory. The platform gives the same to each request of the route.
+// TestHostilePlatform_CostlyResponsesAreBounded: answers that are short enough, and cost what grows with the square of
+// their size or take many times their size in memory. The platform gives the same to each request of the route.
 func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
-	whole := func(k int, piece string) string { return strings.TrimSuffix(strings.Repeat(piece+",", k), ",") } // of a page: smaller pages are more
+	// of a page: smaller pages are more
+	whole := func(k int, piece string) string { return strings.TrimSuffix(strings.Repeat(piece+",", k), ",") }
 	n := func(k int, piece string) string { return whole(max(1, k/smaller), piece) }
 	numbered := func(k int, format string) string {
 		var b strings.Builder
@@ -183,24 +195,28 @@ func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 		return strings.TrimSuffix(b.String(), ",")
 	}
 	for name, c := range map[string]struct{ operation, body string }{
-		"700,000 jobs":                  {"list", `{"jobs":[` + whole(700_000, `{"id":"j"}`)},
-		"three million empty jobs":      {"list", `{"jobs":[` + whole(3_000_000, `{}`)},
-		"jobs with odd members":         {"list", `{"jobs":[{"id":"j","title":[` + whole(3_000_000, `[]`) + `]}`},
-		"the next page is this":         {"list", `{"links":[{"rel":"next","href":"?limit=1000"}],"jobs":[{"id":"j"}`},
-		"the next page is elsewhere":    {"list", `{"links":[{"rel":"next","href":"http://elsewhere.example/"}],"jobs":[{"id":"j"}`},
-		"three million empty lines":     {"logs", `{"logs":[` + whole(3_000_000, `{}`)},
-		"100,000 different complaints":  {"complaint", `{"logs":[` + numbered(100_000, `{"level":"error","message":"%d"}`)},
-		"100,000 extensions":            {"results", `{"type":"Collection","stac_extensions":[` + numbered(100_000, `"http://%d"`)},
-		"three million links":           {"results", `{"type":"Collection","links":[` + n(3_000_000, `{}`)},
-		"300,000 links":                 {"results", `{"type":"Collection","links":[` + n(300_000, `{"rel":"a","href":"b"}`)},
-		"links that lead back":          {"results", `{"type":"Collection","links":[` + n(1_000, `{"rel":"next","href":"?"}`)},
-		"300,000 keywords and too deep": {"results", `{"type":"Collection","keywords":[` + n(300_000, `"k"`) + `],"x":[` + strings.Repeat("[", 20_000)},
-		"900,000 providers":             {"issuer", `{"providers":[` + n(900_000, `{}`)},
-		"900,000 processes":             {"processes", `{"processes":[` + n(900_000, `{}`)},
-		"a process of many parameters":  {"process", `{"parameters":[` + n(900_000, `{}`)},
-		"900,000 formats":               {"formats", `{"x":[` + n(900_000, `{}`)},
-		"900,000 versions":              {"discover", `{"versions":[` + n(900_000, `{}`)},
-		"900,000 endpoints":             {"capabilities", `{"api_version":"1.2.0","endpoints":[` + n(900_000, `{}`)},
+		"700,000 jobs":             {"list", `{"jobs":[` + whole(700_000, `{"id":"j"}`)},
+		"three million empty jobs": {"list", `{"jobs":[` + whole(3_000_000, `{}`)},
+		"jobs with odd members":    {"list", `{"jobs":[{"id":"j","title":[` + whole(3_000_000, `[]`) + `]}`},
+		"the next page is this":    {"list", `{"links":[{"rel":"next","href":"?limit=1000"}],"jobs":[{"id":"j"}`},
+		"the next page is elsewhere": {"list",
+			`{"links":[{"rel":"next","href":"http://elsewhere.example/"}],"jobs":[{"id":"j"}`},
+		"three million empty lines":    {"logs", `{"logs":[` + whole(3_000_000, `{}`)},
+		"100,000 different complaints": {"complaint", `{"logs":[` + numbered(100_000, `{"level":"error","message":"%d"}`)},
+		"100,000 extensions": {"results", `{"type":"Collection","stac_extensions":[` +
+			numbered(100_000, `"http://%d"`)},
+		"three million links": {"results", `{"type":"Collection","links":[` + n(3_000_000, `{}`)},
+		"300,000 links":       {"results", `{"type":"Collection","links":[` + n(300_000, `{"rel":"a","href":"b"}`)},
+		"links that lead back": {"results", `{"type":"Collection","links":[` +
+			n(1_000, `{"rel":"next","href":"?"}`)},
+		"300,000 keywords and too deep": {"results", `{"type":"Collection","keywords":[` + n(300_000, `"k"`) + `],"x":[` +
+			strings.Repeat("[", 20_000)},
+		"900,000 providers":            {"issuer", `{"providers":[` + n(900_000, `{}`)},
+		"900,000 processes":            {"processes", `{"processes":[` + n(900_000, `{}`)},
+		"a process of many parameters": {"process", `{"parameters":[` + n(900_000, `{}`)},
+		"900,000 formats":              {"formats", `{"x":[` + n(900_000, `{}`)},
+		"900,000 versions":             {"discover", `{"versions":[` + n(900_000, `{}`)},
+		"900,000 endpoints":            {"capabilities", `{"api_version":"1.2.0","endpoints":[` + n(900_000, `{}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -230,7 +246,8 @@ func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 // TestHostilePlatform_EndlessPagesAreBounded: each page links to another, and all are full.
 func TestHostilePlatform_EndlessPagesAreBounded(t *testing.T) {
 	for operation, body := range map[string]string{
-		"list": `{"jobs":[` + strings.TrimSuffix(strings.Repeat(`{"id":"j","status":"running","title":"`+strings.Repeat("x", 1_000)+`"},`, 2_000), ",") + `]`,
+		"list": `{"jobs":[` + strings.TrimSuffix(strings.Repeat(`{"id":"j","status":"running","title":"`+
+			strings.Repeat("x", 1_000)+`"},`, 2_000), ",") + `]`,
 		"logs": `{"logs":[{"id":"1","message":"` + strings.Repeat("x", 2<<20) + `"}]`,
 	} {
 		t.Run(operation, func(t *testing.T) {

@@ -13,8 +13,9 @@ import (
 
 const opGraph = "openeo.CheckGraph"
 
-// CheckGraph checks a request that brings its own process: that its process graph can be run at all, that the values of a task's
-// dimension fit in it, and its permissions under a shared account. Only the back-end knows whether it has the processes.
+// CheckGraph checks a request that brings its own process: that its process graph can be run at all, that the values of
+// a task's dimension fit in it, and its permissions under a shared account. Only the back-end knows whether it has the
+// processes.
 func (p *Platform) CheckGraph(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -54,8 +55,9 @@ func badGraph(text string) error {
 	return e
 }
 
-// wellFormed reports why a process graph cannot be run whatever processes a back-end has: a node without a process, no result node or
-// several, references to nodes that do not exist, or a cycle. Graphs in the arguments of nodes are left to the back-end.
+// wellFormed reports why a process graph cannot be run whatever processes a back-end has: a node without a process, no
+// result node or several, references to nodes that do not exist, or a cycle. Graphs in the arguments of nodes are left
+// to the back-end.
 func wellFormed(data json.RawMessage) error {
 	graph, _, err := parseGraph(data)
 	if err != nil {
@@ -68,7 +70,8 @@ func wellFormed(data json.RawMessage) error {
 		needs[id] = slices.Sorted(slices.Values(sources(arguments)))
 		for _, other := range needs[id] {
 			if graph[other] == nil {
-				return fmt.Errorf("node %s of the process graph refers to node %s, which does not exist", upstream.Text(id), upstream.Text(other))
+				return fmt.Errorf("node %s of the process graph refers to node %s, which does not exist", upstream.Text(id),
+					upstream.Text(other))
 			}
 		}
 	}
@@ -123,8 +126,8 @@ func acyclic(needs map[string][]string) error {
 	return nil
 }
 
-// inlineOrder returns the order for a request that brings its own process. The process stays as it is, byte for byte, unless the request
-// has values for parameters of its graph.
+// inlineOrder returns the order for a request that brings its own process. The process stays as it is, byte for byte,
+// unless the request has values for parameters of its graph.
 func (p *Platform) inlineOrder(ctx context.Context, r dispatch.Request) (order, error) {
 	if err := p.Permitted(r); err != nil {
 		return order{}, err
@@ -145,7 +148,8 @@ func (p *Platform) inlineOrder(ctx context.Context, r dispatch.Request) (order, 
 	return order{process: process}, err
 }
 
-// inlineBody returns the JSON of the job of a process that was sent with a request. The options are its further members.
+// inlineBody returns the JSON of the job of a process that was sent with a request. The options are its further
+// members.
 func (o order) inlineBody(title string, options json.RawMessage) ([]byte, error) {
 	members := map[string]json.RawMessage{}
 	if options != nil && json.Unmarshal(options, &members) != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// ProviderIssuer returns the issuer of the provider that the back-end lists under the id. It returns Misconfigured if there is
-// none.
+// ProviderIssuer returns the issuer of the provider that the back-end lists under the id. It returns Misconfigured if
+// there is none.
 func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -20,5 +20,6 @@ func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error
 			return known.Issuer, nil
 		}
 	}
-	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.ProviderIssuer", Text: "The platform lists no identity provider with that id."}
+	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.ProviderIssuer",
+		Text: "The platform lists no identity provider with that id."}
 }

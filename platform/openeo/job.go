@@ -18,8 +18,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// Submit creates a job, or starts the one that s.Ref names. If a job was created but its identifier did not arrive, the error
-// is Uncertain: the listing shows the job with its tag.
+// Submit creates a job, or starts the one that s.Ref names. If a job was created but its identifier did not arrive, the
+// error is Uncertain: the listing shows the job with its tag.
 func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -36,7 +36,8 @@ func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Subm
 		return dispatch.SubmitResult{}, err
 	}
 	if !f.batch {
-		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform has no batch jobs, only synchronous processing."}
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: op,
+			Text: "The platform has no batch jobs, only synchronous processing."}
 	}
 	bearer, err := p.bearer(ctx, t)
 	if err != nil {
@@ -57,7 +58,8 @@ func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	// The job is created, even if the rest of the response is damaged.
 	id := created(a)
 	if id == "" {
-		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: op, Text: "The platform did not return the job's identifier.", Err: err}
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: op,
+			Text: "The platform did not return the job's identifier.", Err: err}
 	}
 	versions := f.versions
 	versions.Definition = o.defined
@@ -66,8 +68,8 @@ func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Subm
 
 var jobLocation = regexp.MustCompile(`/jobs/([^/]+)/?$`)
 
-// created returns the identifier in the response to POST /jobs: OpenEO-Identifier, else the last segment of Location (which is
-// not followed, so its host does not matter), else id in the body; "" for none.
+// created returns the identifier in the response to POST /jobs: OpenEO-Identifier, else the last segment of Location
+// (which is not followed, so its host does not matter), else id in the body; "" for none.
 func created(a *upstream.Answer) string {
 	if id := a.Header.Get("OpenEO-Identifier"); validID(id) {
 		return id
@@ -108,8 +110,8 @@ func (p *Platform) start(ctx context.Context, t dispatch.Token, ref dispatch.Ref
 	return step, err
 }
 
-// withTag returns a job's title at the platform. Listings must show the title, and need not show anything else that a client
-// sent.
+// withTag returns a job's title at the platform. Listings must show the title, and need not show anything else that a
+// client sent.
 func withTag(title, tag string) string {
 	if tag == "" {
 		return title
@@ -147,7 +149,8 @@ var statusWords = map[string]dispatch.Status{
 }
 
 func (j job) report(f facts) dispatch.Report {
-	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress, 0, 100), Unit: f.unit}
+	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress,
+		0, 100), Unit: f.unit}
 	r.Duration, r.Metered = j.metered()
 	if status, ok := statusWords[strings.ToLower(text(j.Status))]; ok {
 		r.Status = status
@@ -155,9 +158,11 @@ func (j job) report(f facts) dispatch.Report {
 	return r
 }
 
-var timeUnits = map[string]time.Duration{"ms": time.Millisecond, "milliseconds": time.Millisecond, "s": time.Second, "sec": time.Second,
+var timeUnits = map[string]time.Duration{"ms": time.Millisecond, "milliseconds": time.Millisecond, "s": time.Second,
+	"sec":    time.Second,
 	"second": time.Second, "seconds": time.Second, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
-	"h": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour}
+	"h": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour,
+	"days": 24 * time.Hour}
 
 // metered returns how long the job ran and what it used. The run time is 0 if that is missing, or has no unit of time.
 func (j job) metered() (d time.Duration, m dispatch.Metered) {
@@ -199,8 +204,8 @@ func number(v json.RawMessage, lowest, highest float64) *float64 {
 	return f
 }
 
-// Status reads the job's metadata. For a job in error it also looks for the cause: the last errors of its log or, where the
-// log has none, the error that the back-end answers in place of results.
+// Status reads the job's metadata. For a job in error it also looks for the cause: the last errors of its log or, where
+// the log has none, the error that the back-end answers in place of results.
 func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -251,8 +256,8 @@ func (p *Platform) loggedErrors(ctx context.Context, path string, bearer dispatc
 	return upstream.Text(strings.Join(messages, " "))
 }
 
-// failureOfResults requests the results of a job in error. By the specification the back-end answers 424 with the last error
-// of the job's log; "" if it answers otherwise.
+// failureOfResults requests the results of a job in error. By the specification the back-end answers 424 with the last
+// error of the job's log; "" if it answers otherwise.
 func (p *Platform) failureOfResults(ctx context.Context, path string, bearer dispatch.Secret) string {
 	a, err := p.call(ctx, "openeo.results", http.MethodGet, path+"/results", bearer, nil)
 	if err == nil || a == nil || a.Status != http.StatusFailedDependency {
@@ -261,8 +266,8 @@ func (p *Platform) failureOfResults(ctx context.Context, path string, bearer dis
 	return upstream.Text(upstream.Message(a))
 }
 
-// Cancel stops a queued or running job, and deletes one that is only created. It does nothing if the job has ended or does not
-// exist. Some back-ends show a canceled job as created again; it stays so until Cancel is repeated.
+// Cancel stops a queued or running job, and deletes one that is only created. It does nothing if the job has ended or
+// does not exist. Some back-ends show a canceled job as created again; it stays so until Cancel is repeated.
 func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -349,7 +354,8 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 			missing = missing || len(page.Missing) > 0
 		}
 		if missing {
-			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: op, Text: "The platform's list of jobs is incomplete, because a member of its federation does not respond."})
+			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: op,
+				Text: "The platform's list of jobs is incomplete, because a member of its federation does not respond."})
 		}
 	}
 }
@@ -368,9 +374,10 @@ type link struct {
 func (p jobPage) links() []link { return p.Links }
 func (p logPage) links() []link { return p.Links }
 
-// pages reads a resource of the account page by page along its links. Tokens are sent to no other origin, so a link to another
-// origin is an error, as is a link to an earlier page: the pages would be incomplete.
-func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, path string, t dispatch.Token) iter.Seq2[P, error] {
+// pages reads a resource of the account page by page along its links. Tokens are sent to no other origin, so a link to
+// another origin is an error, as is a link to an earlier page: the pages would be incomplete.
+func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, path string,
+	t dispatch.Token) iter.Seq2[P, error] {
 	return func(yield func(P, error) bool) {
 		var none P
 		bearer, err := p.bearer(ctx, t)
@@ -386,11 +393,13 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 		seen, total := map[string]bool{}, 0
 		for url := f.url + path; url != ""; {
 			if seen[url] || len(seen) == maxPages {
-				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's list has too many pages, or a page links back to an earlier one."})
+				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
+					Text: "The platform's list has too many pages, or a page links back to an earlier one."})
 				return
 			}
 			if err := budget.PagesBytes.Check(int64(total)); err != nil {
-				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's pages have " + err.Error() + "."})
+				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's pages have " + err.Error() +
+					"."})
 				return
 			}
 			seen[url] = true
@@ -406,7 +415,8 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 }
 
 // read reads one page. It returns the URL of the next, "" on the last, and the page's size in bytes.
-func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, url string, bearer dispatch.Secret) (page P, next string, size int, err error) {
+func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, url string,
+	bearer dispatch.Secret) (page P, next string, size int, err error) {
 	a, err := p.client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil))
 	if err != nil {
 		return page, "", 0, refine(a, err)
@@ -421,7 +431,8 @@ func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, u
 		}
 	}
 	if next != "" && !upstream.SameOrigin(next, p.endpoint) {
-		return page, "", 0, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's list continues on another host, which is not followed."}
+		return page, "", 0, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
+			Text: "The platform's list continues on another host, which is not followed."}
 	}
 	return page, next, len(a.Body), nil
 }
@@ -452,7 +463,8 @@ type logLine struct {
 }
 
 func (l logLine) entry() dispatch.LogEntry {
-	return dispatch.LogEntry{Time: moment(l.Time), Level: strings.ToLower(text(l.Level)), Message: upstream.Text(text(l.Message))}
+	return dispatch.LogEntry{Time: moment(l.Time), Level: strings.ToLower(text(l.Level)),
+		Message: upstream.Text(text(l.Message))}
 }
 
 const maxLogs = 20000

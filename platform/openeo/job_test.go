@@ -25,9 +25,11 @@ func TestSubmit(t *testing.T) {
 		t.Fatalf("got %+v, %v", step, err)
 	}
 	got := b.body("POST /jobs")
-	wantJSON(t, got, `{"title":"Field 12 [inst.7.1]","job_options":{"driver-memory":"4g"},"plan":"free","log_level":"debug",
+	wantJSON(t, got,
+		`{"title":"Field 12 [inst.7.1]","job_options":{"driver-memory":"4g"},"plan":"free","log_level":"debug",
 		"process":{"process_graph":{
-			"run":{"process_id":"ndvi","namespace":"`+b.URL+`/udp.json","arguments":{"extent":{"west":1.10,"south":12345678901234567890},"note":"a<b & ü","none":null}},
+			"run":{"process_id":"ndvi","namespace":"`+b.URL+
+			`/udp.json","arguments":{"extent":{"west":1.10,"south":12345678901234567890},"note":"a<b & ü","none":null}},
 			"save":{"process_id":"save_result","arguments":{"data":{"from_node":"run"},"format":"GTiff"},"result":true}}}}`)
 	for _, exact := range []string{`1.10`, `12345678901234567890`, `a<b & ü`} {
 		if !strings.Contains(got, exact) {
@@ -49,11 +51,14 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// What the back-end tells of itself is noted with the job. A version of the wrong type is not known, and no reason to refuse the back-end.
+// What the back-end tells of itself is noted with the job. A version of the wrong type is not known, and no reason to
+// refuse the back-end.
 func TestSubmit_NotesTheVersions(t *testing.T) {
-	for told, want := range map[string]dispatch.Versions{`"0.31.0"`: {Version: "0.31.0", API: "1.2.0"}, `7`: {API: "1.2.0"}, `"<b>1</b>\n2"`: {Version: "1 2", API: "1.2.0"}} {
+	for told, want := range map[string]dispatch.Versions{`"0.31.0"`: {Version: "0.31.0", API: "1.2.0"},
+		`7`: {API: "1.2.0"}, `"<b>1</b>\n2"`: {Version: "1 2", API: "1.2.0"}} {
 		b := newBackend(t)
-		b.json("GET /", 200, `{"api_version":"1.2.0","backend_version":`+told+`,"conformsTo":[`+classes+`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]}]}`)
+		b.json("GET /", 200, `{"api_version":"1.2.0","backend_version":`+told+`,"conformsTo":[`+classes+
+			`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]}]}`)
 		s := b.submission()
 		document, err := b.platform().Document(t.Context(), s.Service)
 		if err != nil {
@@ -192,7 +197,8 @@ func TestErrorCodes(t *testing.T) {
 
 // Proxies answer in HTML, and their 404 is not about a job.
 func TestSubmit_ProxyPages(t *testing.T) {
-	for status, want := range map[int]dispatch.Kind{404: dispatch.Unavailable, 502: dispatch.Unavailable, 200: dispatch.BadUpstream} {
+	for status, want := range map[int]dispatch.Kind{404: dispatch.Unavailable, 502: dispatch.Unavailable,
+		200: dispatch.BadUpstream} {
 		b := newBackend(t)
 		b.on("GET /jobs/j-1", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
@@ -217,7 +223,9 @@ func TestStart(t *testing.T) {
 		{"accepted", 202, "", true, 0},
 		{"ok", 200, "", true, 0},
 		{"locked, so it is queued or runs", 400, `{"code":"JobLocked","message":"locked"}`, true, 0},
-		{"limit of jobs", 400, `{"code":"ConcurrentJobLimit","message":"Job was not started because concurrent job limit (2) is reached."}`, false, dispatch.Busy},
+		{"limit of jobs", 400,
+			`{"code":"ConcurrentJobLimit","message":"Job was not started because concurrent job limit (2) is reached."}`, false,
+			dispatch.Busy},
 		{"started nonetheless, perhaps", 500, `{"code":"Internal","message":"boom"}`, false, dispatch.Uncertain},
 		{"bad gateway", 502, `<html>`, false, dispatch.Uncertain},
 		{"vanished", 404, `{"code":"JobNotFound","message":"gone"}`, false, dispatch.NotFound},
@@ -325,7 +333,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestStatus_ExplainsFailures: the cause of a failure is in the log. Only where the log gives none are the results requested.
+// TestStatus_ExplainsFailures: the cause of a failure is in the log. Only where the log gives none are the results
+// requested.
 func TestStatus_ExplainsFailures(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"error"}`)
@@ -368,8 +377,10 @@ func TestList(t *testing.T) {
 		case q.Get("after") == "1": // a page without jobs is not the end
 			_, _ = io.WriteString(w, `{"jobs":[],"links":[{"rel":"next","href":"/openeo/1.2/jobs?after=2"}]}`)
 		default:
-			_, _ = io.WriteString(w, `{"jobs":[{"id":"a","title":"T [inst.7.1]","status":"running","created":"2026-01-02T03:04:05Z","progress":5},
-				{"id":"b","title":null,"status":"created","created":"?"}],"links":[{"rel":"next","href":"`+b.URL+`/openeo/1.2/jobs?after=1"}]}`)
+			_, _ = io.WriteString(w,
+				`{"jobs":[{"id":"a","title":"T [inst.7.1]","status":"running","created":"2026-01-02T03:04:05Z","progress":5},
+				{"id":"b","title":null,"status":"created","created":"?"}],"links":[{"rel":"next","href":"`+b.URL+
+					`/openeo/1.2/jobs?after=1"}]}`)
 		}
 	})
 	jobs, err := list(t, b.platform())
@@ -377,7 +388,8 @@ func TestList(t *testing.T) {
 		t.Fatalf("got %+v, %v", jobs, err)
 	}
 	a := jobs[0]
-	if a.Ref.ID != "a" || a.Tag != "inst.7.1" || !a.Created.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) || a.Report.Status != dispatch.Running || *a.Report.Progress != 5 {
+	if a.Ref.ID != "a" || a.Tag != "inst.7.1" || !a.Created.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) ||
+		a.Report.Status != dispatch.Running || *a.Report.Progress != 5 {
 		t.Errorf("got %+v", a)
 	}
 	if jobs[1].Tag != "" || !jobs[1].Created.IsZero() || jobs[2].Report.Status != dispatch.Failed {
@@ -397,8 +409,9 @@ func TestList_Incomplete(t *testing.T) {
 		body string
 		want dispatch.Kind
 	}{
-		"a loop":                 {`{"jobs":[],"links":[{"rel":"next","href":"jobs?limit=1000"}]}`, dispatch.BadUpstream},
-		"another origin":         {`{"jobs":[],"links":[{"rel":"next","href":"https://elsewhere.example/jobs"}]}`, dispatch.BadUpstream},
+		"a loop": {`{"jobs":[],"links":[{"rel":"next","href":"jobs?limit=1000"}]}`, dispatch.BadUpstream},
+		"another origin": {`{"jobs":[],"links":[{"rel":"next","href":"https://elsewhere.example/jobs"}]}`,
+			dispatch.BadUpstream},
 		"part of a federation":   {`{"jobs":[{"id":"a"}],"links":[],"federation:missing":["b4"]}`, dispatch.Unavailable},
 		"a list of another kind": {`[]`, dispatch.BadUpstream},
 	} {
@@ -454,7 +467,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// By the specification a canceled job without results returns to created. Canceling it again removes it, so that it is gone.
+// By the specification a canceled job without results returns to created. Canceling it again removes it, so that it is
+// gone.
 func TestCancel_Repeated(t *testing.T) {
 	b := newBackend(t)
 	status := "queued"
@@ -466,7 +480,11 @@ func TestCancel_Repeated(t *testing.T) {
 		}
 		_, _ = fmt.Fprintf(w, `{"id":"j-1","status":%q}`, status)
 	})
-	b.on("DELETE /jobs/j-1/results", func(w http.ResponseWriter, _ *http.Request) { status = "created"; w.WriteHeader(204) })
+	b.on("DELETE /jobs/j-1/results", func(w http.ResponseWriter,
+		_ *http.Request) {
+		status = "created"
+		w.WriteHeader(204)
+	})
 	b.on("DELETE /jobs/j-1", func(w http.ResponseWriter, _ *http.Request) { status = ""; w.WriteHeader(204) })
 	p := b.platform()
 	for _, want := range []string{"created", "", ""} {
@@ -487,7 +505,8 @@ func TestCancel_Repeated(t *testing.T) {
 func entries(from, n int) string {
 	var lines []string
 	for i := range n {
-		lines = append(lines, fmt.Sprintf(`{"id":"%d","level":"info","message":"line %d","time":"2026-01-02T03:04:05Z"}`, from+i, from+i))
+		lines = append(lines, fmt.Sprintf(`{"id":"%d","level":"info","message":"line %d","time":"2026-01-02T03:04:05Z"}`,
+			from+i, from+i))
 	}
 	return strings.Join(lines, ",")
 }
@@ -564,7 +583,8 @@ func TestSync(t *testing.T) {
 	if body := b.body("POST /result"); strings.Contains(body, "title") || !strings.Contains(body, "save_result") {
 		t.Errorf("got %s", body)
 	}
-	for status, want := range map[string]dispatch.Kind{"ProcessGraphComplexity": dispatch.Invalid, "TokenInvalid": dispatch.SignInRequired} {
+	for status, want := range map[string]dispatch.Kind{"ProcessGraphComplexity": dispatch.Invalid,
+		"TokenInvalid": dispatch.SignInRequired} {
 		b.json("POST /result", 400, `{"code":"`+status+`","message":"no"}`)
 		_, err = p.RunSync(t.Context(), token, b.submission())
 		wantKind(t, err, want)

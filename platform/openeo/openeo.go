@@ -1,7 +1,7 @@
 // Package openeo runs jobs on back-ends that implement the openEO API, versions 1.x.
 //
-// It follows https://api.openeo.org and the observed deviations of real back-ends. A job takes two requests with an effect: one
-// creates it, inert and marked by a tag at the end of its title, and one starts it.
+// It follows https://api.openeo.org and the observed deviations of real back-ends. A job takes two requests with an
+// effect: one creates it, inert and marked by a tag at the end of its title, and one starts it.
 package openeo
 
 import (
@@ -19,9 +19,11 @@ import (
 
 // Config is the configuration of one back-end.
 type Config struct {
-	Name        string           // for texts to the operator
-	Endpoint    string           // URL as operators and users know it: of the API itself, or of the host that lists its versions
-	TokenPrefix string           // put before the token with a slash: "oidc/CDSE"; default: derived from the token's issuer
+	Name string // for texts to the operator
+	// URL as operators and users know it: of the API itself, or of the host that lists its versions
+	Endpoint string
+	// put before the token with a slash: "oidc/CDSE"; default: derived from the token's issuer
+	TokenPrefix string
 	Client      *upstream.Client // must trust Endpoint if that is private
 	AllowHosts  []string         // hosts of process definitions; empty: any public host
 	Permits     dispatch.Permits // permissions of requests under a shared account
@@ -70,14 +72,18 @@ const (
 func New(c Config) *Platform {
 	p := &Platform{
 		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
-		client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare(), publishing: make(chan struct{}, publishedAtOnce),
-		facts:          upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
-		providers:      upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
-		formats:        upstream.NewCache(upstream.CacheConfig[[]dispatch.OutputFormat]{Now: c.Now, Fresh: factsLife}),
-		documents:      upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, MaxPause: documentPause, Size: process.weight}),
-		processes:      upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, Size: process.weight}),
+		client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare(),
+		publishing: make(chan struct{}, publishedAtOnce),
+		facts:      upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
+		providers:  upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
+		formats:    upstream.NewCache(upstream.CacheConfig[[]dispatch.OutputFormat]{Now: c.Now, Fresh: factsLife}),
+		documents: upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife,
+			MaxPause: documentPause, Size: process.weight}),
+		processes: upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife,
+			Size: process.weight}),
 		predefinedList: upstream.NewCache(upstream.CacheConfig[map[string]definition]{Now: c.Now, Fresh: processLife}),
-		publications:   upstream.NewCache(upstream.CacheConfig[publication]{Now: c.Now, Fresh: publicationLife, Size: func(d publication) int { return d.size }}),
+		publications: upstream.NewCache(upstream.CacheConfig[publication]{Now: c.Now, Fresh: publicationLife,
+			Size: func(d publication) int { return d.size }}),
 	}
 	return p
 }
@@ -85,19 +91,20 @@ func New(c Config) *Platform {
 // TwoStep returns true: a job is created, then started.
 func (p *Platform) TwoStep() bool { return true }
 
-// processName matches an id or a namespace. The specification allows word characters only; in the field there are also hyphens,
-// and "u:someone" for a user's namespace.
+// processName matches an id or a namespace. The specification allows word characters only; in the field there are also
+// hyphens, and "u:someone" for a user's namespace.
 var processName = regexp.MustCompile(`^[\w\-.:~@]+$`)
 
-// Base checks that the application is the URL of a process definition, or the id of a process in the service's namespace (null:
-// the user's own, then predefined). The namespace of an id may be the URL of its definition.
+// Base checks that the application is the URL of a process definition, or the id of a process in the service's
+// namespace (null: the user's own, then predefined). The namespace of an id may be the URL of its definition.
 func (p *Platform) Base(s dispatch.Service) (string, error) {
 	const op = "openeo.Base"
 	if isURL(s.Application) {
 		return "", p.allowed(op, s.Application, "application")
 	}
 	if !processName.MatchString(s.Application) {
-		return "", dispatch.InvalidBody(op, "The application is neither a URL nor the id of a process.", "service", "application")
+		return "", dispatch.InvalidBody(op, "The application is neither a URL nor the id of a process.", "service",
+			"application")
 	}
 	switch namespace := namespaceOf(s); {
 	case isURL(namespace):
@@ -126,7 +133,8 @@ func namespaceOf(s dispatch.Service) string {
 }
 
 // call sends one request to the back-end's API, at a path below the version in use.
-func (p *Platform) call(ctx context.Context, op, method, path string, bearer dispatch.Secret, body []byte) (*upstream.Answer, error) {
+func (p *Platform) call(ctx context.Context, op, method, path string, bearer dispatch.Secret,
+	body []byte) (*upstream.Answer, error) {
 	f, err := p.backendFacts(ctx)
 	if err != nil {
 		return nil, err
@@ -137,13 +145,15 @@ func (p *Platform) call(ctx context.Context, op, method, path string, bearer dis
 
 func (p *Platform) request(op, method, url string, bearer dispatch.Secret, body []byte) upstream.Call {
 	return upstream.Call{
-		Op: op, Server: "platform " + p.name, Method: method, URL: url, Token: bearer, Origin: p.endpoint, Body: body, Effect: method != http.MethodGet,
+		Op: op, Server: "platform " + p.name, Method: method, URL: url, Token: bearer, Origin: p.endpoint, Body: body,
+		Effect: method != http.MethodGet,
 		Header: http.Header{"Accept": {"application/json"}},
 	}
 }
 
 // get reads JSON from the back-end's API.
-func (p *Platform) get(ctx context.Context, op, path string, bearer dispatch.Secret, into any) (*upstream.Answer, error) {
+func (p *Platform) get(ctx context.Context, op, path string, bearer dispatch.Secret, into any) (*upstream.Answer,
+	error) {
 	a, err := p.call(ctx, op, http.MethodGet, path, bearer, nil)
 	if err != nil {
 		return a, err

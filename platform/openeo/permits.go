@@ -38,9 +38,11 @@ func (p *Platform) Permitted(r dispatch.Request) error {
 }
 
 // storageProcesses matches the processes that access what the account, or the back-end's machine, stores.
-var storageProcesses = regexp.MustCompile(`^(load_uploaded_files|load_disk_data|load_disk_collection|export_workspace|save_user_.*)$`)
+var storageProcesses = regexp.MustCompile(
+	`^(load_uploaded_files|load_disk_data|load_disk_collection|export_workspace|save_user_.*)$`)
 
-// addressArguments lists the arguments of processes that load either from a public URL or, by an identifier, what the account stores.
+// addressArguments lists the arguments of processes that load either from a public URL or, by an identifier, what the
+// account stores.
 var addressArguments = map[string][]string{
 	"load_result":   {"id"},
 	"load_ml_model": {"id", "uri"},
@@ -48,8 +50,8 @@ var addressArguments = map[string][]string{
 	"read_vector":   {"filename"},
 }
 
-// openedArguments lists the arguments of processes that may hold data, or a text that the back-end opens: a URL, or a path on its
-// machine.
+// openedArguments lists the arguments of processes that may hold data, or a text that the back-end opens: a URL, or a
+// path on its machine.
 var openedArguments = map[string][]string{
 	"load_url":          {"url"},
 	"get_geometries":    {"filename"},
@@ -72,13 +74,14 @@ type placed struct {
 	at    []any
 }
 
-// permitted checks every node that a request runs, with the parameters substituted, or with each value of a task's dimension:
-// the nodes of its process definition, and those in its parameters.
+// permitted checks every node that a request runs, with the parameters substituted, or with each value of a task's
+// dimension: the nodes of its process definition, and those in its parameters.
 func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
 	if p.permits == nil {
 		return nil
 	}
-	c := &permission{permits: p.permits, steps: budget.CheckSteps.Meter(ctx), scope: scope{map[string]int{}}, at: []any{"service", "application"}}
+	c := &permission{permits: p.permits, steps: budget.CheckSteps.Meter(ctx), scope: scope{map[string]int{}},
+		at: []any{"service", "application"}}
 	graph, err := c.graphOf(proc, r, d)
 	if err != nil {
 		return err
@@ -203,7 +206,8 @@ func (c *permission) walk(v any) (err error) {
 func (c *permission) checkNode(n map[string]any) error {
 	for _, namespace := range c.possibleValues(n["namespace"]) {
 		if text, is := namespace.value.(string); namespace.value != nil && (!is || isURL(text)) {
-			if err := c.checkPermit("namespace", namespace.at); err != nil { // the back-end reads a definition there that was not checked
+			// the back-end reads a definition there that was not checked
+			if err := c.checkPermit("namespace", namespace.at); err != nil {
 				return err
 			}
 		}
@@ -222,9 +226,11 @@ func (c *permission) checkNode(n map[string]any) error {
 // unfinished returns the error of a check that exceeded its budget or outlived its request.
 func (c *permission) unfinished() error {
 	if over, is := errors.AsType[*budget.Exceeded](c.steps.Err()); is {
-		return dispatch.InvalidBody(opPermits, "The process graph is too large to check its permissions, which takes "+over.Error()+".", c.at...)
+		return dispatch.InvalidBody(opPermits, "The process graph is too large to check its permissions, which takes "+
+			over.Error()+".", c.at...)
 	}
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: opPermits, Text: "The request ended before its process graph was checked. Repeat it.", Err: c.steps.Err()}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: opPermits,
+		Text: "The request ended before its process graph was checked. Repeat it.", Err: c.steps.Err()}
 }
 
 // checkProcess checks one process that a node may call.
@@ -272,8 +278,8 @@ func (c *permission) checkOpened(process string, arguments any) error {
 	return nil
 }
 
-// onlyPublic reports whether the arguments of a process name only public URLs, and at least one of the names is given; if not, at
-// returns the offending value's location.
+// onlyPublic reports whether the arguments of a process name only public URLs, and at least one of the names is given;
+// if not, at returns the offending value's location.
 func (c *permission) onlyPublic(arguments any, names []string) (all bool, at []any) {
 	given, _ := arguments.(map[string]any)
 	for _, name := range names {
@@ -304,8 +310,8 @@ func isPublic(address string) bool {
 	return len(end) == 0 || !strings.EqualFold(end[len(end)-1], "results") || !slices.ContainsFunc(end, isJobs)
 }
 
-// possibleValues returns what v may stand for: itself, or the values of the parameter that it refers to. A reference that cannot be
-// resolved is returned as it is.
+// possibleValues returns what v may stand for: itself, or the values of the parameter that it refers to. A reference
+// that cannot be resolved is returned as it is.
 func (c *permission) possibleValues(v any) []placed {
 	m, is := v.(map[string]any)
 	if !is {

@@ -17,8 +17,8 @@ func oneNode(process, arguments string) string {
 	return fmt.Sprintf(`{"n":{"process_id":%s,"arguments":%s,"result":true}}`, process, arguments)
 }
 
-// TestPermits_OfAProcessGraph: what reaches the account's own stored things is refused under a shared account, wherever in the graph or
-// the parameters it stands, and passes where the operator permits it, or the account is the user's own.
+// TestPermits_OfAProcessGraph: what reaches the account's own stored things is refused under a shared account, wherever
+// in the graph or the parameters it stands, and passes where the operator permits it, or the account is the user's own.
 func TestPermits_OfAProcessGraph(t *testing.T) {
 	refused := map[string]struct{ graph, parameters, permit string }{
 		"a job of the account": {oneNode(`"load_result"`, `{"id":"j-7"}`), `{}`, "load_result"},
@@ -30,39 +30,49 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 			`{"url":"https://any.example/openeo/1.2/jobs/j-7/results;x"}`), `{}`, "load_stac"},
 		"in a parameter's address": {oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
 			`{"p":"https://any.example/jobs/j-7/results;"}`, "load_stac"},
-		"a model":                      {oneNode(`"load_ml_model"`, `{"id":"j-7"}`), `{}`, "load_ml_model"},
-		"a computed identifier":        {afterNode(`"load_result"`, `{"id":{"from_node":"m"}}`), `{}`, "load_result"},
-		"an identifier in a parameter": {oneNode(`"load_result"`, `{"id":{"from_parameter":"p"}}`), `{"p":"j-7"}`, "load_result"},
-		"a default":                    {oneNode(`"load_result"`, `{"id":{"from_parameter":"preset"}}`), `{}`, "load_result"},
-		"a process in a parameter":     {oneNode(`{"from_parameter":"p"}`, `{}`), `{"p":"load_uploaded_files"}`, ""},
-		"in a callback": {oneNode(`"apply"`, `{"process":{"process_graph":{"m":{"process_id":{"from_parameter":"p"},"arguments":{}}}}}`),
+		"a model":               {oneNode(`"load_ml_model"`, `{"id":"j-7"}`), `{}`, "load_ml_model"},
+		"a computed identifier": {afterNode(`"load_result"`, `{"id":{"from_node":"m"}}`), `{}`, "load_result"},
+		"an identifier in a parameter": {oneNode(`"load_result"`, `{"id":{"from_parameter":"p"}}`), `{"p":"j-7"}`,
+			"load_result"},
+		"a default":                {oneNode(`"load_result"`, `{"id":{"from_parameter":"preset"}}`), `{}`, "load_result"},
+		"a process in a parameter": {oneNode(`{"from_parameter":"p"}`, `{}`), `{"p":"load_uploaded_files"}`, ""},
+		"in a callback": {oneNode(`"apply"`,
+			`{"process":{"process_graph":{"m":{"process_id":{"from_parameter":"p"},"arguments":{}}}}}`),
 			`{"p":"load_uploaded_files"}`, "load_uploaded_files"},
 		"arguments in a parameter": {oneNode(`"load_result"`, `{"from_parameter":"p"}`), `{"p":{"id":"j-7"}}`, "load_result"},
 		"a graph in a parameter": {oneNode(`"apply"`, `{"process":{"from_parameter":"p"}}`),
 			`{"p":{"process_graph":{"m":{"process_id":"export_workspace","arguments":{}}}}}`, "export_workspace"},
-		"a path of geometries":   {oneNode(`"get_geometries"`, `{"filename":"/data/users/a/secret.json"}`), `{}`, "get_geometries"},
-		"a bucket":               {oneNode(`"load_url"`, `{"url":"s3://private/a.geojson","format":"GeoJSON"}`), `{}`, "load_url"},
-		"a path in a parameter":  {oneNode(`"load_url"`, `{"url":{"from_parameter":"p"},"format":"GeoJSON"}`), `{"p":"file:///a"}`, "load_url"},
-		"a buffer around a path": {oneNode(`"vector_buffer"`, `{"geometry":"/data/a.json","distance":1}`), `{}`, "vector_buffer"},
-		"statistics over a path": {afterNode(`"aggregate_spatial"`, `{"data":{"from_node":"m"},"geometries":"/data/a.json"}`), `{}`, "aggregate_spatial"},
+		"a path of geometries": {oneNode(`"get_geometries"`, `{"filename":"/data/users/a/secret.json"}`), `{}`,
+			"get_geometries"},
+		"a bucket": {oneNode(`"load_url"`, `{"url":"s3://private/a.geojson","format":"GeoJSON"}`), `{}`,
+			"load_url"},
+		"a path in a parameter": {oneNode(`"load_url"`, `{"url":{"from_parameter":"p"},"format":"GeoJSON"}`),
+			`{"p":"file:///a"}`, "load_url"},
+		"a buffer around a path": {oneNode(`"vector_buffer"`, `{"geometry":"/data/a.json","distance":1}`), `{}`,
+			"vector_buffer"},
+		"statistics over a path": {afterNode(`"aggregate_spatial"`, `{"data":{"from_node":"m"},"geometries":"/data/a.json"}`),
+			`{}`, "aggregate_spatial"},
 		"files of users":         {oneNode(`"load_uploaded_files"`, `{"paths":["a"]}`), `{}`, "load_uploaded_files"},
 		"a definition elsewhere": {`{"n":{"process_id":"x","namespace":"https://elsewhere.example/x.json","arguments":{},"result":true}}`, `{}`, "namespace"},
 	}
 	for name, c := range refused {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
-			b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p","optional":true},{"name":"preset","optional":true,"default":"j-7"}],"process_graph":`+c.graph+`}`)
+			b.json("GET /udp.json", 200,
+				`{"id":"u","parameters":[{"name":"p","optional":true},{"name":"preset","optional":true,"default":"j-7"}],"process_graph":`+c.graph+`}`)
 			s := b.submission()
 			s.Parameters = json.RawMessage(c.parameters)
 			shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
 			_, checked := shared.Check(t.Context(), dispatch.Token{}, s.Request, nil)
-			if _, err := shared.Submit(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) && !dispatch.Is(err, dispatch.DocumentInvalid) || b.body("POST /jobs") != "" {
+			if _, err := shared.Submit(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) &&
+				!dispatch.Is(err, dispatch.DocumentInvalid) || b.body("POST /jobs") != "" {
 				t.Errorf("submitted under a shared account: %v", err)
 			}
 			if c.permit == "" {
 				return // the back-end is not sent a graph at all
 			}
-			if !dispatch.Is(checked, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(checked), c.permit+" is not permitted") ||
+			if !dispatch.Is(checked, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(checked), c.permit+
+				" is not permitted") ||
 				!strings.Contains(dispatch.TextFor(checked), "service_account.allow") {
 				t.Errorf("checked under a shared account: %v", checked)
 			}
@@ -84,13 +94,14 @@ func afterNode(process, arguments string) string {
 // TestPermits_PublicURLs: published processes load public documents, which need no account.
 func TestPermits_PublicURLs(t *testing.T) {
 	for name, graph := range map[string]string{
-		"a STAC collection": oneNode(`"load_stac"`, `{"url":"https://planetarycomputer.microsoft.com/api/stac/v1/collections/esa-cci-lc"}`),
-		"a model":           oneNode(`"load_ml_model"`, `{"id":"https://s3.example/swift/model.json"}`),
-		"a signed result":   oneNode(`"load_result"`, `{"id":"https://openeo.example/jobs/j-7/results/MTA=/5f2a?expires=1"}`),
-		"in a parameter":    oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
-		"geometries":        oneNode(`"get_geometries"`, `{"feature_collection":{"type":"FeatureCollection","features":[]}}`),
-		"a buffer":          afterNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
-		"a URL":             afterNode(`"load_url"`, `{"url":{"from_node":"m"},"format":"GeoJSON"}`),
+		"a STAC collection": oneNode(`"load_stac"`,
+			`{"url":"https://planetarycomputer.microsoft.com/api/stac/v1/collections/esa-cci-lc"}`),
+		"a model":         oneNode(`"load_ml_model"`, `{"id":"https://s3.example/swift/model.json"}`),
+		"a signed result": oneNode(`"load_result"`, `{"id":"https://openeo.example/jobs/j-7/results/MTA=/5f2a?expires=1"}`),
+		"in a parameter":  oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
+		"geometries":      oneNode(`"get_geometries"`, `{"feature_collection":{"type":"FeatureCollection","features":[]}}`),
+		"a buffer":        afterNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
+		"a URL":           afterNode(`"load_url"`, `{"url":{"from_node":"m"},"format":"GeoJSON"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
@@ -125,7 +136,8 @@ func TestPermits_WhatRunsIsWhatWasChecked(t *testing.T) {
 // TestPermits_OfATask: each value of the dimension is checked, even if the client disabled the check of schemas.
 func TestPermits_OfATask(t *testing.T) {
 	b := newBackend(t)
-	b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p"}],"process_graph":`+oneNode(`"load_result"`, `{"id":{"from_parameter":"p"}}`)+`}`)
+	b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p"}],"process_graph":`+oneNode(`"load_result"`,
+		`{"id":{"from_parameter":"p"}}`)+`}`)
 	shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
 	s := b.submission()
 	s.Parameters, s.Options = json.RawMessage(`{}`), json.RawMessage(`{"validate":false}`)
@@ -144,7 +156,10 @@ func TestPermits_OfATask(t *testing.T) {
 // TestPermits_OfAStoredProcess: the service itself may be a process that accesses stored data.
 func TestPermits_OfAStoredProcess(t *testing.T) {
 	b := newBackend(t)
-	b.on("GET /process_graphs/load_result", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"code":"ProcessGraphNotFound"}`, 404) })
+	b.on("GET /process_graphs/load_result", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w,
+			`{"code":"ProcessGraphNotFound"}`, 404)
+	})
 	shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
 	s := b.submission()
 	s.Service.Application, s.Parameters = "load_result", json.RawMessage(`{"id":"j-7"}`)
@@ -155,7 +170,8 @@ func TestPermits_OfAStoredProcess(t *testing.T) {
 
 func TestPermits_OfOptions(t *testing.T) {
 	b := newBackend(t)
-	for name, want := range map[string]bool{"plan": false, "budget": false, "description": true, "log_level": true, "executor-memory": true} {
+	for name, want := range map[string]bool{"plan": false, "budget": false, "description": true, "log_level": true,
+		"executor-memory": true} {
 		r := dispatch.Request{Options: json.RawMessage(`{"` + name + `":"5"}`)}
 		shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
 		if err := shared.Permitted(r); (err == nil) != want || err != nil && !dispatch.Is(err, dispatch.Invalid) {
@@ -174,7 +190,8 @@ func TestPermits_OfOptions(t *testing.T) {
 	if _, err := shared.Submit(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) || b.body("POST /jobs") != "" {
 		t.Errorf("submitted with a plan: %v", err)
 	}
-	if _, err := shared.RunSync(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) || b.body("POST /result") != "" {
+	if _, err := shared.RunSync(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) ||
+		b.body("POST /result") != "" {
 		t.Errorf("run with a plan: %v", err)
 	}
 }
@@ -183,7 +200,8 @@ func TestPermits_OfOptions(t *testing.T) {
 func TestPermits_Cost(t *testing.T) {
 	graph := strings.Repeat(`{"process_id":"load_stac","arguments":{"url":{"from_parameter":"p"}}},`, 5000)
 	b := newBackend(t)
-	b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p"}],"process_graph":`+oneNode(`"x"`, `{"all":[`+strings.TrimSuffix(graph, ",")+`]}`)+`}`)
+	b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p"}],"process_graph":`+oneNode(`"x"`, `{"all":[`+
+		strings.TrimSuffix(graph, ",")+`]}`)+`}`)
 	shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
 	s := b.submission()
 	s.Parameters = json.RawMessage(`{}`)

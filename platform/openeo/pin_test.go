@@ -12,9 +12,11 @@ import (
 const keptDefinition = `{"id":"ndvi","parameters":[{"name":"extent"},{"name":"note","optional":true},{"name":"none","optional":true}],"process_graph":{"kept":{"process_id":"load_collection",
 	"arguments":{"spatial_extent":{"from_parameter":"extent"}}, "result":true}}}`
 
-// A job that is pinned runs with the definition that was kept, also where the back-end reads definitions itself, and nothing is fetched for it.
+// A job that is pinned runs with the definition that was kept, also where the back-end reads definitions itself, and
+// nothing is fetched for it.
 func TestPin_SendsTheKeptDefinition(t *testing.T) {
-	for name, classes := range map[string]string{"reads definitions": classes, "does not": `"https://api.openeo.org/1.2.0"`} {
+	for name, classes := range map[string]string{"reads definitions": classes,
+		"does not": `"https://api.openeo.org/1.2.0"`} {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
 			b.capabilities(classes)
@@ -28,7 +30,8 @@ func TestPin_SendsTheKeptDefinition(t *testing.T) {
 				}
 			}
 			sent := b.body("POST /jobs")
-			if !strings.Contains(sent, `"kept"`) || strings.Contains(sent, "udp.json") || strings.Contains(sent, "from_parameter") || strings.Contains(sent, "pin") {
+			if !strings.Contains(sent, `"kept"`) || strings.Contains(sent, "udp.json") ||
+				strings.Contains(sent, "from_parameter") || strings.Contains(sent, "pin") {
 				t.Errorf("sent %s", sent)
 			}
 			for _, call := range b.takeCalls() {
@@ -47,8 +50,8 @@ func TestPin_SendsTheKeptDefinition(t *testing.T) {
 	}
 }
 
-// A client that asks for a pin gets one where the definition has a URL. A task of a client that does not ask is pinned where that changes nothing of what
-// is sent.
+// A client that asks for a pin gets one where the definition has a URL. A task of a client that does not ask is pinned
+// where that changes nothing of what is sent.
 func TestPin_WhatIsPinned(t *testing.T) {
 	d := &dispatch.Dimension{Name: "extent", Values: []json.RawMessage{[]byte(`{"west":1}`)}}
 	for name, c := range map[string]struct {
@@ -108,7 +111,9 @@ func TestPin_RefusedByTheBackend(t *testing.T) {
 	s.Options, s.Definition = json.RawMessage(`{"pin":true}`), []byte(keptDefinition)
 	s.Pin = dispatch.Document{Body: s.Definition}.Hash()
 	_, err := b.platform().Submit(t.Context(), token, s)
-	if said := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(said, "to which the service is pinned") || !strings.Contains(said, "only remote processes run here") {
+	if said := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Invalid) ||
+		!strings.Contains(said, "to which the service is pinned") ||
+		!strings.Contains(said, "only remote processes run here") {
 		t.Errorf("%v", err)
 	}
 	s.Definition, s.Pin = nil, ""

@@ -69,7 +69,8 @@ func (d definition) process() process {
 	if d.Parameters == nil {
 		return proc
 	}
-	reader := parameters.NewReader(context.Background()) // the result is cached for others, so it must not depend on this request's context
+	// the result is cached for others, so it must not depend on this request's context
+	reader := parameters.NewReader(context.Background())
 	for _, prm := range d.Parameters {
 		proc.parameters = append(proc.parameters, reader.Describe(dispatch.Parameter{Name: prm.Name,
 			Description: prm.Description, Optional: prm.Optional || prm.Default != nil, Default: prm.Default,
@@ -154,7 +155,8 @@ func parseGraph(data json.RawMessage) (graph map[string]node, result string, err
 	return nil, "", fmt.Errorf("%d nodes of the process graph are marked as its result, and one may be", len(results))
 }
 
-// endsInSave reports whether a process graph saves its results itself, and in which format; "": the graph does not fix it.
+// endsInSave reports whether a process graph saves its results itself, and in which format; "": the graph does not fix
+// it.
 func endsInSave(data json.RawMessage) (saves bool, format string) {
 	graph, result, err := parseGraph(data)
 	if err != nil || !graph[result].saves() {
@@ -176,11 +178,12 @@ func (proc process) unusedFormat(format string) string {
 	case proc.savesAs == "":
 		return "The process saves its results itself, so that the format of the request is not used."
 	}
-	return "The process saves its results itself, as " + upstream.Text(proc.savesAs) + ", so that the format of the request is not used."
+	return "The process saves its results itself, as " + upstream.Text(proc.savesAs) +
+		", so that the format of the request is not used."
 }
 
-// stored returns a process that the back-end knows by id. A process that the back-end does not show is assumed not to save its
-// result.
+// stored returns a process that the back-end knows by id. A process that the back-end does not show is assumed not to
+// save its result.
 func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatch.Service) (process, error) {
 	path, ns := "/process_graphs/"+url.PathEscape(s.Application), namespaceOf(s)
 	switch {
@@ -192,7 +195,8 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 		return process{id: s.Application}, nil // without a token it cannot be the user's own
 	}
 	whose := sha256.Sum256([]byte(bearer.Reveal()))
-	return p.processes.Get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process, error) {
+	return p.processes.Get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process,
+		error) {
 		var d definition
 		a, err := p.get(ctx, "openeo.process", path, bearer, &d)
 		switch {

@@ -44,7 +44,8 @@ func TestBase(t *testing.T) {
 		{"ndvi", text("a/b"), "namespace"},
 	}
 	for _, c := range cases {
-		base, err := strict.Base(dispatch.Service{Endpoint: "https://openeo.example", Application: c.application, Namespace: c.namespace})
+		base, err := strict.Base(dispatch.Service{Endpoint: "https://openeo.example", Application: c.application,
+			Namespace: c.namespace})
 		if c.fault == "" {
 			if base != "" || err != nil {
 				t.Errorf("%q: got %q, %v", c.application, base, err)
@@ -80,16 +81,31 @@ func TestSaveResult(t *testing.T) {
 		added   bool
 	}{
 		{"by URL, saves", nil, "GET /udp.json", `{"id":"p",` + saves + `}`, false},
-		{"by URL, saves by the platform's own process", nil, "GET /udp.json", `{"id":"p",` + strings.Replace(saves, `"save_result"`, `"save_result","namespace":"backend"`, 1) + `}`, false},
-		{"by URL, ends in another process of that name", nil, "GET /udp.json", `{"id":"p",` + strings.Replace(saves, `"save_result"`, `"save_result","namespace":"vito"`, 1) + `}`, true},
-		{"the platform's own, not the user's", func(*backend) dispatch.Service { return dispatch.Service{Application: "p", Namespace: new("backend")} },
+		{"by URL, saves by the platform's own process", nil, "GET /udp.json", `{"id":"p",` + strings.Replace(saves,
+			`"save_result"`, `"save_result","namespace":"backend"`, 1) + `}`, false},
+		{"by URL, ends in another process of that name", nil, "GET /udp.json", `{"id":"p",` + strings.Replace(saves,
+			`"save_result"`, `"save_result","namespace":"vito"`, 1) + `}`, true},
+		{"the platform's own, not the user's", func(*backend) dispatch.Service {
+			return dispatch.Service{Application: "p",
+				Namespace: new("backend")}
+		},
 			"GET /process_graphs/p", `{"id":"p",` + saves + `}`, true},
 		{"by URL, saves in between", nil, "GET /udp.json", `{"id":"p",` + elsewhere + `}`, true},
-		{"the user's own, saves", func(*backend) dispatch.Service { return dispatch.Service{Application: "p"} }, "GET /process_graphs/p", `{"id":"p",` + saves + `}`, false},
-		{"the user's own, named so", func(*backend) dispatch.Service { return dispatch.Service{Application: "p", Namespace: &user} }, "GET /process_graphs/p", `{"id":"p",` + elsewhere + `}`, true},
+		{"the user's own, saves", func(*backend) dispatch.Service { return dispatch.Service{Application: "p"} },
+			"GET /process_graphs/p", `{"id":"p",` + saves + `}`, false},
+		{"the user's own, named so", func(*backend) dispatch.Service {
+			return dispatch.Service{Application: "p",
+				Namespace: &user}
+		}, "GET /process_graphs/p", `{"id":"p",` + elsewhere + `}`, true},
 		{"predefined", func(*backend) dispatch.Service { return dispatch.Service{Application: "p"} }, "GET /none", ``, true},
-		{"of a namespace, saves", func(*backend) dispatch.Service { return dispatch.Service{Application: "p", Namespace: &vito} }, "GET /processes/vito/p", `{"id":"p",` + saves + `}`, false},
-		{"of a namespace, not shown", func(*backend) dispatch.Service { return dispatch.Service{Application: "p", Namespace: &vito} }, "GET /none", ``, true},
+		{"of a namespace, saves", func(*backend) dispatch.Service {
+			return dispatch.Service{Application: "p",
+				Namespace: &vito}
+		}, "GET /processes/vito/p", `{"id":"p",` + saves + `}`, false},
+		{"of a namespace, not shown", func(*backend) dispatch.Service {
+			return dispatch.Service{Application: "p",
+				Namespace: &vito}
+		}, "GET /none", ``, true},
 		{"an id at a URL", func(b *backend) dispatch.Service {
 			at := b.URL + "/udp.json"
 			return dispatch.Service{Application: "p", Namespace: &at}
@@ -126,7 +142,8 @@ func TestSaveResult(t *testing.T) {
 			if run.ID != "p" || run.Result == c.added || save.Result != c.added || (save.ID == "save_result") != c.added {
 				t.Errorf("got %s", b.body("POST /jobs"))
 			}
-			if want := s.Service.Namespace; want != nil && run.Namespace != *want || want == nil && c.service != nil && run.Namespace != "" {
+			if want := s.Service.Namespace; want != nil && run.Namespace != *want || want == nil && c.service != nil &&
+				run.Namespace != "" {
 				t.Errorf("got namespace %q", run.Namespace)
 			}
 		})
@@ -181,10 +198,15 @@ func TestSubmit_BadDefinitions(t *testing.T) {
 		"no graph":       {200, `{"id":"p"}`, dispatch.DocumentInvalid, "process_graph"},
 		"an empty graph": {200, `{"id":"p","process_graph":{}}`, dispatch.DocumentInvalid, "process_graph"},
 		"no process_id":  {200, `{"id":"p","process_graph":{"a":{}}}`, dispatch.DocumentInvalid, "process_id"},
-		"no result":      {200, `{"id":"p","process_graph":{"a":{"process_id":"x"},"b":{"process_id":"y"}}}`, dispatch.DocumentInvalid, "result"},
-		"two results": {200, `{"id":"p","process_graph":{"a":{"process_id":"x","result":true},"b":{"process_id":"y","result":true}}}`, dispatch.DocumentInvalid,
+		"no result": {200, `{"id":"p","process_graph":{"a":{"process_id":"x"},"b":{"process_id":"y"}}}`,
+			dispatch.DocumentInvalid, "result"},
+		"two results": {200,
+			`{"id":"p","process_graph":{"a":{"process_id":"x","result":true},"b":{"process_id":"y","result":true}}}`,
+			dispatch.DocumentInvalid,
 			"2 nodes of the process graph are marked as its result"},
-		"a missing node":     {200, `{"id":"p","process_graph":{"a":{"process_id":"x","arguments":{"data":{"from_node":"b"}},"result":true}}}`, dispatch.DocumentInvalid, "node b"},
+		"a missing node": {200,
+			`{"id":"p","process_graph":{"a":{"process_id":"x","arguments":{"data":{"from_node":"b"}},"result":true}}}`,
+			dispatch.DocumentInvalid, "node b"},
 		"too long":           {200, `{"id":"` + strings.Repeat("x", 3<<20) + `"}`, dispatch.DocumentInvalid, "longer"},
 		"its server is down": {502, ``, dispatch.DocumentUnreachable, "127.0.0.1"},
 		"its server is busy": {429, ``, dispatch.DocumentUnreachable, ""},
@@ -197,7 +219,8 @@ func TestSubmit_BadDefinitions(t *testing.T) {
 			if !strings.Contains(e.Text, c.says) {
 				t.Errorf("got %q, want it to say %q", e.Text, c.says)
 			}
-			if c.want == dispatch.DocumentInvalid && (len(e.Faults) != 1 || fmt.Sprint(e.Faults[0].Loc) != "[body service application]") {
+			if c.want == dispatch.DocumentInvalid && (len(e.Faults) != 1 ||
+				fmt.Sprint(e.Faults[0].Loc) != "[body service application]") {
 				t.Errorf("got faults %v", e.Faults)
 			}
 		})
@@ -206,7 +229,8 @@ func TestSubmit_BadDefinitions(t *testing.T) {
 	s, at := b.submission(), b.URL+"/udp.json"
 	s.Service = dispatch.Service{Application: "other", Namespace: &at}
 	_, err := b.platform().Submit(t.Context(), token, s)
-	if e := wantKind(t, err, dispatch.DocumentInvalid); !strings.Contains(e.Text, "ndvi") || e.Faults[0].Loc[2] != "namespace" {
+	if e := wantKind(t, err, dispatch.DocumentInvalid); !strings.Contains(e.Text, "ndvi") ||
+		e.Faults[0].Loc[2] != "namespace" {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -302,7 +326,8 @@ func TestInline(t *testing.T) {
 	if _, err := b.platform().Submit(t.Context(), token, s); err != nil {
 		t.Fatal(err)
 	}
-	wantJSON(t, b.body("POST /jobs"), `{"title":"Field 12 [inst.7.1]","job_options":{"driver-memory":"1g","image":"y"},"process":{"process_graph":{
+	wantJSON(t, b.body("POST /jobs"),
+		`{"title":"Field 12 [inst.7.1]","job_options":{"driver-memory":"1g","image":"y"},"process":{"process_graph":{
 		"save":{"process_id":"load_collection","arguments":{"spatial_extent":{"west":1.10,"from_parameter_of":2},"bands":[null,"B04"],
 			"properties":{"cloud":{"process_graph":{"c":{"process_id":"lte","arguments":{"x":{"from_parameter":"value"},"y":80},"result":true}}}}}},
 		"r":{"process_id":"reduce_dimension","description":"d","arguments":{"data":{"from_node":"save"},"outer":"outer","n":1.50,
@@ -320,12 +345,14 @@ func TestInline(t *testing.T) {
 		t.Errorf("want all that is missing at once, got %+v", e.Faults)
 	}
 
-	b.json("GET /udp.json", 200, `{"id":"p","default_job_options":null,"process_graph":{"s":{"process_id":"save_result","arguments":{}}}}`)
+	b.json("GET /udp.json", 200,
+		`{"id":"p","default_job_options":null,"process_graph":{"s":{"process_id":"save_result","arguments":{}}}}`)
 	s.Parameters, s.Options = json.RawMessage(`{}`), json.RawMessage(`{"image":"y"}`)
 	if _, err := b.platform().Submit(t.Context(), token, s); err != nil {
 		t.Fatal(err)
 	}
-	wantJSON(t, b.body("POST /jobs"), `{"title":"Field 12 [inst.7.1]","job_options":{"image":"y"},"process":{"process_graph":{"s":{"process_id":"save_result","arguments":{}}}}}`)
+	wantJSON(t, b.body("POST /jobs"),
+		`{"title":"Field 12 [inst.7.1]","job_options":{"image":"y"},"process":{"process_graph":{"s":{"process_id":"save_result","arguments":{}}}}}`)
 }
 
 func TestSubmit_OptionsAreAnObject(t *testing.T) {

@@ -29,11 +29,14 @@ const (
 	maxPublished    = 1_000 // length of the path of a document in bytes, with its query
 )
 
-// published matches the paths of the documents in which a back-end says what it offers. Links to them lead to the broker.
-var published = regexp.MustCompile(`^(/|/conformance|/file_formats|/udf_runtimes|/service_types|/processing_parameters|` +
-	`/collections(/[^/?#"]+(/queryables)?)?|/processes(/[^/?#"]+){0,2})(\?[^#"]*)?$`)
+// published matches the paths of the documents in which a back-end says what it offers. Links to them lead to the
+// broker.
+var published = regexp.MustCompile(
+	`^(/|/conformance|/file_formats|/udf_runtimes|/service_types|/processing_parameters|` +
+		`/collections(/[^/?#"]+(/queryables)?)?|/processes(/[^/?#"]+){0,2})(\?[^#"]*)?$`)
 
-// storedProcess matches the paths of processes that users stored at the back-end. Links to them are not the broker's: it stores processes itself.
+// storedProcess matches the paths of processes that users stored at the back-end. Links to them are not the broker's:
+// it stores processes itself.
 var storedProcess = regexp.MustCompile(`^/process_graphs/[^/?#"]+$`)
 
 // publication is one such document.
@@ -44,22 +47,27 @@ type publication struct {
 	read  time.Time
 }
 
-// Published returns a document, or a process that the user stored, from the cache; what users see who have a token is kept for each token.
+// Published returns a document, or a process that the user stored, from the cache; what users see who have a token is
+// kept for each token.
 func (p *Platform) Published(ctx context.Context, t dispatch.Token, path string) (dispatch.Publication, error) {
-	if len(path) > maxPublished || !published.MatchString(path) && !storedProcess.MatchString(path) || leavesItsFolder(path) {
-		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opPublished, Text: "The platform publishes no document at this path."}
+	if len(path) > maxPublished || !published.MatchString(path) && !storedProcess.MatchString(path) ||
+		leavesItsFolder(path) {
+		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opPublished,
+			Text: "The platform publishes no document at this path."}
 	}
 	bearer, err := p.bearer(ctx, t)
 	if err != nil {
 		return dispatch.Publication{}, err
 	}
-	found, err := p.publications.Get(ctx, publicationKey(bearer, path), func(ctx context.Context, _ publication) (publication, error) {
+	found, err := p.publications.Get(ctx, publicationKey(bearer, path), func(ctx context.Context,
+		_ publication) (publication, error) {
 		return p.fetchPublication(ctx, bearer, path)
 	})
 	if err != nil {
 		return dispatch.Publication{}, err
 	}
-	return dispatch.Publication{Parts: found.parts, Version: found.hash, Read: found.read, Stale: p.publications.Now().Sub(found.read) > publicationLife+staleGrace}, nil
+	return dispatch.Publication{Parts: found.parts, Version: found.hash, Read: found.read,
+		Stale: p.publications.Now().Sub(found.read) > publicationLife+staleGrace}, nil
 }
 
 const opPublished = "openeo.Published"
@@ -81,12 +89,14 @@ func (p *Platform) fetchPublication(ctx context.Context, bearer dispatch.Secret,
 	case p.publishing <- struct{}{}:
 		defer func() { <-p.publishing }()
 	case <-ctx.Done():
-		return publication{}, &dispatch.Error{Kind: dispatch.Busy, Op: opPublished, Text: "Too many documents of this platform are being read. Try again later.", Err: ctx.Err()}
+		return publication{}, &dispatch.Error{Kind: dispatch.Busy, Op: opPublished,
+			Text: "Too many documents of this platform are being read. Try again later.", Err: ctx.Err()}
 	}
 	var document map[string]json.RawMessage
 	a, err := p.get(ctx, opPublished, path, bearer, &document)
 	if absent(a) {
-		return publication{}, &dispatch.Error{Kind: dispatch.NotFound, Op: opPublished, Text: "The platform has no such document. " + dispatch.TextFor(err), Err: err}
+		return publication{}, &dispatch.Error{Kind: dispatch.NotFound, Op: opPublished,
+			Text: "The platform has no such document. " + dispatch.TextFor(err), Err: err}
 	}
 	if err != nil {
 		return publication{}, err
@@ -100,8 +110,8 @@ func (p *Platform) fetchPublication(ctx context.Context, bearer dispatch.Secret,
 	return publication{cut(text, f.url), hex.EncodeToString(hash[:]), len(text), p.publications.Now()}, nil
 }
 
-// cut returns a JSON text in pieces, cut where a string begins with the address of the API and leads to a document that is published.
-// The pieces do not contain these addresses.
+// cut returns a JSON text in pieces, cut where a string begins with the address of the API and leads to a document that
+// is published. The pieces do not contain these addresses.
 func cut(text []byte, address string) (parts [][]byte) {
 	plain := []byte(`"` + address)
 	escaped := []byte(`"` + strings.ReplaceAll(address, "/", `\/`))
@@ -141,8 +151,8 @@ func stringEnd(text []byte, i int) int {
 	return min(i, len(text))
 }
 
-// leavesItsFolder reports whether a segment of a path, in any encoding, could be taken for another folder. The document would be read there with the
-// token of an account.
+// leavesItsFolder reports whether a segment of a path, in any encoding, could be taken for another folder. The document
+// would be read there with the token of an account.
 func leavesItsFolder(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	for segment := range strings.SplitSeq(path, "/") {
@@ -171,7 +181,8 @@ func (p *Platform) Validate(ctx context.Context, t dispatch.Token, process []byt
 	call.Effect = false
 	a, err := p.client.Do(ctx, call)
 	if absent(a) {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform does not validate process graphs.", Err: err}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: op,
+			Text: "The platform does not validate process graphs.", Err: err}
 	}
 	if err := refine(a, err); err != nil {
 		return nil, err

@@ -34,8 +34,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// FuzzCut: joined with the address of the platform, the pieces are the text again, up to the spelling of slashes; joined with another
-// one they are JSON, if the text was.
+// FuzzCut: joined with the address of the platform, the pieces are the text again, up to the spelling of slashes;
+// joined with another one they are JSON, if the text was.
 func FuzzCut(f *testing.F) {
 	const base = "https://a.example"
 	f.Add([]byte(`{"a":"https://a.example/collections","b":["https:\/\/a.example\/"]}`))
@@ -56,8 +56,10 @@ func FuzzCut(f *testing.F) {
 // A document is read with the token of an account, so its path must not lead elsewhere in any spelling.
 func TestLeavesItsFolder(t *testing.T) {
 	for path, want := range map[string]bool{
-		"/": false, "/collections": false, "/collections/SENTINEL2_L2A/queryables": false, "/processes/a%20b": false, "/collections?x=../%2e%2e": false,
-		"/processes/../jobs": true, "/processes/%2e%2e/jobs": true, "/processes/%2E./jobs": true, "/collections/..%2fjobs": true, "/collections/a%5c..%5cjobs": true,
+		"/": false, "/collections": false, "/collections/SENTINEL2_L2A/queryables": false, "/processes/a%20b": false,
+		"/collections?x=../%2e%2e": false,
+		"/processes/../jobs":       true, "/processes/%2e%2e/jobs": true, "/processes/%2E./jobs": true,
+		"/collections/..%2fjobs": true, "/collections/a%5c..%5cjobs": true,
 		"/collections/.": true, "/processes/%252e%252e/jobs": true, "/collections/%zz": true,
 	} {
 		if got := leavesItsFolder(path); got != want {

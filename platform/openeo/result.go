@@ -18,8 +18,8 @@ import (
 // syncTime limits a synchronous run; clients in the field wait as long.
 const syncTime = 30 * time.Minute
 
-// Results reads the job's results: a STAC Collection unchanged, or an Item as a Collection of its assets; relative links are
-// made absolute. Assets are often signed URLs that expire soon, so nothing is cached.
+// Results reads the job's results: a STAC Collection unchanged, or an Item as a Collection of its assets; relative
+// links are made absolute. Assets are often signed URLs that expire soon, so nothing is cached.
 func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -71,9 +71,10 @@ func itemReader(r *upstream.Reader, f upstream.Follower, results *upstream.Answe
 	}
 }
 
-// collection converts a response with results into a STAC Collection. read reads an Item that it links to, of which expect
-// is told before.
-func collection(op, id string, a *upstream.Answer, expect func([]string), read stac.ItemReader) (json.RawMessage, error) {
+// collection converts a response with results into a STAC Collection. read reads an Item that it links to, of which
+// expect is told before.
+func collection(op, id string, a *upstream.Answer, expect func([]string), read stac.ItemReader) (json.RawMessage,
+	error) {
 	var doc stac.Object
 	if err := upstream.JSON(a, op, &doc); err != nil {
 		return nil, err
@@ -82,7 +83,8 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: op, Text: "The job has not finished."}
 	}
 	if err := budget.ResultsEntries.Check(budget.Entries(doc["links"]) + budget.Entries(doc["assets"])); err != nil {
-		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's results have " + err.Error() + ".", Err: err}
+		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's results have " + err.Error() +
+			".", Err: err}
 	}
 	stac.Anchor(doc, a.URL)
 	var assets stac.Object
@@ -93,7 +95,8 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 		extent.Feature(doc)
 		doc = wrap(doc)
 	case kind != "Collection":
-		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's results are neither a STAC Collection nor an Item."}
+		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
+			Text: "The platform's results are neither a STAC Collection nor an Item."}
 	default:
 		if err := stac.AddItems(doc, &extent, expect, read); err != nil {
 			return nil, err
@@ -121,7 +124,8 @@ func wrap(item stac.Object) stac.Object {
 	}
 	var properties stac.Object
 	_ = json.Unmarshal(item["properties"], &properties)
-	for _, name := range []string{"title", "description", "license", "providers", "keywords", "created", "updated", "expires"} {
+	for _, name := range []string{"title", "description", "license", "providers", "keywords", "created", "updated",
+		"expires"} {
 		if v, there := properties[name]; there {
 			c[name] = v
 		}
@@ -130,8 +134,8 @@ func wrap(item stac.Object) stac.Object {
 	return c
 }
 
-// linksOfItem returns an Item's links as links of its Collection: a link to the Item itself becomes one to an item, and links
-// to its former parents are omitted.
+// linksOfItem returns an Item's links as links of its Collection: a link to the Item itself becomes one to an item, and
+// links to its former parents are omitted.
 func linksOfItem(item stac.Object) []stac.Object {
 	all := []stac.Object{}
 	for _, l := range stac.Links(item) {

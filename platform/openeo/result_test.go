@@ -12,15 +12,20 @@ import (
 func TestResults(t *testing.T) {
 	b := newBackend(t)
 	signed := b.URL + "/assets/x.tif?expires=1&sig=a%2Fb"
-	b.json("GET /jobs/j-1/results", 200, `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"d","license":"other","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]}},
-		"links":[{"rel":"item","href":"items/1"},{"rel":"self"}],"assets":{"x.tif":{"href":"`+signed+`","file:size":12345678901234567890},"y.tif":{"href":"../../y.tif"},"z":{"href":"s3://bucket/z"}},"openeo:status":"finished"}`)
+	b.json("GET /jobs/j-1/results", 200,
+		`{"type":"Collection","stac_version":"1.1.0","id":"c","description":"d","license":"other","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]}},
+		"links":[{"rel":"item","href":"items/1"},{"rel":"self"}],"assets":{"x.tif":{"href":"`+signed+
+			`","file:size":12345678901234567890},"y.tif":{"href":"../../y.tif"},"z":{"href":"s3://bucket/z"}},"openeo:status":"finished"}`)
 	got, err := b.platform().Results(t.Context(), token, job1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantJSON(t, string(got), `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"d","license":"other","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]},"temporal":{"interval":[[null,null]]}},
-		"links":[{"rel":"item","href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/1"}],"assets":{"x.tif":{"href":"`+signed+`","type":"image/tiff; application=geotiff","roles":["data"],"file:size":12345678901234567890},
-		"y.tif":{"href":"`+b.URL+`/openeo/1.2/y.tif","type":"image/tiff; application=geotiff","roles":["data"]},"z":{"href":"s3://bucket/z","roles":["data"]}},"openeo:status":"finished"}`)
+	wantJSON(t, string(got),
+		`{"type":"Collection","stac_version":"1.1.0","id":"c","description":"d","license":"other","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]},"temporal":{"interval":[[null,null]]}},
+		"links":[{"rel":"item","href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/1"}],"assets":{"x.tif":{"href":"`+signed+
+			`","type":"image/tiff; application=geotiff","roles":["data"],"file:size":12345678901234567890},
+		"y.tif":{"href":"`+b.URL+
+			`/openeo/1.2/y.tif","type":"image/tiff; application=geotiff","roles":["data"]},"z":{"href":"s3://bucket/z","roles":["data"]}},"openeo:status":"finished"}`)
 	for _, exact := range []string{"12345678901234567890", "4.10", signed} {
 		if !strings.Contains(string(got), exact) {
 			t.Errorf("%s has changed: %s", exact, got)
@@ -67,9 +72,11 @@ func TestResults_NotReady(t *testing.T) {
 		want   dispatch.Kind
 		says   string
 	}{
-		"not finished":           {400, `{"code":"JobNotFinished","message":"try again later"}`, dispatch.Conflict, "try again later"},
-		"partial":                {200, `{"type":"Collection","openeo:status":"running"}`, dispatch.Conflict, "not finished"},
-		"failed":                 {424, `{"id":"r","code":"ProcessFailed","level":"error","message":"No data"}`, dispatch.BadUpstream, "No data"},
+		"not finished": {400, `{"code":"JobNotFinished","message":"try again later"}`, dispatch.Conflict,
+			"try again later"},
+		"partial": {200, `{"type":"Collection","openeo:status":"running"}`, dispatch.Conflict, "not finished"},
+		"failed": {424, `{"id":"r","code":"ProcessFailed","level":"error","message":"No data"}`,
+			dispatch.BadUpstream, "No data"},
 		"job is gone":            {404, `{"code":"JobNotFound","message":"gone"}`, dispatch.NotFound, "gone"},
 		"links have ended":       {410, `{"code":"ResultLinkExpired","message":"expired"}`, dispatch.NotFound, "expired"},
 		"a web page":             {200, `<html>`, dispatch.BadUpstream, ""},

@@ -26,14 +26,19 @@ const definition = `{"id":"suite","parameters":[
 
 func TestPlatform(t *testing.T) {
 	conformance.TestPlatform(t, func(t *testing.T) (dispatch.Platform, conformance.Remote) {
-		definitions := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, definition) }))
+		definitions := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w,
+				definition)
+		}))
 		t.Cleanup(definitions.Close)
-		r := &remote{sim: &simulator.OpenEO{Namespaces: definitions.Client(), PageMax: 10}, application: definitions.URL + "/suite.json"}
+		r := &remote{sim: &simulator.OpenEO{Namespaces: definitions.Client(), PageMax: 10}, application: definitions.URL +
+			"/suite.json"}
 		server := httptest.NewServer(r.sim)
 		t.Cleanup(server.Close)
 		r.url = server.URL
 		return openeo.New(openeo.Config{
-			Name: "suite", Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}}),
+			Name: "suite", Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true,
+				Trust: []string{server.URL}}),
 		}), r
 	})
 }
@@ -116,7 +121,8 @@ func (r *remote) Fail(call conformance.Call, m conformance.Failure) {
 }
 
 func fault(route string, m conformance.Failure) simulator.Fault {
-	f := simulator.Fault{Route: route, Status: m.Status, RetryAfter: m.RetryAfter, Cut: m.Cut, After: m.After, Latency: m.Latency}
+	f := simulator.Fault{Route: route, Status: m.Status, RetryAfter: m.RetryAfter, Cut: m.Cut, After: m.After,
+		Latency: m.Latency}
 	if m.Redirect != "" || m.Nameless {
 		f.Header = map[string]string{"Location": m.Redirect}
 	}

@@ -8,10 +8,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestCheck_WarnsOfOddSchemas: what is not checked, because its schema is not understood, is named, and nothing else is.
+// TestCheck_WarnsOfOddSchemas: what is not checked, because its schema is not understood, is named, and nothing else
+// is.
 func TestCheck_WarnsOfOddSchemas(t *testing.T) {
 	b := newBackend(t)
-	b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+`,"parameters":[{"name":"whole","schema":{"type":"string"}},
+	b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+
+		`,"parameters":[{"name":"whole","schema":{"type":"string"}},
 		{"name":"odd","optional":true,"schema":{"type":"string","required":1}},{"name":"tile","optional":true,"schema":{"$ref":"#/nowhere"}}]}`)
 	r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"}}
 	tile := &dispatch.Dimension{Name: "tile", Values: []json.RawMessage{[]byte(`1`)}}
@@ -34,20 +36,25 @@ func TestCheck_WarnsOfOddSchemas(t *testing.T) {
 	}
 }
 
-// A process that saves its results itself decides about their format, which is the only one that it offers. A request for another is warned.
+// A process that saves its results itself decides about their format, which is the only one that it offers. A request
+// for another is warned.
 func TestCheck_FormatOfAProcessThatSaves(t *testing.T) {
 	b := newBackend(t)
 	s := b.submission().Request
 	s.Parameters = json.RawMessage(`{}`)
-	for format, want := range map[string]string{`"PNG"`: "itself, as PNG, so", `"GTIFF"`: "", `{"from_parameter":"f"}`: "itself, so"} {
-		b.json("GET /udp.json", 200, `{"id":"u","process_graph":{"save":{"process_id":"save_result","arguments":{"data":1,"format":`+format+`},"result":true}}}`)
+	for format, want := range map[string]string{`"PNG"`: "itself, as PNG, so", `"GTIFF"`: "",
+		`{"from_parameter":"f"}`: "itself, so"} {
+		b.json("GET /udp.json", 200,
+			`{"id":"u","process_graph":{"save":{"process_id":"save_result","arguments":{"data":1,"format":`+format+
+				`},"result":true}}}`)
 		p := b.platform()
 		warning, err := p.Check(t.Context(), dispatch.Token{}, s, nil)
 		if err != nil || (warning == "") != (want == "") || !strings.Contains(warning, want) {
 			t.Errorf("%s: %q, %v", format, warning, err)
 		}
 		formats, err := p.Formats(t.Context(), dispatch.Token{}, s.Service)
-		if err != nil || format == `"PNG"` && (len(formats) != 1 || formats[0].Name != "PNG") || format == `"GTIFF"` && (len(formats) != 1 || formats[0].Name != "GTiff") ||
+		if err != nil || format == `"PNG"` && (len(formats) != 1 || formats[0].Name != "PNG") || format == `"GTIFF"` &&
+			(len(formats) != 1 || formats[0].Name != "GTiff") ||
 			strings.HasPrefix(format, "{") && len(formats) != 4 {
 			t.Errorf("%s: formats %v, %v", format, formats, err)
 		}
@@ -56,19 +63,22 @@ func TestCheck_FormatOfAProcessThatSaves(t *testing.T) {
 
 // A request that names no format is saved in the usual one of those that the back-end offers.
 func TestSubmit_WithoutAFormat(t *testing.T) {
-	for offered, want := range map[string]string{`{"CSV":{},"GeoTiff":{},"netCDF":{}}`: "GeoTiff", `{"CSV":{},"netCDF":{}}`: "netCDF", `{"Zarr":{},"CSV":{}}`: "CSV", `{}`: "GTiff"} {
+	for offered, want := range map[string]string{`{"CSV":{},"GeoTiff":{},"netCDF":{}}`: "GeoTiff",
+		`{"CSV":{},"netCDF":{}}`: "netCDF", `{"Zarr":{},"CSV":{}}`: "CSV", `{}`: "GTiff"} {
 		b := newBackend(t)
 		b.json("GET /file_formats", 200, `{"output":`+offered+`}`)
 		b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+`}`)
 		s := b.submission()
 		s.Format = ""
-		if _, err := b.platform().Submit(t.Context(), token, s); err != nil || !strings.Contains(b.body("POST /jobs"), `"format":"`+want+`"`) {
+		if _, err := b.platform().Submit(t.Context(), token, s); err != nil ||
+			!strings.Contains(b.body("POST /jobs"), `"format":"`+want+`"`) {
 			t.Errorf("%s: %v: %s", offered, err, b.body("POST /jobs"))
 		}
 	}
 }
 
-// A task with a format that the back-end does not offer is refused before anything of it is stored. A process that saves its results itself is asked for none.
+// A task with a format that the back-end does not offer is refused before anything of it is stored. A process that
+// saves its results itself is asked for none.
 func TestCheck_FormatOfATask(t *testing.T) {
 	const saves = `{"save":{"process_id":"save_result","arguments":{"data":1,"format":"PNG"},"result":true}}`
 	task := &dispatch.Dimension{Name: "tile", Values: []json.RawMessage{[]byte(`1`)}}
@@ -90,10 +100,13 @@ func TestCheck_FormatOfATask(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
 			b.json("GET /file_formats", c.status, c.formats)
-			b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+c.graph+`,"parameters":[{"name":"tile","schema":{"type":"integer"},"optional":true}]}`)
-			r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"}, Parameters: json.RawMessage(`{}`), Format: c.format}
+			b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+c.graph+
+				`,"parameters":[{"name":"tile","schema":{"type":"integer"},"optional":true}]}`)
+			r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"}, Parameters: json.RawMessage(`{}`),
+				Format: c.format}
 			_, err := b.platform().Check(t.Context(), dispatch.Token{}, r, c.of)
-			if refused := dispatch.Is(err, dispatch.Invalid) && strings.Contains(err.Error(), "It supports: GTiff"); refused != c.refused || !refused && err != nil {
+			if refused := dispatch.Is(err, dispatch.Invalid) &&
+				strings.Contains(err.Error(), "It supports: GTiff"); refused != c.refused || !refused && err != nil {
 				t.Errorf("%v", err)
 			}
 		})
