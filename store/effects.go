@@ -15,22 +15,23 @@ import (
 // A tally is a table of sums over the jobs that have a key in common. What belongs to no key of a table is in none of
 // its rows, and a sum that has become 0 may stay.
 type tally struct {
-	table string
-	keys  []string
-	sums  []string // of whole numbers
-	costs bool     // it has a sum of costs, too
+	table  string
+	keys   []string
+	sums   []string // of whole numbers
+	costs  bool     // it has a sum of costs, too
+	serves bool     // it has the last turn, which replaces the one before
 }
 
 // The tallies, in the order in which a transaction writes them.
 var (
-	taskTally    = &tally{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second", "epochs"}, false}
-	taskCosts    = &tally{"task_costs", []string{"task", "unit"}, []string{"runs"}, true}
-	labelCosts   = &tally{"label_costs", []string{"owner", "name", "month", "account", "unit", "value"}, []string{"runs"}, true}
-	ledger       = &tally{"ledger", []string{"owner", "account", "month", "unit"}, []string{"runs"}, true}
-	periodTally  = &tally{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}, false}
-	ownerTally   = &tally{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs", "priced"}, true}
-	lineTally    = &tally{"line_counts", []string{"account", "owner", "task"}, []string{"waiting", "held"}, false}
-	accountTally = &tally{"account_counts", []string{"account"}, []string{"waiting", "held", "started"}, false}
+	taskTally    = &tally{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second", "epochs"}, false, false}
+	taskCosts    = &tally{"task_costs", []string{"task", "unit"}, []string{"runs"}, true, false}
+	labelCosts   = &tally{"label_costs", []string{"owner", "name", "month", "account", "unit", "value"}, []string{"runs"}, true, false}
+	ledger       = &tally{"ledger", []string{"owner", "account", "month", "unit"}, []string{"runs"}, true, false}
+	periodTally  = &tally{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}, false, false}
+	ownerTally   = &tally{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs", "priced"}, true, true}
+	lineTally    = &tally{"line_counts", []string{"account", "owner", "task"}, []string{"waiting", "held"}, false, true}
+	accountTally = &tally{"account_counts", []string{"account"}, []string{"waiting", "held", "started"}, false, false}
 
 	tallies = []*tally{taskTally, taskCosts, labelCosts, ledger, periodTally, ownerTally, lineTally, accountTally}
 )
@@ -47,6 +48,10 @@ func (t *tally) add() string {
 	}
 	for i, sum := range sums {
 		sets[i] = fmt.Sprintf("%s = %s.%[1]s + excluded.%[1]s", sum, t.table)
+	}
+	if t.serves {
+		columns, parameters = append(columns, "served"), append(parameters, fmt.Sprintf("$%d", len(columns)+1))
+		sets = append(sets, "served = CASE WHEN excluded.served > 0 THEN excluded.served ELSE "+t.table+".served END")
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", t.table,
 		strings.Join(columns, ", "), strings.Join(parameters, ", "), strings.Join(t.keys, ", "), strings.Join(sets, ", "))
@@ -82,8 +87,9 @@ func (k key) compare(l key) int {
 
 // sum holds what is added to the sums of a key.
 type sum struct {
-	n     [5]int64
-	costs float64
+	n      [5]int64
+	costs  float64
+	served int64 // the last turn; 0: there was none
 }
 
 // stored is a job as it is stored: with what counts and notifications need beyond what dispatch knows of it.
@@ -93,6 +99,7 @@ type stored struct {
 	stopped bool  // a change of its task under way keeps it from being submitted
 	watched bool  // its owner has hooks
 	changed int64 // number of the last change that its owner saw
+	served  int64 // slots that its account has given away, up to that of the job if it was given one
 }
 
 // exists reports whether there is such a job.
@@ -118,6 +125,7 @@ func (e *effects) add(t *tally, k key, s sum) {
 		all.n[i] += n
 	}
 	all.costs += s.costs
+	all.served = max(all.served, s.served)
 	e.sums[t][k] = all
 }
 
@@ -127,6 +135,10 @@ func (e *effects) change(was, now stored) {
 	e.count(now, 1)
 	if was.exists() && now.exists() && was.Account == now.Account {
 		e.book(was, now)
+	}
+	if now.served > was.served {
+		e.add(lineTally, key{string(now.Account), string(now.Owner), int64(now.Task)}, sum{served: now.served})
+		e.add(ownerTally, key{string(now.Owner), string(now.Account)}, sum{served: now.served})
 	}
 	e.events = append(e.events, eventsOf(was, now)...)
 	if !was.exists() || !now.exists() {
@@ -261,6 +273,9 @@ func (e *effects) statements(ctx context.Context, q querier) ([]command, error) 
 			}
 			if t.costs {
 				args = append(args, s.costs)
+			}
+			if t.serves {
+				args = append(args, s.served)
 			}
 			all = append(all, command{addTo[t], args})
 		}

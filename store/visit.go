@@ -313,7 +313,7 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 		if kept, err = within.pause(ctx, kept); err != nil {
 			return err
 		}
-		return renewAndCount(ctx, q, l, now, limits.Lease(), served(jobs, kept))
+		return renewAndCount(ctx, q, l, now, limits.Lease(), len(served(jobs, kept)))
 	})
 	if err != nil {
 		return nil, err

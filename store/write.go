@@ -162,9 +162,11 @@ func apply(ctx context.Context, q tx, changes []change) error {
 }
 
 // write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those that
-// their owner no longer wants, or that a change of their task under way stops.
+// their owner no longer wants, or that a change of their task under way stops. With wanted it gives those that wait their
+// turns: only the visit that has the lease of an account does, so nobody else gives away its slots meanwhile.
 func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
 	var changes []change
+	var turns int64
 	for some := range slices.Chunk(jobs, idsAtOnce) {
 		ids := make([]int64, len(some))
 		for i, j := range some {
@@ -188,6 +190,10 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 			j.Account, j.Base, j.Service = was.Account, was.Base, was.Service
 			now := was
 			now.Job = j
+			if wanted && was.Phase == dispatch.Waiting {
+				turns++
+				now.served += turns
+			}
 			changes = append(changes, change{was, now})
 			j.Result = nil
 			kept = append(kept, j)
@@ -224,7 +230,7 @@ func lockJobs(ctx context.Context, q tx, w where) ([]stored, error) {
 	}
 	var s stored
 	var job jobRow
-	columns := append(job.whole(), &s.bytes, &s.changed, &s.stopped, &s.watched)
+	columns := append(job.whole(), &s.bytes, &s.changed, &s.stopped, &s.watched, &s.served)
 	return list(ctx, q, func(r row) (_ stored, err error) {
 		if err := r.Scan(columns...); err != nil {
 			return s, err
@@ -233,7 +239,8 @@ func lockJobs(ctx context.Context, q tx, w where) ([]stored, error) {
 		return s, err
 	}, `SELECT `+jobColumns+`, jobs.bytes, jobs.changed,
 			EXISTS (SELECT 1 FROM task_changes s WHERE s.task = jobs.task AND s.stops),
-			EXISTS (SELECT 1 FROM hooks h WHERE h.owner = jobs.owner)
+			EXISTS (SELECT 1 FROM hooks h WHERE h.owner = jobs.owner),
+			COALESCE((SELECT a.served FROM accounts a WHERE a.id = jobs.account), 0)
 		FROM jobs WHERE `+condition+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
 }
 
